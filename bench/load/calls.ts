@@ -1,0 +1,66 @@
+/** Which revision the benchmark's calls speak: one of sessions, or one where every request stands alone. */
+export type CallEra = "legacy" | "modern";
+
+/** A place to send calls to. */
+export interface Target {
+  readonly url: string;
+  readonly era: CallEra;
+}
+
+/** A call as it goes over the wire, and where its id stands in it. */
+export interface CallTemplate {
+  readonly bytes: Buffer;
+  readonly idAt: number;
+}
+
+/** Ids have one length, so that they can be written over each other. */
+export const firstId = 1_000_000;
+export const lastId = 9_999_999;
+export const idLength = String(firstId).length;
+
+/** The length of a legacy call's body. */
+export const callBytes = 150;
+
+const revisionOf = { legacy: "2025-11-25", modern: "2026-07-28" } as const;
+
+/** The headers that every POST of an era has. */
+export function postHeaders(era: CallEra, session: string | undefined): Record<string, string> {
+  return {
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+    "mcp-protocol-version": revisionOf[era],
+    ...(session === undefined ? {} : { "mcp-session-id": session }),
+  };
+}
+
+/** The body of a `tools/call`: 150 bytes, and in the modern era its envelope besides. */
+export function callBody(era: CallEra, id: number, tool: string): string {
+  const envelope = {
+    "io.modelcontextprotocol/protocolVersion": revisionOf.modern,
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  const bodyWith = (text: string, meta: object) =>
+    JSON.stringify({
+      jsonrpc: "2.0",
+      id,
+      method: "tools/call",
+      params: { name: tool, arguments: { text }, ...meta },
+    });
+  const text = "x".repeat(callBytes - bodyWith("", {}).length);
+  return bodyWith(text, era === "modern" ? { _meta: envelope } : {});
+}
+
+/** A whole POST of a call, made once and sent over and over with other ids. */
+export function callTemplate({ url, era }: Target, session: string | undefined): CallTemplate {
+  const { host, pathname } = new URL(url);
+  const body = callBody(era, firstId, "echo");
+  const headers = {
+    host,
+    ...postHeaders(era, session),
+    ...(era === "modern" ? { "mcp-method": "tools/call", "mcp-name": "echo" } : {}),
+    "content-length": String(body.length),
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const bytes = Buffer.from(`POST ${pathname} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
+  return { bytes, idAt: bytes.indexOf(`"id":${firstId}`) + '"id":'.length };
+}

@@ -1,0 +1,43 @@
+// The process that makes the load, apart from everything that is measured. It takes jobs from whoever started it.
+import { firstId } from "./calls.ts";
+import { runClosedLoop } from "./closed-loop.ts";
+import { runFixedRate } from "./fixed-rate.ts";
+import type { Job, JobResult } from "./jobs.ts";
+import { holdSessions, timeFirstEvent } from "./sessions.ts";
+import type { HeldSessions } from "./sessions.ts";
+
+const held = new Map<string, HeldSessions>();
+
+process.on("message", (job: Job) => {
+  work(job).then(
+    (result) => process.send?.({ result }),
+    (error: unknown) => process.send?.({ error: String(error) }),
+  );
+});
+
+async function work(job: Job): Promise<JobResult> {
+  const start = performance.now();
+  if (job.kind === "release") {
+    for (const sessions of held.values()) sessions.release();
+    held.clear();
+    return resultOf(start, 0, []);
+  }
+  const { url } = job.target;
+  if (job.kind === "hold") {
+    held.get(url)?.release();
+    held.set(url, await holdSessions(job.target, job.sessions, job.streams));
+    return resultOf(start, job.sessions, []);
+  }
+  const sessions = job.target.era === "legacy" ? (held.get(url)?.ids ?? []) : [];
+  if (job.kind === "closed-loop") return runClosedLoop({ ...job, sessions });
+  if (job.kind === "fixed-rate") return runFixedRate({ ...job, sessions });
+  const latencies: number[] = [];
+  for (let call = 0; call < job.calls; call += 1) {
+    latencies.push(await timeFirstEvent(job.target, sessions[0], firstId + call));
+  }
+  return resultOf(start, job.calls, latencies);
+}
+
+function resultOf(start: number, requests: number, latencies: readonly number[]): JobResult {
+  return { requests, seconds: (performance.now() - start) / 1000, latencies };
+}

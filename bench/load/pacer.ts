@@ -1,0 +1,28 @@
+// Says when calls are due. A thread of its own that sleeps in the kernel, because timers of the event loop only come
+// every millisecond and would send calls in bursts.
+import { parentPort, workerData } from "node:worker_threads";
+import { clockMs } from "./clock.ts";
+
+/** When calls are due. */
+export interface Pace {
+  readonly startsAt: number;
+  readonly intervalMs: number;
+  readonly total: number;
+}
+
+/** Linux wakes a sleeper this much later than it asked. */
+const slackMs = 0.06;
+
+// Whoever starts this thread hands in exactly that.
+const { startsAt, intervalMs, total } = workerData as Pace;
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
+let due = 0;
+while (due < total) {
+  const count = Math.min(total, 1 + Math.floor((clockMs() - startsAt) / intervalMs));
+  if (count > due) {
+    due = count;
+    parentPort?.postMessage(due);
+  }
+  const wait = startsAt + due * intervalMs - clockMs() - slackMs;
+  if (wait > 0) Atomics.wait(sleeper, 0, 0, wait);
+}

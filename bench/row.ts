@@ -1,0 +1,9 @@
+/** One figure of a benchmark, and the bounds that it must keep, if any. */
+export interface BenchRow {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly threshold?: { readonly min?: number; readonly max?: number };
+  /** What the figure was compared with, or under which circumstances it was taken. */
+  readonly note?: string;
+}

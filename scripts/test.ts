@@ -1,0 +1,91 @@
+// Runs every check of this repository in order; with --quick only those that fit into a minute.
+// The last line is always "N passed, N failed".
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+
+import { sumOf, tallyOfReport, tallyOfStep, type Tally } from "./run/tally.ts";
+import { runTool } from "./run/tool.ts";
+
+interface Step {
+  readonly name: string;
+  /** A command, or the name of a vitest project. */
+  readonly run: readonly [string, ...string[]] | { readonly suite: string };
+  /** Whether --quick runs it too. */
+  readonly quick?: true;
+}
+
+const steps: readonly Step[] = [
+  { name: "format", run: ["oxfmt", "--check"], quick: true },
+  { name: "lint", run: ["oxlint"], quick: true },
+  { name: "types", run: ["tsc", "-p", "tsconfig.json"], quick: true },
+  { name: "dead code", run: ["knip"], quick: true },
+  { name: "unit tests", run: { suite: "unit" }, quick: true },
+  { name: "generated files", run: ["node", "scripts/generate.ts", "--check"] },
+  { name: "build and pack", run: ["node", "scripts/pack-smoke.ts"] },
+  { name: "fuzz", run: ["node", "scripts/fuzz.ts", "--seconds", "5"] },
+  { name: "end-to-end tests", run: { suite: "e2e" } },
+  { name: "requirements", run: ["node", "scripts/requirements.ts", "--verify", "--reports", ".reports"] },
+];
+
+const root = resolve(import.meta.dirname, "..");
+const reports = join(root, ".reports");
+const stepLimitMs = 10 * 60 * 1000;
+
+// A report of an earlier run must not speak for this one.
+rmSync(reports, { recursive: true, force: true });
+
+const quick = process.argv.includes("--quick");
+const tallies: Tally[] = [];
+for (const step of quick ? steps.filter((candidate) => candidate.quick) : steps) {
+  // One after the other: they share two cores, and each prints its own time.
+  tallies.push(await runStep(step));
+}
+const { passed, failed } = sumOf(tallies);
+process.exitCode = failed === 0 ? 0 : 1;
+console.log(`${passed} passed, ${failed} failed`);
+
+async function runStep({ name, run }: Step): Promise<Tally> {
+  const started = performance.now();
+  const report = "suite" in run ? join(reports, `${run.suite}.json`) : undefined;
+  const { exitCode, output } = await runTool("suite" in run ? vitest(run.suite) : run, {
+    cwd: root,
+    timeoutMs: stepLimitMs,
+  });
+  const tally = report === undefined ? tallyOfStep(exitCode) : tallyOfReport(exitCode, readReport(report));
+  const seconds = ((performance.now() - started) / 1000).toFixed(1).padStart(6);
+  const verdict = tally.failed === 0 ? "ok  " : "FAIL";
+  console.log(
+    `${verdict} ${name.padEnd(18)}${seconds} s${report === undefined ? "" : `  ${inWords(tally)}`}`,
+  );
+  if (tally.failed > 0) console.log(indented(output));
+  return tally;
+}
+
+function vitest(suite: string): readonly [string, ...string[]] {
+  const report = join(reports, `${suite}.json`);
+  return [
+    "vitest",
+    "run",
+    "--project",
+    suite,
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+  ];
+}
+
+function readReport(file: string): unknown {
+  return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined;
+}
+
+function inWords({ passed: ok, failed: bad, skipped }: Tally): string {
+  return [
+    `${ok} passed`,
+    ...(bad > 0 ? [`${bad} failed`] : []),
+    ...(skipped > 0 ? [`${skipped} skipped`] : []),
+  ].join(", ");
+}
+
+function indented(output: string): string {
+  return output.replaceAll(/^/gmu, "     ");
+}

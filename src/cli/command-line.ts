@@ -1,0 +1,115 @@
+import { parseArgs } from "node:util";
+
+import { nearest } from "../config/suggest.ts";
+
+/** One option of a command: how it is read, and what help and reference say of it. */
+export interface CommandOption {
+  readonly type: "string" | "boolean";
+  /** One letter that stands for it. */
+  readonly short?: string;
+  /** May be given more than once. */
+  readonly multiple?: true;
+  /** What stands for its value in the help, such as `URL`. */
+  readonly value?: string;
+  readonly text: string;
+}
+
+/** The options of a command by their names, without the dashes. */
+export type OptionTable = Readonly<Record<string, CommandOption>>;
+
+/** What was given for the options of a table. */
+export type OptionValues<Table extends OptionTable> = {
+  readonly [Name in keyof Table]?: ValueOf<Table[Name]>;
+};
+
+type ValueOf<Option extends CommandOption> = Option["type"] extends "boolean"
+  ? true
+  : Option extends { readonly multiple: true }
+    ? readonly string[]
+    : string;
+
+/** The arguments of a command taken apart, or the one thing that is wrong with them. */
+export type CommandLine<Table extends OptionTable> =
+  | {
+      readonly ok: true;
+      readonly values: OptionValues<Table>;
+      readonly positionals: readonly string[];
+      /** What follows `--`: another program with its arguments, which are none of ours. */
+      readonly program: readonly string[] | undefined;
+    }
+  | { readonly ok: false; readonly problem: string };
+
+/** Takes the arguments of a command apart by its table of options. */
+export function parseCommandLine<Table extends OptionTable>(
+  options: Table,
+  args: readonly string[],
+): CommandLine<Table> {
+  const end = args.indexOf("--");
+  const own = end === -1 ? args : args.slice(0, end);
+  const { tokens } = parseArgs({
+    args: [...own],
+    options: Object.fromEntries(
+      Object.entries(options).map(([name, { type, short }]) => [
+        name,
+        short === undefined ? { type } : { type, short },
+      ]),
+    ),
+    // Our own words for what is wrong: those of Node go on for three lines.
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+
+  const values: Record<string, true | string | string[]> = {};
+  const positionals: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === "positional") positionals.push(token.value);
+    if (token.kind !== "option") continue;
+    const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined;
+    if (option === undefined) return { ok: false, problem: unknownOption(token.rawName, options) };
+    const problem = problemOf(token, option, values);
+    if (problem !== undefined) return { ok: false, problem };
+    if (token.value === undefined) values[token.name] = true;
+    else if (option.multiple === true) values[token.name] = [...listOf(values[token.name]), token.value];
+    else values[token.name] = token.value;
+  }
+  return {
+    ok: true,
+    // Each value was put there by the type and the number that its row of the table has.
+    values: values as OptionValues<Table>,
+    positionals,
+    program: end === -1 ? undefined : args.slice(end + 1),
+  };
+}
+
+interface OptionToken {
+  readonly name: string;
+  readonly rawName: string;
+  readonly value: string | undefined;
+  readonly inlineValue: boolean | undefined;
+}
+
+function problemOf(
+  { name, rawName, value, inlineValue }: OptionToken,
+  { type, multiple, value: placeholder }: CommandOption,
+  earlier: Readonly<Record<string, unknown>>,
+): string | undefined {
+  if (type === "boolean" && value !== undefined) return `${rawName} takes no value`;
+  const isNextOption = inlineValue === false && value?.startsWith("-") === true && value !== "-";
+  if (type === "string" && (value === undefined || value === "" || isNextOption)) {
+    return `${rawName} needs a value: ${rawName} ${placeholder ?? "VALUE"}`;
+  }
+  if (type === "string" && multiple !== true && Object.hasOwn(earlier, name)) {
+    return `${rawName} is given twice`;
+  }
+  return undefined;
+}
+
+function unknownOption(rawName: string, options: OptionTable): string {
+  const meant = nearest(rawName.replace(/^-+/u, ""), Object.keys(options));
+  return `unknown option ${rawName}${meant === undefined ? "" : `; did you mean --${meant}?`}`;
+}
+
+function listOf(value: true | string | string[] | undefined): readonly string[] {
+  return Array.isArray(value) ? value : [];
+}

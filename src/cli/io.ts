@@ -1,0 +1,23 @@
+import type { Readable, Writable } from "node:stream";
+import type { Environment } from "../config/substitute.ts";
+
+/** The outside world as a command may use it, so that commands are functions that tests can call. */
+export interface CliIo {
+  /** Writes to standard output; the text brings its own line feeds. */
+  readonly out: (text: string) => void;
+  /** Writes to standard error. */
+  readonly err: (text: string) => void;
+  readonly env: Environment;
+  readonly readFile: (path: string) => Promise<string>;
+}
+
+/** What commands need that go on until they are told to stop. */
+export interface ServingIo extends CliIo {
+  /** The streams themselves, for speaking a protocol on them. */
+  readonly stdin: Readable;
+  readonly stdout: Writable;
+  /** Whether a person looks at standard error. */
+  readonly isTerminal: boolean;
+  /** Resolves with the signal when the process is told to stop. */
+  readonly stopped: () => Promise<string>;
+}

@@ -1,0 +1,69 @@
+import { readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import type { ServingIo } from "./io.ts";
+
+/** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
+const commands: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
+  run: async () => (await import("./run.ts")).run,
+  stdio: async () => (await import("./stdio.ts")).stdio,
+  check: async () => (await import("./check.ts")).check,
+  schema: async () => (await import("./schema.ts")).schema,
+  tools: async () => (await import("./tools.ts")).tools,
+  call: async () => (await import("./call.ts")).call,
+};
+
+process.exitCode = await main(process.argv.slice(2));
+
+/** Does what the arguments say; the answer is the exit code. */
+async function main(args: readonly string[]): Promise<number> {
+  const [first = "run", ...rest] = args;
+  const io = processIo();
+  if (first === "--version" || first === "-v") {
+    io.out(`${packageVersion()}\n`);
+    return 0;
+  }
+  const { helpFor, unknownCommand } = await import("./help.ts");
+  const help = helpFor(args);
+  if (help !== undefined) {
+    io.out(help);
+    return 0;
+  }
+  const load = commands[first];
+  if (load === undefined) {
+    io.err(unknownCommand(first));
+    return 2;
+  }
+  const command = await load();
+  return command(rest, io);
+}
+
+function processIo(): ServingIo {
+  return {
+    out: (text) => {
+      process.stdout.write(text);
+    },
+    err: (text) => {
+      process.stderr.write(text);
+    },
+    env: process.env,
+    readFile: (path) => readFile(path, "utf8"),
+    stdin: process.stdin,
+    stdout: process.stdout,
+    isTerminal: process.stderr.isTTY,
+    stopped: () =>
+      new Promise((resolve) => {
+        for (const signal of ["SIGINT", "SIGTERM"] as const) {
+          process.once(signal, () => {
+            resolve(signal);
+          });
+        }
+      }),
+  };
+}
+
+/** The version in package.json, which stands two folders above this file both in a checkout and when installed. */
+function packageVersion(): string {
+  const parsed: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  const version: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
+  return typeof version === "string" ? version : "unknown";
+}

@@ -1,0 +1,156 @@
+import type { Config } from "../config/config.ts";
+import { loadConfig } from "../config/load.ts";
+import { formatProblem } from "../config/problem.ts";
+import { GatewayError } from "../errors.ts";
+import { createGateway } from "../gateway/create.ts";
+import type { Gateway } from "../gateway/create.ts";
+import { logLevels } from "../telemetry/config.ts";
+import type { LogLevel } from "../telemetry/config.ts";
+import { createLogger } from "../telemetry/log.ts";
+import type { RootLogger } from "../telemetry/log.ts";
+import { parseCommandLine } from "./command-line.ts";
+import { commands } from "./commands.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { usageError } from "./help.ts";
+import type { ServingIo } from "./io.ts";
+import { welcome } from "./welcome.ts";
+
+/** A gateway as the command line asks for it, or the exit code that the problem is worth. */
+export type Started =
+  | {
+      readonly ok: true;
+      readonly gateway: Gateway;
+      readonly config: Config;
+      readonly log: RootLogger;
+      readonly isDemo: boolean;
+    }
+  | { readonly ok: false; readonly exitCode: number };
+
+/** `headgate run`: serves until it is told to stop. */
+export async function run(args: readonly string[], io: ServingIo): Promise<number> {
+  const line = parseCommandLine(commands.run.options, args);
+  if (!line.ok) {
+    io.err(usageError("run", line.problem));
+    return exitCodes.usage.code;
+  }
+  const { values } = line;
+  const [stray] = line.positionals;
+  const port = portOf(values.port);
+  const adminPort = portOf(values["admin-port"]);
+  if (stray !== undefined || port === undefined || adminPort === undefined) {
+    const hint = `\`${stray ?? ""}\` is not understood; a command stands behind \`--\``;
+    io.err(usageError("run", stray === undefined ? "a port is a number from 0 to 65535" : hint));
+    return exitCodes.usage.code;
+  }
+  const started = await start(values, line.program ?? [], io, {
+    ...(values.host === undefined ? {} : { host: values.host }),
+    ...(port === "unset" ? {} : { port }),
+    ...(adminPort === "unset" ? {} : { adminPort }),
+  });
+  if (!started.ok) return started.exitCode;
+  const { gateway, config, log } = started;
+  try {
+    const { url, adminUrl } = await gateway.listen();
+    io.err(welcome({ url, adminUrl, config, isDemo: started.isDemo }));
+  } catch (error) {
+    io.err(`headgate: ${GatewayError.from(error).message}\n`);
+    await gateway.close();
+    return exitCodes.usage.code;
+  }
+  const signal = await io.stopped();
+  log.info({ signal }, "shutting down");
+  await gateway.close();
+  log.flush();
+  return 0;
+}
+
+/** Builds the gateway from flags, a command, or a file; without any of them, the demo. */
+export async function start(
+  values: {
+    readonly config?: string | undefined;
+    readonly upstream?: string | undefined;
+    readonly "upstream-header"?: readonly string[] | undefined;
+    readonly transport?: string | undefined;
+    readonly "log-level"?: string | undefined;
+  },
+  command: readonly string[],
+  io: ServingIo,
+  listen: { readonly host?: string; readonly port?: number; readonly adminPort?: number } = {},
+): Promise<Started> {
+  const sources = [values.config !== undefined, values.upstream !== undefined, command.length > 0].filter(
+    Boolean,
+  ).length;
+  if (sources > 1) {
+    io.err("headgate: give one of --config FILE, --upstream URL and -- COMMAND, not several\n");
+    return { ok: false, exitCode: exitCodes.usage.code };
+  }
+  const level = levelOf(values["log-level"]);
+  if (values["log-level"] !== undefined && level === undefined) {
+    io.err(`headgate: --log-level takes one of ${logLevels.join(", ")}\n`);
+    return { ok: false, exitCode: exitCodes.usage.code };
+  }
+  const isDemo = sources === 0;
+  const { adminPort, ...place } = listen;
+  const isSimple = values.config === undefined;
+  const result = await loadConfig({
+    ...(values.config === undefined
+      ? { text: JSON.stringify(simpleConfig(values, command)), format: "json" }
+      : { file: values.config }),
+    env: io.env,
+    readFile: io.readFile,
+    overrides: {
+      ...(Object.keys(place).length === 0 ? {} : { listen: place }),
+      ...(level === undefined ? {} : { log: { level } }),
+      ...(adminPort === undefined ? (isSimple ? { admin: false } : {}) : { admin: { port: adminPort } }),
+    },
+  });
+  if (!result.ok) {
+    for (const problem of result.problems) io.err(`headgate: ${formatProblem(problem, values.config)}\n`);
+    return { ok: false, exitCode: exitCodes.config.code };
+  }
+  const { config } = result;
+  for (const warning of result.warnings) io.err(`headgate: ${formatProblem(warning, values.config)}\n`);
+  const pretty = config.log.format === "text" || (config.log.format === "auto" && io.isTerminal);
+  const log = createLogger({
+    level: config.log.level,
+    pretty,
+    color: io.isTerminal,
+    redact: config.secrets.redact,
+  });
+  const gateway = createGateway(config, {
+    log,
+    environment: io.env,
+    adminOnSamePort: isSimple && adminPort === undefined,
+    demo: async () => (await import("../demo/server.ts")).createDemoServer(),
+  });
+  return { ok: true, gateway, config, log, isDemo };
+}
+
+function levelOf(text: string | undefined): LogLevel | undefined {
+  return logLevels.find((level) => level === text);
+}
+
+function simpleConfig(values: Parameters<typeof start>[0], command: readonly string[]): unknown {
+  const [program, ...args] = command;
+  if (program !== undefined) return { upstream: { command: program, args } };
+  if (values.upstream === undefined) return { upstream: { demo: true } };
+  const transport = values.transport === undefined ? {} : { transport: values.transport };
+  return {
+    upstream: { url: values.upstream, headers: headersOf(values["upstream-header"] ?? []), ...transport },
+  };
+}
+
+function headersOf(lines: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    lines.map((line) => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, Math.max(colon, 0)), line.slice(colon + 1).trim()];
+    }),
+  );
+}
+
+function portOf(text: string | undefined): number | "unset" | undefined {
+  if (text === undefined) return "unset";
+  const port = /^\d{1,5}$/u.test(text) ? Number(text) : Number.NaN;
+  return port >= 0 && port <= 65_535 ? port : undefined;
+}

@@ -1,0 +1,48 @@
+import type { UpstreamConfig } from "../transports/config.ts";
+import type { WrittenConfig } from "./schema.ts";
+import type { Secrets } from "./secrets.ts";
+
+/** The name of the route that was given none. */
+export const unnamedRoute = "default";
+
+/** A configuration that was checked: defaults filled in, durations in milliseconds, routes of all forms together. */
+export interface Config extends Readable<
+  Omit<WrittenConfig, "$schema" | "routes" | "upstream" | "mcpServers">
+> {
+  readonly routes: Readonly<Record<string, Route>>;
+  /** Takes what came from the environment or from files out of texts that are to be shown. */
+  readonly secrets: Secrets;
+}
+
+/** One server and how it is offered to clients. */
+export interface Route {
+  readonly name: string;
+  /** What its paths begin with: `/name`, or nothing for the one that is served at `/mcp`. */
+  readonly prefixes: readonly string[];
+  readonly upstream: Upstream;
+  readonly mode: "enforce" | "observe";
+  /** Lower-case names of client headers that are passed on. */
+  readonly forwardHeaders: readonly string[];
+  readonly timeouts: RouteTimeouts;
+  readonly cors: Config["listen"]["cors"];
+}
+
+/** A server as it is reached, told apart by `type`. */
+export type Upstream = HttpUpstream | Readable<Exclude<UpstreamConfig, { readonly type: "http" }>>;
+
+/** A server that is reached over HTTP, with the proxy on the way if there is one. */
+export interface HttpUpstream extends Readable<
+  Omit<Extract<UpstreamConfig, { readonly type: "http" }>, "proxy">
+> {
+  readonly proxy: string | undefined;
+}
+
+/** Every timeout of a route in milliseconds, and those of single tools. */
+export type RouteTimeouts = Config["timeouts"] & { readonly tools: Readonly<Record<string, number>> };
+
+/** The same type with everything in it read-only. */
+type Readable<T> = T extends (...values: never[]) => unknown
+  ? T
+  : T extends object
+    ? { readonly [Key in keyof T]: Readable<T[Key]> }
+    : T;

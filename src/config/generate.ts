@@ -1,0 +1,71 @@
+import * as z from "zod";
+
+import { configSchema } from "./schema.ts";
+
+/** The part of JSON Schema that the configuration's own schema uses. */
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+  readonly title?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  readonly type?: string;
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: JsonSchema | boolean;
+  readonly items?: JsonSchema;
+  readonly anyOf?: readonly JsonSchema[];
+  readonly writeOnly?: boolean;
+}
+
+let made: JsonSchema | undefined;
+
+/** The JSON schema of what may be written in a configuration file (2020-12). */
+export function configJsonSchema(): JsonSchema {
+  made ??= {
+    title: "Headgate configuration",
+    ...tidied(z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" }) as JsonSchema),
+  };
+  return made;
+}
+
+/** Leaves out what only the library can be given, and the bounds that every whole number has. */
+function tidied(schema: JsonSchema): JsonSchema {
+  const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
+    if (keyword === "maximum" && value === Number.MAX_SAFE_INTEGER) return [];
+    if (keyword === "anyOf" && schema.anyOf !== undefined) {
+      // A function that makes a server cannot stand in a file.
+      return [
+        [keyword, schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(tidied)],
+      ];
+    }
+    if (keyword === "properties" && schema.properties !== undefined) {
+      const properties = Object.entries(schema.properties).map(([key, inner]) => [key, tidied(inner)]);
+      return [[keyword, Object.fromEntries(properties)]];
+    }
+    const isSchema = keyword === "items" || keyword === "additionalProperties";
+    return [[keyword, isSchema && typeof value === "object" ? tidied(value as JsonSchema) : value]];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The schemas that may apply to the value under a key or place of values to which some schemas apply. */
+export function schemasBelow(schemas: readonly JsonSchema[], step: string | number): readonly JsonSchema[] {
+  return schemas.flatMap(alternativesOf).flatMap(({ properties, additionalProperties, items }) => {
+    if (typeof step === "number") return items === undefined ? [] : [items];
+    const own = properties !== undefined && Object.hasOwn(properties, step) ? properties[step] : undefined;
+    if (own !== undefined) return [own];
+    return typeof additionalProperties === "object" ? [additionalProperties] : [];
+  });
+}
+
+/** The schemas that may apply to the value at a path of the configuration. */
+export function schemasAt(path: readonly (string | number)[]): readonly JsonSchema[] {
+  return path.reduce<readonly JsonSchema[]>(schemasBelow, [configJsonSchema()]);
+}
+
+/** A schema itself and what its unions offer, flat. */
+export function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
+  return [schema, ...(schema.anyOf ?? []).flatMap(alternativesOf)];
+}

@@ -1,0 +1,136 @@
+import type * as z from "zod";
+
+import { alternativesOf, schemasAt } from "./generate.ts";
+import { formatPath, isObject, valueAt, type Finding, type Path } from "./problem.ts";
+import { nearest } from "./suggest.ts";
+
+type Issue = z.core.$ZodIssue;
+
+/** An issue of the schema with its whole path, after the right branch of each union was chosen. */
+export interface PlacedIssue {
+  readonly issue: Issue;
+  readonly path: Path;
+}
+
+/** The words for what a schema found; schemas with words of their own keep them. */
+export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type": {
+      const expected = kinds[issue.expected] ?? issue.expected;
+      if (issue.input === undefined) return `is missing: expected ${expected}`;
+      const unquoted = issue.expected === "string" && ["number", "boolean"].includes(typeof issue.input);
+      return `expected ${expected}, found ${kindOf(issue.input)}${unquoted ? "; put it in quotes" : ""}`;
+    }
+    case "invalid_value": {
+      const values = issue.values.map((value) => `\`${String(value)}\``);
+      const expected = values.length === 1 ? values.join("") : `one of ${values.join(", ")}`;
+      if (issue.input === undefined) return `is missing: expected ${expected}`;
+      const meant =
+        typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
+      return `expected ${expected}${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
+    }
+    case "too_small":
+      if (issue.origin === "string" && issue.minimum === 1) return "must not be empty";
+      return `must be at least ${issue.minimum}`;
+    case "too_big":
+      return `must be at most ${issue.maximum}`;
+    default:
+      return undefined;
+  }
+}
+
+/** Issues with their whole paths. */
+export function placeIssues(issues: readonly Issue[], above: Path = []): readonly PlacedIssue[] {
+  return issues.flatMap((issue) => {
+    // The keys of a configuration are texts.
+    const path = [...above, ...issue.path.map((step) => (typeof step === "symbol" ? String(step) : step))];
+    const branch = issue.code === "invalid_union" ? chooseBranch(issue.errors) : undefined;
+    return branch === undefined ? [{ issue, path }] : placeIssues(branch, path);
+  });
+}
+
+/** What issues say to people: one finding for each unknown key, and none for what is missing only because of one. */
+export function toFindings(issues: readonly PlacedIssue[], tree: unknown): readonly Finding[] {
+  const findings = issues.flatMap((placed) => findingsOf(placed, tree));
+  const misspelt = new Set(
+    findings.flatMap(({ path, meant }) => (meant === undefined ? [] : [formatPath([...path, meant])])),
+  );
+  return findings
+    .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
+    .map(({ path, key, message }) => ({ path, message, ...(key === undefined ? {} : { key }) }));
+}
+
+interface Guess extends Finding {
+  /** The key that was probably meant. */
+  readonly meant?: string;
+}
+
+function findingsOf({ issue, path }: PlacedIssue, tree: unknown): readonly Guess[] {
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys.map((key) => unknownKey(path, key, tree));
+    case "invalid_key": {
+      const key = String(path.at(-1) ?? "");
+      const message = `\`${key}\` ${issue.issues[0]?.message ?? "cannot stand here"}`;
+      return [{ path: path.slice(0, -1), key, message }];
+    }
+    case "invalid_union": {
+      // No alternative fits, perhaps because the key that tells them apart is misspelt.
+      const value = valueAt(tree, path);
+      const slips = Object.keys(isObject(value) ? value : {})
+        .filter((key) => !knownKeys(path).includes(key))
+        .map((key) => unknownKey(path, key, tree))
+        .filter(({ meant }) => meant !== undefined);
+      return slips.length > 0 ? slips : [{ path, message: issue.message }];
+    }
+    default:
+      return [{ path, message: issue.message }];
+  }
+}
+
+function unknownKey(path: Path, key: string, tree: unknown): Guess {
+  const present = valueAt(tree, path);
+  const meant = nearest(
+    key,
+    knownKeys(path).filter((known) => !isObject(present) || !Object.hasOwn(present, known)),
+  );
+  const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
+  return { path, key, message: `unknown key \`${key}\`${hint}`, ...(meant === undefined ? {} : { meant }) };
+}
+
+/**
+ * The issues of the one alternative that was meant: it takes the kind of value that is there and lacks none of its
+ * required keys. Undefined where none or several fit, so that the union speaks for itself.
+ */
+function chooseBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
+  const meant = branches.filter((issues) =>
+    issues.every(({ code, path, input }) =>
+      path.length === 0 ? code === "unrecognized_keys" : path.length > 1 || input !== undefined,
+    ),
+  );
+  return meant.length === 1 ? meant[0] : undefined;
+}
+
+/** The keys that an object at a path may have, of whichever alternative. */
+function knownKeys(path: Path): readonly string[] {
+  return schemasAt(path)
+    .flatMap(alternativesOf)
+    .flatMap(({ properties = {} }) => Object.keys(properties));
+}
+
+const kinds: Readonly<Record<string, string>> = {
+  string: "a text",
+  number: "a whole number",
+  int: "a whole number",
+  boolean: "`true` or `false`",
+  object: "an object",
+  record: "an object",
+  array: "a list",
+};
+
+function kindOf(value: unknown): string {
+  if (value === null) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "number") return Number.isInteger(value) ? "a whole number" : "a fraction";
+  return kinds[typeof value] ?? typeof value;
+}

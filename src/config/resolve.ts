@@ -1,0 +1,193 @@
+import { resolve as resolvePath } from "node:path";
+
+import { isLoopback } from "./addresses.ts";
+import { unnamedRoute, type Config, type Route, type RouteTimeouts, type Upstream } from "./config.ts";
+import { formatDuration } from "./duration.ts";
+import { routeNameOf } from "./mcp-servers.ts";
+import type { Finding, Path } from "./problem.ts";
+import { proxyFromEnvironment } from "./proxy.ts";
+import { routeConfig } from "./routes.ts";
+import type { WrittenConfig } from "./schema.ts";
+import type { Secrets } from "./secrets.ts";
+import type { Environment } from "./substitute.ts";
+
+/** What a configuration is put together with. */
+export interface Surroundings {
+  readonly env: Environment;
+  readonly secrets: Secrets;
+  /** The folder to which paths in the configuration are relative; the process's own if there is none. */
+  readonly folder?: string;
+}
+
+/** A configuration put together, and what does not fit in it. */
+export interface Resolved {
+  readonly config: Config;
+  readonly problems: readonly Finding[];
+  readonly warnings: readonly Finding[];
+}
+
+/** Puts the routes of all forms together and checks what no single field can tell. */
+export function resolveConfig(written: WrittenConfig, surroundings: Surroundings): Resolved {
+  const { $schema: _schema, routes: _routes, upstream: _upstream, mcpServers: _servers, ...rest } = written;
+  const { list, problems, warnings } = collectRoutes(written);
+  const path = (text: string): string =>
+    surroundings.folder === undefined ? text : resolvePath(surroundings.folder, text);
+  const routes = list.map(({ name, written: route }): Route => {
+    const named = name === unnamedRoute && written.upstream !== undefined ? [] : [`/${name}`];
+    return {
+      name,
+      prefixes: named.length === 0 || list.length === 1 ? [...named, ""] : named,
+      upstream: resolveUpstream(route.upstream, surroundings.env, path),
+      mode: route.mode,
+      forwardHeaders: route.forwardHeaders,
+      timeouts: resolveTimeouts(written.timeouts, route.timeouts),
+      cors: route.cors ?? written.listen.cors,
+    };
+  });
+  const config: Config = {
+    ...rest,
+    listen: resolveListen(rest.listen, path),
+    routes: Object.fromEntries(routes.map((route) => [route.name, route])),
+    secrets: surroundings.secrets,
+  };
+  return {
+    config,
+    problems: [...problems, ...listenProblems(config), ...timeoutProblems(list, config)],
+    warnings: [...warnings, ...trustWarnings(list)],
+  };
+}
+
+type WrittenRoute = WrittenConfig["routes"][string];
+
+interface ListedRoute {
+  readonly name: string;
+  /** Where the route stands. */
+  readonly path: Path;
+  readonly written: WrittenRoute;
+}
+
+function collectRoutes({ routes, upstream, mcpServers }: WrittenConfig) {
+  const list: ListedRoute[] = [];
+  const problems: Finding[] = [];
+  const warnings: Finding[] = [];
+  const add = (route: ListedRoute): void => {
+    const other = list.find(({ name }) => name === route.name);
+    if (other === undefined) list.push(route);
+    else
+      problems.push({ path: route.path, message: `there is another route with the name \`${route.name}\`` });
+  };
+  const defaults = routeConfig.omit({ upstream: true }).parse({});
+
+  if (upstream !== undefined) {
+    add({ name: unnamedRoute, path: ["upstream"], written: { ...defaults, upstream } });
+  }
+  for (const [name, written] of Object.entries(routes)) add({ name, path: ["routes", name], written });
+  for (const [server, target] of Object.entries(mcpServers)) {
+    const path = ["mcpServers", server];
+    const name = routeNameOf(server);
+    if (name === undefined) {
+      problems.push({ path, message: "has a name of which nothing can stand in a URL" });
+      continue;
+    }
+    if (name !== server) warnings.push({ path, message: `is served as route \`${name}\`` });
+    add({ name, path, written: { ...defaults, upstream: target } });
+  }
+  if (list.length === 0 && problems.length === 0) {
+    problems.push({ path: [], message: "has no route: give `upstream`, `routes` or `mcpServers`" });
+  }
+  return { list, problems, warnings };
+}
+
+function resolveUpstream(
+  upstream: WrittenRoute["upstream"],
+  env: Environment,
+  path: (text: string) => string,
+): Upstream {
+  if (upstream.type === "stdio") {
+    return upstream.cwd === undefined ? upstream : { ...upstream, cwd: path(upstream.cwd) };
+  }
+  if (upstream.type !== "http") return upstream;
+  const { proxy, tls, url } = upstream;
+  return {
+    ...upstream,
+    proxy: proxy === "auto" ? proxyFromEnvironment(new URL(url), env) : proxy === "none" ? undefined : proxy,
+    ...(tls === undefined ? {} : { tls: { ...tls, ...withPaths(tls, path) } }),
+  };
+}
+
+function resolveListen(listen: WrittenConfig["listen"], path: (text: string) => string): Config["listen"] {
+  const { tls, unixSocket } = listen;
+  return {
+    ...listen,
+    ...(unixSocket === undefined ? {} : { unixSocket: path(unixSocket) }),
+    ...(tls === undefined ? {} : { tls: { ...tls, ...withPaths(tls, path) } }),
+  };
+}
+
+type PemFile = "certFile" | "keyFile" | "caFile";
+
+function withPaths(
+  files: { readonly [File in PemFile]?: string | undefined },
+  path: (text: string) => string,
+): { [File in PemFile]?: string } {
+  const names = ["certFile", "keyFile", "caFile"] as const;
+  const given = names.flatMap((name) =>
+    files[name] === undefined ? [] : [[name, path(files[name])] as const],
+  );
+  return Object.fromEntries(given);
+}
+
+function resolveTimeouts(general: WrittenConfig["timeouts"], own: WrittenRoute["timeouts"]): RouteTimeouts {
+  return {
+    connect: own.connect ?? general.connect,
+    quick: own.quick ?? general.quick,
+    tool: own.tool ?? general.tool,
+    human: own.human ?? general.human,
+    hard: own.hard ?? general.hard,
+    streamKeepAlive: own.streamKeepAlive ?? general.streamKeepAlive,
+    tools: own.tools,
+  };
+}
+
+function listenProblems({ listen, admin }: Config): readonly Finding[] {
+  const problems: Finding[] = [];
+  const open = (section: "listen" | "admin"): Finding => ({
+    path: [section, "host"],
+    message: `others than this machine can reach it and nothing asks who they are; say \`${section}.allowAnonymous: true\` if that is meant`,
+  });
+  const overTcp = listen.unixSocket === undefined;
+  if (overTcp && !isLoopback(listen.host) && !listen.allowAnonymous) problems.push(open("listen"));
+  if (admin === false) return problems;
+  if (!isLoopback(admin.host) && !admin.allowAnonymous) problems.push(open("admin"));
+  if (overTcp && admin.port === listen.port && admin.port !== 0) {
+    problems.push({ path: ["admin", "port"], message: `is the port of \`listen\` too: ${admin.port}` });
+  }
+  return problems;
+}
+
+/** An inactivity limit above the hard limit could never be reached, which nobody means. */
+function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Config): readonly Finding[] {
+  const check = (path: Path, limits: Readonly<Record<string, number | undefined>>, hard: number): Finding[] =>
+    Object.entries(limits).flatMap(([name, limit]) =>
+      limit === undefined || limit <= hard
+        ? []
+        : [{ path: [...path, name], message: `is longer than \`hard\`, which is ${formatDuration(hard)}` }],
+    );
+  return [
+    ...check(["timeouts"], { quick: general.quick, tool: general.tool, human: general.human }, general.hard),
+    ...list.flatMap(({ path, written: { timeouts } }) => {
+      const { quick, tool, human, tools, hard = general.hard } = timeouts;
+      const where = [...path, "timeouts"];
+      return [...check(where, { quick, tool, human }, hard), ...check([...where, "tools"], tools, hard)];
+    }),
+  ];
+}
+
+function trustWarnings(list: readonly ListedRoute[]): readonly Finding[] {
+  return list.flatMap(({ path, written: { upstream } }) => {
+    if (upstream.type !== "http" || upstream.tls?.insecure !== true) return [];
+    const where =
+      path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
+    return [{ path: where, message: "whoever stands in between can read and change everything" }];
+  });
+}

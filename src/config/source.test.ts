@@ -1,0 +1,110 @@
+import { describe, expect, it } from "vitest";
+
+import { readSource, type Source, type SourceFormat } from "./source.ts";
+
+function faultsOf(text: string, format: SourceFormat = "yaml") {
+  const source = readSource(text, format);
+  return source.ok ? [] : source.faults;
+}
+
+function treeOf(source: Source): unknown {
+  return source.ok ? source.tree : undefined;
+}
+
+describe("a YAML file", () => {
+  it("is read by the core schema of YAML 1.2", () => {
+    expect(treeOf(readSource("a: yes\nb: 0o17\nc: 2026-11-15\nd: ~\ne: on\n", "yaml"))).toEqual({
+      a: "yes",
+      b: 15,
+      c: "2026-11-15",
+      d: null,
+      e: "on",
+    });
+  });
+
+  it("may not have a key twice", () => {
+    expect(faultsOf("a: 1\nb: 2\na: 3\n")).toEqual([
+      { message: "this key is there twice", line: 3, column: 1 },
+    ]);
+  });
+
+  it("may repeat a part by alias, and errors in it have the place of the part", () => {
+    const source = readSource("a: &x\n  k: 1\nb: *x\n", "yaml");
+    expect(treeOf(source)).toEqual({ a: { k: 1 }, b: { k: 1 } });
+    expect(source.ok && source.placeOf({ path: ["b", "k"] })).toEqual({ line: 2, column: 3 });
+  });
+
+  it("cannot grow without bound by aliases", () => {
+    const levels = Array.from({ length: 9 }, (_, level) => {
+      const item = level === 0 ? "x" : `*l${level - 1}`;
+      return `l${level}: &l${level} [${Array.from({ length: 9 }, () => item).join(", ")}]`;
+    });
+    expect(faultsOf(levels.join("\n"))).toEqual([{ message: "uses too many aliases" }]);
+    expect(faultsOf("a: &a [*a]\n")).toEqual([{ message: "holds itself by alias" }]);
+  });
+
+  it("cannot be nested without bound", () => {
+    const text = `${"[".repeat(10_000)}${"]".repeat(10_000)}`;
+    expect(faultsOf(text).length).toBeGreaterThan(0);
+    expect(faultsOf(text).length).toBeLessThanOrEqual(10);
+  });
+
+  it("has no tags of its own", () => {
+    expect(faultsOf("a: !secret x\n")).toMatchObject([{ line: 1, column: 4 }]);
+  });
+
+  it("with an error in it says where", () => {
+    expect(faultsOf("a:\n  - b\n c: [\n")).toMatchObject([{ line: 3 }, {}]);
+    expect(faultsOf("a: 1\n---\nb: 2\n")).toEqual([
+      { message: "a second document begins here", line: 2, column: 1 },
+    ]);
+  });
+});
+
+describe("a JSON file", () => {
+  it("is strict JSON, tabs and byte order mark allowed", () => {
+    expect(treeOf(readSource('\uFEFF{\n\t"a": {\n\t\t"b": [1, 2]\n\t}\n}', "json"))).toEqual({
+      a: { b: [1, 2] },
+    });
+    expect(faultsOf("{ a: 1 }", "json")).toHaveLength(1);
+    expect(faultsOf('{ "a": 1, }', "json")).toHaveLength(1);
+  });
+
+  it("with an error in it says where, without repeating what stands there", () => {
+    const message = "is not JSON from here on";
+    expect(faultsOf('{\n  "key": "hunter2",\n  "b": hunter3\n}', "json")).toEqual([
+      { message, line: 3, column: 8 },
+    ]);
+    expect(faultsOf('{\n  "key": "hunter2"\n  "b": 1\n}', "json")).toEqual([{ message, line: 3, column: 3 }]);
+    expect(faultsOf('{ "ä": ', "json")).toEqual([{ message, line: 1, column: 8 }]);
+    expect(faultsOf('{ "a": 1 } x', "json")).toEqual([{ message, line: 1, column: 12 }]);
+    expect(faultsOf("", "json")).toEqual([{ message, line: 1, column: 1 }]);
+  });
+
+  it("may not have a key twice, which JSON readers pass over in silence", () => {
+    expect(faultsOf('{\n  "a": 1,\n  "a": 2\n}', "json")).toEqual([
+      { message: "this key is there twice", line: 3, column: 3 },
+    ]);
+  });
+});
+
+describe("the place of a finding", () => {
+  const source = readSource("listen:\n  port: 1\nroutes:\n  - x\n  - y: { z: 1 }\n", "yaml");
+  const place = (path: (string | number)[], key?: string) =>
+    source.ok ? source.placeOf({ path, ...(key === undefined ? {} : { key }) }) : undefined;
+
+  it("is that of the key whose value is wrong", () => {
+    expect(place(["listen", "port"])).toEqual({ line: 2, column: 3 });
+    expect(place(["routes", 1, "y", "z"])).toEqual({ line: 5, column: 10 });
+    expect(place(["routes", 0])).toEqual({ line: 4, column: 5 });
+  });
+
+  it("is that of a wrong key itself", () => {
+    expect(place(["listen"], "port")).toEqual({ line: 2, column: 3 });
+  });
+
+  it("is that of what is around it where something is missing", () => {
+    expect(place(["listen", "host"])).toEqual({ line: 1, column: 1 });
+    expect(place(["nothing"])).toBeUndefined();
+  });
+});

@@ -1,0 +1,118 @@
+import { formatPath, isObject, type Finding, type Path } from "./problem.ts";
+
+/** The variables of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Where references lead. */
+export interface References {
+  readonly env: Environment;
+  /** Reads a file of `${file:…}`, whose path may be relative to the configuration. */
+  readonly readFile: (path: string) => Promise<string>;
+}
+
+/** A tree with its references replaced. */
+export interface Substituted {
+  readonly tree: unknown;
+  /** What the references stood for, without defaults. */
+  readonly values: readonly string[];
+  /** The paths of the texts that had references, as `formatPath` writes them. */
+  readonly paths: ReadonlySet<string>;
+  readonly problems: readonly Finding[];
+}
+
+const reference = /\$\$\{|\$\{(?<inner>[^{}]*)\}/gu;
+const environment = /^(?:(?<source>env):)?(?<name>[A-Z_a-z]\w*)(?::-(?<fallback>.*))?$/su;
+const file = /^file:(?<path>.+)$/su;
+
+/**
+ * Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` in every text of a tree. In `mcpServers` a plain
+ * `${NAME}` reads the environment, as it does for the tools that made this form; elsewhere it is a problem, because it
+ * would be sent as it stands. `$${` is a plain `${`.
+ */
+export async function substitute(tree: unknown, references: References): Promise<Substituted> {
+  const values: string[] = [];
+  const paths = new Set<string>();
+  const problems: Finding[] = [];
+
+  // One after the other, so that problems come in the order of the file.
+  async function walk(value: unknown, path: Path): Promise<unknown> {
+    if (typeof value === "string") return replaceIn(value, path);
+    if (Array.isArray(value)) {
+      const items: unknown[] = [];
+      for (const [index, item] of value.entries()) items.push(await walk(item, [...path, index]));
+      return items;
+    }
+    if (!isObject(value)) return value;
+    const entries: [string, unknown][] = [];
+    for (const [key, inner] of Object.entries(value)) entries.push([key, await walk(inner, [...path, key])]);
+    return Object.fromEntries(entries);
+  }
+
+  async function replaceIn(text: string, path: Path): Promise<string> {
+    let result = "";
+    let end = 0;
+    for (const match of text.matchAll(reference)) {
+      result += text.slice(end, match.index) + (await replacementOf(match, path));
+      end = match.index + match[0].length;
+    }
+    return result + text.slice(end);
+  }
+
+  async function replacementOf(match: RegExpExecArray, path: Path): Promise<string> {
+    const inner = match.groups?.["inner"];
+    if (inner === undefined) return "${";
+    const resolved = await resolve(inner, path[0] === "mcpServers", references);
+    if (resolved === undefined) return match[0];
+    paths.add(formatPath(path));
+    if ("problem" in resolved) {
+      problems.push({ path, message: resolved.problem });
+      return match[0];
+    }
+    if (resolved.secret) values.push(resolved.value);
+    return resolved.value;
+  }
+
+  return { tree: await walk(tree, []), values, paths, problems };
+}
+
+type Resolved = { readonly value: string; readonly secret: boolean } | { readonly problem: string };
+
+async function resolve(inner: string, plain: boolean, from: References): Promise<Resolved | undefined> {
+  const path = file.exec(inner)?.groups?.["path"];
+  if (path !== undefined) return readSecret(path, from);
+  const { source, name, fallback } = environment.exec(inner)?.groups ?? {};
+  if (name === undefined) {
+    return /^[a-z]+:/u.test(inner)
+      ? { problem: `\`\${${inner}}\` is unknown here; there are \`\${env:NAME}\` and \`\${file:/path}\`` }
+      : undefined;
+  }
+  if (source === undefined && !plain) {
+    return {
+      problem: `\`\${${inner}}\` is not replaced here: write \`\${env:${inner}}\`, or \`$\${${inner}}\` for the text itself`,
+    };
+  }
+  const set = Object.hasOwn(from.env, name) ? from.env[name] : undefined;
+  // As in shells, an empty variable takes the default too; the default stands in the file and is no secret.
+  if (fallback !== undefined && (set === undefined || set === "")) return { value: fallback, secret: false };
+  return set === undefined
+    ? { problem: `environment variable ${name} is not set` }
+    : { value: set, secret: true };
+}
+
+async function readSecret(path: string, from: References): Promise<Resolved> {
+  try {
+    // Editors and secret stores end a file with a line feed that is no part of the secret.
+    return { value: (await from.readFile(path)).replace(/\r?\n$/u, ""), secret: true };
+  } catch (error) {
+    return { problem: `cannot read ${path}: ${reasonOf(error)}` };
+  }
+}
+
+/** Why a file cannot be read, in a few words. */
+export function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "ENOENT") return "there is no such file";
+  if (code === "EACCES") return "not allowed";
+  if (code === "EISDIR") return "it is a folder";
+  return error instanceof Error ? error.message : String(error);
+}

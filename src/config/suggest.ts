@@ -1,0 +1,48 @@
+/** The one of some names that was probably meant, if any is near enough to be a slip of the hand. */
+export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  const wanted = fold(name);
+  // A third of the letters may be wrong, at least one, at most three.
+  const allowed = Math.min(3, Math.max(1, Math.floor(wanted.length / 3)));
+  let best: { readonly candidate: string; readonly distance: number } | undefined;
+  for (const candidate of candidates) {
+    const distance = editDistance(wanted, fold(candidate));
+    if (distance <= allowed && (best === undefined || distance < best.distance))
+      best = { candidate, distance };
+  }
+  return best?.candidate;
+}
+
+/**
+ * How many letters must be put in, taken out, exchanged, or swapped with their neighbour to make one text the other
+ * (optimal string alignment).
+ */
+export function editDistance(from: string, to: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= from.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= to.length; column++) {
+      const differs = from[row - 1] === to[column - 1] ? 0 : 1;
+      let distance = Math.min(
+        at(last, column) + 1,
+        at(current, column - 1) + 1,
+        at(last, column - 1) + differs,
+      );
+      const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
+      if (row > 1 && column > 1 && swapped) distance = Math.min(distance, at(beforeLast, column - 2) + 1);
+      current.push(distance);
+    }
+    beforeLast = last;
+    last = current;
+  }
+  return at(last, to.length);
+}
+
+/** `body_bytes`, `body-bytes` and `BodyBytes` are the same name to a person. */
+function fold(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_\s]/gu, "");
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}

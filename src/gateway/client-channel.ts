@@ -1,0 +1,204 @@
+import { GatewayError } from "../errors.ts";
+import { Cancellation } from "../exchange.ts";
+import type { Exchange, Principal, ReplyStream, TransportContext } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { combineAnswers, messageBytes } from "../protocol/batch.ts";
+import { classifyPost } from "../protocol/era.ts";
+import { memberString } from "../protocol/json/read.ts";
+import type { Message, ParseOutcome } from "../protocol/message.ts";
+import { metadataOf } from "../protocol/metadata.ts";
+import { checkModernPost } from "../protocol/modern.ts";
+import { mirroredHeadersOf } from "../protocol/mirrored-headers.ts";
+import { parse } from "../protocol/parse.ts";
+import { refuseFailure } from "../protocol/refusal.ts";
+import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
+import type { Revision } from "../protocol/revisions.ts";
+import { errorReply, refusalReply } from "../reply.ts";
+import type { Session } from "../sessions/session.ts";
+import type { Channel, ChannelEvents } from "../transports/transport.ts";
+import type { GatewayContext } from "./context.ts";
+import type { Route } from "./route.ts";
+
+/** Where a client that is a channel of its own comes from. */
+export interface ChannelClient {
+  readonly route: Route;
+  readonly principal: Principal;
+  /** HTTP+SSE clients are legacy; on stdio the first message tells. */
+  readonly eras: "legacy" | "both";
+  readonly context: TransportContext;
+  /** Called when the client has gone and everything it started has been ended. */
+  readonly onGone?: () => void;
+}
+
+/** Serves a client that sends and takes messages over one channel: stdio, or an HTTP+SSE connection. */
+export function serveChannel(gateway: GatewayContext, channel: Channel, client: ChannelClient): ChannelEvents {
+  const { clock, registry, limits, newExchangeId, log } = gateway;
+  const { route, principal } = client;
+  const running = new Map<string, Exchange>();
+  let session: Session | undefined;
+  /** Messages go on in the order they came, up to where each is sent upstream. */
+  const write = (bytes: Buffer): void | Promise<void> => channel.send(bytes);
+  const stream: ReplyStream = { open: () => {}, write: (message) => write(messageBytes(message)) };
+
+  function send(message: Message | undefined): void {
+    if (message === undefined) return;
+    Promise.resolve(write(messageBytes(message))).catch((error: unknown) => {
+      log.debug({ route: route.name, reason: GatewayError.from(error).message }, "the client could not be answered");
+    });
+  }
+
+  function received(bytes: Buffer): void {
+    const revision = session?.revision ?? assumedWithoutHeader;
+    const outcome = parse(bytes, { revision, mode: "enforce", limits: limits.parse });
+    if (!outcome.ok) {
+      const refusal = refuseFailure(outcome.failure);
+      gateway.counted(route, refusal.error);
+      send(refusalReply(refusal).message);
+      return;
+    }
+    session?.touch(clock.now());
+    if (outcome.form === "batch") void batch(outcome);
+    else void single(outcome.message, outcome).then(send);
+  }
+
+  /** Legacy, 2025-03-26 only: the parser has refused batches of all other revisions. */
+  async function batch(outcome: ParseOutcome & { ok: true; form: "batch" }): Promise<void> {
+    const answers = await Promise.all(
+      outcome.members.map(async (member) =>
+        member.ok
+          ? single(member.message, { ok: true, form: "single", message: member.message })
+          : refusalReply(refuseFailure(member.failure)).message,
+      ),
+    );
+    const body = combineAnswers(
+      answers.flatMap((answer) => (answer === undefined ? [] : [messageBytes(answer)])),
+      true,
+    );
+    if (body !== undefined) await write(body);
+  }
+
+  /** Takes one message on its way; the answer, if any, is to be sent back. */
+  async function single(message: Message, outcome: ParseOutcome): Promise<Message | undefined> {
+    if (message.kind === "result" || message.kind === "error") {
+      if (session?.answer(message) !== true) log.debug({ route: route.name }, "the client answered what nobody asked");
+      return undefined;
+    }
+    // A channel has no headers: the ones that would repeat the body are taken from it.
+    const header = headersOf(message);
+    const verdict = classifyPost(outcome, header, { ...route.serving, eras: erasOf() });
+    if (!verdict.ok) return refused(verdict.refusal);
+    if (verdict.era === "none") return undefined;
+    if (verdict.era === "modern") {
+      const checked = checkModernPost({ message, header }, { supported: route.supported, isServed: () => true });
+      return checked.ok ? run(message, checked.revision, undefined) : refused(checked.refusal);
+    }
+    return message.method === "initialize" && message.kind === "request" ? initialize(message) : legacy(message);
+  }
+
+  function erasOf(): "both" | "legacy" | "modern" {
+    if (client.eras === "legacy" || session !== undefined) return "legacy";
+    return route.serving.eras;
+  }
+
+  async function initialize(message: Message & { kind: "request" }): Promise<Message | undefined> {
+    if (session !== undefined) session.end("the client shook hands again");
+    const own = registry.open(route.name, principal);
+    session = own;
+    route.adopt(own);
+    route.setOutlet(own, (out) => write(messageBytes(out)));
+    const wished = memberString(message, "params.protocolVersion");
+    const reading = wished === undefined ? undefined : parseRevision(wished);
+    own.revision = reading?.ok === true && revisions[reading.revision].era === "legacy" ? reading.revision : assumedWithoutHeader;
+    own.onEnd((reason) => {
+      if (session === own) void channel.close(reason);
+    });
+    const answer = await run(message, own.revision, own);
+    const agreed = answer?.kind === "result" ? memberString(answer, "result.protocolVersion") : undefined;
+    const named = agreed === undefined ? undefined : parseRevision(agreed);
+    if (named?.ok === true) own.revision = named.revision;
+    if (answer?.kind === "result") own.state = "active";
+    return answer;
+  }
+
+  async function legacy(message: Message & { method: string }): Promise<Message | undefined> {
+    if (session === undefined) {
+      const error = new GatewayError("session_missing", "the connection begins with initialize, or with a request of 2026-07-28");
+      gateway.counted(route, error.code);
+      const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
+      return errorReply(exchange, error).message;
+    }
+    return run(message, session.revision ?? assumedWithoutHeader, session);
+  }
+
+  async function run(message: Message, revision: Revision, own: Session | undefined): Promise<Message | undefined> {
+    const exchange = exchangeFor(message, revision, own);
+    const cancels = own === undefined && message.method === "notifications/cancelled";
+    if (message.kind === "request") running.set(message.id.key, exchange);
+    if (own !== undefined) own.running++;
+    try {
+      if (cancels) cancelModern(message);
+      const reply: Reply = cancels ? { message: undefined } : await route.handle(exchange);
+      return reply.message;
+    } catch (error) {
+      const failure = gateway.failed(route, exchange, GatewayError.from(error));
+      return errorReply(exchange, failure).message;
+    } finally {
+      if (own !== undefined) own.running--;
+      if (message.kind === "request" && running.get(message.id.key) === exchange) running.delete(message.id.key);
+    }
+  }
+
+  /** Modern requests stand alone, so a cancel is ours to carry out: upstream each request is told in its own way. */
+  function cancelModern(message: Message): void {
+    const target = metadataOf(message).related;
+    if (target !== undefined) running.get(target.id.key)?.cancellation.cancel("client-gone");
+  }
+
+  function refused(refusal: Parameters<typeof refusalReply>[0]): Message | undefined {
+    gateway.counted(route, refusal.error);
+    return refusalReply(refusal).message;
+  }
+
+  function exchangeFor(message: Message, revision: Revision, own: Session | undefined): Exchange {
+    return {
+      id: newExchangeId(),
+      direction: "client-to-server",
+      message,
+      original: message,
+      route: route.name,
+      principal,
+      revision,
+      era: revisions[revision].era,
+      session: own,
+      transport: client.context,
+      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      parent: undefined,
+      cancellation: new Cancellation(),
+      tracking: { entry: undefined },
+      reply: message.kind === "request" ? stream : undefined,
+    };
+  }
+
+  return {
+    message: received,
+    rubbish: (bytes, reason) => {
+      log.warn({ route: route.name, bytes: bytes.length, reason }, "the client sent something that is no message");
+      const outcome = parse(bytes, { revision: assumedWithoutHeader, mode: "enforce", limits: limits.parse });
+      if (!outcome.ok) send(refusalReply(refuseFailure(outcome.failure)).message);
+    },
+    closed: (error) => {
+      log.debug({ route: route.name, reason: error.message }, "the client has gone");
+      for (const exchange of running.values()) exchange.cancellation.cancel("client-gone");
+      running.clear();
+      session?.end("the client has gone");
+      client.onGone?.();
+    },
+  };
+}
+
+function headersOf(message: Message & { method: string }): (name: string) => string | undefined {
+  if (memberString(message, "params._meta.io.modelcontextprotocol/protocolVersion") === undefined) return () => undefined;
+  const mirrored = mirroredHeadersOf(message, "");
+  const lines = mirrored.ok ? mirrored.headers : [];
+  return (name) => lines.find(([line]) => line.toLowerCase() === name)?.[1];
+}

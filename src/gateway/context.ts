@@ -1,0 +1,37 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { Clock, Exchange, Principal, SetTimer } from "../exchange.ts";
+import type { Message, ParseLimits } from "../protocol/message.ts";
+import type { EventStore } from "../sessions/event-store.ts";
+import type { SessionRegistry } from "../sessions/registry.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { SseResponseOptions } from "../transports/http/sse-response.ts";
+import type { Route } from "./route.ts";
+
+/** What all parts of a running gateway share. */
+export interface GatewayContext {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly registry: SessionRegistry;
+  readonly events: EventStore;
+  readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
+  /** Short, unique in this process, and not a secret. */
+  readonly newExchangeId: () => string;
+  /** Who sent an HTTP request. */
+  readonly principalOf: (request: IncomingMessage) => Principal;
+  readonly streamOptions: (route: Route) => SseResponseOptions;
+  /** Counts a message that the gateway itself refused. */
+  readonly counted: (route: Route, code: ErrorCode) => void;
+  /** Logs and counts a failed exchange; the answer is the error to tell the caller. */
+  readonly failed: (route: Route, exchange: Exchange, error: GatewayError) => GatewayError;
+  /** Answers an HTTP request with an error of ours, with the id of the message where there was one. */
+  readonly refused: (
+    route: Route,
+    response: ServerResponse,
+    error: GatewayError,
+    message: Message | undefined,
+  ) => void;
+}

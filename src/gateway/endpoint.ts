@@ -1,0 +1,372 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { errorTable, GatewayError } from "../errors.ts";
+import { Cancellation } from "../exchange.ts";
+import type { Exchange, ReplyStream, TransportContext } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { classifyPost, classifyVerb, isJsonContentType } from "../protocol/era.ts";
+import { messageBytes } from "../protocol/batch.ts";
+import type { Message, ParseOutcome, RequestId, RequestMessage } from "../protocol/message.ts";
+import { memberString } from "../protocol/json/read.ts";
+import { checkModernPost } from "../protocol/modern.ts";
+import { parse } from "../protocol/parse.ts";
+import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
+import type { Revision } from "../protocol/revisions.ts";
+import { errorMessage, errorReply, refusalReply } from "../reply.ts";
+import type { Session } from "../sessions/session.ts";
+import { readBody } from "../transports/http/body.ts";
+import { SseResponse } from "../transports/http/sse-response.ts";
+import type { GatewayContext } from "./context.ts";
+import { answerBatch } from "./batches.ts";
+import { createLegacyReply, createModernReply, writeJson } from "./http-reply.ts";
+import type { HttpReply } from "./http-reply.ts";
+import { replyStatus } from "./reply-status.ts";
+import type { Route } from "./route.ts";
+
+/** One HTTP request at a route's MCP endpoint. */
+interface Visit {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly route: Route;
+  readonly header: (name: string) => string | undefined;
+}
+
+/** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
+export function createEndpoint(gateway: GatewayContext) {
+  const { clock, newExchangeId, registry, limits, principalOf } = gateway;
+  const modernFacts = { isServed: () => true } as const;
+
+  return async function serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    route: Route,
+  ): Promise<void> {
+    const { headers } = request;
+    const header = (name: string): string | undefined => {
+      const value = headers[name];
+      return typeof value === "string" ? value : value?.join(", ");
+    };
+    const visit: Visit = { request, response, route, header };
+    const verb = classifyVerb(request.method ?? "", route.serving);
+    try {
+      if (!verb.ok) {
+        response.setHeader("allow", verb.allow);
+        refuseHttp(response, verb.status, "this endpoint takes POST, and GET and DELETE for sessions");
+      } else if (verb.route === "message") await post(visit);
+      else if (verb.route === "stream") openStream(visit);
+      else endSession(visit);
+    } catch (error) {
+      gateway.refused(route, response, GatewayError.from(error), undefined);
+    }
+  };
+
+  async function post(visit: Visit): Promise<void> {
+    const { request, response, route, header } = visit;
+    if (!isJsonContentType(header("content-type"))) {
+      refuseHttp(response, 415, "the body of a POST must be application/json");
+      return;
+    }
+    const body = await readBody(request, limits.parse.maxBytes);
+    const sessionId = header("mcp-session-id");
+    const principal = principalOf(request);
+    const session = sessionId === undefined ? undefined : registry.find(sessionId, route.name, principal);
+    const revision = session?.revision ?? headerRevision(header) ?? assumedWithoutHeader;
+    const outcome = parse(body, { revision, mode: "enforce", limits: limits.parse });
+    const verdict = classifyPost(outcome, header, route.serving);
+    if (!verdict.ok) {
+      gateway.counted(route, verdict.refusal.error);
+      writeJson(response, verdict.refusal.status, refusalReply(verdict.refusal).message, {});
+      return;
+    }
+    if (verdict.era === "none") {
+      writeJson(response, 202, undefined, {});
+    } else if (verdict.era === "modern") {
+      const checked = checkModernPost(
+        { message: verdict.message, header },
+        { ...modernFacts, supported: route.supported },
+      );
+      if (checked.ok) {
+        await modern(visit, verdict.message, checked.revision);
+      } else {
+        gateway.counted(route, checked.refusal.error);
+        writeJson(response, checked.refusal.status, refusalReply(checked.refusal).message, {});
+      }
+    } else if (outcome.ok) {
+      await legacy(visit, outcome, session, sessionId);
+    }
+  }
+
+  async function modern(visit: Visit, message: Message, revision: Revision): Promise<void> {
+    const { request, response, route } = visit;
+    const reply = createModernReply(response, gateway.streamOptions(route));
+    const exchange = exchangeFor(visit, message, revision, undefined, reply);
+    // Closing the connection is how a modern client cancels (MCP 2026-07-28, Cancellation).
+    response.on("close", () => {
+      if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
+    });
+    await run(exchange, route, reply, request);
+  }
+
+  async function legacy(
+    visit: Visit,
+    outcome: ParseOutcome & { ok: true },
+    session: Session | undefined,
+    sessionId: string | undefined,
+  ): Promise<void> {
+    const { response, route, header } = visit;
+    const message = outcome.form === "single" ? outcome.message : undefined;
+    if (message?.method === "initialize" && message.kind === "request" && sessionId === undefined) {
+      await initialize(visit, message);
+      return;
+    }
+    if (session === undefined) {
+      refuseSession(response, route, sessionId, message);
+      return;
+    }
+    const problem = revisionProblem(session, header);
+    if (problem !== undefined) {
+      gateway.refused(route, response, new GatewayError("invalid_message", problem), message);
+      return;
+    }
+    session.touch(clock.now());
+    if (message === undefined) {
+      await answerBatch(gateway, visit, outcome, session, (member, reply) =>
+        runLegacy(visit, member, session, reply),
+      );
+      return;
+    }
+    if (message.kind === "result" || message.kind === "error") {
+      // An answer to one of the server's requests; whoever waits for it sends it on.
+      session.answer(message);
+      writeJson(response, 202, undefined, {});
+      return;
+    }
+    const reply = legacyReply(visit, session, message);
+    await finishLegacy(visit, message, session, reply);
+  }
+
+  /** Opens a session with the client's own handshake; it exists for others only once the upstream agreed. */
+  async function initialize(visit: Visit, message: RequestMessage): Promise<void> {
+    const { request, response, route } = visit;
+    const session = registry.open(route.name, principalOf(request));
+    route.adopt(session);
+    const wished = memberString(message, "params.protocolVersion");
+    const reading = wished === undefined ? undefined : parseRevision(wished);
+    session.revision =
+      reading?.ok === true && revisions[reading.revision].era === "legacy"
+        ? reading.revision
+        : assumedWithoutHeader;
+    const reply = createLegacyReply(response, {
+      ...gateway.streamOptions(route),
+      headers: () => (session.isOver ? {} : { "mcp-session-id": session.id }),
+      openStream: () => route.streamsOf(session).open(message.id),
+      isPrimed: () => false,
+    });
+    const outcome = await runLegacy(visit, message, session, reply);
+    if (outcome.message?.kind === "result") {
+      const agreed = memberString(outcome.message, "result.protocolVersion");
+      const answer = agreed === undefined ? undefined : parseRevision(agreed);
+      if (answer?.ok === true) session.revision = answer.revision;
+      session.state = "active";
+    } else {
+      session.end("the upstream refused the handshake", "failed");
+    }
+    reply.finish(outcome, replyStatus("legacy", outcome));
+  }
+
+  async function finishLegacy(
+    visit: Visit,
+    message: Message,
+    session: Session,
+    reply: HttpReply,
+  ): Promise<void> {
+    const outcome = await runLegacy(visit, message, session, reply);
+    reply.finish(outcome, replyStatus("legacy", outcome));
+  }
+
+  async function runLegacy(
+    visit: Visit,
+    message: Message,
+    session: Session,
+    reply: ReplyStream,
+  ): Promise<Reply> {
+    const { route } = visit;
+    const exchange = exchangeFor(visit, message, session.revision ?? assumedWithoutHeader, session, reply);
+    session.running++;
+    try {
+      return await route.handle(exchange);
+    } catch (error) {
+      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
+    } finally {
+      session.running--;
+      session.touch(clock.now());
+    }
+  }
+
+  async function run(
+    exchange: Exchange,
+    route: Route,
+    reply: HttpReply,
+    request: IncomingMessage,
+  ): Promise<void> {
+    let outcome: Reply;
+    try {
+      outcome = await route.handle(exchange);
+    } catch (error) {
+      outcome = errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
+    }
+    if (!request.destroyed || outcome.message !== undefined)
+      reply.finish(outcome, replyStatus("modern", outcome));
+  }
+
+  function legacyReply(visit: Visit, session: Session, message: Message): HttpReply {
+    const { response, route } = visit;
+    return createLegacyReply(response, {
+      ...gateway.streamOptions(route),
+      headers: () => ({}),
+      openStream: () => route.streamsOf(session).open(message.id),
+      isPrimed: () => session.revision !== undefined && revisions[session.revision].primingEvent,
+    });
+  }
+
+  /** GET: the stream for what belongs to no request, or a broken stream taken up again. */
+  function openStream(visit: Visit): void {
+    const { request, response, route, header } = visit;
+    const session = sessionOf(visit);
+    if (session === undefined) return;
+    if (header("accept")?.includes("text/event-stream") !== true) {
+      refuseHttp(response, 406, "a GET stream is text/event-stream; the Accept header must say so");
+      return;
+    }
+    const streams = route.streamsOf(session);
+    const lastEventId = header("last-event-id");
+    const resumed = lastEventId === undefined ? undefined : streams.find(lastEventId);
+    const stream = resumed ?? streams.general;
+    if (resumed === undefined && stream.isAttached) {
+      refuseHttp(response, 409, "this session has an open GET stream already");
+      return;
+    }
+    session.touch(clock.now());
+    session.running++;
+    response.on("close", () => {
+      session.running--;
+      session.touch(clock.now());
+    });
+    const connection = new SseResponse(response, gateway.streamOptions(route));
+    const isKnown = stream.attach(connection, resumed === undefined ? undefined : lastEventId);
+    if (!isKnown) {
+      // What was missed is gone: the caller must not wait for an answer that cannot come any more.
+      stream.attach(connection);
+      if (stream.request !== undefined) {
+        void stream.write(lostEvents(stream.request));
+        stream.end();
+      }
+    }
+    route.links.of(session)?.listen();
+    request.resume();
+  }
+
+  function endSession(visit: Visit): void {
+    const session = sessionOf(visit);
+    if (session === undefined) return;
+    session.end("the client ended the session");
+    visit.response.writeHead(200, { "content-length": 0 });
+    visit.response.end();
+  }
+
+  function sessionOf({ request, response, route, header }: Visit): Session | undefined {
+    const id = header("mcp-session-id");
+    const session = id === undefined ? undefined : registry.find(id, route.name, principalOf(request));
+    if (session === undefined) refuseSession(response, route, id, undefined);
+    return session;
+  }
+
+  function refuseSession(
+    response: ServerResponse,
+    route: Route,
+    id: string | undefined,
+    message: Message | undefined,
+  ): void {
+    const error =
+      id === undefined
+        ? new GatewayError(
+            "session_missing",
+            "this request needs the header Mcp-Session-Id; open a session with initialize",
+          )
+        : new GatewayError("session_unknown", "no such session; open a new one with initialize");
+    gateway.refused(route, response, error, message);
+  }
+
+  function exchangeFor(
+    visit: Visit,
+    message: Message,
+    revision: Revision,
+    session: Session | undefined,
+    reply: ReplyStream,
+  ): Exchange {
+    return {
+      id: newExchangeId(),
+      direction: "client-to-server",
+      message,
+      original: message,
+      route: visit.route.name,
+      principal: principalOf(visit.request),
+      revision,
+      era: revisions[revision].era,
+      session,
+      transport: httpContext(visit),
+      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      parent: undefined,
+      cancellation: new Cancellation(),
+      tracking: { entry: undefined },
+      reply: message.kind === "request" ? reply : undefined,
+    };
+  }
+}
+
+/** Answers a call whose events are no longer kept: its caller must not wait for ever. */
+function lostEvents(request: RequestId): Message {
+  const { jsonrpc } = errorTable.overloaded;
+  const message = "the events after that id are no longer kept; send the request again";
+  return errorMessage(request, {
+    code: jsonrpc ?? -32603,
+    message,
+    data: { origin: "gateway", code: "overloaded" },
+  });
+}
+
+const noHeaders: Readonly<Record<string, string>> = {};
+
+/** The context of a POST, with the headers that may go on: allowed ones and mirrored parameters. */
+function httpContext({ request, route, header }: Visit): TransportContext {
+  let kept: Record<string, string> | undefined;
+  for (const name in request.headers) {
+    if (!name.startsWith("mcp-param-") && !route.forwardHeaders.has(name)) continue;
+    const value = header(name);
+    if (value !== undefined) (kept ??= {})[name] = value;
+  }
+  return { type: "http", method: "POST", path: request.url ?? "", headers: kept ?? noHeaders };
+}
+
+function headerRevision(header: (name: string) => string | undefined): Revision | undefined {
+  const named = header("mcp-protocol-version");
+  const reading = named === undefined ? undefined : parseRevision(named.trim());
+  return reading?.ok === true ? reading.revision : undefined;
+}
+
+/** A version header that the revision does not know, or that is not the one agreed on (SC-004, SC-005). */
+function revisionProblem(session: Session, header: (name: string) => string | undefined): string | undefined {
+  const named = header("mcp-protocol-version")?.trim();
+  if (named === undefined || session.revision === undefined || named === session.revision) return undefined;
+  return parseRevision(named).ok
+    ? `the header MCP-Protocol-Version says ${named}, but this session agreed on ${session.revision}`
+    : `the header MCP-Protocol-Version names an unsupported version: ${named}`;
+}
+
+function refuseHttp(response: ServerResponse, status: number, text: string): void {
+  const message = errorMessage(undefined, { code: -32000, message: text });
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": messageBytes(message).length,
+  });
+  response.end(messageBytes(message));
+}

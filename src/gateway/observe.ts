@@ -1,0 +1,84 @@
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import { memberString } from "../protocol/json/read.ts";
+import { methodNames } from "../protocol/methods.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { knownOr } from "../telemetry/metrics.ts";
+import type { CounterChild, HistogramChild, Metrics } from "../telemetry/metrics.ts";
+
+/** How an exchange ended, as metrics and logs call it. */
+type Outcome = "ok" | "error" | "tool_error" | "failed" | "cancelled" | "accepted";
+
+interface MethodMeters {
+  readonly duration: HistogramChild;
+  readonly outcomes: Map<string, CounterChild>;
+}
+
+const known: ReadonlySet<string> = new Set(methodNames);
+
+/** Counts, times and logs every exchange; it sees what came and what goes back, and changes nothing. */
+export function createObserver(route: string, metrics: Metrics, log: Logger, now: () => number): Interceptor {
+  const { exchanges, exchangeDuration } = metrics.metrics;
+  const meters = new Map<string, MethodMeters>();
+
+  function metersOf(method: string): MethodMeters {
+    const name = knownOr(method, known);
+    let own = meters.get(name);
+    if (own === undefined) {
+      own = { duration: exchangeDuration.labels({ route, method: name }), outcomes: new Map() };
+      meters.set(name, own);
+    }
+    return own;
+  }
+
+  function record(exchange: Exchange, outcome: Outcome): void {
+    const method = exchange.message.method ?? "response";
+    const { duration, outcomes } = metersOf(method);
+    const key = exchange.era === "modern" ? `m:${outcome}` : `l:${outcome}`;
+    let counter = outcomes.get(key);
+    if (counter === undefined) {
+      counter = exchanges.labels({ route, method: knownOr(method, known), era: exchange.era, outcome });
+      outcomes.set(key, counter);
+    }
+    counter.inc();
+    const milliseconds = now() - exchange.timing.startedAt;
+    if (exchange.message.kind === "request") duration.observe(milliseconds / 1000);
+    if (log.isLevelEnabled("info")) log.info(fieldsOf(exchange, outcome, milliseconds), "exchange");
+  }
+
+  return (next: Handler): Handler =>
+    async (exchange) => {
+      try {
+        const reply = await next(exchange);
+        record(exchange, outcomeOf(reply));
+        return reply;
+      } catch (error) {
+        const failure = GatewayError.from(error);
+        record(exchange, failure.code === "cancelled" ? "cancelled" : "failed");
+        throw failure;
+      }
+    };
+}
+
+function outcomeOf({ message }: Reply): Outcome {
+  if (message === undefined) return "accepted";
+  return message.kind === "error" ? "error" : "ok";
+}
+
+function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number) {
+  const { message, direction } = exchange;
+  return {
+    exchange: exchange.id,
+    route: exchange.route,
+    direction: direction === "client-to-server" ? "c2s" : "s2c",
+    method: message.method,
+    target: memberString(message, "params.name") ?? memberString(message, "params.uri"),
+    rpc: message.id?.json,
+    session: exchange.session?.id.slice(0, 8),
+    principal: exchange.principal.id,
+    revision: exchange.revision,
+    outcome,
+    ms: Math.round(milliseconds * 100) / 100,
+  };
+}

@@ -1,0 +1,260 @@
+import { GatewayError } from "../errors.ts";
+import { Cancellation } from "../exchange.ts";
+import type { Exchange, TransportContext } from "../exchange.ts";
+import { compose, noReply } from "../pipeline.ts";
+import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import type { Serving } from "../protocol/era.ts";
+import { memberSource } from "../protocol/json/read.ts";
+import type { Message } from "../protocol/message.ts";
+import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts";
+import type { Revision } from "../protocol/revisions.ts";
+import { gatewayErrorMessage } from "../reply.ts";
+import type { Session } from "../sessions/session.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { GatewayContext } from "./context.ts";
+import { createLinks } from "./links.ts";
+import type { Links, LinkScope, ModernSharing, OpenLink } from "./links.ts";
+import { SessionStreams } from "./session-streams.ts";
+
+/** What a route is made of. */
+export interface RouteOptions {
+  readonly name: string;
+  readonly serving: Serving;
+  /** Lower-case names of client headers that go upstream. */
+  readonly forwardHeaders: readonly string[];
+  readonly open: OpenLink;
+  readonly modernSharing: ModernSharing;
+  /** Everything that stands between the client and the upstream, outermost first. */
+  readonly interceptors: readonly Interceptor[];
+}
+
+/** One upstream and the way there: everything that a message on this route passes. */
+export interface Route {
+  readonly name: string;
+  readonly serving: Serving;
+  /** What unsupported versions are told. */
+  readonly supported: readonly Revision[];
+  readonly forwardHeaders: ReadonlySet<string>;
+  /** Takes a message of either direction through the pipeline. */
+  readonly handle: Handler;
+  readonly links: Links;
+  /** Where a session's messages to its client go. */
+  readonly streamsOf: (session: Session) => SessionStreams;
+  /** Prepares a new session: its streams end with it. */
+  readonly adopt: (session: Session) => void;
+  /** Sends messages outside any request to a client that is a channel of its own, not an HTTP session. */
+  readonly setOutlet: (session: Session, outlet: Outlet) => void;
+  readonly close: (reason: string) => Promise<void>;
+}
+
+/** Where messages go that belong to no request of the client. */
+export type Outlet = (message: Message) => void | Promise<void>;
+
+/** Builds a route: composes the pipeline once and joins it to the links upstream. */
+export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
+  const { registry, events, clock, newExchangeId, log } = gateway;
+  const { name, serving } = options;
+  const streams = new WeakMap<Session, SessionStreams>();
+  const outlets = new WeakMap<Session, Outlet>();
+  const handle = compose(options.interceptors, (exchange) =>
+    exchange.direction === "client-to-server" ? toUpstream(exchange) : toClient(exchange),
+  );
+  const links = createLinks(options.open, options.modernSharing, upstreamEvents);
+
+  function streamsOf(session: Session): SessionStreams {
+    let own = streams.get(session);
+    if (own === undefined) {
+      own = new SessionStreams(events, session.principal.id);
+      streams.set(session, own);
+    }
+    return own;
+  }
+
+  function sessionOf(exchange: Exchange): Session | undefined {
+    return exchange.session === undefined ? undefined : registry.get(exchange.session.id);
+  }
+
+  /** The innermost step towards the upstream. */
+  async function toUpstream(exchange: Exchange): Promise<Reply> {
+    const session = sessionOf(exchange);
+    if (exchange.session !== undefined && session === undefined) {
+      throw new GatewayError("session_unknown", "the session has ended");
+    }
+    const capabilities =
+      exchange.era === "modern"
+        ? memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities")
+        : undefined;
+    const link = links.for(exchange, session, capabilities);
+    if (exchange.message.kind === "request") return link.request(exchange);
+    const reply = await link.send(exchange);
+    if (
+      exchange.message.method === "notifications/initialized" &&
+      session !== undefined &&
+      outlets.has(session)
+    ) {
+      // A client that is a channel can take messages at any time; HTTP clients open a stream when they want them.
+      link.listen();
+    }
+    return reply;
+  }
+
+  /** The innermost step towards the client. */
+  async function toClient(exchange: Exchange): Promise<Reply> {
+    const { message, parent } = exchange;
+    const session = sessionOf(exchange);
+    const outlet: Outlet | undefined =
+      parent?.reply === undefined
+        ? session === undefined
+          ? undefined
+          : (outlets.get(session) ?? ((out) => streamsOf(session).general.write(out)))
+        : (out) => parent.reply?.write(out);
+    if (outlet === undefined) throw new GatewayError("cancelled", "there is no client to take the message");
+    if (message.kind !== "request") {
+      await outlet(message);
+      return noReply;
+    }
+    if (session === undefined) {
+      throw new GatewayError("invalid_message", "clients of this revision take no requests from servers");
+    }
+    return ask(session, exchange, message, outlet);
+  }
+
+  /** Puts a request of the server to the client and waits for what it says. */
+  function ask(
+    session: Session,
+    exchange: Exchange,
+    message: Message & { kind: "request" },
+    outlet: Outlet,
+  ): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const offEnd = session.onEnd(() => {
+        exchange.cancellation.cancel("session-ended");
+      });
+      const giveUp = session.ask(message.id, (answer) => {
+        over();
+        resolve({ message: answer });
+      });
+      const offCancel = exchange.cancellation.onCancel((reason) => {
+        over();
+        reject(new GatewayError("cancelled", `the question was not answered (${reason})`));
+      });
+      const over = () => {
+        offEnd();
+        giveUp();
+        offCancel();
+      };
+      Promise.resolve(outlet(message)).catch((error: unknown) => {
+        over();
+        reject(GatewayError.from(error));
+      });
+    });
+  }
+
+  function upstreamEvents(scope: LinkScope, link: () => UpstreamLink): LinkEvents {
+    return {
+      message: (message, related, context) => fromUpstream(scope, link(), message, related, context),
+      rubbish: (bytes, reason) => {
+        log.warn({ route: name, bytes: bytes.length, reason }, "upstream sent something that is no message");
+      },
+      trouble: (error) => {
+        log.debug({ route: name, code: error.code, reason: error.message }, "upstream could not be told");
+      },
+      closed: (error) => {
+        log.info({ route: name, code: error.code, reason: error.message }, "upstream connection ended");
+        scope.session?.end(error.message);
+      },
+    };
+  }
+
+  /** Takes a message that the upstream sent of its own accord through the pipeline. */
+  function fromUpstream(
+    scope: LinkScope,
+    link: UpstreamLink,
+    message: Message,
+    related: Exchange | undefined,
+    transport: TransportContext,
+  ): void | Promise<void> {
+    if (message.kind === "result" || message.kind === "error") {
+      log.debug({ route: name, id: message.id?.key }, "upstream answered something that nobody asked");
+      return undefined;
+    }
+    const revision =
+      related?.revision ?? scope.session?.revision ?? (scope.era === "modern" ? newestModern : newestLegacy);
+    const exchange: Exchange = {
+      id: newExchangeId(),
+      direction: "server-to-client",
+      message,
+      original: message,
+      route: name,
+      principal: scope.principal,
+      revision,
+      era: revisions[revision].era,
+      session: scope.session,
+      transport,
+      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      parent: related,
+      cancellation: new Cancellation(),
+      tracking: { entry: undefined },
+      reply: undefined,
+    };
+    const outcome = handle(exchange);
+    if (message.kind === "notification") {
+      return outcome.then(
+        () => {},
+        (error: unknown) => {
+          gateway.failed(route, exchange, GatewayError.from(error));
+        },
+      );
+    }
+    // The stream goes on while the client thinks about the question; the answer takes its own way back.
+    answerUpstream(link, exchange, message, outcome);
+    return undefined;
+  }
+
+  function answerUpstream(
+    link: UpstreamLink,
+    exchange: Exchange,
+    message: Message,
+    outcome: Promise<Reply>,
+  ): void {
+    outcome
+      .catch((error: unknown): Reply => {
+        const failure = gateway.failed(route, exchange, GatewayError.from(error));
+        const code = failure.facts.jsonrpc ?? -32603;
+        return { message: gatewayErrorMessage(exchange, message.id, failure, code) };
+      })
+      .then(async (reply) => {
+        if (reply.message === undefined) return;
+        const answer: Exchange = {
+          ...exchange,
+          direction: "client-to-server",
+          message: reply.message,
+          original: reply.message,
+        };
+        await link.send(answer);
+      })
+      .catch((error: unknown) => {
+        gateway.failed(route, exchange, GatewayError.from(error));
+      });
+  }
+
+  const route: Route = {
+    name,
+    serving,
+    supported: serving.supported,
+    forwardHeaders: new Set(options.forwardHeaders),
+    handle,
+    links,
+    streamsOf,
+    adopt: (session) => {
+      session.onEnd(() => {
+        streams.get(session)?.close();
+      });
+    },
+    setOutlet: (session, outlet) => {
+      outlets.set(session, outlet);
+    },
+    close: (reason) => links.close(reason),
+  };
+  return route;
+}

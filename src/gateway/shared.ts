@@ -1,0 +1,118 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ErrorCode, GatewayError } from "../errors.ts";
+import { anonymous, systemClock, systemTimer } from "../exchange.ts";
+import type { Clock, Exchange, SetTimer } from "../exchange.ts";
+import type { Message, ParseLimits } from "../protocol/message.ts";
+import { errorMessage } from "../reply.ts";
+import { createEventStore } from "../sessions/event-store.ts";
+import type { EventStoreLimits } from "../sessions/event-store.ts";
+import { createSessionRegistry } from "../sessions/registry.ts";
+import type { SessionLimits } from "../sessions/registry.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { createKeepAlive } from "../transports/http/keep-alive.ts";
+import type { GatewayContext } from "./context.ts";
+import { writeJson } from "./http-reply.ts";
+import type { Route } from "./route.ts";
+
+/** What the shared parts of a gateway are made of. */
+export interface ContextOptions {
+  readonly parse: ParseLimits;
+  readonly queueBytes: number;
+  readonly sessions: SessionLimits;
+  readonly eventStore: EventStoreLimits;
+  readonly keepAliveMs: number;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  readonly setTimer?: SetTimer;
+}
+
+/** The shared parts, and what ends them. */
+export interface OpenContext extends GatewayContext {
+  close(reason: string): void;
+}
+
+/** Makes what all routes of a gateway share: sessions, kept events, timers, counters. */
+export function createContext(options: ContextOptions): OpenContext {
+  const { log, clock = systemClock, setTimer = systemTimer } = options;
+  const metrics: Metrics = createMetrics();
+  const node = randomBytes(4).toString("hex");
+  let counter = 0;
+  const registry = createSessionRegistry({
+    limits: options.sessions,
+    clock,
+    setTimer,
+    newId: () => randomBytes(24).toString("base64url"),
+  });
+  let streams = 0;
+  const events = createEventStore(options.eventStore, () => `${node}.${(streams++).toString(36)}`);
+  const keepAlive = createKeepAlive(options.keepAliveMs, setTimer);
+  const counted = (route: Route, code: ErrorCode): void => {
+    metrics.metrics.refusals.labels({ route: route.name, code }).inc();
+  };
+  metrics.onCollect(() => {
+    metrics.metrics.eventStoreBytes.labels({}).set(events.bytes);
+  });
+
+  return {
+    clock,
+    setTimer,
+    log,
+    metrics,
+    registry,
+    events,
+    limits: { parse: options.parse, queueBytes: options.queueBytes },
+    newExchangeId: () => `${node}-${(counter++).toString(36)}`,
+    principalOf: (_request: IncomingMessage) => anonymous,
+    streamOptions: (route) => ({
+      queueBytes: options.queueBytes,
+      keepAlive,
+      onEvicted: () => {
+        metrics.metrics.evictedReaders.labels({ route: route.name }).inc();
+        log.warn({ route: route.name }, "a reader was too slow and has been cut off");
+      },
+    }),
+    counted,
+    failed: (route: Route, exchange: Exchange, error: GatewayError) => {
+      counted(route, error.code);
+      logFailure(log, route, exchange, error);
+      return error;
+    },
+    refused: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
+      counted(route, error.code);
+      const { http, jsonrpc } = error.facts;
+      const retryAfter = error.details?.["retryAfter"];
+      const headers: Record<string, string> =
+        typeof retryAfter === "number" ? { "retry-after": String(retryAfter) } : {};
+      if (http === undefined) {
+        response.destroy();
+        return;
+      }
+      const data = { ...error.details, origin: "gateway", code: error.code };
+      writeJson(
+        response,
+        http,
+        errorMessage(message?.id, { code: jsonrpc ?? -32603, message: error.message, data }),
+        headers,
+      );
+    },
+    close: (reason) => {
+      registry.close(reason);
+      keepAlive.close();
+    },
+  };
+}
+
+function logFailure(log: Logger, route: Route, exchange: Exchange, error: GatewayError): void {
+  const fields = {
+    exchange: exchange.id,
+    route: route.name,
+    method: exchange.message.method,
+    code: error.code,
+    reason: error.message,
+    cause: error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : undefined,
+  };
+  log[error.facts.level](fields, "exchange failed");
+}

@@ -1,0 +1,28 @@
+/**
+ * Makes a test for method names: each pattern is a name in which `*` stands for any characters, slashes too.
+ * No patterns means every method.
+ */
+export function createMethodTest(patterns: readonly string[] | undefined): (method: string) => boolean {
+  if (patterns === undefined) return () => true;
+  const exact = new Set(patterns.filter((pattern) => !pattern.includes("*")));
+  const globs = patterns.filter((pattern) => pattern.includes("*")).map((pattern) => pattern.split("*"));
+  return (method) => exact.has(method) || globs.some((parts) => matches(parts, method));
+}
+
+/**
+ * Whether the parts stand in the text in this order, the first at its start and the last at its end. Taking each
+ * part as early as possible is enough, so a peer's method name can cause no backtracking.
+ */
+function matches(parts: readonly string[], text: string): boolean {
+  const first = parts[0] ?? "";
+  const last = parts.at(-1) ?? "";
+  if (!text.startsWith(first) || !text.endsWith(last)) return false;
+  const end = text.length - last.length;
+  let at = first.length;
+  for (const part of parts.slice(1, -1)) {
+    const found = text.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= end;
+}

@@ -1,0 +1,64 @@
+import type { Exchange } from "../exchange.ts";
+import { withMessage } from "../exchange.ts";
+import type { Message, RequestId, RequestMessage } from "../protocol/message.ts";
+import { metadataOf } from "../protocol/metadata.ts";
+import type { MessageMetadata } from "../protocol/metadata.ts";
+import type { Phase } from "./interceptor.ts";
+
+/** One message on its way through the interceptors, with what they all may know of it. */
+export class Subject {
+  readonly exchange: Exchange;
+  readonly message: Message;
+  readonly direction: Exchange["direction"];
+  readonly phase: Phase;
+  readonly request: RequestMessage | undefined;
+  #metadata: MessageMetadata | undefined;
+
+  private constructor(exchange: Exchange, message: Message, request: RequestMessage | undefined) {
+    this.exchange = exchange;
+    this.message = message;
+    this.request = request;
+    this.phase = message.method === undefined ? "response" : "request";
+    this.direction = request === undefined ? exchange.direction : reverse(exchange.direction);
+  }
+
+  /** The message that an exchange brings. */
+  static of(exchange: Exchange): Subject {
+    return new Subject(exchange, exchange.message, undefined);
+  }
+
+  /** The response to the request that an exchange brought. */
+  static answering(exchange: Exchange, request: RequestMessage, response: Message): Subject {
+    return new Subject(exchange, response, request);
+  }
+
+  /** The same subject with its message in another form. */
+  with(message: Message): Subject {
+    const { exchange, request } = this;
+    return request === undefined
+      ? Subject.of(withMessage(exchange, message))
+      : new Subject(exchange, message, request);
+  }
+
+  get metadata(): MessageMetadata {
+    const { session, revision } = this.exchange;
+    return (this.#metadata ??= metadataOf(this.message, {
+      revision,
+      ...(session === undefined ? {} : { session: session.id }),
+    }));
+  }
+
+  /** The method it is chosen by: its own, or that of the request it answers. */
+  get method(): string | undefined {
+    return this.message.method ?? this.request?.method;
+  }
+
+  /** The id that an answer in its place must carry; undefined where nobody waits for one. */
+  get answerId(): RequestId | undefined {
+    return this.request?.id ?? this.message.id;
+  }
+}
+
+function reverse(direction: Exchange["direction"]): Exchange["direction"] {
+  return direction === "client-to-server" ? "server-to-client" : "client-to-server";
+}

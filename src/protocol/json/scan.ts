@@ -1,0 +1,311 @@
+import { emptySpans, level, slotOf, slotOfDecodedKey, slotOfKey } from "./outline.ts";
+import type { Level, Outline } from "./outline.ts";
+import { scanNumber, scanString } from "./strings.ts";
+import type { StringNotes } from "./strings.ts";
+
+/** Why a value could not be scanned, and where. */
+export interface ScanFault {
+  readonly ok: false;
+  readonly reason: "json.syntax" | "json.depth";
+  readonly offset: number;
+}
+
+/**
+ * Checks one JSON value against the whole grammar, without building it, and notes where known MCP members stand,
+ * whether a member name comes twice in one object (at any depth), and how deep it nests.
+ * It accepts exactly what `JSON.parse` accepts, up to the depth limit; the bytes must be valid UTF-8.
+ */
+export function scan(bytes: Uint8Array, from: number, maxDepth: number): Outline | ScanFault {
+  return new Scanner(bytes, maxDepth).run(skipSpace(bytes, from, bytes.length));
+}
+
+/** The first offset at or behind `from` that is not JSON white space. */
+export function skipSpace(bytes: Uint8Array, from: number, end: number): number {
+  let i = from;
+  while (i < end) {
+    const c = bytes[i];
+    if (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09) break;
+    i++;
+  }
+  return i;
+}
+
+const idSlot = slotOf("id");
+const paramsSlot = slotOf("params");
+const resultSlot = slotOf("result");
+const errorSlot = slotOf("error");
+const paramsMetaSlot = slotOf("params._meta");
+const resultMetaSlot = slotOf("result._meta");
+/** Strings that routing and policy read: half a character in one of them could mean two things to two readers. */
+const readSlots = new Set(
+  (["method", "id", "params.name", "params.uri", "params.taskId", "params.requestState"] as const).map(
+    slotOf,
+  ),
+);
+
+/** Names in other letter case are a trick where servers read requests; results may name things as they like. */
+const lastGuardedLevel = level.paramsMeta;
+
+/** Up to here a new key is compared with its siblings one by one; beyond, a set of strings takes over. */
+const fewKeys = 16;
+/** Frame of an open container in `work`: parent frame, flags, index of the key set or -1, then the keys. */
+const frameHead = 3;
+
+/**
+ * One pass over one value. Frames and keys share one array of small integers, because allocations would cost more
+ * than the scan itself on the small messages that make up most traffic.
+ */
+class Scanner {
+  readonly bytes: Uint8Array;
+  readonly end: number;
+  readonly maxDepth: number;
+  readonly spans: number[] = emptySpans();
+  readonly notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  readonly work: number[] = [];
+  sets: Set<string>[] | undefined;
+  top = 0;
+  frame = -1;
+  depth = 0;
+  slot = -1;
+  duplicateAt = -1;
+  duplicateId = false;
+  caseVariantAt = -1;
+  loneSurrogateInName = false;
+  fault: "json.syntax" | "json.depth" = "json.syntax";
+
+  constructor(bytes: Uint8Array, maxDepth: number) {
+    this.bytes = bytes;
+    this.end = bytes.length;
+    this.maxDepth = maxDepth;
+  }
+
+  run(start: number): Outline | ScanFault {
+    const end = this.value(start);
+    if (end < 0) return { ok: false, reason: this.fault, offset: -1 - end };
+    return {
+      ok: true,
+      start,
+      end,
+      spans: this.spans,
+      duplicateAt: this.duplicateAt,
+      duplicateId: this.duplicateId,
+      caseVariantAt: this.caseVariantAt,
+      loneSurrogateAt: this.notes.loneSurrogateAt,
+      loneSurrogateInName: this.loneSurrogateInName,
+    };
+  }
+
+  /** Scans from the first byte of a value to behind it, or answers `-1 - offset` of the fault. */
+  value(start: number): number {
+    const { bytes, end, spans, notes } = this;
+    let i = start;
+    for (;;) {
+      // Here a value must begin at i; this.slot says where to note its span.
+      const slot = this.slot;
+      const from = i;
+      const c = i < end ? (bytes[i] ?? 0) : 0;
+      if (c === 0x22) {
+        const lone = notes.loneSurrogateAt;
+        i = scanString(bytes, i + 1, end, notes);
+        if (lone !== notes.loneSurrogateAt && readSlots.has(slot)) this.loneSurrogateInName = true;
+      } else if (c === 0x7b || c === 0x5b) {
+        i = this.open(i, c === 0x7b);
+        if (i < 0) return i;
+        i = skipSpace(bytes, i, end);
+        const next = i < end ? bytes[i] : 0;
+        if (next === (c === 0x7b ? 0x7d : 0x5d)) {
+          // An empty container: handled by the closing loop below.
+        } else if (c === 0x7b) {
+          i = this.key(i);
+          if (i < 0) return i;
+          continue;
+        } else {
+          this.slot = -1;
+          continue;
+        }
+      } else if (c === 0x2d || (c >= 0x30 && c <= 0x39)) {
+        i = scanNumber(bytes, i, end);
+      } else {
+        i = scanLiteral(bytes, i, end, c);
+      }
+      if (i < 0) return i;
+      if (slot >= 0 && c !== 0x7b && c !== 0x5b) {
+        spans[slot] = from;
+        spans[slot + 1] = i;
+      }
+      // Behind a value: a comma leads to the next one, brackets close containers, depth 0 ends the scan.
+      for (;;) {
+        if (this.frame < 0) return i;
+        i = skipSpace(bytes, i, end);
+        const flags = this.work[this.frame + 1] ?? 0;
+        const next = i < end ? bytes[i] : 0;
+        if (next === 0x2c) {
+          i = skipSpace(bytes, i + 1, end);
+          if ((flags & 1) === 0) {
+            this.slot = -1;
+            break;
+          }
+          i = this.key(i);
+          if (i < 0) return i;
+          break;
+        }
+        if (next !== ((flags & 1) === 1 ? 0x7d : 0x5d)) return -1 - i;
+        i++;
+        this.close(i);
+      }
+    }
+  }
+
+  /** Pushes a frame for the container that opens at i; answers the offset behind the bracket. */
+  open(i: number, isObject: boolean): number {
+    if (++this.depth > this.maxDepth) {
+      this.fault = "json.depth";
+      return -1 - i;
+    }
+    const slot = this.slot;
+    let inside: Level = level.other;
+    if (isObject) {
+      if (this.frame < 0) inside = level.envelope;
+      else if (slot === paramsSlot) inside = level.params;
+      else if (slot === resultSlot) inside = level.result;
+      else if (slot === paramsMetaSlot) inside = level.paramsMeta;
+      else if (slot === resultMetaSlot) inside = level.resultMeta;
+      else if (slot === errorSlot) inside = level.error;
+    }
+    if (slot >= 0) this.spans[slot] = i;
+    const { work, top } = this;
+    work[top] = this.frame;
+    work[top + 1] = (isObject ? 1 : 0) | (inside << 1) | ((slot + 1) << 4);
+    work[top + 2] = -1;
+    this.frame = top;
+    this.top = top + frameHead;
+    return i + 1;
+  }
+
+  /** Pops the frame of the container whose closing bracket stands just before i. */
+  close(i: number): void {
+    const { work, frame } = this;
+    const slot = ((work[frame + 1] ?? 0) >> 4) - 1;
+    if (slot >= 0) this.spans[slot + 1] = i;
+    this.top = frame;
+    this.frame = work[frame] ?? -1;
+    this.depth--;
+  }
+
+  /** Reads a member name and its colon, notes duplicates, and answers the offset of the value. */
+  key(at: number): number {
+    const { bytes, end } = this;
+    if (at >= end || bytes[at] !== 0x22) return -1 - at;
+    const from = at + 1;
+    let i = from;
+    let hash = 0;
+    let c = 0;
+    while (i < end && (c = bytes[i] ?? 0) !== 0x22 && c !== 0x5c && c >= 0x20 && c < 0x80) {
+      hash = (Math.imul(hash, 31) + c) | 0;
+      i++;
+    }
+    const inside = (((this.work[this.frame + 1] ?? 0) >> 1) & 7) as Level;
+    if (i < end && c === 0x22) {
+      this.slot = inside === level.other ? -1 : slotOfKey(inside, bytes, from, i);
+      this.remember(from, i, hash);
+      i++;
+    } else {
+      i = this.oddKey(from, i, inside);
+      if (i < 0) return i;
+    }
+    if (this.slot === -2) {
+      if (this.caseVariantAt < 0 && inside <= lastGuardedLevel) this.caseVariantAt = at;
+      this.slot = -1;
+    }
+    i = skipSpace(bytes, i, end);
+    if (i >= end || bytes[i] !== 0x3a) return -1 - i;
+    return skipSpace(bytes, i + 1, end);
+  }
+
+  /** A key with escapes or characters beyond ASCII: compared by its decoded text. */
+  oddKey(from: number, at: number, inside: Level): number {
+    const lone = this.notes.loneSurrogateAt;
+    const i = scanString(this.bytes, at, this.end, this.notes);
+    if (i < 0) return i;
+    if (lone !== this.notes.loneSurrogateAt) this.loneSurrogateInName = true;
+    const key = decodeKey(this.bytes, from, i - 1);
+    this.slot = inside === level.other ? -1 : slotOfDecodedKey(inside, key);
+    const set = this.keySet();
+    if (set.has(key)) this.noteDuplicate(from);
+    else set.add(key);
+    return i;
+  }
+
+  /** Compares a plain key with its siblings and keeps it. */
+  remember(from: number, to: number, hash: number): void {
+    const { work, frame } = this;
+    const first = frame + frameHead;
+    if ((work[frame + 2] ?? -1) >= 0 || this.top - first >= fewKeys * 3) {
+      const set = this.keySet();
+      const key = latin1(this.bytes, from, to);
+      if (set.has(key)) this.noteDuplicate(from);
+      else set.add(key);
+      return;
+    }
+    for (let at = first; at < this.top; at += 3) {
+      if (work[at] === hash && this.sameKey(work[at + 1] ?? 0, work[at + 2] ?? 0, from, to))
+        this.noteDuplicate(from);
+    }
+    work[this.top] = hash;
+    work[this.top + 1] = from;
+    work[this.top + 2] = to;
+    this.top += 3;
+  }
+
+  sameKey(from: number, to: number, otherFrom: number, otherTo: number): boolean {
+    const { bytes } = this;
+    if (to - from !== otherTo - otherFrom) return false;
+    for (let i = 0; i < to - from; i++) if (bytes[from + i] !== bytes[otherFrom + i]) return false;
+    return true;
+  }
+
+  /** The open object's set of keys; made from the keys so far when first needed. */
+  keySet(): Set<string> {
+    const { work, frame } = this;
+    const sets = (this.sets ??= []);
+    const index = work[frame + 2] ?? -1;
+    const existing = sets[index];
+    if (existing !== undefined) return existing;
+    const set = new Set<string>();
+    for (let at = frame + frameHead; at < this.top; at += 3) {
+      set.add(latin1(this.bytes, work[at + 1] ?? 0, work[at + 2] ?? 0));
+    }
+    work[frame + 2] = sets.length;
+    sets.push(set);
+    return set;
+  }
+
+  noteDuplicate(from: number): void {
+    if (this.duplicateAt < 0) this.duplicateAt = from - 1;
+    if (this.slot === idSlot) this.duplicateId = true;
+  }
+}
+
+function scanLiteral(bytes: Uint8Array, i: number, end: number, c: number): number {
+  if (c === 0x74) return matches(bytes, i, end, "true");
+  if (c === 0x66) return matches(bytes, i, end, "false");
+  if (c === 0x6e) return matches(bytes, i, end, "null");
+  return -1 - i;
+}
+
+function matches(bytes: Uint8Array, from: number, end: number, word: string): number {
+  for (let i = 0; i < word.length; i++) {
+    if (from + i >= end || bytes[from + i] !== word.charCodeAt(i))
+      return -1 - (from + i < end ? from + i : end);
+  }
+  return from + word.length;
+}
+
+function latin1(bytes: Uint8Array, from: number, to: number): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString("latin1");
+}
+
+function decodeKey(bytes: Uint8Array, from: number, to: number): string {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + from, to - from).toString("utf8");
+  return text.includes("\\") ? String(JSON.parse(`"${text}"`)) : text;
+}

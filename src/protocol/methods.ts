@@ -1,0 +1,216 @@
+import type { Direction } from "./message.ts";
+import { revisionNames, revisions } from "./revisions.ts";
+import type { Revision } from "./revisions.ts";
+
+/** Requests want an answer, notifications get none. */
+export type MethodKind = "request" | "notification";
+
+/**
+ * How a revision knows a method: as a message of its own, only inside `inputRequests`, only with an extension that
+ * both sides declared, or not at all.
+ */
+export type MethodForm = "core" | "embedded" | "extension" | "absent";
+
+/** How long an answer may reasonably take: a lookup, work, a person, or as long as the stream lives. */
+export type Pace = "quick" | "tool" | "human" | "stream";
+
+/** The member of the body that a request is about, and that `Mcp-Name` repeats where the method has that header. */
+export type NameSource = "params.name" | "params.uri" | "params.taskId";
+
+/** Who may send a method. */
+export type MethodDirection = "client-to-server" | "server-to-client" | "both";
+
+/** What is known of one method, in all revisions. */
+export interface MethodFacts {
+  readonly name: string;
+  readonly kind: MethodKind;
+  readonly forms: Readonly<Record<Revision, MethodForm>>;
+  readonly directions: Readonly<Record<Revision, MethodDirection>>;
+  /** What the request is about, for routing and policy. */
+  readonly target?: "tool" | "prompt" | "resource" | "task";
+  /** What `Mcp-Name` repeats (MCP 2026-07-28, Streamable HTTP, and the Tasks extension); absent where it has no place. */
+  readonly nameSource?: NameSource;
+  /** Whether the result carries cache hints in revisions that have them. */
+  readonly cacheable: boolean;
+  /** Whether the result may ask for input in revisions that have multi round-trip requests. */
+  readonly inputRequired: boolean;
+  /** Whether revisions with `subscriptions/listen` send the notification on such streams only. */
+  readonly listenOnly: boolean;
+  readonly pace: Pace;
+  /** The capability that the receiver of the request declares when it serves the method. */
+  readonly capability?: string;
+  /** The extension that brings the method where its form is `extension`. */
+  readonly extension?: string;
+}
+
+/** What a revision says of a method name as it was used; `known` covers core and extension methods. */
+export type MethodStanding = "known" | "unknown" | "wrong-direction" | "wrong-kind";
+
+type Traits = Partial<Omit<MethodFacts, "name" | "kind" | "forms" | "directions">> & {
+  /** The direction in modern revisions, where it is not that of the legacy ones. */
+  readonly modernDirection?: MethodDirection;
+};
+
+const up = "client-to-server";
+const down = "server-to-client";
+const tasksExtension = "io.modelcontextprotocol/tasks";
+
+/** Columns are the revisions, oldest first: x core, e embedded in results, t by the Tasks extension, - absent. */
+const table: readonly MethodFacts[] = [
+  request("initialize", up, "xxxx-"),
+  request("ping", "both", "xxxx-"),
+  request("server/discover", up, "----x", { cacheable: true }),
+  request("tools/list", up, "xxxxx", { cacheable: true, capability: "tools" }),
+  request("tools/call", up, "xxxxx", {
+    target: "tool",
+    nameSource: "params.name",
+    inputRequired: true,
+    pace: "tool",
+    capability: "tools",
+  }),
+  request("prompts/list", up, "xxxxx", { cacheable: true, capability: "prompts" }),
+  request("prompts/get", up, "xxxxx", {
+    target: "prompt",
+    nameSource: "params.name",
+    inputRequired: true,
+    pace: "tool",
+    capability: "prompts",
+  }),
+  request("resources/list", up, "xxxxx", { cacheable: true, capability: "resources" }),
+  request("resources/templates/list", up, "xxxxx", { cacheable: true, capability: "resources" }),
+  request("resources/read", up, "xxxxx", {
+    target: "resource",
+    nameSource: "params.uri",
+    cacheable: true,
+    inputRequired: true,
+    pace: "tool",
+    capability: "resources",
+  }),
+  request("resources/subscribe", up, "xxxx-", { target: "resource", capability: "resources" }),
+  request("resources/unsubscribe", up, "xxxx-", { target: "resource", capability: "resources" }),
+  request("completion/complete", up, "xxxxx", { capability: "completions" }),
+  request("logging/setLevel", up, "xxxx-", { capability: "logging" }),
+  request("subscriptions/listen", up, "----x", { pace: "stream" }),
+  request("roots/list", down, "xxxxe", { capability: "roots" }),
+  request("sampling/createMessage", down, "xxxxe", { pace: "human", capability: "sampling" }),
+  request("elicitation/create", down, "--xxe", { pace: "human", capability: "elicitation" }),
+  request("tasks/get", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
+  request("tasks/cancel", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
+  request("tasks/update", up, "----t", taskTraits("quick")),
+  // Blocks until the task has ended, which may take a person's answers (MCP 2025-11-25, Tasks).
+  request("tasks/result", "both", "---x-", { target: "task", pace: "human", capability: "tasks" }),
+  request("tasks/list", "both", "---x-", { capability: "tasks" }),
+  notification("notifications/initialized", up, "xxxx-"),
+  notification("notifications/cancelled", "both", "xxxxx"),
+  notification("notifications/progress", "both", "xxxxx", { modernDirection: down }),
+  notification("notifications/message", down, "xxxxx"),
+  notification("notifications/roots/list_changed", up, "xxxx-"),
+  notification("notifications/tools/list_changed", down, "xxxxx", { listenOnly: true }),
+  notification("notifications/prompts/list_changed", down, "xxxxx", { listenOnly: true }),
+  notification("notifications/resources/list_changed", down, "xxxxx", { listenOnly: true }),
+  notification("notifications/resources/updated", down, "xxxxx", { target: "resource", listenOnly: true }),
+  notification("notifications/elicitation/complete", down, "---x-"),
+  notification("notifications/tasks/status", "both", "---x-", { target: "task" }),
+  notification("notifications/tasks", down, "----t", {
+    target: "task",
+    listenOnly: true,
+    extension: tasksExtension,
+  }),
+  notification("notifications/subscriptions/acknowledged", down, "----x", { listenOnly: true }),
+];
+
+const byName: ReadonlyMap<string, MethodFacts> = new Map(table.map((facts) => [facts.name, facts]));
+
+/** Every method that some revision knows, in the order of the table. */
+export const methodNames: readonly string[] = table.map((facts) => facts.name);
+
+/** What is known of a method, whatever the revision; undefined for names no revision has. */
+export function methodFacts(name: string): MethodFacts | undefined {
+  return byName.get(name);
+}
+
+/**
+ * Whether a revision knows a method sent this way and as this kind. Methods that only travel inside results are
+ * unknown as messages; an internal or unknown direction is not judged.
+ */
+export function methodStanding(
+  name: string,
+  revision: Revision,
+  direction: Direction,
+  kind: MethodKind,
+): MethodStanding {
+  const facts = byName.get(name);
+  if (facts === undefined) return "unknown";
+  const form = facts.forms[revision];
+  if (form !== "core" && form !== "extension") return "unknown";
+  if (facts.kind !== kind) return "wrong-kind";
+  const allowed = facts.directions[revision];
+  const isJudged = direction === "client-to-server" || direction === "server-to-client";
+  return allowed === "both" || !isJudged || allowed === direction ? "known" : "wrong-direction";
+}
+
+function taskTraits(pace: Pace): Traits {
+  return {
+    target: "task",
+    nameSource: "params.taskId",
+    pace,
+    capability: "tasks",
+    extension: tasksExtension,
+  };
+}
+
+function request(
+  name: string,
+  direction: MethodDirection,
+  columns: string,
+  traits: Traits = {},
+): MethodFacts {
+  return row(name, "request", direction, columns, traits);
+}
+
+function notification(
+  name: string,
+  direction: MethodDirection,
+  columns: string,
+  traits: Traits = {},
+): MethodFacts {
+  return row(name, "notification", direction, columns, traits);
+}
+
+function row(
+  name: string,
+  kind: MethodKind,
+  direction: MethodDirection,
+  columns: string,
+  { modernDirection = direction, ...traits }: Traits,
+): MethodFacts {
+  return {
+    name,
+    kind,
+    forms: perRevision((index) => formOf(columns.charAt(index))),
+    directions: perRevision((_, revision) =>
+      revisions[revision].era === "modern" ? modernDirection : direction,
+    ),
+    cacheable: false,
+    inputRequired: false,
+    listenOnly: false,
+    pace: "quick",
+    ...traits,
+  };
+}
+
+function perRevision<Value>(
+  valueAt: (index: number, name: Revision) => Value,
+): Readonly<Record<Revision, Value>> {
+  // The entries are made from the whole list of names, so every revision has one.
+  return Object.fromEntries(revisionNames.map((name, index) => [name, valueAt(index, name)])) as Record<
+    Revision,
+    Value
+  >;
+}
+
+function formOf(column: string): MethodForm {
+  if (column === "x") return "core";
+  if (column === "e") return "embedded";
+  return column === "t" ? "extension" : "absent";
+}

@@ -1,0 +1,250 @@
+import { isUtf8 } from "node:buffer";
+import { describeFailure, failureMessage } from "./failures.ts";
+import { scan, skipSpace } from "./json/scan.ts";
+import type { ScanFault } from "./json/scan.ts";
+import type { Outline } from "./json/outline.ts";
+import { typeAt } from "./json/read.ts";
+import { defaultLimits } from "./message.ts";
+import type {
+  Diagnostic,
+  FailureReason,
+  Message,
+  MessageOutcome,
+  ParseFailure,
+  ParseLimits,
+  ParseOutcome,
+  RequestId,
+} from "./message.ts";
+import { revisions } from "./revisions.ts";
+import type { Revision } from "./revisions.ts";
+import { shapeOf } from "./shape.ts";
+
+/** What the parser needs to know besides the bytes. */
+export interface ParseContext {
+  /** Decides whether an array may be a batch; `unknown` is judged by the envelope alone. */
+  readonly revision: Revision | "unknown";
+  /** Enforcing refuses what observing only reports: duplicate names, fractional ids, mixed batches. */
+  readonly mode: "enforce" | "observe";
+  readonly limits?: ParseLimits;
+}
+
+const noDiagnostics: readonly Diagnostic[] = Object.freeze([]);
+
+/**
+ * Parses what arrived on a wire into one message, a batch, or a typed failure. It never throws, never repairs, keeps
+ * the bytes as they are and builds no values: members are read from their spans when somebody asks.
+ *
+ * @example
+ * const outcome = parse(Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'), { revision: "2025-11-25", mode: "enforce" });
+ * // outcome.ok && outcome.form === "single" && outcome.message.kind === "request"
+ */
+export function parse(bytes: Buffer, context: ParseContext): ParseOutcome {
+  const limits = context.limits ?? defaultLimits;
+  const { length } = bytes;
+  if (length > limits.maxBytes) {
+    return refuse(-32600, "json.size", { limit: { actual: length, allowed: limits.maxBytes } });
+  }
+  const start = skipSpace(bytes, 0, length);
+  if (start === length) return refuse(-32700, "json.empty", { offset: 0 });
+  // RFC 8259 section 8.1: a byte order mark must not be added; JSON.parse refuses it as well.
+  if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) {
+    return refuse(-32700, "json.bom", { offset: start });
+  }
+  if (!isUtf8(bytes)) return refuse(-32700, "json.utf8", {});
+  if (bytes[start] === 0x5b) return parseArray(bytes, start, context, limits);
+
+  const outline = scan(bytes, start, limits.maxDepth);
+  if (!outline.ok) return { ok: false, failure: scanFailure(outline, limits) };
+  const rest = skipSpace(bytes, outline.end, length);
+  if (rest < length) return refuse(-32700, "json.syntax", { offset: rest });
+  const outcome = toMessage(bytes, outline, context);
+  return outcome.ok ? { ok: true, form: "single", message: outcome.message } : outcome;
+}
+
+/** Parses exactly one message from a JSON value already at hand; an array is refused. */
+export function parseMessage(value: unknown, context: ParseContext): MessageOutcome {
+  if (Array.isArray(value)) return refuse(-32600, "message.array", {});
+  const bytes = serialise(value);
+  if (bytes === undefined) return refuse(-32600, "json.unserialisable", {});
+  const outcome = parse(bytes, context);
+  if (!outcome.ok) return outcome;
+  return outcome.form === "single" ? outcome : refuse(-32600, "message.array", {});
+}
+
+/** Parses a batch from a JSON value already at hand; anything but an array is refused. */
+export function parseBatch(value: unknown, context: ParseContext): ParseOutcome {
+  if (!Array.isArray(value)) return refuse(-32600, "batch.expected", {});
+  const bytes = serialise(value);
+  return bytes === undefined ? refuse(-32600, "json.unserialisable", {}) : parse(bytes, context);
+}
+
+/** The same entry point for text; half surrogates, which UTF-8 cannot carry, are refused instead of replaced. */
+export function parseText(text: string, context: ParseContext): ParseOutcome {
+  return text.isWellFormed() ? parse(Buffer.from(text), context) : refuse(-32700, "json.utf8", {});
+}
+
+/** A quick look: how many messages, and the kind, id and method of each. The same parser, fewer words (SC-021). */
+export function peek(
+  bytes: Buffer,
+  context: ParseContext,
+): { isBatch: boolean; messages: readonly Peeked[] } | undefined {
+  const outcome = parse(bytes, context);
+  if (!outcome.ok) return undefined;
+  const members = outcome.form === "single" ? [outcome] : outcome.members;
+  const messages = members.map((member) =>
+    member.ok
+      ? { kind: member.message.kind, id: member.message.id, method: member.message.method }
+      : { kind: "invalid" as const, id: member.failure.id, method: undefined },
+  );
+  return { isBatch: outcome.form === "batch", messages };
+}
+
+/** One line of a {@link peek}. */
+export interface Peeked {
+  readonly kind: Message["kind"] | "invalid";
+  readonly id: RequestId | undefined;
+  readonly method: string | undefined;
+}
+
+function parseArray(bytes: Buffer, start: number, context: ParseContext, limits: ParseLimits): ParseOutcome {
+  const { length } = bytes;
+  const members: MessageOutcome[] = [];
+  let count = 0;
+  let at = skipSpace(bytes, start + 1, length);
+  const isEmpty = bytes[at] === 0x5d;
+  while (!isEmpty) {
+    const outline = scan(bytes, at, limits.maxDepth - 1);
+    if (!outline.ok) return { ok: false, failure: scanFailure(outline, limits) };
+    count++;
+    if (count <= limits.maxBatch) members.push(toMember(bytes, outline, context));
+    at = skipSpace(bytes, outline.end, length);
+    const next = bytes[at];
+    if (next === 0x5d) break;
+    if (next !== 0x2c) return refuse(-32700, "json.syntax", { offset: at });
+    at = skipSpace(bytes, at + 1, length);
+  }
+  const rest = skipSpace(bytes, at + 1, length);
+  if (rest < length) return refuse(-32700, "json.syntax", { offset: rest });
+  return judgeBatch(members, count, context, limits);
+}
+
+function judgeBatch(
+  members: readonly MessageOutcome[],
+  count: number,
+  context: ParseContext,
+  limits: ParseLimits,
+): ParseOutcome {
+  const allowed =
+    context.revision === "unknown" ? context.mode === "observe" : revisions[context.revision].batching;
+  if (!allowed) return refuse(-32600, "batch.unsupported", {});
+  if (count === 0) return refuse(-32600, "batch.empty", {});
+  if (count > limits.maxBatch) {
+    return refuse(-32600, "batch.size", { limit: { actual: count, allowed: limits.maxBatch } });
+  }
+  // MCP 2025-03-26, Transports: an array holds requests and notifications, or responses.
+  const answers = members.filter((member) => member.ok && isResponse(member.message)).length;
+  const asks = members.filter((member) => member.ok && !isResponse(member.message)).length;
+  if (answers === 0 || asks === 0) return { ok: true, form: "batch", members, diagnostics: noDiagnostics };
+  if (context.mode === "enforce") return refuse(-32600, "batch.mixed", {});
+  return { ok: true, form: "batch", members, diagnostics: [describeFailure("batch.mixed", "warn")] };
+}
+
+function isResponse(message: Message): boolean {
+  return message.kind === "result" || message.kind === "error";
+}
+
+function toMember(bytes: Buffer, outline: Outline, context: ParseContext): MessageOutcome {
+  if (bytes[outline.start] === 0x5b) return refuse(-32600, "batch.nested", { offset: outline.start });
+  const outcome = toMessage(bytes, outline, context);
+  if (outcome.ok && outcome.message.method === "initialize") {
+    return refuse(-32600, "batch.initialize", { offset: outline.start, id: outcome.message.id });
+  }
+  return outcome;
+}
+
+function toMessage(bytes: Buffer, outline: Outline, context: ParseContext): MessageOutcome {
+  const type = typeAt(bytes, outline.start);
+  if (type !== "object") return refuse(-32600, `message.${type}`, { offset: outline.start });
+  const shape = shapeOf(bytes, outline);
+  const enforcing = context.mode === "enforce";
+  if (enforcing) {
+    const trick = trickOf(outline);
+    if (trick !== undefined) {
+      const id = shape.ok || shape.id ? shape.id : undefined;
+      return refuse(-32600, trick.reason, { offset: trick.offset, id: outline.duplicateId ? undefined : id });
+    }
+  }
+  if (!shape.ok) return refuse(-32600, shape.reason, { offset: shape.at, id: shape.id });
+  if (shape.fractionalId && enforcing) return refuse(-32600, "id.fractional", { offset: outline.start });
+  const { kind, id, method } = shape;
+  const isPlain = outline.duplicateAt < 0 && outline.caseVariantAt < 0 && outline.loneSurrogateAt < 0;
+  const diagnostics =
+    isPlain && !shape.fractionalId ? noDiagnostics : diagnosticsOf(outline, shape.fractionalId);
+  // The shape has just established which members this kind has; one object layout serves all four kinds.
+  return { ok: true, message: { kind, id, method, bytes, outline, diagnostics } as Message };
+}
+
+/** Things two readers could understand differently; policy must never be asked about one reading of them. */
+function trickOf(outline: Outline): { reason: FailureReason; offset: number } | undefined {
+  if (outline.duplicateAt >= 0) return { reason: "json.duplicate-key", offset: outline.duplicateAt };
+  if (outline.caseVariantAt >= 0) return { reason: "json.case-variant", offset: outline.caseVariantAt };
+  if (outline.loneSurrogateInName) return { reason: "json.lone-surrogate", offset: outline.loneSurrogateAt };
+  return undefined;
+}
+
+function diagnosticsOf(outline: Outline, fractionalId: boolean): readonly Diagnostic[] {
+  const found: Diagnostic[] = [];
+  if (outline.duplicateAt >= 0)
+    found.push(describeFailure("json.duplicate-key", "warn", outline.duplicateAt));
+  if (outline.caseVariantAt >= 0)
+    found.push(describeFailure("json.case-variant", "warn", outline.caseVariantAt));
+  if (outline.loneSurrogateAt >= 0)
+    found.push(describeFailure("json.lone-surrogate", "warn", outline.loneSurrogateAt));
+  if (fractionalId) found.push(describeFailure("id.fractional", "warn"));
+  return found;
+}
+
+function scanFailure(fault: ScanFault, limits: ParseLimits): ParseFailure {
+  const { offset } = fault;
+  if (fault.reason === "json.depth") {
+    const limit = { actual: limits.maxDepth + 1, allowed: limits.maxDepth };
+    return refuse(-32600, "json.depth", { offset, limit }).failure;
+  }
+  return refuse(-32700, "json.syntax", { offset }).failure;
+}
+
+interface FailureFacts {
+  readonly id?: RequestId | undefined;
+  readonly offset?: number;
+  readonly limit?: { readonly actual: number; readonly allowed: number };
+}
+
+function refuse(
+  code: ParseFailure["code"],
+  reason: FailureReason,
+  facts: FailureFacts,
+): { readonly ok: false; readonly failure: ParseFailure } {
+  const { id, offset, limit } = facts;
+  const message = failureMessage(reason, offset, limit);
+  return {
+    ok: false,
+    failure: {
+      code,
+      reason,
+      message,
+      ...(id === undefined ? {} : { id }),
+      ...(offset === undefined ? {} : { offset }),
+      ...(limit === undefined ? {} : { limit }),
+    },
+  };
+}
+
+function serialise(value: unknown): Buffer | undefined {
+  try {
+    const text = JSON.stringify(value);
+    return typeof text === "string" ? Buffer.from(text) : undefined;
+  } catch {
+    // Cycles, BigInts and throwing getters: not JSON, and said so by the caller's typed failure.
+    return undefined;
+  }
+}

@@ -1,0 +1,112 @@
+import type { core } from "zod";
+
+/** One way in which a value does not fit its schema. */
+export interface Finding {
+  /** From the value's root. */
+  readonly path: readonly (string | number)[];
+  /** The broken rule, by its JSON Schema keyword where there is one. */
+  readonly rule: string;
+  readonly expected: string;
+}
+
+type Issue = core.$ZodIssue;
+
+/** Says what a value breaks, in our words: the place, the rule, what was expected there. */
+export function findingsOf(issues: readonly Issue[], value: unknown): readonly Finding[] {
+  return issues.flatMap((issue) => findingsIn(issue, value, []));
+}
+
+function findingsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly Finding[] {
+  const path = [...base, ...issue.path.map(step)];
+  const one = (rule: string, expected: string): readonly Finding[] => [{ path, rule, expected }];
+  switch (issue.code) {
+    case "invalid_type": {
+      const isMissing = valueAt(root, path) === undefined;
+      const expected = String(issue.expected) === "nonoptional" ? "any value" : String(issue.expected);
+      return one(isMissing ? "required" : "type", expected);
+    }
+    case "invalid_value": {
+      const values = issue.values.map((value) => JSON.stringify(value)).join(" or ");
+      const isMissing = valueAt(root, path) === undefined;
+      return one(isMissing ? "required" : issue.values.length === 1 ? "const" : "enum", values);
+    }
+    case "too_small":
+      return one(bound("min", issue.origin), `at least ${issue.minimum}`);
+    case "too_big":
+      return one(bound("max", issue.origin), `at most ${issue.maximum}`);
+    case "invalid_format":
+      return one("format", issue.format);
+    case "invalid_union":
+      return unionFindings(issue, root, base, path);
+    case "invalid_key":
+    case "invalid_element":
+      return issue.issues.flatMap((inner) => findingsIn(inner, root, path));
+    case "custom":
+      return customFinding(issue, one);
+    case "not_multiple_of":
+      return one("multipleOf", String(issue.divisor));
+    case "unrecognized_keys":
+    default:
+      // None of our schemas is closed; should one ever be, its message says enough.
+      return one("additionalProperties", issue.message);
+  }
+}
+
+/** Our own rules name themselves; those of the official package only have a message, such as "Invalid Base64 string". */
+function customFinding(
+  issue: core.$ZodIssueCustom,
+  one: (rule: string, expected: string) => readonly Finding[],
+): readonly Finding[] {
+  const { expected, rule } = issue.params ?? {};
+  if (typeof expected === "string") return one(typeof rule === "string" ? rule : "type", expected);
+  return one("format", issue.message.replace(/^Invalid /, ""));
+}
+
+/** Of the branches of a union, reports the one that the value came closest to. */
+function unionFindings(
+  issue: core.$ZodIssueInvalidUnion,
+  root: unknown,
+  base: readonly (string | number)[],
+  path: readonly (string | number)[],
+): readonly Finding[] {
+  if (issue.errors.length === 0) {
+    const isMissing = valueAt(root, path) === undefined;
+    const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
+    const expected = options.map((option: unknown) => JSON.stringify(option)).join(" or ");
+    return [{ path, rule: isMissing ? "required" : "enum", expected }];
+  }
+  const branches = issue.errors.map((errors) => errors.flatMap((inner) => findingsIn(inner, root, path)));
+  const isElsewhere = (finding: Finding): boolean => finding.path.length > path.length;
+  const deep = branches.filter((branch) => branch.every(isElsewhere));
+  if (deep.length === 0) {
+    const expected = new Set(branches.flat().map((finding) => finding.expected));
+    const isMissing = valueAt(root, path) === undefined;
+    return [{ path, rule: isMissing ? "required" : "type", expected: [...expected].join(" or ") }];
+  }
+  const closest = deep.toSorted((a, b) => distance(a) - distance(b))[0];
+  return closest ?? [];
+}
+
+/** A wrong discriminator says that another branch was meant; fewer findings mean a nearer miss. */
+function distance(branch: readonly Finding[]): number {
+  return branch.length + (branch.some(({ rule }) => rule === "const") ? 100 : 0);
+}
+
+function bound(side: "min" | "max", origin: string): string {
+  if (origin === "string") return `${side}Length`;
+  if (origin === "array" || origin === "set") return `${side}Items`;
+  return `${side}imum`;
+}
+
+function valueAt(root: unknown, path: readonly (string | number)[]): unknown {
+  let value = root;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = Reflect.get(value, key);
+  }
+  return value;
+}
+
+function step(key: PropertyKey): string | number {
+  return typeof key === "number" ? key : String(key);
+}

@@ -1,0 +1,106 @@
+import { lineBounds } from "./line-end.ts";
+
+/** What is to be written as one event. */
+export interface SseEventInput {
+  /** Left out, or empty, the receiver takes the event for a `message`. */
+  readonly event?: string | undefined;
+  readonly id?: string | undefined;
+  /** Reconnection time in milliseconds. */
+  readonly retry?: number | undefined;
+  /** Raw line breaks become several data lines; the receiver gets each as LF, so CR and CR LF do not survive. */
+  readonly data: Buffer | string;
+}
+
+/** The bytes of an event, or the field that no receiver would read back as given. Nothing is written then. */
+export type SseEncoding =
+  | { readonly ok: true; readonly bytes: Buffer }
+  | { readonly ok: false; readonly field: "event" | "id" | "retry"; readonly message: string };
+
+const LF = 0x0a;
+const CR = 0x0d;
+const dataName = Buffer.from("data: ");
+const lineFeed = Buffer.from("\n");
+const noHead = Buffer.alloc(0);
+const messageHead = Buffer.from("event: message\n");
+
+/**
+ * Writes one event. Decoding it gives back the same fields, apart from line breaks in `data`; an event type or id with
+ * CR, LF or lone surrogates, an id with NUL, and a retry that is no whole number are refused.
+ */
+export function encodeSseEvent(input: SseEventInput): SseEncoding {
+  const { event, id, retry } = input;
+  let head = "";
+  if (event !== undefined && event !== "") {
+    if (!isOneLine(event)) return refuse("event", "an event type must be one line of valid Unicode");
+    head += `event: ${event}\n`;
+  }
+  if (id !== undefined) {
+    if (!isOneLine(id) || id.includes("\0")) {
+      return refuse("id", "an event id must be one line of valid Unicode without NUL");
+    }
+    head += `id: ${id}\n`;
+  }
+  if (retry !== undefined) {
+    if (!Number.isSafeInteger(retry) || retry < 0) {
+      return refuse("retry", "a reconnection time must be a whole number of milliseconds, not negative");
+    }
+    head += `retry: ${retry}\n`;
+  }
+  return { ok: true, bytes: withData(head === "" ? noHead : Buffer.from(head), toBytes(input.data)) };
+}
+
+/** Writes a JSON-RPC message as an event of type `message` without an id, as MCP 2026-07-28 wants it. */
+export function encodeSseMessage(message: Buffer): Buffer {
+  return withData(messageHead, message);
+}
+
+/** Writes the event that primes a stream for resumption: an id and empty data (MCP 2025-11-25, Streamable HTTP). */
+export function encodePrimingEvent(id: string, retry?: number): SseEncoding {
+  return encodeSseEvent({ id, retry, data: "" });
+}
+
+/** Writes a comment, which receivers ignore; it keeps idle connections open. */
+export function encodeSseComment(text: string): Buffer {
+  return Buffer.from(`: ${text.replaceAll(/\r\n?|\n/g, "\n: ")}\n\n`);
+}
+
+/** Writes `data` as data lines, each ended by `lineEnd`; no byte of it but line breaks is changed. */
+export function encodeDataLines(data: Buffer, lineEnd: Buffer): Buffer {
+  const bounds = lineBounds(data);
+  let size = (bounds.length / 2) * (dataName.length + lineEnd.length);
+  for (let i = 0; i < bounds.length; i += 2) size += (bounds[i + 1] ?? 0) - (bounds[i] ?? 0);
+  const lines = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (let i = 0; i < bounds.length; i += 2) {
+    at += dataName.copy(lines, at);
+    at += data.copy(lines, at, bounds[i], bounds[i + 1]);
+    at += lineEnd.copy(lines, at);
+  }
+  return lines;
+}
+
+function withData(head: Buffer, data: Buffer): Buffer {
+  if (data.includes(LF) || data.includes(CR)) {
+    return Buffer.concat([head, encodeDataLines(data, lineFeed), lineFeed]);
+  }
+  const start = head.length + dataName.length;
+  const bytes = Buffer.allocUnsafe(start + data.length + 2);
+  bytes.set(head, 0);
+  bytes.set(dataName, head.length);
+  bytes.set(data, start);
+  bytes[bytes.length - 2] = LF;
+  bytes[bytes.length - 1] = LF;
+  return bytes;
+}
+
+function toBytes(data: Buffer | string): Buffer {
+  return typeof data === "string" ? Buffer.from(data) : data;
+}
+
+function isOneLine(text: string): boolean {
+  return text.isWellFormed() && !/[\r\n]/.test(text);
+}
+
+function refuse(field: "event" | "id" | "retry", message: string): SseEncoding {
+  return { ok: false, field, message };
+}

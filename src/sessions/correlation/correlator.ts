@@ -1,0 +1,50 @@
+import type { RequestMessage } from "../../protocol/message.ts";
+import type { Opening, Place, Side } from "./entry.ts";
+import { Ledger } from "./ledger.ts";
+import type { CorrelatorOptions } from "./options.ts";
+import { Scope } from "./scope.ts";
+import type { CorrelationScope } from "./scope.ts";
+import type { CorrelationStatistics } from "./statistics.ts";
+
+/** Tracks every request until its outcome, in both directions and in any order (SC-047). */
+export interface Correlator<Payload> {
+  /** Opens a scope: a session, a process's life or a connection. */
+  scope(place: Place): CorrelationScope<Payload>;
+  /**
+   * Tracks a request that is a scope of its own, as every HTTP exchange of the modern era is. Cheaper than a scope:
+   * the caller holds the entry, so nothing has to be found again by its id.
+   */
+  single(place: Place, direction: Side, request: RequestMessage, payload: Payload): Opening<Payload>;
+  statistics(): CorrelationStatistics;
+  /** Takes no new requests of clients; resolves when all open exchanges but streams have ended. */
+  drain(): Promise<void>;
+  /** Ends everything at once and stops the timer. */
+  close(): void;
+}
+
+/**
+ * Makes a correlator. It never changes a message and never stops one, except that while terminating it refuses
+ * requests beyond its bounds.
+ *
+ * @example
+ * const scope = correlator.scope({ kind: "session", revision: "2025-11-25", realm: "files alice" });
+ * const opening = scope.open("client-to-server", request, exchange);
+ * if (!opening.ok) throw opening.error;
+ * // …and when the answer is there:
+ * const settlement = scope.settle("server-to-client", answer);
+ * if (settlement.standing === "match") settlement.entry.elapsedMs; // how long it took
+ */
+export function createCorrelator<Payload>(options: CorrelatorOptions<Payload>): Correlator<Payload> {
+  const ledger = new Ledger<Payload>(options);
+  let scopes = 0;
+  return {
+    scope: (place) => new Scope(ledger, ++scopes, place),
+    single: (place, direction, message, payload) =>
+      ledger.open({ place, scope: undefined, direction, message, payload }),
+    statistics: () => ledger.tally.snapshot(ledger.size),
+    drain: async () => ledger.drain(),
+    close: () => {
+      ledger.shut();
+    },
+  };
+}

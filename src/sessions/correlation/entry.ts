@@ -1,0 +1,226 @@
+import type { GatewayError } from "../../errors.ts";
+import type {
+  Diagnostic,
+  ErrorMessage,
+  NotificationMessage,
+  RequestId,
+  RequestMessage,
+  ResultMessage,
+} from "../../protocol/message.ts";
+import type { Revision } from "../../protocol/revisions.ts";
+import type { KeyNode } from "./key-index.ts";
+import { Link } from "./link-list.ts";
+import type { LinkList } from "./link-list.ts";
+import type { MethodPlan } from "./method-plan.ts";
+import type { Operation } from "./operations.ts";
+import { shortMethod } from "./reading.ts";
+import { isFinal } from "./states.ts";
+import type { AnswerStanding, EndState, ExchangeState } from "./states.ts";
+import type { Tombstone } from "./tombstones.ts";
+
+/** The two ways in which requests travel. */
+export type Side = "client-to-server" | "server-to-client";
+
+/**
+ * What keys are unique within (SC-048): a stdio process's life, a legacy session, one HTTP exchange, or an HTTP+SSE
+ * connection.
+ */
+export type ScopeKind = "process" | "session" | "exchange" | "connection";
+
+/** What answers a request. */
+export type Answer = ResultMessage | ErrorMessage;
+
+/** Where exchanges take place. */
+export interface Place {
+  readonly kind: ScopeKind;
+  readonly revision: Revision;
+  /** Whose retries may continue whose operations, such as route and principal; never two principals in one. */
+  readonly realm: string;
+}
+
+/** A tracked request, or a stream that no request opened. */
+export interface CorrelationEntry<Payload> {
+  /** Unique in this correlator; tombstones and operations name entries by it. */
+  readonly number: number;
+  readonly place: Place;
+  /** The way the request went. */
+  readonly direction: Side;
+  readonly id: RequestId | undefined;
+  readonly method: string;
+  /** The method if some revision knows it, else `other`: fit for a metric label. */
+  readonly label: string;
+  /** What the request is about, kept where a retry or a task may have to be matched; very long names as a digest. */
+  readonly target: string | undefined;
+  readonly state: ExchangeState;
+  /** Monotonic milliseconds. */
+  readonly openedAt: number;
+  /** From request to end; undefined while it is open. */
+  readonly elapsedMs: number | undefined;
+  /** What it belongs to, where that took more than one round. */
+  readonly operation: Operation | undefined;
+  /** What it was opened with; undefined once only its task lives on. */
+  readonly payload: Payload | undefined;
+  /** Takes the answer. */
+  settle(answer: Answer): Settlement<Payload>;
+  /** Judges a notification that came on this exchange's own stream. */
+  notify(direction: Side, notification: NotificationMessage): NotificationStanding<Payload>;
+  /** Something came on its stream: restarts the inactivity TTL, never the hard limit. */
+  touch(): void;
+  /** Ends it for another reason than an answer; false when it had ended before. */
+  finish(state: EndState): boolean;
+  /** Ends it because its place has: cancelled where closing cancels, else abandoned. */
+  close(): boolean;
+}
+
+/** Whether a request is tracked now, or why not. */
+export type Opening<Payload> =
+  | { readonly ok: true; readonly entry: CorrelationEntry<Payload> }
+  | { readonly ok: false; readonly error: GatewayError };
+
+/** What an answer turned out to be. */
+export type Settlement<Payload> =
+  | { readonly standing: "match"; readonly entry: CorrelationEntry<Payload> }
+  | { readonly standing: Exclude<AnswerStanding, "match" | "orphan">; readonly of: Tombstone }
+  | { readonly standing: "orphan" };
+
+/** What a notification turned out to be. Whatever it is, it is forwarded. */
+export type NotificationStanding<Payload> =
+  | { readonly type: "cancelled" | "subscription"; readonly entry: CorrelationEntry<Payload> }
+  | { readonly type: "progress"; readonly entry: CorrelationEntry<Payload>; readonly value: number }
+  | { readonly type: "stray"; readonly diagnostic: Diagnostic }
+  | { readonly type: "unrelated" };
+
+/** Who moves entries. */
+export interface Keeper<Payload> {
+  settle(entry: Entry<Payload>, answer: Answer): Settlement<Payload>;
+  notify(
+    entry: Entry<Payload>,
+    direction: Side,
+    notification: NotificationMessage,
+  ): NotificationStanding<Payload>;
+  touch(entry: Entry<Payload>): void;
+  end(entry: Entry<Payload>, state: EndState): boolean;
+  close(entry: Entry<Payload>): boolean;
+}
+
+/** What a scope keeps about its entries. */
+export interface ScopeBooks<Payload> {
+  /** Distinguishes its keys from those of all other scopes. */
+  readonly number: number;
+  /** In order of opening. */
+  readonly pending: LinkList<Entry<Payload>>;
+  /** Ended entries whose task, and with it their progress token, lives on. */
+  readonly tasks: LinkList<Entry<Payload>>;
+  /** Requests of the server that the client has not answered yet. */
+  questions: number;
+  /** When the last of them ended. */
+  answeredAt: number;
+  isOver: boolean;
+}
+
+/** What an entry is made of. */
+export interface EntryFacts<Payload> {
+  readonly place: Place;
+  /** Undefined for an exchange that is a scope of its own. */
+  readonly scope: ScopeBooks<Payload> | undefined;
+  readonly direction: Side;
+  /** Undefined for a stream that no request opened. */
+  readonly message: RequestMessage | undefined;
+  readonly payload: Payload;
+}
+
+/** The entry itself, with what the ledger notes on it. */
+export class Entry<Payload> implements CorrelationEntry<Payload> {
+  readonly number: number;
+  readonly place: Place;
+  readonly scope: ScopeBooks<Payload> | undefined;
+  readonly direction: Side;
+  readonly id: RequestId | undefined;
+  readonly method: string;
+  readonly plan: MethodPlan;
+  readonly openedAt: number;
+  payload: Payload | undefined;
+  state: ExchangeState;
+  activeAt: number;
+  endedAt = 0;
+  /** The last progress value. */
+  progress = -Infinity;
+  token: RequestId | undefined = undefined;
+  target: string | undefined = undefined;
+  operation: Operation | undefined = undefined;
+  /** The request wants a task, so its answer may only be the beginning (MCP 2025-11-25, Tasks). */
+  wantsTask = false;
+  createdTask: string | undefined = undefined;
+  idNode: KeyNode<Entry<Payload>> | undefined = undefined;
+  tokenNode: KeyNode<Entry<Payload>> | undefined = undefined;
+  readonly ageLink: Link<Entry<Payload>>;
+  readonly scopeLink: Link<Entry<Payload>> | undefined;
+  readonly deadlineLink: Link<Entry<Payload>> | undefined;
+  readonly #keeper: Keeper<Payload>;
+
+  constructor(
+    keeper: Keeper<Payload>,
+    { place, scope, direction, message, payload }: EntryFacts<Payload>,
+    plan: MethodPlan,
+    number: number,
+    now: number,
+  ) {
+    this.#keeper = keeper;
+    this.number = number;
+    this.place = place;
+    this.scope = scope;
+    this.direction = direction;
+    this.id = message?.id;
+    this.method = message === undefined ? "" : shortMethod(message.method);
+    this.plan = plan;
+    this.openedAt = now;
+    this.payload = payload;
+    this.state = message === undefined ? "streaming" : "pending";
+    this.activeAt = now;
+    this.ageLink = new Link<Entry<Payload>>(this);
+    this.scopeLink = scope === undefined ? undefined : new Link<Entry<Payload>>(this);
+    this.deadlineLink = plan.isStream ? undefined : new Link<Entry<Payload>>(this);
+  }
+
+  get label(): string {
+    return this.plan.label;
+  }
+
+  get isOpen(): boolean {
+    return !isFinal(this.state);
+  }
+
+  get elapsedMs(): number | undefined {
+    return this.isOpen ? undefined : this.endedAt - this.openedAt;
+  }
+
+  settle(answer: Answer): Settlement<Payload> {
+    return this.#keeper.settle(this, answer);
+  }
+
+  notify(direction: Side, notification: NotificationMessage): NotificationStanding<Payload> {
+    return this.#keeper.notify(this, direction, notification);
+  }
+
+  touch(): void {
+    this.#keeper.touch(this);
+  }
+
+  finish(state: EndState): boolean {
+    return this.#keeper.end(this, state);
+  }
+
+  close(): boolean {
+    return this.#keeper.close(this);
+  }
+}
+
+/** The opposite way. */
+export function otherSide(side: Side): Side {
+  return side === "client-to-server" ? "server-to-client" : "client-to-server";
+}
+
+/** One direction of one scope, as a number: what the keys of its requests are unique within. */
+export function spaceOf(scope: ScopeBooks<unknown>, side: Side): number {
+  return scope.number * 2 + (side === "client-to-server" ? 0 : 1);
+}

@@ -1,0 +1,328 @@
+import type { GatewayError } from "../../errors.ts";
+import type { Diagnostic, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
+import { revisions } from "../../protocol/revisions.ts";
+import { createdTaskIn, saysTaskEnded } from "../../protocol/task-end.ts";
+import { checkAnswer, checkIdReuse } from "../../protocol/validation-semantic.ts";
+import { admit } from "./admission.ts";
+import type { Phase } from "./admission.ts";
+import { DeadlineWheel } from "./deadline-wheel.ts";
+import { Entry, spaceOf } from "./entry.ts";
+import type {
+  Answer,
+  EntryFacts,
+  Keeper,
+  NotificationStanding,
+  Opening,
+  Place,
+  ScopeBooks,
+  Settlement,
+  Side,
+} from "./entry.ts";
+import { findings } from "./findings.ts";
+import { KeyIndex, KeyNode } from "./key-index.ts";
+import { LinkList } from "./link-list.ts";
+import { createMethodPlans, streamPlan } from "./method-plan.ts";
+import type { MethodPlan } from "./method-plan.ts";
+import { judgeNotification } from "./notifications.ts";
+import type { Consequences } from "./notifications.ts";
+import { Operations } from "./operations.ts";
+import type { Asking } from "./operations.ts";
+import type { CorrelatorOptions } from "./options.ts";
+import { OwnBooks } from "./own-books.ts";
+import { ProgressTokens } from "./progress-tokens.ts";
+import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./reading.ts";
+import { mayMove, states } from "./states.ts";
+import type { EndState } from "./states.ts";
+import { Tally } from "./statistics.ts";
+import { Tombstones } from "./tombstones.ts";
+import type { Tombstone } from "./tombstones.ts";
+
+/** The books of a correlator: every open entry, what finished ones left behind, and the moves between. */
+export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
+  readonly tally = new Tally();
+  /** Open requests by id, within scopes. */
+  readonly ids = new KeyIndex<Entry<Payload>>();
+  readonly tokens: ProgressTokens<Payload>;
+  readonly tombstones: Tombstones;
+  readonly #options: CorrelatorOptions<Payload>;
+  readonly #planOf: (method: string) => MethodPlan;
+  readonly #operations: Operations;
+  readonly #wheel: DeadlineWheel<Entry<Payload>>;
+  /** Every open entry, in order of opening. */
+  readonly #open = new LinkList<Entry<Payload>>();
+  readonly #drained = Promise.withResolvers<void>();
+  #phase: Phase = "running";
+  #lastNumber = 0;
+  #streams = 0;
+  #isHigh = false;
+
+  constructor(options: CorrelatorOptions<Payload>) {
+    const { limits, ttl, clock, setTimer } = options;
+    this.#options = options;
+    this.#planOf = createMethodPlans(ttl);
+    this.tombstones = new Tombstones(limits.tombstones, limits.tombstoneMs);
+    this.tokens = new ProgressTokens(this.tombstones, limits);
+    const waitingMs = ttl.humanMs;
+    this.#operations = new Operations({ waiting: limits.operations, waitingMs, rounds: limits.rounds });
+    this.#wheel = new DeadlineWheel({ clock, setTimer, due: (entry, now) => this.#due(entry, now) });
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Monotonic milliseconds. */
+  get now(): number {
+    return this.#options.clock.now();
+  }
+
+  /** Tracks a request from before it is written, or says why it must not go on. */
+  open(facts: EntryFacts<Payload>): Opening<Payload> {
+    const { scope, message } = facts;
+    const plan = message === undefined ? streamPlan : this.#planOf(message.method);
+    const token = message === undefined ? undefined : progressTokenOf(message);
+    const idLength = Math.max(message?.id.key.length ?? 0, token?.key.length ?? 0) - keyPrefix;
+    const error = this.#refusal(facts, plan, idLength);
+    if (error !== undefined) {
+      this.tally.refused++;
+      return { ok: false, error };
+    }
+    const { now } = this;
+    const entry = new Entry(this, facts, plan, ++this.#lastNumber, now);
+    entry.token = token;
+    this.tally.opened++;
+    this.#open.append(entry.ageLink);
+    if (plan.isStream) this.#streams++;
+    if (entry.deadlineLink !== undefined) {
+      this.#wheel.file(entry.deadlineLink, now + Math.min(plan.inactivityMs, plan.hardMs), now);
+    }
+    if (scope !== undefined) this.#enter(scope, entry, message, now);
+    if (message !== undefined) this.#note(entry, message, now);
+    if (!this.#isHigh && this.#open.size >= this.#options.limits.total * highLevel) {
+      this.#isHigh = true;
+      this.report(findings["pending.high"], undefined);
+    }
+    return { ok: true, entry };
+  }
+
+  settle(entry: Entry<Payload>, answer: Answer): Settlement<Payload> {
+    if (!entry.isOpen) return this.strayAnswer(answer, entry, entry);
+    const { now } = this;
+    const { place, plan } = entry;
+    const state = outcomeOf(answer, place.revision);
+    this.tally.answered(plan.row, now - entry.openedAt);
+    if (state === "input_required") {
+      const operation = entry.operation ?? { number: entry.number, startedAt: entry.openedAt, rounds: 0 };
+      this.#operations.ask(operation, askingOf(entry), answer, now);
+    } else {
+      this.tally.operated(plan.row, now - (entry.operation?.startedAt ?? entry.openedAt));
+    }
+    if (entry.wantsTask) {
+      const task = createdTaskIn(answer);
+      entry.createdTask = task === undefined ? undefined : shortName(task);
+    }
+    this.#end(entry, state, now);
+    const { scope, target, direction } = entry;
+    if (plan.isAboutTask && scope !== undefined && target !== undefined) {
+      if (saysTaskEnded(entry.method, answer)) this.tokens.endTask(scope, direction, target);
+    }
+    return { standing: "match", entry };
+  }
+
+  /** Counts an answer that finds no open request: late or duplicate if one ended, else an orphan (SC-052). */
+  strayAnswer(
+    answer: Answer,
+    ended: Tombstone | undefined,
+    about: Entry<Payload> | undefined,
+  ): Settlement<Payload> {
+    const isDuplicate = ended !== undefined && states[ended.state].answer === "duplicate";
+    const left = ended === undefined ? "none" : isDuplicate ? "answered" : "given-up";
+    for (const diagnostic of checkAnswer(answer, left)) this.report(diagnostic, about);
+    const standing = ended === undefined ? "orphan" : isDuplicate ? "duplicate" : "late";
+    this.tally.stray(standing);
+    if (ended === undefined || standing === "orphan") return { standing: "orphan" };
+    return { standing, of: { number: ended.number, state: ended.state, endedAt: ended.endedAt } };
+  }
+
+  notify(
+    entry: Entry<Payload>,
+    direction: Side,
+    notification: NotificationMessage,
+  ): NotificationStanding<Payload> {
+    return judgeNotification(new OwnBooks(entry), this, direction, notification);
+  }
+
+  touch(entry: Entry<Payload>): void {
+    entry.activeAt = this.now;
+    if (mayMove(entry.state, "streaming")) entry.state = "streaming";
+  }
+
+  end(entry: Entry<Payload>, state: EndState): boolean {
+    return this.#end(entry, state, this.now);
+  }
+
+  close(entry: Entry<Payload>): boolean {
+    return this.end(entry, closingState(entry.place));
+  }
+
+  report(diagnostic: Diagnostic, about: Entry<Payload> | undefined): void {
+    this.#options.onDiagnostic?.(diagnostic, about);
+  }
+
+  /** Ends all that is open in a scope, at once (SC-058). */
+  endScope(scope: ScopeBooks<Payload>): void {
+    scope.isOver = true;
+    while (scope.pending.first !== undefined) this.close(scope.pending.first.item);
+    this.tokens.dropTasks(scope);
+  }
+
+  /** Takes no new requests of clients; resolves when all but streams have ended. */
+  async drain(): Promise<void> {
+    if (this.#phase === "running") this.#phase = "draining";
+    this.#checkDrained();
+    await this.#drained.promise;
+  }
+
+  /** Ends everything and stops the timer. */
+  shut(): void {
+    this.#phase = "closed";
+    while (this.#open.first !== undefined) this.close(this.#open.first.item);
+    this.#checkDrained();
+    this.#wheel.stop();
+  }
+
+  /** Why a request is refused; while observing, room is made instead. */
+  #refusal(facts: EntryFacts<Payload>, plan: MethodPlan, idLength: number): GatewayError | undefined {
+    const { limits, mode } = this.#options;
+    const admission = admit({ facts, plan, idLength }, this.#phase, this.#open, limits);
+    if (admission.type === "room") return undefined;
+    if (admission.type === "refused" || mode === "terminate") return admission.error;
+    const { oldest } = admission;
+    if (oldest === undefined) return admission.error;
+    this.report(findings["pending.evicted"], oldest);
+    this.end(oldest, "evicted");
+    return undefined;
+  }
+
+  #enter(
+    scope: ScopeBooks<Payload>,
+    entry: Entry<Payload>,
+    message: RequestMessage | undefined,
+    now: number,
+  ): void {
+    const { token, scopeLink, direction } = entry;
+    if (scopeLink !== undefined) scope.pending.append(scopeLink);
+    if (direction === "server-to-client") scope.questions++;
+    const space = spaceOf(scope, direction);
+    if (message !== undefined) {
+      this.#checkReuse(entry, message, space, now);
+      // Whoever was told of a superseded request may have ended the whole scope.
+      if (!entry.isOpen) return;
+      entry.idNode = new KeyNode(space, message.id.key, entry);
+      this.ids.add(entry.idNode);
+    }
+    if (token !== undefined) {
+      const isTaken = this.tokens.find(space, token.key) !== undefined;
+      if (isTaken) this.report(findings["progress.token-reused"], entry);
+      this.tokens.add(space, token.key, entry);
+    }
+  }
+
+  /** An id in flight is taken over; one used before is remarked on where the revision forbids it (SC-053). */
+  #checkReuse(entry: Entry<Payload>, message: RequestMessage, space: number, now: number): void {
+    const { key } = message.id;
+    const older = this.ids.find(space, key);
+    const { revision } = entry.place;
+    const wasUsed =
+      older === undefined &&
+      revisions[revision].idUniqueness === "session" &&
+      this.tombstones.find(space, key, now) !== undefined;
+    if (older === undefined && !wasUsed) return;
+    if (older !== undefined) {
+      this.report(findings["id.superseded"], older);
+      this.#end(older, "superseded", now);
+    }
+    const used = { isInFlight: older !== undefined, wasUsed };
+    for (const diagnostic of checkIdReuse(message, used, revision)) this.report(diagnostic, entry);
+  }
+
+  /** Reads what later messages may refer to. */
+  #note(entry: Entry<Payload>, message: RequestMessage, now: number): void {
+    const { plan, place } = entry;
+    const facts = revisions[place.revision];
+    if (facts.tasks === "core") {
+      entry.wantsTask = wantsTask(message);
+      if (plan.isAboutTask) entry.target = targetOf(message, "params.taskId");
+    }
+    if (!facts.inputRequired || !plan.mayAskInput || plan.nameSource === undefined) return;
+    entry.target = targetOf(message, plan.nameSource);
+    if (!isRetry(message)) return;
+    const joining = this.#operations.join(askingOf(entry), message, now);
+    if (joining.ok) entry.operation = joining.operation;
+    else this.report(findings[joining.finding], entry);
+  }
+
+  #end(entry: Entry<Payload>, state: EndState, now: number): boolean {
+    if (!mayMove(entry.state, state)) return false;
+    entry.state = state;
+    entry.endedAt = now;
+    this.tally.ended(state);
+    entry.ageLink.leave();
+    if (entry.deadlineLink !== undefined) this.#wheel.drop(entry.deadlineLink);
+    if (entry.plan.isStream) this.#streams--;
+    if (entry.scope !== undefined) this.#leave(entry.scope, entry, now);
+    if (this.#isHigh && this.#open.size < this.#options.limits.total * calmLevel) this.#isHigh = false;
+    this.#options.onFinished?.(entry);
+    // What it was opened with may hold a whole message; a task may live for hours.
+    if (entry.createdTask !== undefined) entry.payload = undefined;
+    if (this.#phase !== "running") this.#checkDrained();
+    return true;
+  }
+
+  #leave(scope: ScopeBooks<Payload>, entry: Entry<Payload>, now: number): void {
+    const { idNode, scopeLink, direction } = entry;
+    scopeLink?.leave();
+    if (direction === "server-to-client") {
+      scope.questions--;
+      scope.answeredAt = now;
+    }
+    if (idNode !== undefined) {
+      this.ids.delete(idNode);
+      this.tombstones.add(idNode.space, idNode.key, entry);
+    }
+    this.tokens.release(scope, entry);
+  }
+
+  #checkDrained(): void {
+    if (this.#open.size === this.#streams) this.#drained.resolve();
+  }
+
+  /** Ends an entry whose time has come, or says when to ask again. */
+  #due(entry: Entry<Payload>, now: number): number | undefined {
+    const { plan, scope } = entry;
+    let quietSince = entry.activeAt;
+    if (scope !== undefined && entry.direction === "client-to-server") {
+      // A call is not idle while the server waits for the client, and which call asked is not always known.
+      quietSince = scope.questions > 0 ? now : Math.max(quietSince, scope.answeredAt);
+    }
+    const deadline = Math.min(quietSince + plan.inactivityMs, entry.openedAt + plan.hardMs);
+    if (deadline > now) return deadline;
+    this.#end(entry, "timed_out", now);
+    return undefined;
+  }
+}
+
+/** The two characters that tell the type in the key of an id. */
+const keyPrefix = 2;
+/** Shares of all slots at which the shortage is reported, and at which it is over. */
+const highLevel = 0.8;
+const calmLevel = 0.6;
+
+/** MCP 2026-07-28, Streamable HTTP: closing the response stream cancels; elsewhere the end of a place says nothing. */
+function closingState({ kind, revision }: Place): EndState {
+  return kind === "exchange" && revisions[revision].closeCancels ? "cancelled" : "abandoned";
+}
+
+function askingOf({ place, method, target }: Entry<unknown>): Asking {
+  return { realm: place.realm, method, target };
+}

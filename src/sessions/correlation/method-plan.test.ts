@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+import { createMethodPlans, defaultTtl, methodLabels } from "./method-plan.ts";
+
+const minute = 60_000;
+
+describe("the plan of a method", () => {
+  it.each([
+    ["initialize", 30_000],
+    ["tools/list", 30_000],
+    ["server/discover", 30_000],
+    ["tools/call", 5 * minute],
+    ["resources/read", 5 * minute],
+    ["sampling/createMessage", 30 * minute],
+    ["elicitation/create", 30 * minute],
+    ["vendor/unknown", 5 * minute],
+  ])(
+    "[SC-050] gives %s its inactivity TTL of %i ms and the hard limit of an hour",
+    (method, inactivityMs) => {
+      expect(createMethodPlans(defaultTtl)(method)).toMatchObject({ inactivityMs, hardMs: 60 * minute });
+    },
+  );
+
+  it("[SC-057] gives listening no TTL, even where an exception would fit", () => {
+    const planOf = createMethodPlans({
+      ...defaultTtl,
+      methods: [{ method: "*", inactivityMs: 1, hardMs: 1 }],
+    });
+    const plan = planOf("subscriptions/listen");
+    expect(plan).toMatchObject({ isStream: true, inactivityMs: Infinity, hardMs: Infinity });
+  });
+
+  it("[SC-050] takes the first exception whose glob fits, for known and unknown methods", () => {
+    const planOf = createMethodPlans({
+      ...defaultTtl,
+      methods: [
+        { method: "tools/call", inactivityMs: 1 },
+        { method: "tools/*", hardMs: 2 },
+        { method: "*/slow*st", inactivityMs: 3, hardMs: 4 },
+      ],
+    });
+    expect(planOf("tools/call")).toMatchObject({ inactivityMs: 1, hardMs: defaultTtl.hardMs });
+    expect(planOf("tools/list")).toMatchObject({ inactivityMs: defaultTtl.quickMs, hardMs: 2 });
+    expect(planOf("vendor/slowest")).toMatchObject({ inactivityMs: 3, hardMs: 4 });
+    expect(planOf("vendor/slowst")).toMatchObject({ inactivityMs: 3 });
+    expect(planOf("vendor/slow")).toMatchObject({ inactivityMs: defaultTtl.toolMs });
+    expect(planOf("slowest")).toMatchObject({ inactivityMs: defaultTtl.toolMs });
+  });
+
+  it.each([
+    ["a*a", "a", false],
+    ["a*a", "aa", true],
+    ["a*b*c", "abbc", true],
+    ["a*b*bc", "abc", false],
+    ["*", "", true],
+    ["**", "x", true],
+    ["a.c", "abc", false],
+  ])("reads the glob %s against %s as %s", (method, name, fits) => {
+    const planOf = createMethodPlans({ ...defaultTtl, methods: [{ method, inactivityMs: 7 }] });
+    expect(planOf(name).inactivityMs === 7).toBe(fits);
+  });
+
+  it("does not take long over a name made to be slow to match", () => {
+    const planOf = createMethodPlans({ ...defaultTtl, methods: [{ method: "*a*a*a*a*b", inactivityMs: 7 }] });
+    expect(planOf("a".repeat(1_000_000)).inactivityMs).toBe(defaultTtl.toolMs);
+  });
+
+  it("[SC-060] counts known requests under their names and everything else as other", () => {
+    const planOf = createMethodPlans(defaultTtl);
+    const labelOf = (method: string) => methodLabels[planOf(method).row];
+    expect(labelOf("tools/call")).toBe("tools/call");
+    expect([labelOf("vendor/x"), labelOf("notifications/progress"), labelOf("other")]).toEqual([
+      "other",
+      "other",
+      "other",
+    ]);
+    expect(planOf("vendor/x").label).toBe("other");
+  });
+});

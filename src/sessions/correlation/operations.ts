@@ -1,0 +1,112 @@
+import type { Message } from "../../protocol/message.ts";
+import type { FindingCode } from "./findings.ts";
+import { KeyIndex, KeyNode } from "./key-index.ts";
+import { Link, LinkList } from "./link-list.ts";
+import { digest, roundAsked, roundBrought } from "./reading.ts";
+import type { Round } from "./reading.ts";
+
+/** What a user asked for once, over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
+export interface Operation {
+  /** The number of the entry that began it. */
+  readonly number: number;
+  /** Monotonic milliseconds at which its first request was opened. */
+  readonly startedAt: number;
+  /** Retries that have joined it. */
+  readonly rounds: number;
+}
+
+/** What a request of a multi round-trip method is about, and where: only equal ones can belong together. */
+export interface Asking {
+  /** Whose operations they are; a retry never joins one of another realm. */
+  readonly realm: string;
+  readonly method: string;
+  readonly target: string | undefined;
+}
+
+/** Where a retry belongs. */
+export type Joining =
+  | { readonly ok: true; readonly operation: Operation }
+  | { readonly ok: false; readonly finding: FindingCode };
+
+export interface OperationLimits {
+  /** Operations that may wait for input at once; the oldest is forgotten for a newer one. */
+  readonly waiting: number;
+  readonly waitingMs: number;
+  readonly rounds: number;
+}
+
+/** The operations that wait for the client's next round (SC-056). */
+export class Operations {
+  readonly #limits: OperationLimits;
+  readonly #index = new KeyIndex<Waiting>();
+  /** In order of asking, hence of forgetting. */
+  readonly #queue = new LinkList<Waiting>();
+
+  constructor(limits: OperationLimits) {
+    this.#limits = limits;
+  }
+
+  /** How many wait. */
+  get size(): number {
+    return this.#queue.size;
+  }
+
+  /** Remembers that an answer asked for input, so that the retry can be told. */
+  ask(operation: Operation, asking: Asking, answer: Message, now: number): void {
+    const round = roundAsked(answer);
+    if (round === undefined) return;
+    this.#forget(now);
+    const waiting = new Waiting(operation, fingerprint(asking, round), now);
+    this.#index.add(waiting.node);
+    this.#queue.append(waiting.link);
+    while (this.#queue.size > this.#limits.waiting) this.#remove(this.#queue.first);
+  }
+
+  /**
+   * Finds the operation that a retry continues: exactly one must wait with this method, target, full set of keys and
+   * state. It then waits no longer. Everything else stays unlinked: a guess would join strangers.
+   */
+  join(asking: Asking, retry: Message, now: number): Joining {
+    const round = roundBrought(retry);
+    if (round === undefined) return { ok: false, finding: "mrtr.malformed" };
+    this.#forget(now);
+    const [only, ...others] = this.#index.all(0, fingerprint(asking, round));
+    if (only === undefined) return { ok: false, finding: "mrtr.unmatched" };
+    if (others.length > 0) return { ok: false, finding: "mrtr.ambiguous" };
+    this.#remove(only.link);
+    if (only.operation.rounds >= this.#limits.rounds) return { ok: false, finding: "mrtr.rounds" };
+    return { ok: true, operation: { ...only.operation, rounds: only.operation.rounds + 1 } };
+  }
+
+  #forget(now: number): void {
+    const { waitingMs } = this.#limits;
+    while (this.#queue.first !== undefined && now - this.#queue.first.item.askedAt > waitingMs) {
+      this.#remove(this.#queue.first);
+    }
+  }
+
+  #remove(link: Link<Waiting> | undefined): void {
+    if (link === undefined) return;
+    link.leave();
+    this.#index.delete(link.item.node);
+  }
+}
+
+class Waiting {
+  readonly operation: Operation;
+  readonly askedAt: number;
+  readonly node: KeyNode<Waiting>;
+  readonly link: Link<Waiting>;
+
+  constructor(operation: Operation, key: string, askedAt: number) {
+    this.operation = operation;
+    this.askedAt = askedAt;
+    this.node = new KeyNode<Waiting>(0, key, this);
+    this.link = new Link<Waiting>(this);
+  }
+}
+
+/** Digest instead of the texts: state and keys may be as long as a message, and only equality is asked for. */
+function fingerprint({ realm, method, target }: Asking, { keys, state }: Round): string {
+  return digest(JSON.stringify([realm, method, target ?? null, keys, state ?? null]));
+}

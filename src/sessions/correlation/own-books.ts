@@ -1,0 +1,45 @@
+import type { Revision } from "../../protocol/revisions.ts";
+import type { Entry, Side } from "./entry.ts";
+import type { Books } from "./notifications.ts";
+import type { Tombstone } from "./tombstones.ts";
+
+/** The books of an exchange that is a scope of its own: there is one request to speak of, open or ended. */
+export class OwnBooks<Payload> implements Books<Payload> {
+  readonly #entry: Entry<Payload>;
+
+  constructor(entry: Entry<Payload>) {
+    this.#entry = entry;
+  }
+
+  get revision(): Revision {
+    return this.#entry.place.revision;
+  }
+
+  request(side: Side, key: string): Entry<Payload> | undefined {
+    return this.#entry.isOpen && this.#hasId(side, key) ? this.#entry : undefined;
+  }
+
+  listener(side: Side, key: string): Entry<Payload> | undefined {
+    return this.#entry.isOpen && this.#hasToken(side, key) ? this.#entry : undefined;
+  }
+
+  ended(side: Side, key: string): Tombstone | undefined {
+    return !this.#entry.isOpen && this.#hasId(side, key) ? this.#entry : undefined;
+  }
+
+  endedToken(side: Side, key: string): Tombstone | undefined {
+    return !this.#entry.isOpen && this.#hasToken(side, key) ? this.#entry : undefined;
+  }
+
+  endTask(): void {
+    // A task outlives the exchange that made it, and without a scope nothing is kept of it.
+  }
+
+  #hasId(side: Side, key: string): boolean {
+    return this.#entry.direction === side && this.#entry.id?.key === key;
+  }
+
+  #hasToken(side: Side, key: string): boolean {
+    return this.#entry.direction === side && this.#entry.token?.key === key;
+  }
+}

@@ -1,0 +1,80 @@
+import type { Principal, SessionContext } from "../exchange.ts";
+import type { Message, RequestId } from "../protocol/message.ts";
+import type { Revision } from "../protocol/revisions.ts";
+
+/** A session's life (SC-071). The last two are final. */
+export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
+
+/** One legacy client's conversation with one route. It belongs to the principal that opened it. */
+export class Session implements SessionContext {
+  readonly id: string;
+  readonly route: string;
+  readonly principal: Principal;
+  readonly openedAt: number;
+  state: SessionState = "initializing";
+  /** Agreed in the handshake; governs every later message. */
+  revision: Revision | undefined;
+  /** Asks whoever talks to the upstream for its session id. */
+  readUpstreamId: () => string | undefined = () => undefined;
+  lastActiveAt: number;
+  /** Requests of the client that are not answered yet; a busy session is never evicted for another. */
+  running = 0;
+  readonly #questions = new Map<string, (answer: Message) => void>();
+  readonly #onEnd = new Set<(reason: string) => void>();
+
+  constructor(id: string, route: string, principal: Principal, now: number) {
+    this.id = id;
+    this.route = route;
+    this.principal = principal;
+    this.openedAt = now;
+    this.lastActiveAt = now;
+  }
+
+  get isOver(): boolean {
+    return this.state === "closed" || this.state === "failed";
+  }
+
+  /** The upstream's own session id: another one than ours, mapped here (SC-046). */
+  get upstreamId(): string | undefined {
+    return this.readUpstreamId();
+  }
+
+  touch(now: number): void {
+    this.lastActiveAt = now;
+  }
+
+  /** Waits for the client's answer to a request of the server; the returned function gives up waiting. */
+  ask(id: RequestId, answered: (answer: Message) => void): () => void {
+    this.#questions.set(id.key, answered);
+    return () => {
+      if (this.#questions.get(id.key) === answered) this.#questions.delete(id.key);
+    };
+  }
+
+  /** Takes an answer of the client to who waits for it; false when nobody does. */
+  answer(message: Message): boolean {
+    const key = message.id?.key;
+    const waiting = key === undefined ? undefined : this.#questions.get(key);
+    if (key === undefined || waiting === undefined) return false;
+    this.#questions.delete(key);
+    waiting(message);
+    return true;
+  }
+
+  /** Calls back once when the session ends; the answer takes the callback off again. */
+  onEnd(callback: (reason: string) => void): () => void {
+    this.#onEnd.add(callback);
+    return () => {
+      this.#onEnd.delete(callback);
+    };
+  }
+
+  /** Ends the session: everything that was opened for it is told so. */
+  end(reason: string, state: "closed" | "failed" = "closed"): void {
+    if (this.isOver) return;
+    this.state = state;
+    for (const callback of this.#onEnd) callback(reason);
+    this.#onEnd.clear();
+    this.#questions.clear();
+  }
+}

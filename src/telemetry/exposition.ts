@@ -1,0 +1,41 @@
+import type { MetricDefinition } from "./metric-names.ts";
+
+/** Media type of the text that `formatMetric` writes. */
+export const expositionType = "text/plain; version=0.0.4; charset=utf-8";
+
+/** One line of a metric: the suffix of its name, its labels as `formatLabels` writes them, its value. */
+export interface Sample {
+  readonly suffix?: string;
+  readonly labels: string;
+  readonly value: number;
+}
+
+/** A metric in the Prometheus text format 0.0.4: HELP, TYPE and its samples, each on a line of its own. */
+export function formatMetric(definition: MetricDefinition, samples: Iterable<Sample>): string {
+  const { name, type, help } = definition;
+  let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+  for (const { suffix = "", labels, value } of samples) {
+    text += `${name}${suffix}${labels === "" ? "" : `{${labels}}`} ${formatNumber(value)}\n`;
+  }
+  return text;
+}
+
+/** Label names with their values, escaped, without the braces around them. */
+export function formatLabels(names: readonly string[], values: readonly string[]): string {
+  return names.map((name, index) => `${name}="${escapeValue(values[index] ?? "")}"`).join(",");
+}
+
+/** A number as the format wants it; the infinities have names of their own there. */
+export function formatNumber(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return "+Inf";
+  if (value === Number.NEGATIVE_INFINITY) return "-Inf";
+  return String(value);
+}
+
+function escapeHelp(text: string): string {
+  return text.replaceAll("\\", String.raw`\\`).replaceAll("\n", String.raw`\n`);
+}
+
+function escapeValue(text: string): string {
+  return escapeHelp(text).replaceAll('"', String.raw`\"`);
+}

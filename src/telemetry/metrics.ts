@@ -1,0 +1,186 @@
+import { expositionType, formatLabels, formatMetric, formatNumber, type Sample } from "./exposition.ts";
+import { metricDefinitions, type MetricDefinition } from "./metric-names.ts";
+
+/** Counts upwards; one per combination of label values, to be kept by whoever counts often. */
+export interface CounterChild {
+  inc(by?: number): void;
+  /** For sums that are kept elsewhere and only read here. */
+  set(total: number): void;
+}
+
+/** Goes up and down. */
+export interface GaugeChild {
+  set(value: number): void;
+  inc(by?: number): void;
+  dec(by?: number): void;
+}
+
+/** Sorts values into buckets. */
+export interface HistogramChild {
+  observe(value: number): void;
+}
+
+/** A metric with its labels; the values come from known names only, see `knownOr`. */
+export interface Metric<Label extends string, Child> {
+  /** The child of these label values, the same one each time. Costs a look-up: keep it where it is used per message. */
+  labels(values: Readonly<Record<Label, string>>): Child;
+  /** Forgets the children with these values, as when a route is gone. */
+  remove(values: Readonly<Partial<Record<Label, string>>>): void;
+}
+
+interface ChildOfType {
+  readonly counter: CounterChild;
+  readonly gauge: GaugeChild;
+  readonly histogram: HistogramChild;
+}
+
+type MetricOf<D extends MetricDefinition> = Metric<D["labels"][number], ChildOfType[D["type"]]>;
+
+type Definitions = Readonly<Record<string, MetricDefinition>>;
+
+/** The metrics of some definitions, under their keys, and the text in which they are scraped. */
+export interface Registry<D extends Definitions> {
+  readonly metrics: { readonly [Key in keyof D]: MetricOf<D[Key]> };
+  /** Calls back before each exposition, to set what is cheaper to ask than to follow; the answer takes it off again. */
+  readonly onCollect: (callback: () => void) => () => void;
+  /** All metrics in the Prometheus text format. */
+  readonly text: () => string;
+  /** Media type of that text. */
+  readonly contentType: string;
+}
+
+/** The registry of every metric that the gateway has. */
+export type Metrics = Registry<typeof metricDefinitions>;
+
+/** A fresh set of all the gateway's metrics. */
+export function createMetrics(): Metrics {
+  return createRegistry(metricDefinitions);
+}
+
+/** A fresh set of metrics; those without labels stand at zero from the start. */
+export function createRegistry<const D extends Definitions>(definitions: D): Registry<D> {
+  const families = Object.entries(definitions).map(
+    ([key, definition]) => [key, createFamily(definition)] as const,
+  );
+  const collectors = new Set<() => void>();
+  return {
+    // Each key got the children of its own definition's type just above.
+    metrics: Object.fromEntries(families) as unknown as Registry<D>["metrics"],
+    onCollect(callback) {
+      collectors.add(callback);
+      return () => {
+        collectors.delete(callback);
+      };
+    },
+    text() {
+      for (const collect of collectors) collect();
+      return families.map(([, family]) => family.text()).join("");
+    },
+    contentType: expositionType,
+  };
+}
+
+/** A name if it is one of the known ones, else `other`: clients must not be able to invent label values. */
+export function knownOr(name: string, known: ReadonlySet<string>): string {
+  return known.has(name) ? name : "other";
+}
+
+interface ChildWithSamples {
+  samples(labels: string): Sample[];
+}
+
+interface Entry {
+  readonly values: readonly string[];
+  readonly labels: string;
+  readonly child: ChildWithSamples;
+}
+
+function createFamily(definition: MetricDefinition) {
+  const { labels: names } = definition;
+  const entries = new Map<string, Entry>();
+
+  function childOf(given: Readonly<Record<string, string>>): ChildWithSamples {
+    const values = names.map((name) => given[name] ?? "");
+    const key = JSON.stringify(values);
+    const known = entries.get(key);
+    if (known !== undefined) return known.child;
+    const child = createChild(definition);
+    entries.set(key, { values, labels: formatLabels(names, values), child });
+    return child;
+  }
+
+  if (names.length === 0) childOf({});
+  return {
+    labels: childOf,
+    remove(given: Readonly<Record<string, string | undefined>>): void {
+      for (const [key, { values }] of entries) {
+        const fits = names.every((name, index) => given[name] === undefined || given[name] === values[index]);
+        if (fits) entries.delete(key);
+      }
+    },
+    text(): string {
+      return formatMetric(
+        definition,
+        [...entries.values()].flatMap(({ labels, child }) => child.samples(labels)),
+      );
+    },
+  };
+}
+
+function createChild({ type, buckets }: MetricDefinition): ChildWithSamples {
+  return type === "histogram" ? new Histogram(buckets ?? []) : new Value();
+}
+
+class Value implements CounterChild, GaugeChild, ChildWithSamples {
+  #value = 0;
+
+  set(value: number): void {
+    this.#value = value;
+  }
+
+  inc(by = 1): void {
+    this.#value += by;
+  }
+
+  dec(by = 1): void {
+    this.#value -= by;
+  }
+
+  samples(labels: string): Sample[] {
+    return [{ labels, value: this.#value }];
+  }
+}
+
+class Histogram implements HistogramChild, ChildWithSamples {
+  readonly #bounds: readonly number[];
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const bounds = this.#bounds;
+    let at = 0;
+    while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
+    this.#counts[at] = (this.#counts[at] ?? 0) + 1;
+    this.#sum += value;
+  }
+
+  samples(labels: string): Sample[] {
+    const prefix = labels === "" ? "" : `${labels},`;
+    let count = 0;
+    // Buckets are cumulative on the wire, and the last has no bound.
+    const buckets = [...this.#bounds, Number.POSITIVE_INFINITY].map((bound, index): Sample => {
+      count += this.#counts[index] ?? 0;
+      return { suffix: "_bucket", labels: `${prefix}le="${formatNumber(bound)}"`, value: count };
+    });
+    return [
+      ...buckets,
+      { suffix: "_sum", labels, value: this.#sum },
+      { suffix: "_count", labels, value: count },
+    ];
+  }
+}

@@ -1,0 +1,248 @@
+import { GatewayError } from "../errors.ts";
+import type { Exchange, TransportContext } from "../exchange.ts";
+import { noReply } from "../pipeline.ts";
+import type { Reply } from "../pipeline.ts";
+import { messageBytes } from "../protocol/batch.ts";
+import { createIdRewriter } from "../protocol/id-rewrite.ts";
+import type { ClientLeg, IdRewriter } from "../protocol/id-rewrite.ts";
+import type { Message, ParseLimits } from "../protocol/message.ts";
+import { metadataOf } from "../protocol/metadata.ts";
+import { parse } from "../protocol/parse.ts";
+import { newestLegacy, newestModern } from "../protocol/revisions.ts";
+import type { Era, Revision } from "../protocol/revisions.ts";
+import { cancelledError, cancelledNotice } from "./cancel.ts";
+import type { Channel, ChannelEvents, LinkEvents, UpstreamLink } from "./transport.ts";
+
+/** How a link uses its channel. */
+export interface ChannelLinkOptions {
+  readonly era: Era;
+  /** Several exchanges with the same ids may be on the channel at once, so ids and tokens are rewritten. */
+  readonly isShared: boolean;
+  readonly limits: ParseLimits;
+  readonly context: (incarnation: string) => TransportContext;
+}
+
+interface Waiting {
+  readonly exchange: Exchange;
+  readonly settle: (reply: Reply | GatewayError) => void;
+  /** On a shared channel, this request's part of the table of ids. */
+  leg: ClientLeg | undefined;
+}
+
+/** Opens a channel and says what comes over it. */
+export type OpenChannel = (events: ChannelEvents) => Promise<Channel>;
+
+/** Makes a link over a channel, which is opened when the first message goes out. */
+export function createChannelLink(
+  open: OpenChannel,
+  options: ChannelLinkOptions,
+  events: LinkEvents,
+): UpstreamLink {
+  return new ChannelLink(open, options, events);
+}
+
+class ChannelLink implements UpstreamLink {
+  readonly upstreamSession = undefined;
+  readonly #open: OpenChannel;
+  readonly #options: ChannelLinkOptions;
+  readonly #events: LinkEvents;
+  /** By the id of the request; on a shared channel, by its exchange. */
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #ids: IdRewriter<Waiting> | undefined;
+  readonly #revision: Revision;
+  #channel: Channel | undefined;
+  #opening: Promise<Channel> | undefined;
+  /** Messages are handed on one after the other. */
+  #turn: Promise<void> = Promise.resolve();
+  #isBusy = false;
+  #isClosed = false;
+
+  constructor(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents) {
+    this.#open = open;
+    this.#options = options;
+    this.#events = events;
+    this.#ids = options.isShared ? createIdRewriter(options.era) : undefined;
+    this.#revision = options.era === "modern" ? newestModern : newestLegacy;
+  }
+
+  get incarnation(): string {
+    return this.#channel?.incarnation ?? "not open";
+  }
+
+  async request(exchange: Exchange): Promise<Reply> {
+    const { message, cancellation } = exchange;
+    if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
+    const channel = await this.#ready();
+    return new Promise<Reply>((resolve, reject) => {
+      const key = this.#ids === undefined ? message.id.key : exchange.id;
+      const over = () => {
+        off();
+        if (this.#waiting.get(key) === waiting) this.#waiting.delete(key);
+        waiting.leg?.leave();
+      };
+      const waiting: Waiting = {
+        exchange,
+        leg: undefined,
+        settle: (outcome) => {
+          over();
+          if (outcome instanceof GatewayError) reject(outcome);
+          else resolve(outcome);
+        },
+      };
+      this.#waiting.set(key, waiting);
+      waiting.leg = this.#ids?.join(waiting);
+      const sent = rewritten(message, waiting.leg);
+      const off = cancellation.onCancel((reason) => {
+        const notice = reason === "cancelled" ? undefined : cancelledNotice(exchange);
+        if (notice !== undefined) this.#tell(channel, rewritten(notice, waiting.leg));
+        waiting.settle(cancelledError(reason));
+      });
+      if (sent !== undefined) {
+        this.#write(channel, messageBytes(sent)).catch((error: unknown) => {
+          waiting.settle(GatewayError.from(error));
+        });
+      }
+    });
+  }
+
+  async send(exchange: Exchange): Promise<Reply> {
+    const channel = await this.#ready();
+    await this.#write(channel, messageBytes(exchange.message));
+    return noReply;
+  }
+
+  listen(): void {
+    // A channel carries everything at all times.
+  }
+
+  async close(reason: string): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#failAll(new GatewayError("cancelled", reason));
+    const opening = this.#opening;
+    if (opening === undefined) return;
+    await opening.then(
+      (channel) => channel.close(reason),
+      // What never opened needs no closing.
+      () => {},
+    );
+  }
+
+  #ready(): Promise<Channel> {
+    if (this.#isClosed) {
+      return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
+    }
+    this.#opening ??= this.#start();
+    return this.#opening;
+  }
+
+  async #start(): Promise<Channel> {
+    try {
+      const channel = await this.#open({
+        message: (bytes) => {
+          this.#received(bytes);
+        },
+        rubbish: (bytes, reason) => {
+          this.#events.rubbish(bytes, reason);
+        },
+        closed: (error) => {
+          this.#channel = undefined;
+          this.#opening = undefined;
+          this.#failAll(error);
+          this.#events.closed(error);
+        },
+      });
+      this.#channel = channel;
+      return channel;
+    } catch (error) {
+      // The next message may find it well again.
+      this.#opening = undefined;
+      throw GatewayError.from(error);
+    }
+  }
+
+  #tell(channel: Channel, notice: Message | undefined): void {
+    if (notice === undefined) return;
+    this.#write(channel, messageBytes(notice)).catch((error: unknown) => {
+      this.#events.trouble(GatewayError.from(error));
+    });
+  }
+
+  async #write(channel: Channel, bytes: Buffer): Promise<void> {
+    await channel.send(bytes);
+  }
+
+  #received(bytes: Buffer): void {
+    const message = this.#parse(bytes);
+    if (message === undefined) {
+      this.#events.rubbish(bytes, "not a message of the protocol");
+      return;
+    }
+    // Order is kept: what comes behind a message that is still being dealt with waits for its turn.
+    if (!this.#isBusy) {
+      const pending = this.#handOn(message);
+      if (pending === undefined) return;
+      this.#isBusy = true;
+      this.#turn = pending;
+    } else {
+      this.#turn = this.#turn.then(() => this.#handOn(message));
+    }
+    const turn = this.#turn.catch((error: unknown) => {
+      this.#events.trouble(GatewayError.from(error));
+    });
+    this.#turn = turn;
+    void turn.then(() => {
+      if (this.#turn === turn) this.#isBusy = false;
+    });
+  }
+
+  #handOn(message: Message): void | Promise<void> {
+    const context = this.#options.context(this.incarnation);
+    if (this.#ids !== undefined) return this.#handOnShared(message, this.#ids, context);
+    if (message.kind === "result" || message.kind === "error") {
+      const waiting = message.id === undefined ? undefined : this.#waiting.get(message.id.key);
+      if (waiting === undefined) return this.#events.message(message, undefined, context);
+      waiting.settle({ message });
+      return undefined;
+    }
+    return this.#events.message(message, this.#relatedTo(message), context);
+  }
+
+  #handOnShared(message: Message, ids: IdRewriter<Waiting>, context: TransportContext): void | Promise<void> {
+    const restored = ids.restore(message);
+    if (restored.type !== "owned") return this.#events.message(message, undefined, context);
+    const { owner, message: own } = restored;
+    if (own.kind !== "result" && own.kind !== "error") return this.#events.message(own, owner.exchange, context);
+    owner.settle({ message: own });
+    return undefined;
+  }
+
+  /** Which request a message of the server belongs to: the one whose token it names, or the only one there is. */
+  #relatedTo(message: Message): Exchange | undefined {
+    const { related } = metadataOf(message);
+    if (related?.type === "progress") {
+      for (const { exchange } of this.#waiting.values()) {
+        if (metadataOf(exchange.message).progressToken?.key === related.id.key) return exchange;
+      }
+      return undefined;
+    }
+    const [only, another] = this.#waiting.values();
+    return another === undefined ? only?.exchange : undefined;
+  }
+
+  #failAll(error: GatewayError): void {
+    for (const waiting of [...this.#waiting.values()]) waiting.settle(error);
+  }
+
+  #parse(bytes: Buffer): Message | undefined {
+    const outcome = parse(bytes, { revision: this.#revision, mode: "enforce", limits: this.#options.limits });
+    return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  }
+}
+
+/** The message in the ids of the channel; undefined when it speaks of something that is over. */
+function rewritten(message: Message, leg: ClientLeg | undefined): Message | undefined {
+  if (leg === undefined) return message;
+  const outcome = leg.rewrite(message);
+  return outcome.ok ? outcome.message : undefined;
+}

@@ -1,0 +1,36 @@
+import type { SetTimer } from "../../exchange.ts";
+
+/** Something that wants to be reminded now and then that it has been quiet. */
+export interface Beating {
+  beat(): void;
+}
+
+/** One timer for all open streams. */
+export interface KeepAlive {
+  add(stream: Beating): void;
+  delete(stream: Beating): void;
+  close(): void;
+}
+
+/** Calls every stream's `beat` each interval; runs no timer while there are none. */
+export function createKeepAlive(intervalMs: number, setTimer: SetTimer): KeepAlive {
+  const streams = new Set<Beating>();
+  let stop: (() => void) | undefined;
+  function tick(): void {
+    stop = streams.size === 0 ? undefined : setTimer(intervalMs, tick);
+    for (const stream of streams) stream.beat();
+  }
+  return {
+    add: (stream) => {
+      streams.add(stream);
+      stop ??= setTimer(intervalMs, tick);
+    },
+    delete: (stream) => {
+      streams.delete(stream);
+    },
+    close: () => {
+      stop?.();
+      streams.clear();
+    },
+  };
+}

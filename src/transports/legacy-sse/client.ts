@@ -1,0 +1,136 @@
+import { GatewayError } from "../../errors.ts";
+import type { SseEvent } from "../../protocol/sse-event.ts";
+import type { HttpUpstream } from "../streamable-http/client.ts";
+import { isEventStream, ResponseReader } from "../streamable-http/response.ts";
+import type { ResponseHeaders } from "../streamable-http/response.ts";
+import type { Channel, ChannelEvents } from "../transport.ts";
+import { readEndpoint } from "./endpoint-uri.ts";
+import { createPosts, statusError } from "./posts.ts";
+
+/** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
+export interface SseUpstream extends Pick<
+  HttpUpstream,
+  "origin" | "path" | "headers" | "calls" | "streams" | "limits" | "setTimer" | "newId"
+> {
+  /** How long the upstream has to connect and to name its endpoint; 30 s unless given. */
+  readonly endpointMs?: number;
+  /** Most messages that wait for the upstream to accept them; 1,000 unless given. */
+  readonly maxPending?: number;
+  /** Most bytes of these; 16 MiB unless given. */
+  readonly maxPendingBytes?: number;
+}
+
+const defaultEndpointMs = 30_000;
+const defaultPending = 1000;
+const defaultPendingBytes = 16 * 1024 * 1024;
+
+/**
+ * Opens a session with an HTTP+SSE server (MCP 2024-11-05, HTTP with SSE): its event stream for what it says, a POST
+ * for each message to it. The channel can be used at once; messages wait until the upstream has named its endpoint.
+ * The session lives as long as the stream: `events.closed` is called exactly once, after the last message and never
+ * before this function has returned, when the stream ends, breaks, is not what it should be, or the channel is closed.
+ * An answer may come before the promise of its request's `send` resolves.
+ */
+export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Channel {
+  const { origin, path, headers, streams, limits, setTimer, newId } = upstream;
+  const { endpointMs = defaultEndpointMs, maxPending = defaultPending } = upstream;
+  const { maxPendingBytes = defaultPendingBytes } = upstream;
+  const posts = createPosts({ ...upstream, maxPending, maxPendingBytes });
+  const incarnation = newId();
+  let gone: GatewayError | undefined;
+  let hasEndpoint = false;
+  let isOpening = true;
+
+  function finish(error: GatewayError): void {
+    if (gone !== undefined) return;
+    gone = error;
+    stopTimer();
+    posts.stop(error);
+    reader.abort(error);
+    if (isOpening) setImmediate(() => events.closed(error));
+    else events.closed(error);
+  }
+
+  function take(event: SseEvent): void {
+    if (gone !== undefined) return;
+    const { data, kind, event: type = "" } = event;
+    if (type === "endpoint") takeEndpoint(data);
+    // Events without data keep connections open or prime a stream; neither is a message.
+    else if (kind === "empty") return;
+    else if (type === "" || type === "message") events.message(data);
+    else events.rubbish(data, `an event of the unknown type ${JSON.stringify(type.slice(0, 40))}`);
+  }
+
+  function takeEndpoint(data: Buffer): void {
+    if (hasEndpoint) {
+      events.rubbish(data, "a second endpoint in one session");
+      return;
+    }
+    try {
+      posts.open(readEndpoint(data.toString(), new URL(origin + path)));
+      hasEndpoint = true;
+      stopTimer();
+    } catch (error) {
+      finish(GatewayError.from(error));
+    }
+  }
+
+  const reader = new ResponseReader(
+    {
+      started: (status, answer) => {
+        const problem = streamProblem(status, answer);
+        if (problem !== undefined) finish(problem);
+      },
+      event: take,
+      ended: () => {
+        finish(over("the upstream ended its event stream"));
+      },
+      failed: (error) => {
+        const isBroken = reader.hasStarted && error.code === "upstream_unreachable";
+        finish(isBroken ? over("the connection to the upstream broke", error.cause) : error);
+      },
+    },
+    limits.maxBytes,
+  );
+  const stopTimer = setTimer(endpointMs, () => {
+    finish(
+      new GatewayError("upstream_timeout", "the upstream did not name its endpoint for messages in time"),
+    );
+  });
+  streams.dispatch(
+    {
+      origin,
+      path,
+      method: "GET",
+      headers: { accept: "text/event-stream", "accept-encoding": "identity", ...headers },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    },
+    reader,
+  );
+  isOpening = false;
+
+  return {
+    incarnation,
+    send: (message) => posts.send(message),
+    close: (reason) => {
+      finish(new GatewayError("upstream_unreachable", `the connection was closed: ${reason}`));
+      return Promise.resolve();
+    },
+  };
+}
+
+/** The session cannot outlive its stream. */
+function over(how: string, cause?: unknown): GatewayError {
+  return new GatewayError("upstream_unreachable", `${how}, and the session with it`, { cause });
+}
+
+/** Why an answer to the GET is no event stream; undefined where it is one. */
+function streamProblem(status: number, headers: ResponseHeaders): GatewayError | undefined {
+  if (status !== 200) return statusError(status, headers);
+  if (isEventStream(headers)) return undefined;
+  return new GatewayError(
+    "upstream_invalid",
+    "the upstream answered without an event stream; is it HTTP+SSE?",
+  );
+}

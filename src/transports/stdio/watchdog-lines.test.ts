@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+
+import type { Family } from "./process-table.ts";
+import { applyLine, formatForget, formatWatch } from "./watchdog-lines.ts";
+
+describe("what the watchdog is told", () => {
+  it("makes it know a family, and forget it", () => {
+    const families = new Map<number, Family>();
+    const known: Family = { leader: 100, marker: "7.a b\n", startedAt: 12 };
+    const plain: Family = { leader: 101, marker: "7.c", startedAt: undefined };
+    for (const family of [known, plain]) {
+      const line = formatWatch(family);
+      expect(line.indexOf("\n")).toBe(line.length - 1);
+      applyLine(families, line.trimEnd());
+    }
+    expect([...families.values()]).toEqual([known, plain]);
+    applyLine(families, formatForget(known).trimEnd());
+    expect([...families.keys()]).toEqual([101]);
+  });
+
+  it.each([
+    "",
+    "+",
+    "+100",
+    '+[0,"m",1]',
+    '+[1,"m",1]',
+    '+[-5,"m",1]',
+    '+[2.5,"m",1]',
+    '+["100","m",1]',
+    '+[100,"",1]',
+    "+[100]",
+    "+[100",
+    "*100",
+  ])("changes nothing when it is %j, for a wrong number would be fatal to others", (line) => {
+    const families = new Map<number, Family>();
+    applyLine(families, line);
+    expect(families.size).toBe(0);
+  });
+});

@@ -1,0 +1,415 @@
+import type { Dispatcher } from "undici";
+import { GatewayError } from "../../errors.ts";
+import { Cancellation } from "../../exchange.ts";
+import type { Exchange, SetTimer } from "../../exchange.ts";
+import { cancelledError, cancelledNotice } from "../cancel.ts";
+import { noReply } from "../../pipeline.ts";
+import type { Reply } from "../../pipeline.ts";
+import { messageBytes } from "../../protocol/batch.ts";
+import { insertMember } from "../../protocol/json/splice.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message, ParseLimits } from "../../protocol/message.ts";
+import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
+import type { Era } from "../../protocol/revisions.ts";
+import type { SseEvent } from "../../protocol/sse-event.ts";
+import type { LinkEvents, UpstreamLink } from "../transport.ts";
+import { requestHeaders } from "./headers.ts";
+import type { LinkState } from "./headers.ts";
+import { isEventStream, readUpstreamMessage, ResponseReader } from "./response.ts";
+import type { ResponseHeaders } from "./response.ts";
+import { maySendAgain } from "./retry.ts";
+import { openServerStream } from "./server-stream.ts";
+import type { ServerStream } from "./server-stream.ts";
+
+/** One upstream server reached over Streamable HTTP; shared by all links to it. */
+export interface HttpUpstream {
+  readonly origin: string;
+  readonly path: string;
+  /** Sent with every request: configured headers and credentials. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Lower-case names of client headers that are passed on. */
+  readonly forwardHeaders: readonly string[];
+  /** For requests. Not limited in connections: a streamed answer must never keep another call waiting. */
+  readonly calls: Dispatcher;
+  /** For streams that stay open. */
+  readonly streams: Dispatcher;
+  readonly limits: ParseLimits;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+}
+
+/** How often a broken answer stream is taken up again without anything new arriving. */
+const maxEmptyResumes = 5;
+const defaultRetryMs = 1000;
+/** How long the upstream has to take note that a session has ended. */
+const goodbyeMs = 2000;
+
+/** Makes a link to an upstream for one legacy session, or for the modern requests of one scope. */
+export function createHttpLink(upstream: HttpUpstream, era: Era, events: LinkEvents): UpstreamLink {
+  return new HttpLink(upstream, era, events);
+}
+
+class HttpLink implements UpstreamLink {
+  readonly incarnation: string;
+  readonly #upstream: HttpUpstream;
+  readonly #events: LinkEvents;
+  readonly #state: LinkState;
+  readonly #readers = new Set<ResponseReader>();
+  #handshake: Exchange | undefined;
+  #initialized: Exchange | undefined;
+  #renewal: Promise<void> | undefined;
+  #stream: ServerStream | undefined;
+  #isClosed = false;
+
+  constructor(upstream: HttpUpstream, era: Era, events: LinkEvents) {
+    this.#upstream = upstream;
+    this.#events = events;
+    this.#state = { era, session: undefined, revision: undefined };
+    this.incarnation = upstream.newId();
+  }
+
+  get upstreamSession(): string | undefined {
+    return this.#state.session;
+  }
+
+  async request(exchange: Exchange): Promise<Reply> {
+    if (exchange.message.method === "initialize") this.#handshake = exchange;
+    try {
+      return await this.#post(exchange);
+    } catch (error) {
+      if (error instanceof SessionLost && !this.#isClosed) {
+        // The upstream says that it does not know the session, so the request was not carried out: safe to repeat.
+        await this.#renew(error.session);
+        return this.#post(exchange);
+      }
+      const failure = GatewayError.from(error);
+      const isFresh = failure.code === "upstream_unreachable" && failure.details?.["answered"] === false;
+      if (isFresh && !exchange.cancellation.isCancelled && maySendAgain(exchange.message, failure)) {
+        return this.#post(exchange);
+      }
+      throw failure;
+    }
+  }
+
+  async send(exchange: Exchange): Promise<Reply> {
+    if (exchange.message.method === "notifications/initialized") this.#initialized = exchange;
+    try {
+      await this.#post(exchange);
+    } catch (error) {
+      // What was meant for a session that is gone has nobody to reach any more.
+      if (!(error instanceof SessionLost)) throw GatewayError.from(error);
+    }
+    return noReply;
+  }
+
+  listen(): void {
+    const { revision, era } = this.#state;
+    if (this.#stream !== undefined || this.#isClosed || era === "modern") return;
+    if (revision !== undefined && !revisions[revision].getStream) return;
+    this.#stream = openServerStream(this.#upstream, this.#state, (event) => this.#unsolicited(event));
+  }
+
+  async close(reason: string): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#stream?.close();
+    for (const reader of this.#readers) reader.abort(new GatewayError("cancelled", reason));
+    if (this.#state.session !== undefined) await this.#goodbye();
+  }
+
+  /** Asks the upstream to forget the session; it may refuse (405) or be gone, which is all the same now. */
+  #goodbye(): Promise<void> {
+    const { origin, path, calls, setTimer, limits } = this.#upstream;
+    const headers = requestHeaders(this.#upstream, this.#state, undefined);
+    return new Promise((resolve) => {
+      const done = () => {
+        stop();
+        resolve();
+      };
+      const reader = new ResponseReader(
+        { started: () => {}, event: () => {}, ended: done, failed: done },
+        limits.maxBytes,
+      );
+      const stop = setTimer(goodbyeMs, () => {
+        reader.abort(
+          new GatewayError("upstream_timeout", "the upstream did not confirm the end of the session"),
+        );
+        resolve();
+      });
+      calls.dispatch({ origin, path, method: "DELETE", headers, ...noTimeouts }, reader);
+    });
+  }
+
+  /** Sends one message and waits for what it leads to: an answer, or the word that it was accepted. */
+  #post(exchange: Exchange): Promise<Reply> {
+    if (this.#isClosed)
+      return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
+    const { origin, path, calls, limits } = this.#upstream;
+    const { message, cancellation } = exchange;
+    const session = this.#state.session;
+    return new Promise<Reply>((resolve, reject) => {
+      let lastEventId: string | undefined;
+      let retryMs = defaultRetryMs;
+      const resume = () => {
+        this.#resume(exchange, { lastEventId, retryMs, emptyTries: 0 }, answered, reject);
+      };
+      const finish = () => {
+        this.#readers.delete(reader);
+        off();
+      };
+      const answered = (reply: Reply) => {
+        if (message.method === "initialize") this.#learnRevision(reply.message);
+        resolve(reply);
+      };
+      const reader: ResponseReader = new ResponseReader(
+        {
+          started: (status, headers) => {
+            if (message.method === "initialize" && status === 200)
+              this.#state.session = sessionHeader(headers);
+            if (status === 200 && isEventStream(headers)) exchange.reply?.open();
+          },
+          event: (event) => {
+            lastEventId = event.id ?? lastEventId;
+            retryMs = event.retry ?? retryMs;
+            return this.#streamed(event, exchange, answered);
+          },
+          ended: (status, headers, body) => {
+            finish();
+            if (body !== undefined) {
+              this.#settle(exchange, session, status, headers, body, answered, reject);
+            } else if (message.kind !== "request") {
+              resolve(noReply);
+            } else {
+              // Resolving again after an answer does nothing; without one the stream is taken up where it broke.
+              resume();
+            }
+          },
+          failed: (error) => {
+            finish();
+            const details = { answered: reader.hasStarted };
+            if (lastEventId !== undefined && !cancellation.isCancelled && !this.#isClosed) {
+              resume();
+            } else {
+              reject(new GatewayError(error.code, error.message, { details, cause: error.cause }));
+            }
+          },
+        },
+        limits.maxBytes,
+      );
+      this.#readers.add(reader);
+      const off = cancellation.onCancel((reason) => {
+        reader.abort(cancelledError(reason));
+        // Closing the stream means nothing to a legacy upstream, and the client's own cancel has gone there already.
+        if (this.#state.era === "legacy" && message.kind === "request" && reason !== "cancelled")
+          this.#tellCancelled(exchange);
+      });
+      const headers = requestHeaders(this.#upstream, this.#state, exchange);
+      calls.dispatch(
+        { origin, path, method: "POST", headers, body: messageBytes(message), ...noTimeouts },
+        reader,
+      );
+    });
+  }
+
+  /** Deals with one event of an answer stream: the answer itself, or something on the way to it. */
+  #streamed(event: SseEvent, exchange: Exchange, answered: (reply: Reply) => void): void | Promise<void> {
+    if (event.kind === "empty") return undefined;
+    const message = readUpstreamMessage(event.data, exchange.revision, this.#upstream.limits);
+    if (message === undefined) {
+      this.#events.rubbish(event.data, "an event that is not a message");
+      return undefined;
+    }
+    if (isAnswerTo(message, exchange.message)) {
+      answered({ message: withIdOf(exchange.message, message) });
+      return undefined;
+    }
+    return this.#events.message(message, exchange, sseContext(this.incarnation, event));
+  }
+
+  /** Deals with an answer that came as one body. */
+  #settle(
+    exchange: Exchange,
+    session: string | undefined,
+    status: number,
+    headers: ResponseHeaders,
+    body: Buffer,
+    answered: (reply: Reply) => void,
+    reject: (error: GatewayError) => void,
+  ): void {
+    const { message } = exchange;
+    if (status === 404 && session !== undefined && this.#state.era === "legacy") {
+      reject(new SessionLost(session));
+      return;
+    }
+    if (message.kind !== "request") {
+      if (status >= 200 && status < 300) answered(noReply);
+      else reject(statusError(status));
+      return;
+    }
+    const reply =
+      body.length === 0 ? undefined : readUpstreamMessage(body, exchange.revision, this.#upstream.limits);
+    if (reply !== undefined && isAnswerTo(reply, message) && status !== 401 && status !== 403) {
+      answered({ message: withIdOf(message, reply), status });
+      return;
+    }
+    if (status !== 200) reject(statusError(status, headers));
+    else
+      reject(new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request"));
+  }
+
+  /** Takes up an answer stream that broke, from the last event that came (MCP 2025-03-26 and later, Resumability). */
+  #resume(
+    exchange: Exchange,
+    from: { readonly lastEventId: string | undefined; readonly retryMs: number; readonly emptyTries: number },
+    answered: (reply: Reply) => void,
+    reject: (error: GatewayError) => void,
+  ): void {
+    const isResumable = from.lastEventId !== undefined && revisions[exchange.revision].resumption;
+    const isOver = this.#isClosed || exchange.cancellation.isCancelled || from.emptyTries >= maxEmptyResumes;
+    if (!isResumable || isOver) {
+      reject(new GatewayError("upstream_invalid", "the upstream ended its answer before the response"));
+      return;
+    }
+    let isAnswered = false;
+    const onEvent = (event: SseEvent) =>
+      this.#streamed(event, exchange, (reply) => {
+        isAnswered = true;
+        off();
+        stream.close();
+        answered(reply);
+      });
+    const stream = openServerStream(this.#upstream, this.#state, onEvent, {
+      ...from,
+      ended: (lastEventId, retryMs, sawEvents) => {
+        off();
+        const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
+        if (!isAnswered) this.#resume(exchange, { lastEventId, retryMs, emptyTries }, answered, reject);
+      },
+    });
+    const off = exchange.cancellation.onCancel((reason) => {
+      stream.close();
+      reject(cancelledError(reason));
+    });
+  }
+
+  /** Tells the upstream to stop working on a request; whether it hears it or not, the request is over for us. */
+  #tellCancelled(exchange: Exchange): void {
+    const message = cancelledNotice(exchange);
+    if (message === undefined || this.#isClosed) return;
+    const notice = {
+      ...exchange,
+      message,
+      original: message,
+      reply: undefined,
+      cancellation: new Cancellation(),
+    };
+    this.#post(notice).catch((error: unknown) => {
+      this.#events.trouble(GatewayError.from(error));
+    });
+  }
+
+  #unsolicited(event: SseEvent): void | Promise<void> {
+    if (event.kind === "empty") return undefined;
+    const message = readUpstreamMessage(
+      event.data,
+      this.#state.revision ?? newestLegacy,
+      this.#upstream.limits,
+    );
+    if (message !== undefined)
+      return this.#events.message(message, undefined, sseContext(this.incarnation, event));
+    this.#events.rubbish(event.data, "an event that is not a message");
+    return undefined;
+  }
+
+  #learnRevision(answer: Message | undefined): void {
+    const named = answer === undefined ? undefined : memberString(answer, "result.protocolVersion");
+    const reading = named === undefined ? undefined : parseRevision(named);
+    if (reading?.ok === true) this.#state.revision = reading.revision;
+  }
+
+  /** Shakes hands anew after the upstream forgot the session; callers that come meanwhile wait for the same handshake. */
+  async #renew(lost: string): Promise<void> {
+    if (this.#state.session !== lost) return;
+    this.#renewal ??= this.#shakeHands().finally(() => {
+      this.#renewal = undefined;
+    });
+    await this.#renewal;
+  }
+
+  async #shakeHands(): Promise<void> {
+    const handshake = this.#handshake;
+    if (handshake === undefined)
+      throw new GatewayError("upstream_unreachable", "the upstream has forgotten the session");
+    const wasListening = this.#stream !== undefined;
+    this.#stream?.close();
+    this.#stream = undefined;
+    this.#state.session = undefined;
+    const reply = await this.#post({ ...handshake, reply: undefined });
+    if (reply.message?.kind !== "result") {
+      throw new GatewayError(
+        "upstream_unreachable",
+        "the upstream has forgotten the session and refuses a new one",
+      );
+    }
+    if (this.#initialized !== undefined) await this.#post(this.#initialized);
+    if (wasListening) this.listen();
+  }
+}
+
+/** The upstream answered that it does not know the session. Stays inside this file. */
+class SessionLost extends GatewayError {
+  readonly session: string;
+  constructor(session: string) {
+    super("upstream_unreachable", "the upstream has forgotten the session");
+    this.session = session;
+  }
+}
+
+/** undici's own limits would cut calls that take their time; ours are set per route and method. */
+const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 } as const;
+
+function isAnswerTo(answer: Message, request: Message): boolean {
+  if (answer.kind !== "result" && answer.kind !== "error") return false;
+  return answer.id === undefined ? answer.kind === "error" : answer.id.key === request.id?.key;
+}
+
+/** An error that came without an id answers the request it came back on; the client needs to be told which. */
+function withIdOf(request: Message, answer: Message): Message {
+  if (answer.id !== undefined || request.id === undefined) return answer;
+  const bytes = insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
+  return (
+    readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ??
+    answer
+  );
+}
+
+function sessionHeader(headers: ResponseHeaders): string | undefined {
+  const value = headers["mcp-session-id"];
+  return typeof value === "string" ? value : undefined;
+}
+
+function sseContext(stream: string, event: SseEvent) {
+  return {
+    type: "sse",
+    stream,
+    ...(event.id === undefined ? {} : { eventId: event.id }),
+    ...(event.event === undefined ? {} : { event: event.event }),
+    ...(event.retry === undefined ? {} : { retry: event.retry }),
+  } as const;
+}
+
+function statusError(status: number, headers: ResponseHeaders = {}): GatewayError {
+  const details = { upstreamStatus: status };
+  if (status === 401 || status === 403) {
+    return new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials", {
+      details,
+    });
+  }
+  if (status >= 300 && status < 400) {
+    const where = headers["location"] === undefined ? "" : "; redirects are not followed";
+    return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${where}`, {
+      details,
+    });
+  }
+  return new GatewayError("upstream_invalid", `the upstream answered with status ${status}`, { details });
+}

@@ -1,0 +1,65 @@
+import type { Exchange } from "../../exchange.ts";
+import { mirroredHeadersOf } from "../../protocol/mirrored-headers.ts";
+import { revisions } from "../../protocol/revisions.ts";
+import type { Era, Revision } from "../../protocol/revisions.ts";
+import { GatewayError } from "../../errors.ts";
+
+/** What a link has agreed with its upstream. */
+export interface LinkState {
+  readonly era: Era;
+  /** The upstream's session id, where it gave one. */
+  session: string | undefined;
+  /** The revision of the handshake; modern requests name theirs one by one. */
+  revision: Revision | undefined;
+}
+
+/** The headers of a request to an upstream: fixed ones, allowed ones of the client, and those of the protocol. */
+export function requestHeaders(
+  upstream: {
+    readonly headers: Readonly<Record<string, string>>;
+    readonly forwardHeaders: readonly string[];
+  },
+  state: LinkState,
+  exchange: Exchange | undefined,
+): Record<string, string> {
+  const headers: Record<string, string> = {
+    "content-type": "application/json",
+    accept: "application/json, text/event-stream",
+    "accept-encoding": "identity",
+    ...upstream.headers,
+  };
+  const received = exchange?.transport.type === "http" ? exchange.transport.headers : undefined;
+  if (received !== undefined) {
+    for (const name of upstream.forwardHeaders) {
+      const value = received[name];
+      if (value !== undefined) headers[name] = value;
+    }
+  }
+  if (state.era === "legacy") {
+    if (state.session !== undefined) headers["mcp-session-id"] = state.session;
+    if (state.revision !== undefined && revisions[state.revision].versionHeader !== "none") {
+      headers["mcp-protocol-version"] = state.revision;
+    }
+  } else if (exchange !== undefined) {
+    addMirrored(headers, exchange, received);
+  }
+  return headers;
+}
+
+/** Modern: the standard headers are computed from the body that is really sent; parameter headers are passed on. */
+function addMirrored(
+  headers: Record<string, string>,
+  exchange: Exchange,
+  received: Readonly<Record<string, string>> | undefined,
+): void {
+  const { message } = exchange;
+  if (message.kind !== "request" && message.kind !== "notification") return;
+  const mirrored = mirroredHeadersOf(message, exchange.revision);
+  if (!mirrored.ok) throw new GatewayError("invalid_params", mirrored.message);
+  for (const [name, value] of mirrored.headers) headers[name] = value;
+  if (received === undefined || message !== exchange.original) return;
+  for (const name in received) {
+    const value = received[name];
+    if (name.startsWith("mcp-param-") && value !== undefined) headers[name] = value;
+  }
+}

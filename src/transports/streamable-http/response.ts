@@ -1,0 +1,210 @@
+import type { Dispatcher } from "undici";
+import { GatewayError } from "../../errors.ts";
+import { parse } from "../../protocol/parse.ts";
+import type { ParseLimits, Message } from "../../protocol/message.ts";
+import type { Revision } from "../../protocol/revisions.ts";
+import { createSseDecoder } from "../../protocol/sse-decoder.ts";
+import type { SseDecoder } from "../../protocol/sse-decoder.ts";
+import type { SseEvent } from "../../protocol/sse-event.ts";
+
+/** What becomes of an upstream's HTTP answer. Exactly one of `ended` and `failed` is called, last. */
+export interface ResponseEvents {
+  /** The status and headers are there; the body follows. */
+  started(status: number, headers: ResponseHeaders): void;
+  /** One event of an event stream; the next one waits for the returned promise. */
+  event(event: SseEvent): void | Promise<void>;
+  /** The whole body of an answer that is not an event stream, or nothing more to come of one that is. */
+  ended(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
+  failed(error: GatewayError): void;
+}
+
+export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
+
+const empty = Buffer.alloc(0);
+/** Events that may wait behind one that is being dealt with before the socket is paused. */
+const waitingBeforePause = 16;
+
+/** Takes undici's callbacks for one request: a bounded body for JSON, event by event for streams. */
+export class ResponseReader implements Dispatcher.DispatchHandler {
+  readonly #events: ResponseEvents;
+  readonly #maxBytes: number;
+  #controller: Dispatcher.DispatchController | undefined;
+  #aborted: GatewayError | undefined;
+  #status = 0;
+  #headers: ResponseHeaders = {};
+  #decoder: SseDecoder | undefined;
+  #first: Buffer = empty;
+  #rest: Buffer[] | undefined;
+  #size = 0;
+  #waiting: SseEvent[] | undefined;
+  #busy = false;
+  #finished = false;
+  #isDone = false;
+
+  constructor(events: ResponseEvents, maxBytes: number) {
+    this.#events = events;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Whether any byte of an answer has come. */
+  get hasStarted(): boolean {
+    return this.#status !== 0;
+  }
+
+  /** Closes the connection; the failure is reported as this error. */
+  abort(error: GatewayError): void {
+    if (this.#isDone) return;
+    this.#aborted ??= error;
+    if (this.#controller === undefined) return;
+    this.#controller.abort(error);
+    this.#fail(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#aborted !== undefined) controller.abort(this.#aborted);
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    const encoding = headers["content-encoding"];
+    if (encoding !== undefined && encoding !== "identity") {
+      this.abort(
+        new GatewayError(
+          "upstream_invalid",
+          "the upstream sent an encoded answer, although none was accepted",
+        ),
+      );
+      return;
+    }
+    if (status === 200 && isEventStream(headers)) {
+      this.#decoder = createSseDecoder({
+        maxEventBytes: this.#maxBytes,
+        onEvent: (event) => {
+          this.#take(event);
+        },
+        onOverflow: ({ limit }) => {
+          this.abort(
+            new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`),
+          );
+        },
+      });
+    }
+    this.#events.started(status, headers);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#decoder !== undefined) {
+      this.#decoder.push(chunk);
+      return;
+    }
+    this.#size += chunk.length;
+    if (this.#size > this.#maxBytes) {
+      this.abort(
+        new GatewayError(
+          "upstream_invalid",
+          `the upstream sent an answer of more than ${this.#maxBytes} bytes`,
+        ),
+      );
+      return;
+    }
+    if (this.#first === empty) this.#first = chunk;
+    else (this.#rest ??= [this.#first]).push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#finished = true;
+    if (!this.#busy) this.#end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(this.#aborted ?? connectionError(error));
+  }
+
+  /** Hands events on one after the other; when many wait, the socket is paused. */
+  #take(event: SseEvent): void {
+    if (this.#isDone) return;
+    if (this.#busy) {
+      const waiting = (this.#waiting ??= []);
+      waiting.push(event);
+      if (waiting.length === waitingBeforePause) this.#controller?.pause();
+      return;
+    }
+    const pending = this.#events.event(event);
+    if (pending === undefined) return;
+    this.#busy = true;
+    pending.then(
+      () => {
+        this.#next();
+      },
+      (error: unknown) => {
+        this.abort(GatewayError.from(error));
+      },
+    );
+  }
+
+  #next(): void {
+    this.#busy = false;
+    while (!this.#busy && this.#waiting !== undefined) {
+      const event = this.#waiting.shift();
+      if (this.#waiting.length === 0) this.#waiting = undefined;
+      if (event !== undefined) this.#take(event);
+    }
+    if (this.#busy) return;
+    if (this.#finished) this.#end();
+    else if (this.#controller?.paused === true) this.#controller.resume();
+  }
+
+  #end(): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    const body =
+      this.#decoder !== undefined
+        ? undefined
+        : this.#rest === undefined
+          ? this.#first
+          : Buffer.concat(this.#rest);
+    this.#events.ended(this.#status, this.#headers, body);
+  }
+
+  #fail(error: GatewayError): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    this.#events.failed(error);
+  }
+}
+
+/** Whether the answer is an event stream, decided by its content type alone (SC-040). */
+export function isEventStream(headers: ResponseHeaders): boolean {
+  return essence(headers["content-type"]) === "text/event-stream";
+}
+
+/** Whether the answer says it is JSON. */
+export function isJson(headers: ResponseHeaders): boolean {
+  return essence(headers["content-type"]) === "application/json";
+}
+
+function essence(value: string | string[] | undefined): string {
+  const text = typeof value === "string" ? value : (value?.[0] ?? "");
+  const end = text.indexOf(";");
+  return (end < 0 ? text : text.slice(0, end)).trim().toLowerCase();
+}
+
+/** One message from an upstream, or undefined when the bytes are none. */
+export function readUpstreamMessage(
+  bytes: Buffer,
+  revision: Revision,
+  limits: ParseLimits,
+): Message | undefined {
+  const outcome = parse(bytes, { revision, mode: "enforce", limits });
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+function connectionError(error: Error): GatewayError {
+  const code: unknown = Reflect.get(error, "code");
+  const reason = typeof code === "string" ? code : error.message;
+  return new GatewayError("upstream_unreachable", `the upstream could not be reached (${reason})`, {
+    cause: error,
+  });
+}

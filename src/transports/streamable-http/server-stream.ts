@@ -1,0 +1,92 @@
+import { GatewayError } from "../../errors.ts";
+import type { SseEvent } from "../../protocol/sse-event.ts";
+import type { HttpUpstream } from "./client.ts";
+import { requestHeaders } from "./headers.ts";
+import type { LinkState } from "./headers.ts";
+import { isEventStream, ResponseReader } from "./response.ts";
+
+/** A GET stream to the upstream that keeps itself open. */
+export interface ServerStream {
+  close(): void;
+}
+
+/** For taking up one broken answer instead of keeping a stream open. */
+export interface ResumeOnce {
+  readonly lastEventId: string | undefined;
+  readonly retryMs: number;
+  /** The stream ended, with the last event id seen, when to come back, and whether anything came. */
+  readonly ended: (lastEventId: string | undefined, retryMs: number, sawEvents: boolean) => void;
+}
+
+const firstRetryMs = 1000;
+const slowestRetryMs = 30_000;
+
+/**
+ * Opens the stream on which a legacy upstream sends what belongs to no request (MCP 2025-03-26 and later, "Listening
+ * for Messages from the Server"). It is opened again when it breaks, from the last event on, ever more slowly while
+ * nothing comes; an upstream that does not offer one (405) is not asked again.
+ */
+export function openServerStream(
+  upstream: HttpUpstream,
+  state: LinkState,
+  onEvent: (event: SseEvent) => void | Promise<void>,
+  once?: ResumeOnce,
+): ServerStream {
+  const { origin, path, streams, setTimer, limits } = upstream;
+  let lastEventId = once?.lastEventId;
+  let retryMs = once?.retryMs ?? firstRetryMs;
+  let reader: ResponseReader | undefined;
+  let stopTimer: (() => void) | undefined;
+  let isClosed = false;
+
+  function connect(): void {
+    let sawEvents = false;
+    let isOffered = false;
+    const over = () => {
+      reader = undefined;
+      if (isClosed) return;
+      if (once !== undefined) {
+        isClosed = true;
+        once.ended(lastEventId, retryMs, sawEvents);
+      } else if (isOffered) {
+        if (!sawEvents) retryMs = Math.min(retryMs * 2, slowestRetryMs);
+        stopTimer = setTimer(retryMs, connect);
+      }
+    };
+    reader = new ResponseReader(
+      {
+        started: (status, headers) => {
+          isOffered = status === 200 && isEventStream(headers);
+        },
+        event: (event) => {
+          if (!sawEvents && once === undefined) retryMs = firstRetryMs;
+          sawEvents = true;
+          if (event.id !== undefined) lastEventId = event.id;
+          if (event.retry !== undefined) retryMs = event.retry;
+          return onEvent(event);
+        },
+        ended: over,
+        failed: () => {
+          // A connection that broke is worth another try even if this one never got as far as a status.
+          isOffered = true;
+          over();
+        },
+      },
+      limits.maxBytes,
+    );
+    const headers = requestHeaders(upstream, state, undefined);
+    headers["accept"] = "text/event-stream";
+    if (lastEventId !== undefined) headers["last-event-id"] = lastEventId;
+    streams.dispatch({ origin, path, method: "GET", headers, headersTimeout: 0, bodyTimeout: 0 }, reader);
+  }
+
+  if (once === undefined) connect();
+  else stopTimer = setTimer(once.retryMs, connect);
+  return {
+    close: () => {
+      isClosed = true;
+      stopTimer?.();
+      reader?.abort(new GatewayError("cancelled", "the stream is no longer needed"));
+    },
+  };
+}

@@ -1,0 +1,58 @@
+import type { Exchange, TransportContext } from "../exchange.ts";
+import type { GatewayError } from "../errors.ts";
+import type { Reply } from "../pipeline.ts";
+import type { Message } from "../protocol/message.ts";
+
+/** What a link reports of messages that are not the answer to a request it is waiting for. */
+export interface LinkEvents {
+  /**
+   * The upstream sent a notification, a request, or an answer that fits nothing. `related` is the exchange on whose
+   * stream it came, where the transport tells. Messages of one stream are reported one after the other: the next one
+   * waits until the returned promise resolves.
+   */
+  message(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void>;
+  /** Something that is no message came: shown in logs and counted, never passed on. */
+  rubbish(bytes: Buffer, reason: string): void;
+  /** Something failed that nobody waits for, such as telling the upstream to stop: for the log. */
+  trouble(error: GatewayError): void;
+  /** The other side has gone: process exit, session gone, connection closed. Requests in flight have been failed. */
+  closed(error: GatewayError): void;
+}
+
+/**
+ * The way to one upstream for one scope: a legacy session, a principal, or everybody, as the route is configured.
+ * What it throws are GatewayErrors; what a peer answered is data.
+ */
+export interface UpstreamLink {
+  /** Distinguishes this link's life from a later one to the same upstream (SC-048: the correlation scope). */
+  readonly incarnation: string;
+  /** The upstream's own session id, once it has given one. */
+  readonly upstreamSession: string | undefined;
+  /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
+  request(exchange: Exchange): Promise<Reply>;
+  /** Sends a notification, or the answer to one of the upstream's own requests. */
+  send(exchange: Exchange): Promise<Reply>;
+  /** The client can take messages outside any request from now on; opens the upstream's stream for them, if it has one. */
+  listen(): void;
+  /** Ends the scope: session deleted, child stopped, streams closed. Never throws; safe to call twice. */
+  close(reason: string): Promise<void>;
+}
+
+/**
+ * A plain two-way stream of messages: a child's standard streams, an HTTP+SSE connection, an in-process server.
+ * Links over channels match answers by id; the channel only moves bytes.
+ */
+export interface Channel {
+  readonly incarnation: string;
+  /** Resolves when the bytes are handed over; rejects with a GatewayError when the channel is gone or its queue full. */
+  send(message: Buffer): void | Promise<void>;
+  close(reason: string): Promise<void>;
+}
+
+/** What a channel reports. */
+export interface ChannelEvents {
+  /** One message as it came; the buffer is the receiver's to keep. */
+  message(bytes: Buffer): void;
+  rubbish(bytes: Buffer, reason: string): void;
+  closed(error: GatewayError): void;
+}

@@ -1,0 +1,36 @@
+import type { FixtureChoice } from "../support/fixture.ts";
+
+/** One selection of the official suite's scenarios, with the server that they are for. */
+export interface Lane {
+  readonly name: string;
+  /** The suite's arguments that select the scenarios and the wire they speak. */
+  readonly selection: readonly string[];
+  /** Whether the suite has a frozen set of requirements here, so that its own verdict counts. */
+  readonly scored: boolean;
+  readonly fixture: FixtureChoice;
+}
+
+/** How a lane's scenarios reach the server: themselves, or through the gateway and one of its transports. */
+export type Way = "direct" | "http" | "stdio";
+
+/** Every way, the one that the others are compared with first. */
+export const ways: readonly Way[] = ["direct", "http", "stdio"];
+
+/** Every lane. A set of requirements brings its unscored scenarios along, the two about headers among them. */
+export const lanes: readonly Lane[] = [
+  {
+    // The suite has no set for this revision, so everything that applies is run.
+    name: "2025-06-18",
+    selection: ["--suite", "all", "--spec-version", "2025-06-18"],
+    scored: false,
+    fixture: { era: "legacy", newestLegacy: "2025-06-18" },
+  },
+  { name: "2025-11-25", ...requirements("2025-11-25"), fixture: { era: "dual" } },
+  { name: "2025-11-25-legacy-only", ...requirements("2025-11-25"), fixture: { era: "legacy" } },
+  { name: "2026-07-28", ...requirements("2026-07-28"), fixture: { era: "dual" } },
+  { name: "2026-07-28-modern-only", ...requirements("2026-07-28"), fixture: { era: "modern" } },
+];
+
+function requirements(revision: string): Pick<Lane, "selection" | "scored"> {
+  return { selection: ["--requirements", revision], scored: true };
+}

@@ -1,0 +1,45 @@
+import { anonymous, Cancellation } from "../../src/exchange.ts";
+import type { Exchange } from "../../src/exchange.ts";
+import { messageBytes } from "../../src/protocol/batch.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import { parseText } from "../../src/protocol/parse.ts";
+
+/** Parses text that the test knows to be a message and whose spelling matters to it. */
+export function messageFrom(text: string): Message {
+  const outcome = parseText(text, { revision: "unknown", mode: "observe" });
+  if (outcome.ok && outcome.form === "single") return outcome.message;
+  throw new Error(`not a message: ${text}`);
+}
+
+/** The text of a message. */
+export function textOf(message: Message | undefined): string | undefined {
+  return message === undefined ? undefined : messageBytes(message).toString();
+}
+
+/** The value of a message, for comparing. */
+export function valueOf(message: Message | undefined): unknown {
+  const text = textOf(message);
+  return text === undefined ? undefined : JSON.parse(text);
+}
+
+/** A client's exchange in process with the newest legacy revision; what a test cares about is given. */
+export function exchangeWith(message: Message, facts: Partial<Exchange> = {}): Exchange {
+  return {
+    id: "exchange-1",
+    direction: "client-to-server",
+    message,
+    original: message,
+    route: "test",
+    principal: anonymous,
+    revision: "2025-11-25",
+    era: "legacy",
+    session: undefined,
+    transport: { type: "in-process" },
+    timing: { startedAt: 0, wallTime: 0 },
+    parent: undefined,
+    cancellation: new Cancellation(),
+    tracking: { entry: undefined },
+    reply: undefined,
+    ...facts,
+  };
+}

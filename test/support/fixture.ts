@@ -1,0 +1,44 @@
+import { fileURLToPath } from "node:url";
+
+import type { FixtureEra } from "../fixtures/everything/server.ts";
+import { startProcess, type RunningProcess } from "./process.ts";
+
+/** Which everything server to run. */
+export interface FixtureChoice {
+  readonly era: FixtureEra;
+  /** The newest revision that a legacy session agrees on; the newest there is, if not given. */
+  readonly newestLegacy?: string | undefined;
+}
+
+/** The everything server in a process of its own, over HTTP. */
+export interface RunningFixture extends AsyncDisposable {
+  /** Streamable HTTP. */
+  readonly url: string;
+  /** HTTP+SSE; there only where the legacy era is. */
+  readonly sseUrl: string | undefined;
+  readonly process: RunningProcess;
+}
+
+const main = fileURLToPath(import.meta.resolve("../fixtures/everything/main.ts"));
+
+/** The command that speaks on its standard streams. */
+export function stdioFixture({ era, newestLegacy }: FixtureChoice): [string, ...string[]] {
+  return [process.execPath, main, "--stdio", ...argumentsFor(era, newestLegacy)];
+}
+
+/** Starts the fixture on a free port. */
+export async function startFixture({ era, newestLegacy }: FixtureChoice): Promise<RunningFixture> {
+  const child = await startProcess([process.execPath, main, "--http", ...argumentsFor(era, newestLegacy)]);
+  try {
+    const [line] = await child.waitForLine(/^\{"url":.*\}$/u);
+    const { url, sseUrl } = JSON.parse(line) as { readonly url: string; readonly sseUrl?: string };
+    return { url, sseUrl, process: child, [Symbol.asyncDispose]: child[Symbol.asyncDispose] };
+  } catch (error) {
+    await child.stop();
+    throw error;
+  }
+}
+
+function argumentsFor(era: FixtureEra, newestLegacy: string | undefined): string[] {
+  return ["--era", era, ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy])];
+}

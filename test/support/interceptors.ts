@@ -1,0 +1,52 @@
+import type { Exchange } from "../../src/exchange.ts";
+import { composeInterceptors } from "../../src/intercept/compose.ts";
+import type { InterceptorEvent } from "../../src/intercept/event.ts";
+import { defineInterceptor } from "../../src/intercept/interceptor.ts";
+import type { InterceptorOptions } from "../../src/intercept/interceptor.ts";
+import { PauseBoard } from "../../src/intercept/pause-board.ts";
+import { noReply } from "../../src/pipeline.ts";
+import type { Handler, Reply } from "../../src/pipeline.ts";
+import { resultMessage } from "../../src/reply.ts";
+import { createFakeTime } from "./fake-time.ts";
+import type { FakeTime } from "./fake-time.ts";
+
+/** Interceptors around a peer in memory. */
+export interface Bench {
+  readonly handle: Handler;
+  /** What reached the peer, in order. */
+  readonly sent: readonly Exchange[];
+  readonly events: readonly InterceptorEvent[];
+  readonly board: PauseBoard;
+  readonly time: FakeTime;
+}
+
+/** Answers every request with `{"ok":true}` and status 200, and nothing else. */
+export const echo: Handler = async ({ message }): Promise<Reply> =>
+  message.kind === "request" ? { message: resultMessage(message.id, '{"ok":true}'), status: 200 } : noReply;
+
+/** Puts interceptors in front of a peer. */
+export function createBench(
+  interceptors: readonly InterceptorOptions[],
+  peer: Handler = echo,
+  maxHeld?: number,
+): Bench {
+  const time = createFakeTime();
+  const { clock, setTimer } = time;
+  const sent: Exchange[] = [];
+  const events: InterceptorEvent[] = [];
+  let count = 0;
+  const newId = (): string => `held-${++count}`;
+  const board = new PauseBoard({ clock, setTimer, newId, ...(maxHeld === undefined ? {} : { maxHeld }) });
+  const onEvent = (event: InterceptorEvent): void => void events.push(event);
+  const compose = composeInterceptors(interceptors.map(defineInterceptor), {
+    clock,
+    setTimer,
+    board,
+    onEvent,
+  });
+  const handle = compose((exchange) => {
+    sent.push(exchange);
+    return peer(exchange);
+  });
+  return { handle, sent, events, board, time };
+}

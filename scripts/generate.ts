@@ -2,6 +2,7 @@
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
+import { renderCliPage } from "./generate/cli-page.ts";
 import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
 import { renderErrorsPage } from "./generate/errors-page.ts";
@@ -16,6 +17,7 @@ interface Generated {
 
 /** Every generated file. Whoever adds one adds a line here. */
 const generated: readonly Generated[] = [
+  { file: "docs/reference/cli.md", render: renderCliPage },
   { file: "docs/reference/config.md", render: renderConfigPage },
   { file: "docs/reference/correlation.md", render: renderCorrelationPage },
   { file: "docs/reference/errors.md", render: renderErrorsPage },

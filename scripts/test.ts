@@ -24,6 +24,7 @@ const steps: readonly Step[] = [
   { name: "build and pack", run: ["node", "scripts/pack-smoke.ts"] },
   { name: "fuzz", run: ["node", "scripts/fuzz.ts", "--seconds", "5"] },
   { name: "end-to-end tests", run: { suite: "e2e" } },
+  { name: "conformance", run: ["node", "test/conformance/run.ts"] },
   { name: "requirements", run: ["node", "scripts/requirements.ts", "--verify", "--reports", ".reports"] },
 ];
 

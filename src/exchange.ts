@@ -75,6 +75,13 @@ export interface ReplyStream {
   open(): void;
   /** Writes one message; resolves when the client can take more, at once where it can. */
   write(message: Message): void | Promise<void>;
+  /** Passes on an event whose data is no JSON at all, as it came (SC-039); left out where there are no events. */
+  writeRaw?(data: Buffer, event: string | undefined): void | Promise<void>;
+  /**
+   * The upstream has closed its stream and wants to be asked again later (MCP 2025-11-25, polling): the client is
+   * asked to do the same, where it knows how to.
+   */
+  pause?(retryMs: number): void;
 }
 
 /** Where correlation keeps its entry for an exchange; nobody else looks inside. */
@@ -105,6 +112,8 @@ export interface Exchange {
   readonly cancellation: Cancellation;
   /** Kept by all copies of the exchange: what correlation knows of its request. */
   readonly tracking: Tracking;
+  /** The source cannot wait: the message is handed over, and the bound of the client's queue holds, not its pace. */
+  readonly isUnpaced?: true;
   /** Present for requests of a client: where to put what comes before the answer. */
   readonly reply: ReplyStream | undefined;
 }

@@ -6,6 +6,8 @@ export interface Reply {
   readonly message: Message | undefined;
   /** The HTTP status that came with the answer, to be repeated where the client speaks HTTP too. */
   readonly status?: number;
+  /** Seconds after which a client that was turned away may come back; told where the client speaks HTTP. */
+  readonly retryAfter?: number;
 }
 
 /** The reply to messages that have none. */

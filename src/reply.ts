@@ -48,11 +48,21 @@ export function errorReply(
 ): Reply {
   const { message } = exchange;
   const status = statusOf(error.code, exchange.era);
+  const retryAfter = retryAfterOf(error);
+  const http = {
+    ...(status === undefined ? {} : { status }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
   if (message.kind !== "request" || code === undefined) {
-    return status === undefined ? noReply : { message: undefined, status };
+    return status === undefined ? noReply : { message: undefined, ...http };
   }
-  const answer = gatewayErrorMessage(exchange, message.id, error, code);
-  return status === undefined ? { message: answer } : { message: answer, status };
+  return { message: gatewayErrorMessage(exchange, message.id, error, code), ...http };
+}
+
+/** Seconds after which whoever met an error may come back, where its details say so (`retryAfter`). */
+export function retryAfterOf({ details }: GatewayError): number | undefined {
+  const seconds = details?.["retryAfter"];
+  return typeof seconds === "number" ? seconds : undefined;
 }
 
 /** The error response for an error of ours in an exchange, with the id of whichever message it answers. */

@@ -33,7 +33,7 @@ interface Taken {
 }
 
 function takeBody(data: Buffer, start: number): Taken | undefined {
-  const head = data.latin1Slice(0, start);
+  const head = data.toString("latin1", 0, start);
   const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0);
   if (length === 0 && /\r\ntransfer-encoding: *chunked/i.test(head)) return takeChunks(data, start, head);
   const end = start + length;
@@ -46,7 +46,7 @@ function takeChunks(data: Buffer, start: number, head: string): Taken | undefine
   for (;;) {
     const lineEnd = data.indexOf("\r\n", at);
     if (lineEnd < 0) return undefined;
-    const size = Number.parseInt(data.latin1Slice(at, lineEnd), 16);
+    const size = Number.parseInt(data.toString("latin1", at, lineEnd), 16);
     const piece = lineEnd + 2;
     at = piece + size + 2;
     if (data.length < at) return undefined;

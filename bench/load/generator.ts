@@ -6,7 +6,10 @@ import type { Job, JobResult } from "./jobs.ts";
 import { holdSessions, timeFirstEvent } from "./sessions.ts";
 import type { HeldSessions } from "./sessions.ts";
 
-const held = new Map<string, HeldSessions>();
+/** By URL, each time `hold` was asked for. */
+const held = new Map<string, HeldSessions[]>();
+
+process.on("disconnect", () => process.exit());
 
 process.on("message", (job: Job) => {
   work(job).then(
@@ -18,17 +21,17 @@ process.on("message", (job: Job) => {
 async function work(job: Job): Promise<JobResult> {
   const start = performance.now();
   if (job.kind === "release") {
-    for (const sessions of held.values()) sessions.release();
+    for (const sessions of [...held.values()].flat()) sessions.release();
     held.clear();
     return resultOf(start, 0, []);
   }
   const { url } = job.target;
   if (job.kind === "hold") {
-    held.get(url)?.release();
-    held.set(url, await holdSessions(job.target, job.sessions, job.streams));
+    const sessions = await holdSessions(job.target, job.sessions, job.streams);
+    held.set(url, [...(held.get(url) ?? []), sessions]);
     return resultOf(start, job.sessions, []);
   }
-  const sessions = job.target.era === "legacy" ? (held.get(url)?.ids ?? []) : [];
+  const sessions = job.target.era === "legacy" ? (held.get(url) ?? []).flatMap(({ ids }) => ids) : [];
   if (job.kind === "closed-loop") return runClosedLoop({ ...job, sessions });
   if (job.kind === "fixed-rate") return runFixedRate({ ...job, sessions });
   const latencies: number[] = [];

@@ -21,6 +21,8 @@ if (process.send !== undefined) {
       process.send?.(usage());
     }
   });
+  // Whoever started it is gone and will not end it.
+  process.on("disconnect", () => process.exit());
   // Being watched is no reason to stay.
   process.channel?.unref();
 }

@@ -12,7 +12,11 @@ export interface HeldSessions {
 const openersAtOnce = 32;
 
 /** Opens sessions, each with a GET stream if asked. */
-export async function holdSessions(target: Target, count: number, withStreams: boolean): Promise<HeldSessions> {
+export async function holdSessions(
+  target: Target,
+  count: number,
+  withStreams: boolean,
+): Promise<HeldSessions> {
   const agent = new Agent({ keepAlive: true, maxSockets: openersAtOnce });
   const ids: string[] = [];
   const streams: IncomingMessage[] = [];
@@ -36,7 +40,11 @@ export async function holdSessions(target: Target, count: number, withStreams: b
 }
 
 /** Times one streamed call: milliseconds between the server's writing of the first event and its arrival here. */
-export async function timeFirstEvent(target: Target, session: string | undefined, id: number): Promise<number> {
+export async function timeFirstEvent(
+  target: Target,
+  session: string | undefined,
+  id: number,
+): Promise<number> {
   const modern = { "mcp-method": "tools/call", "mcp-name": "stream" };
   const headers = { ...postHeaders(target.era, session), ...(target.era === "modern" ? modern : {}) };
   const answer = await send(target, "POST", headers, callBody(target.era, id, "stream"));
@@ -69,7 +77,8 @@ async function openSession(target: Target, agent: Agent): Promise<string> {
 async function openStream(target: Target, session: string): Promise<IncomingMessage> {
   const headers = { ...postHeaders("legacy", session), accept: "text/event-stream" };
   const answer = await send(target, "GET", headers);
-  if (answer.statusCode !== 200) throw new Error(`no stream from ${target.url} (status ${answer.statusCode})`);
+  if (answer.statusCode !== 200)
+    throw new Error(`no stream from ${target.url} (status ${answer.statusCode})`);
   // Ends with the process measured, or when we let go of it.
   answer.on("error", () => {});
   answer.resume();
@@ -85,7 +94,11 @@ function send(
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const length = body === undefined ? {} : { "content-length": String(body.length) };
-    const outgoing = request(url, { method, headers: { ...headers, ...length }, ...(agent && { agent }) }, resolve);
+    const outgoing = request(
+      url,
+      { method, headers: { ...headers, ...length }, ...(agent && { agent }) },
+      resolve,
+    );
     outgoing.on("error", reject);
     outgoing.end(body);
   });

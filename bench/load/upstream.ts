@@ -18,7 +18,10 @@ const server = createServer({ noDelay: true }, (socket) => {
       const [verb = "", path = ""] = head.split(" ", 2);
       if (verb === "POST") post(socket, body);
       else if (verb === "GET" && path === "/mcp") openStream(socket);
-      else socket.write(`HTTP/1.1 ${verb === "DELETE" ? "200 OK" : "405 Not Allowed"}\r\ncontent-length: 0\r\n\r\n`);
+      else
+        socket.write(
+          `HTTP/1.1 ${verb === "DELETE" ? "200 OK" : "405 Not Allowed"}\r\ncontent-length: 0\r\n\r\n`,
+        );
     }),
   );
   // Clients go when they are done; that is no fault.
@@ -27,7 +30,7 @@ const server = createServer({ noDelay: true }, (socket) => {
 announce(server, "/mcp");
 
 function post(socket: Socket, body: Buffer): void {
-  const ask: unknown = JSON.parse(body.latin1Slice());
+  const ask: unknown = JSON.parse(body.toString("latin1"));
   if (!isAsk(ask)) {
     socket.write("HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n");
   } else if (ask.method === "initialize") {

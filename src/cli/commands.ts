@@ -67,9 +67,9 @@ export const commands = {
     ],
     summary: "serves MCP over HTTP, in front of one server or many",
     about: [
-      "Listens for MCP clients over Streamable HTTP at /mcp and over the older HTTP+SSE at /sse, and passes every message on to a server: one that has a URL, or a command that is started for each session. With --config there can be many, each at /NAME/mcp and /NAME/sse.",
+      "Listens for MCP clients over Streamable HTTP at `/mcp` and over the older HTTP+SSE at `/sse`, and passes every message on to a server: one that has a URL, or a command that is started for each session. With `--config` there can be many, each at `/NAME/mcp` and `/NAME/sse`.",
       "With none of these it serves a small demo server, to try things out.",
-      "Only this machine can connect unless --host or the configuration says otherwise. SIGINT and SIGTERM let running calls finish first.",
+      "Only this machine can connect unless `--host` or the configuration says otherwise. SIGINT and SIGTERM let running calls finish first.",
     ],
     options: {
       ...upstreamOptions,
@@ -109,7 +109,7 @@ export const commands = {
     summary: "serves one MCP client on standard input and output",
     about: [
       "For clients that start their servers as commands. The client starts `headgate stdio` and speaks MCP with it over the standard streams; Headgate passes every message on to the server, which may be somewhere else and speak HTTP. Logs go to standard error.",
-      "Of a configuration with several routes, --route names the one to serve. With no server at all it serves the demo server.",
+      "Of a configuration with several routes, `--route` names the one to serve. With no server at all it serves the demo server.",
     ],
     options: {
       ...upstreamOptions,
@@ -142,11 +142,13 @@ export const commands = {
   schema: {
     usage: ["schema"],
     summary: "prints the JSON schema of the configuration",
-    about: ["For editors that complete and check as you type, and for other tools."],
+    about: [
+      "For editors that complete and check as you type, and for other tools. A configuration in YAML names it in its first line: `# yaml-language-server: $schema=headgate.schema.json`.",
+    ],
     options: {},
     examples: [
       {
-        text: "Keep it beside the configuration and name it in the first line of that: # yaml-language-server: $schema=headgate.schema.json",
+        text: "Keep it beside the configuration",
         command: "headgate schema > headgate.schema.json",
       },
     ],
@@ -157,7 +159,7 @@ export const commands = {
     usage: ["tools [URL] [--header NAME:VALUE]… [--json]", "tools [--json] -- COMMAND [ARGS…]"],
     summary: "lists the tools of a server with their arguments",
     about: [
-      `Connects to a server as a client does, in the newest revision of MCP that both speak, and lists its tools. The server may be a URL (Streamable HTTP or HTTP+SSE), by default ${defaultEndpoint}, or a command that speaks stdio.`,
+      `Connects to a server as a client does, in the newest revision of MCP that both speak, and lists its tools. The server may be a URL (Streamable HTTP or HTTP+SSE), by default \`${defaultEndpoint}\`, or a command that speaks stdio.`,
     ],
     options: {
       header: headerOption,
@@ -185,9 +187,9 @@ export const commands = {
     ],
     summary: "calls a tool and prints its result",
     about: [
-      "KEY=VALUE gives one argument. It becomes a number, a boolean or other JSON where the tool's own schema says so, else it stays text; KEY:=JSON is always taken as JSON. --args sends one JSON object as it is, without checks.",
+      "`KEY=VALUE` gives one argument. It becomes a number, a boolean or other JSON where the tool's own schema says so, else it stays text; `KEY:=JSON` is always taken as JSON. `--args` sends one JSON object as it is, without checks.",
       "The result goes to standard output: its texts, then its structured content as JSON. Progress, log messages and errors go to standard error.",
-      "If the tool asks something (elicitation), the question is put to you on the terminal. --answer gives the answer in advance, several of them in the order of the questions; where there is neither, the question is declined.",
+      "If the tool asks something (elicitation), the question is put to you on the terminal. `--answer` gives the answer in advance, several of them in the order of the questions; where there is neither, the question is declined.",
     ],
     options: {
       url: { type: "string", value: "URL", text: `Endpoint of the server; ${defaultEndpoint} unless given.` },

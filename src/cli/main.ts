@@ -3,7 +3,9 @@ import { readFile } from "node:fs/promises";
 import type { ServingIo } from "./io.ts";
 
 /** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
-const commands: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
+const commands: Readonly<
+  Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>
+> = {
   run: async () => (await import("./run.ts")).run,
   stdio: async () => (await import("./stdio.ts")).stdio,
   check: async () => (await import("./check.ts")).check,
@@ -64,6 +66,7 @@ function processIo(): ServingIo {
 /** The version in package.json, which stands two folders above this file both in a checkout and when installed. */
 function packageVersion(): string {
   const parsed: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-  const version: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
+  const version: unknown =
+    typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
   return typeof version === "string" ? version : "unknown";
 }

@@ -71,6 +71,10 @@ export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject):
 export function convert(text: string, types: ReadonlySet<JsonType>): Read<unknown> {
   if (types.size === 0 || types.has("string")) return { ok: true, value: text };
   const parsed = parseJson(text);
+  // An integer beyond 2^53 would go out as another one.
+  if (parsed.ok && Number.isInteger(parsed.value) && !Number.isSafeInteger(parsed.value)) {
+    return { ok: false, problem: `is too large to be sent exactly: \`${text}\`` };
+  }
   if (parsed.ok && isOfTypes(parsed.value, types)) return parsed;
   return { ok: false, problem: `must be ${[...types].map(withArticle).join(" or ")}, not \`${text}\`` };
 }

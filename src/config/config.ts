@@ -24,6 +24,7 @@ export interface Route {
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   readonly timeouts: RouteTimeouts;
+  readonly rates: Config["limits"]["rates"];
   readonly cors: Config["listen"]["cors"];
 }
 

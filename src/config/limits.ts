@@ -2,6 +2,7 @@ import * as z from "zod";
 
 import { defaultLimits } from "../protocol/message.ts";
 import { eventStoreConfig } from "../sessions/config.ts";
+import { ratesConfig } from "./rates.ts";
 
 /** The `limits` part of the configuration: what the gateway holds and takes at most. */
 export const limitsConfig = z.strictObject({
@@ -13,11 +14,13 @@ export const limitsConfig = z.strictObject({
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of a message."),
   batch: count(defaultLimits.maxBatch).describe("Most messages in a batch of revision 2025-03-26."),
   concurrentRequests: count(1000).describe("Most client requests that run at once."),
-  perPrincipalRequests: count(200).describe("Most requests of one principal that run at once."),
+  perPrincipalRequests: count(200).describe(
+    "Most requests of one principal that run at once, counted first, so that a flood only meets its own limit.",
+  ),
   pendingPerScope: count(1000).describe(
     "Most requests that wait for an answer in one session or connection.",
   ),
-  pending: count(10_000).describe("Most requests that wait for an answer in the whole process."),
+  pending: count(10_000).describe("Most requests that wait for an answer on one route."),
   sessions: count(1000).describe("Most open sessions in the whole process."),
   sessionsPerPrincipal: count(200).describe(
     "Most open sessions of one principal, counted first, so that a flood only meets its own limit.",
@@ -26,6 +29,11 @@ export const limitsConfig = z.strictObject({
   eventStore: eventStoreConfig
     .prefault({})
     .describe("What is kept of event streams so that clients can resume them; 0 keeps nothing."),
+  rates: ratesConfig
+    .prefault({})
+    .describe(
+      "How often clients may send, each route counted on its own; nothing is limited unless given. Progress and cancellation are free.",
+    ),
 });
 
 function count(fallback: number, largest = Number.MAX_SAFE_INTEGER) {

@@ -56,7 +56,9 @@ export const listenConfig = z.strictObject({
   trustedProxies: z
     .array(z.string().refine(isNetwork, { error: "is not an IP address or network such as 10.0.0.0/8" }))
     .default([])
-    .describe("Addresses or networks of proxies whose X-Forwarded headers are believed."),
+    .describe(
+      "Addresses or networks of proxies that are believed when X-Forwarded-For says who the client is.",
+    ),
   allowedHosts: z
     .array(hostPattern)
     .default([])

@@ -50,6 +50,7 @@ describe("a configuration", () => {
         sessionsPerPrincipal: 200,
         queueBytes: 1_048_576,
         eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
+        rates: { methods: {} },
       },
       sessions: { idle: 3_600_000, age: 86_400_000 },
       timeouts: {
@@ -77,10 +78,23 @@ describe("a configuration", () => {
             streamKeepAlive: 15_000,
             tools: {},
           },
+          rates: { methods: {} },
           cors: { origins: [] },
         },
       },
     });
+  });
+
+  it("limits nothing in a second unless told to, and a route may have rates of its own", () => {
+    const general = { principal: { perSecond: 50, burst: 100 }, methods: { "tools/call": { perSecond: 0.5 } } };
+    const own = { session: { perSecond: 5 } };
+    const { routes } = configOf({
+      limits: { rates: general },
+      routes: { a: { upstream: demo }, b: { upstream: demo, rates: own } },
+    });
+    expect([routes["a"]?.rates, routes["b"]?.rates]).toEqual([general, { ...own, methods: {} }]);
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(1);
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { burst: 2 } } } })).toHaveLength(1);
   });
 
   it("is read-only to those who have it", () => {

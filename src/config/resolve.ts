@@ -41,6 +41,7 @@ export function resolveConfig(written: WrittenConfig, surroundings: Surroundings
       mode: route.mode,
       forwardHeaders: route.forwardHeaders,
       timeouts: resolveTimeouts(written.timeouts, route.timeouts),
+      rates: route.rates ?? written.limits.rates,
       cors: route.cors ?? written.listen.cors,
     };
   });
@@ -52,9 +53,28 @@ export function resolveConfig(written: WrittenConfig, surroundings: Surroundings
   };
   return {
     config,
-    problems: [...problems, ...listenProblems(config), ...timeoutProblems(list, config)],
+    problems: [
+      ...problems,
+      ...listenProblems(config),
+      ...timeoutProblems(list, config),
+      ...modeProblems(list),
+    ],
     warnings: [...warnings, ...trustWarnings(list)],
   };
+}
+
+/** Passing bytes through untouched needs the same transport on both sides. */
+function modeProblems(list: readonly ListedRoute[]): readonly Finding[] {
+  return list.flatMap(({ path, written }) =>
+    written.mode === "observe" && written.upstream.type !== "http"
+      ? [
+          {
+            path: [...path, "mode"],
+            message: "`observe` needs an upstream with a `url`: bytes are passed through",
+          },
+        ]
+      : [],
+  );
 }
 
 type WrittenRoute = WrittenConfig["routes"][string];

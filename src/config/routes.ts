@@ -3,6 +3,7 @@ import * as z from "zod";
 import { createUpstreamConfig, headerName } from "../transports/config.ts";
 import { durationField } from "./duration.ts";
 import { corsConfig } from "./listen.ts";
+import { ratesConfig } from "./rates.ts";
 import { routeTimeoutsConfig } from "./timeouts.ts";
 
 /** First segments of the gateway's own paths, which no route may take. */
@@ -41,5 +42,8 @@ export const routeConfig = z.strictObject({
     .prefault(["x-request-id"])
     .describe("Headers of the client that are passed on to the upstream; no others are."),
   timeouts: routeTimeoutsConfig.prefault({}).describe("Timeouts that differ from the general ones."),
+  rates: ratesConfig
+    .optional()
+    .describe("How often clients may send on this route, instead of `limits.rates`."),
   cors: corsConfig.optional().describe("Answers to pages of browsers, instead of those of `listen`."),
 });

@@ -94,13 +94,17 @@ describe.each(eras)("the demo server for a %s client", (era, versionNegotiation)
 
   it("tells the story sentence by sentence", async () => {
     const { client, logged } = await connect();
-    const { content } = await client.callTool({
-      name: "tell_story",
-      arguments: { ship: "Vega", delay_ms: 0 },
-      _meta: { [LOG_LEVEL_META_KEY]: "info" },
-    });
-    expect(logged).toHaveLength(4);
-    expect(content).toEqual([{ type: "text", text: logged.join(" ") }]);
+    const told: (string | undefined)[] = [];
+    const { content } = await client.callTool(
+      {
+        name: "tell_story",
+        arguments: { ship: "Vega", delay_ms: 1 },
+        _meta: { [LOG_LEVEL_META_KEY]: "info" },
+      },
+      { onprogress: ({ message }) => told.push(message) },
+    );
+    expect(content).toEqual([{ type: "text", text: told.join(" ") }]);
+    expect(logged).toEqual([1, 2, 3, 4].map((count) => `sentence ${count} of 4 is ready`));
   });
 
   it.each<[ElicitResult, string]>([

@@ -69,7 +69,7 @@ function registerTellStory(server: McpServer): void {
     {
       title: "Tell a story",
       description:
-        "Tells a short story about a ship, one sentence at a time: each sentence is sent as a log message and as progress when it is ready, and the result has them all.",
+        "Tells a short story about a ship, one sentence at a time: each sentence is sent as progress, announced by a log message, and the result has them all.",
       inputSchema: z.object({
         ship: z.string().min(1).max(100).default("Aurora").describe("Name of the ship in the story"),
         delay_ms: delayMs,
@@ -79,12 +79,8 @@ function registerTellStory(server: McpServer): void {
     async ({ ship, delay_ms: pause }, { mcpReq }) => {
       const sentences = storyOf(ship);
       for (const [index, sentence] of sentences.entries()) {
-        await mcpReq.log("info", sentence, "story");
-        await reportProgress(mcpReq, {
-          progress: index + 1,
-          total: sentences.length,
-          message: `sentence ${index + 1}`,
-        });
+        await mcpReq.log("info", `sentence ${index + 1} of ${sentences.length} is ready`, "story");
+        await reportProgress(mcpReq, { progress: index + 1, total: sentences.length, message: sentence });
         await delay(pause, undefined, { signal: mcpReq.signal });
       }
       return textResult(sentences.join(" "));

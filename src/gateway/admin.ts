@@ -10,12 +10,18 @@ export interface Readiness {
 }
 
 /** The paths for operators: whether work is taken, and figures for Prometheus. */
-export function createAdmin(metrics: Metrics, readiness: () => Readiness): Readonly<Record<string, RequestListener>> {
+export function createAdmin(
+  metrics: Metrics,
+  readiness: () => Readiness,
+): Readonly<Record<string, RequestListener>> {
   return {
     "/readyz": (_request, response) => {
       const { isReady, routes } = readiness();
       const body = Buffer.from(`${JSON.stringify({ ready: isReady, routes })}\n`);
-      response.writeHead(isReady ? 200 : 503, { "content-type": "application/json", "content-length": body.length });
+      response.writeHead(isReady ? 200 : 503, {
+        "content-type": "application/json",
+        "content-length": body.length,
+      });
       response.end(body);
     },
     "/metrics": (_request, response) => {
@@ -34,7 +40,8 @@ export function adminListener(paths: Readonly<Record<string, RequestListener>>):
   return (request, response) => {
     const [path = ""] = (request.url ?? "").split("?", 1);
     const own = paths[path];
-    if (own === undefined) plain(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
+    if (own === undefined)
+      plain(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
     else own(request, response);
   };
 }

@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, Principal, ReplyStream, TransportContext } from "../exchange.ts";
+import { noReply } from "../pipeline.ts";
 import type { Reply } from "../pipeline.ts";
 import { combineAnswers, messageBytes } from "../protocol/batch.ts";
 import { classifyPost } from "../protocol/era.ts";
@@ -31,7 +32,11 @@ export interface ChannelClient {
 }
 
 /** Serves a client that sends and takes messages over one channel: stdio, or an HTTP+SSE connection. */
-export function serveChannel(gateway: GatewayContext, channel: Channel, client: ChannelClient): ChannelEvents {
+export function serveChannel(
+  gateway: GatewayContext,
+  channel: Channel,
+  client: ChannelClient,
+): ChannelEvents {
   const { clock, registry, limits, newExchangeId, log } = gateway;
   const { route, principal } = client;
   const running = new Map<string, Exchange>();
@@ -43,7 +48,10 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
   function send(message: Message | undefined): void {
     if (message === undefined) return;
     Promise.resolve(write(messageBytes(message))).catch((error: unknown) => {
-      log.debug({ route: route.name, reason: GatewayError.from(error).message }, "the client could not be answered");
+      log.debug(
+        { route: route.name, reason: GatewayError.from(error).message },
+        "the client could not be answered",
+      );
     });
   }
 
@@ -80,7 +88,8 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
   /** Takes one message on its way; the answer, if any, is to be sent back. */
   async function single(message: Message, outcome: ParseOutcome): Promise<Message | undefined> {
     if (message.kind === "result" || message.kind === "error") {
-      if (session?.answer(message) !== true) log.debug({ route: route.name }, "the client answered what nobody asked");
+      if (session?.answer(message) !== true)
+        log.debug({ route: route.name }, "the client answered what nobody asked");
       return undefined;
     }
     // A channel has no headers: the ones that would repeat the body are taken from it.
@@ -89,10 +98,15 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
     if (!verdict.ok) return refused(verdict.refusal);
     if (verdict.era === "none") return undefined;
     if (verdict.era === "modern") {
-      const checked = checkModernPost({ message, header }, { supported: route.supported, isServed: () => true });
+      const checked = checkModernPost(
+        { message, header },
+        { supported: route.supported, isServed: () => true },
+      );
       return checked.ok ? run(message, checked.revision, undefined) : refused(checked.refusal);
     }
-    return message.method === "initialize" && message.kind === "request" ? initialize(message) : legacy(message);
+    return message.method === "initialize" && message.kind === "request"
+      ? initialize(message)
+      : legacy(message);
   }
 
   function erasOf(): "both" | "legacy" | "modern" {
@@ -102,13 +116,24 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
 
   async function initialize(message: Message & { kind: "request" }): Promise<Message | undefined> {
     if (session !== undefined) session.end("the client shook hands again");
-    const own = registry.open(route.name, principal);
+    let own: Session;
+    try {
+      own = registry.open(route.name, principal);
+    } catch (error) {
+      const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
+      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error))).message;
+    }
     session = own;
+    // The open channel is a stream to the client: such a session is not idle as long as it is there.
+    own.running++;
     route.adopt(own);
     route.setOutlet(own, (out) => write(messageBytes(out)));
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
-    own.revision = reading?.ok === true && revisions[reading.revision].era === "legacy" ? reading.revision : assumedWithoutHeader;
+    own.revision =
+      reading?.ok === true && revisions[reading.revision].era === "legacy"
+        ? reading.revision
+        : assumedWithoutHeader;
     own.onEnd((reason) => {
       if (session === own) void channel.close(reason);
     });
@@ -122,7 +147,10 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
 
   async function legacy(message: Message & { method: string }): Promise<Message | undefined> {
     if (session === undefined) {
-      const error = new GatewayError("session_missing", "the connection begins with initialize, or with a request of 2026-07-28");
+      const error = new GatewayError(
+        "session_missing",
+        "the connection begins with initialize, or with a request of 2026-07-28",
+      );
       gateway.counted(route, error.code);
       const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
       return errorReply(exchange, error).message;
@@ -130,21 +158,23 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
     return run(message, session.revision ?? assumedWithoutHeader, session);
   }
 
-  async function run(message: Message, revision: Revision, own: Session | undefined): Promise<Message | undefined> {
+  async function run(
+    message: Message,
+    revision: Revision,
+    own: Session | undefined,
+  ): Promise<Message | undefined> {
     const exchange = exchangeFor(message, revision, own);
     const cancels = own === undefined && message.method === "notifications/cancelled";
     if (message.kind === "request") running.set(message.id.key, exchange);
     if (own !== undefined) own.running++;
     try {
       if (cancels) cancelModern(message);
-      const reply: Reply = cancels ? { message: undefined } : await route.handle(exchange);
+      const reply: Reply = cancels ? noReply : await route.answer(exchange);
       return reply.message;
-    } catch (error) {
-      const failure = gateway.failed(route, exchange, GatewayError.from(error));
-      return errorReply(exchange, failure).message;
     } finally {
       if (own !== undefined) own.running--;
-      if (message.kind === "request" && running.get(message.id.key) === exchange) running.delete(message.id.key);
+      if (message.kind === "request" && running.get(message.id.key) === exchange)
+        running.delete(message.id.key);
     }
   }
 
@@ -182,7 +212,10 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
   return {
     message: received,
     rubbish: (bytes, reason) => {
-      log.warn({ route: route.name, bytes: bytes.length, reason }, "the client sent something that is no message");
+      log.warn(
+        { route: route.name, bytes: bytes.length, reason },
+        "the client sent something that is no message",
+      );
       const outcome = parse(bytes, { revision: assumedWithoutHeader, mode: "enforce", limits: limits.parse });
       if (!outcome.ok) send(refusalReply(refuseFailure(outcome.failure)).message);
     },
@@ -197,7 +230,8 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
 }
 
 function headersOf(message: Message & { method: string }): (name: string) => string | undefined {
-  if (memberString(message, "params._meta.io.modelcontextprotocol/protocolVersion") === undefined) return () => undefined;
+  if (memberString(message, "params._meta.io.modelcontextprotocol/protocolVersion") === undefined)
+    return () => undefined;
   const mirrored = mirroredHeadersOf(message, "");
   const lines = mirrored.ok ? mirrored.headers : [];
   return (name) => lines.find(([line]) => line.toLowerCase() === name)?.[1];

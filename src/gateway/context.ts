@@ -7,6 +7,7 @@ import type { SessionRegistry } from "../sessions/registry.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { SseResponseOptions } from "../transports/http/sse-response.ts";
+import type { ClientAddress } from "./client-address.ts";
 import type { Route } from "./route.ts";
 
 /** What all parts of a running gateway share. */
@@ -22,6 +23,8 @@ export interface GatewayContext {
   readonly newExchangeId: () => string;
   /** Who sent an HTTP request. */
   readonly principalOf: (request: IncomingMessage) => Principal;
+  /** From which address an HTTP request comes; proxies are believed only where they are trusted. */
+  readonly addressOf: ClientAddress;
   readonly streamOptions: (route: Route) => SseResponseOptions;
   /** Counts a message that the gateway itself refused. */
   readonly counted: (route: Route, code: ErrorCode) => void;

@@ -25,6 +25,8 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
         scope?.end();
       });
     }
+    // The handshake may have agreed on another revision than it was asked with.
+    if (scope.revision !== exchange.revision) scope.agree(exchange.revision);
     return scope;
   }
 
@@ -34,7 +36,12 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
     const scope = scopeOf(exchange);
     const opening =
       scope === undefined
-        ? correlator.single({ kind: "exchange", revision, realm: realmOf(exchange) }, direction, message, exchange)
+        ? correlator.single(
+            { kind: "exchange", revision, realm: realmOf(exchange) },
+            direction,
+            message,
+            exchange,
+          )
         : scope.open(direction, message, exchange);
     if (!opening.ok) throw opening.error;
     const { entry } = opening;
@@ -47,7 +54,13 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
       return reply;
     } catch (error) {
       const failure = GatewayError.from(error);
-      entry.finish(failure.code === "upstream_timeout" ? "timed_out" : failure.code === "cancelled" ? "cancelled" : "abandoned");
+      entry.finish(
+        failure.code === "upstream_timeout"
+          ? "timed_out"
+          : failure.code === "cancelled"
+            ? "cancelled"
+            : "abandoned",
+      );
       throw failure;
     }
   }
@@ -56,7 +69,8 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
     const { message, direction } = exchange;
     if (message.kind !== "notification") return next(exchange);
     const own = exchange.parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
-    const standing = own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
+    const standing =
+      own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
     const reply = await next(exchange);
     // The upstream has been told by the notification itself; nobody waits for the answer now.
     if (standing?.type === "cancelled") standing.entry.payload?.cancellation.cancel("cancelled");

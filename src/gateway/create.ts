@@ -10,28 +10,38 @@ import { PauseBoard } from "../intercept/pause-board.ts";
 import type { Interceptor } from "../pipeline.ts";
 import { newestModern } from "../protocol/revisions.ts";
 import { createCorrelator } from "../sessions/correlation/correlator.ts";
+import { defaultTtl } from "../sessions/correlation/method-plan.ts";
 import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/process-metrics.ts";
 import type { McpServerFactory } from "../transports/in-process/client.ts";
+import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import type { Environment } from "../transports/stdio/environment.ts";
 import { createWatchdog } from "../transports/stdio/watchdog.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { isLoopbackHost } from "./access.ts";
 import { adminListener, createAdmin } from "./admin.ts";
 import { serveChannel } from "./client-channel.ts";
+import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
 import { createCorrelate, onEntryFinished } from "./correlate.ts";
 import { createEndpoint } from "./endpoint.ts";
 import { createEdge } from "./http.ts";
+import type { Serve } from "./http.ts";
 import { createListener } from "./listener.ts";
 import type { Listener } from "./listener.ts";
 import { createObserver } from "./observe.ts";
+import { createRateLimit } from "./rate-limits.ts";
 import { createRoute } from "./route.ts";
 import type { Route } from "./route.ts";
+import { meterCorrelation } from "./route-meters.ts";
 import { createContext } from "./shared.ts";
+import { createPassThrough } from "./pass-through.ts";
 import { createSseEndpoints } from "./sse-endpoints.ts";
+import { createTrafficObserver } from "./traffic-observer.ts";
+import { createMeterTap } from "./taps.ts";
+import { createUpstreamHealth } from "./upstream-health.ts";
 import { openUpstream } from "./upstreams.ts";
 
 /** What a gateway may be given besides its configuration. */
@@ -67,7 +77,8 @@ export interface Gateway extends AsyncDisposable {
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
   const clock = systemClock;
   const setTimer = systemTimer;
-  const log = options.log ?? createLogger({ level: config.log.level, pretty: false, redact: config.secrets.redact });
+  const log =
+    options.log ?? createLogger({ level: config.log.level, pretty: false, redact: config.secrets.redact });
   const { limits } = config;
   const parse = { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch };
   const context = createContext({
@@ -81,6 +92,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     },
     eventStore: limits.eventStore,
     keepAliveMs: config.timeouts.streamKeepAlive,
+    trustedProxies: config.listen.trustedProxies,
     log,
     clock,
     setTimer,
@@ -97,7 +109,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   });
   const held = new PauseBoard({ clock, setTimer, newId: context.newExchangeId });
   const custom = composeInterceptors(options.interceptors ?? [], { clock, setTimer, board: held });
+  const concurrency = { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
+  const concurrencyLimit = createConcurrencyLimit(createConcurrency(concurrency));
   const routes = Object.values(config.routes).map((routeConfig) => buildRoute(routeConfig));
+  meterCorrelation(context.metrics, routes);
   let isShuttingDown = false;
   const listeners: Listener[] = [];
 
@@ -126,30 +141,39 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         humanMs: routeConfig.timeouts.human,
         hardMs: routeConfig.timeouts.hard,
         methods: [],
+        tools: routeConfig.timeouts.tools,
       },
       onFinished: onEntryFinished,
     });
+    const rateLimit = createRateLimit(routeConfig.rates, clock.now);
     const interceptors: readonly Interceptor[] = [
       createObserver(routeConfig.name, context.metrics, log, clock.now),
+      ...(rateLimit === undefined ? [] : [rateLimit]),
+      concurrencyLimit,
       custom,
       createCorrelate(correlator, context.registry),
     ];
-    const { type } = routeConfig.upstream;
-    const era = type === "http" || type === "stdio" ? routeConfig.upstream.era : "auto";
+    const health = createUpstreamHealth(routeConfig.name, context.metrics, clock);
+    const era = eraOf(routeConfig.upstream);
     const route = createRoute(context, {
       name: routeConfig.name,
       serving: { eras: era === "auto" ? "both" : era, supported: [newestModern] },
       forwardHeaders: routeConfig.forwardHeaders,
       open: upstream.open,
       modernSharing: upstream.modernSharing,
+      seesHeaders: upstream.seesHeaders,
       interceptors,
-    });
-    const pending = context.metrics.metrics.pending.labels({ route: routeConfig.name });
-    context.metrics.onCollect(() => {
-      pending.set(correlator.statistics().pending);
+      tap: createMeterTap(routeConfig.name, context.metrics),
+      health,
     });
     return {
+      name: routeConfig.name,
+      ...(routeConfig.mode === "observe" && upstream.http !== undefined
+        ? { serve: observing(routeConfig.name, upstream.http) }
+        : {}),
       route,
+      health,
+      statistics: () => correlator.statistics(),
       prefixes: routeConfig.prefixes,
       drain: () => correlator.drain(),
       close: async (reason: string) => {
@@ -160,9 +184,28 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     };
   }
 
+  /** A route that only watches: nothing is refused, changed or held up. */
+  function observing(name: string, upstream: HttpUpstream): Serve {
+    const observer = createTrafficObserver({
+      route: name,
+      limits: parse,
+      correlator: createCorrelator<undefined>({
+        clock,
+        setTimer,
+        mode: "observe",
+        limits: defaultCorrelationLimits,
+        ttl: defaultTtl,
+      }),
+      log,
+    });
+    return createPassThrough(upstream, observer, (error) => {
+      log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
+    });
+  }
+
   const admin = createAdmin(context.metrics, () => ({
     isReady: !isShuttingDown,
-    routes: Object.fromEntries(routes.map(({ route }) => [route.name, "served"])),
+    routes: Object.fromEntries(routes.map(({ name, health }) => [name, health.state])),
   }));
   const sse = createSseEndpoints(context, publicPathOf(config));
   const handle = createEdge(context, {
@@ -177,7 +220,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     sseStream: sse.stream,
     sseMessages: sse.messages,
     extra: options.adminOnSamePort === true ? admin : {},
-    concurrentRequests: limits.concurrentRequests,
+    receiving: createConcurrency(concurrency),
     isShuttingDown: () => isShuttingDown,
   });
 
@@ -201,7 +244,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     let adminUrl: string | undefined;
     if (options.adminOnSamePort === true) adminUrl = main.address;
     else if (config.admin !== false) {
-      const own = await createListener({ ...config.admin, headerBytes: limits.headerBytes }, adminListener(admin));
+      const own = await createListener(
+        { ...config.admin, headerBytes: limits.headerBytes },
+        adminListener(admin),
+      );
       listeners.push(own);
       adminUrl = own.address;
     }
@@ -226,7 +272,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     listen,
     handle,
     serve: (channel, name, onGone) => {
-      const found = (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ?? routeNamed(routes, name);
+      const found =
+        (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ??
+        routeNamed(routes, name);
       return serveChannel(context, channel, {
         route: found,
         principal: anonymous,
@@ -240,6 +288,12 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     close,
     [Symbol.asyncDispose]: close,
   };
+}
+
+/** HTTP+SSE ended before the modern era, so that clients of both eras must find a legacy endpoint there. */
+function eraOf(upstream: Config["routes"][string]["upstream"]): "auto" | "legacy" | "modern" {
+  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
+  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
 }
 
 function routeNamed(routes: readonly { readonly route: Route }[], name: string | undefined): Route {

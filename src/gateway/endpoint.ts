@@ -7,11 +7,10 @@ import { classifyPost, classifyVerb, isJsonContentType } from "../protocol/era.t
 import { messageBytes } from "../protocol/batch.ts";
 import type { Message, ParseOutcome, RequestId, RequestMessage } from "../protocol/message.ts";
 import { memberString } from "../protocol/json/read.ts";
-import { checkModernPost } from "../protocol/modern.ts";
 import { parse } from "../protocol/parse.ts";
 import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { errorMessage, errorReply, refusalReply } from "../reply.ts";
+import { errorMessage, refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import { readBody } from "../transports/http/body.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
@@ -19,6 +18,7 @@ import type { GatewayContext } from "./context.ts";
 import { answerBatch } from "./batches.ts";
 import { createLegacyReply, createModernReply, writeJson } from "./http-reply.ts";
 import type { HttpReply } from "./http-reply.ts";
+import { judgeModernPost } from "./modern-post.ts";
 import { replyStatus } from "./reply-status.ts";
 import type { Route } from "./route.ts";
 
@@ -32,8 +32,7 @@ interface Visit {
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
 export function createEndpoint(gateway: GatewayContext) {
-  const { clock, newExchangeId, registry, limits, principalOf } = gateway;
-  const modernFacts = { isServed: () => true } as const;
+  const { clock, newExchangeId, registry, limits, principalOf, addressOf } = gateway;
 
   return async function serve(
     request: IncomingMessage,
@@ -80,9 +79,9 @@ export function createEndpoint(gateway: GatewayContext) {
     if (verdict.era === "none") {
       writeJson(response, 202, undefined, {});
     } else if (verdict.era === "modern") {
-      const checked = checkModernPost(
-        { message: verdict.message, header },
-        { ...modernFacts, supported: route.supported },
+      const { message } = verdict;
+      const checked = await judgeModernPost({ message, header }, route, (agreed) =>
+        exchangeFor(visit, message, agreed, undefined, noStream),
       );
       if (checked.ok) {
         await modern(visit, verdict.message, checked.revision);
@@ -146,8 +145,9 @@ export function createEndpoint(gateway: GatewayContext) {
 
   /** Opens a session with the client's own handshake; it exists for others only once the upstream agreed. */
   async function initialize(visit: Visit, message: RequestMessage): Promise<void> {
-    const { request, response, route } = visit;
-    const session = registry.open(route.name, principalOf(request));
+    const { response, route } = visit;
+    const session = opened(visit, message);
+    if (session === undefined) return;
     route.adopt(session);
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
@@ -168,9 +168,19 @@ export function createEndpoint(gateway: GatewayContext) {
       if (answer?.ok === true) session.revision = answer.revision;
       session.state = "active";
     } else {
-      session.end("the upstream refused the handshake", "failed");
+      session.end("the upstream refused the handshake", "refused");
     }
     reply.finish(outcome, replyStatus("legacy", outcome));
+  }
+
+  /** A new session, or the word to the client that there is no room for one. */
+  function opened({ request, response, route }: Visit, message: RequestMessage): Session | undefined {
+    try {
+      return registry.open(route.name, principalOf(request));
+    } catch (error) {
+      gateway.refused(route, response, GatewayError.from(error), message);
+      return undefined;
+    }
   }
 
   async function finishLegacy(
@@ -193,9 +203,7 @@ export function createEndpoint(gateway: GatewayContext) {
     const exchange = exchangeFor(visit, message, session.revision ?? assumedWithoutHeader, session, reply);
     session.running++;
     try {
-      return await route.handle(exchange);
-    } catch (error) {
-      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
+      return await route.answer(exchange);
     } finally {
       session.running--;
       session.touch(clock.now());
@@ -208,12 +216,7 @@ export function createEndpoint(gateway: GatewayContext) {
     reply: HttpReply,
     request: IncomingMessage,
   ): Promise<void> {
-    let outcome: Reply;
-    try {
-      outcome = await route.handle(exchange);
-    } catch (error) {
-      outcome = errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
-    }
+    const outcome = await route.answer(exchange);
     if (!request.destroyed || outcome.message !== undefined)
       reply.finish(outcome, replyStatus("modern", outcome));
   }
@@ -313,7 +316,7 @@ export function createEndpoint(gateway: GatewayContext) {
       revision,
       era: revisions[revision].era,
       session,
-      transport: httpContext(visit),
+      transport: httpContext(visit, addressOf(visit.request)),
       timing: { startedAt: clock.now(), wallTime: clock.wall() },
       parent: undefined,
       cancellation: new Cancellation(),
@@ -334,17 +337,25 @@ function lostEvents(request: RequestId): Message {
   });
 }
 
+const noStream: ReplyStream = { open: () => {}, write: () => {} };
+
 const noHeaders: Readonly<Record<string, string>> = {};
 
 /** The context of a POST, with the headers that may go on: allowed ones and mirrored parameters. */
-function httpContext({ request, route, header }: Visit): TransportContext {
+function httpContext({ request, route, header }: Visit, peer: string | undefined): TransportContext {
   let kept: Record<string, string> | undefined;
   for (const name in request.headers) {
     if (!name.startsWith("mcp-param-") && !route.forwardHeaders.has(name)) continue;
     const value = header(name);
     if (value !== undefined) (kept ??= {})[name] = value;
   }
-  return { type: "http", method: "POST", path: request.url ?? "", headers: kept ?? noHeaders };
+  const facts = {
+    type: "http",
+    method: "POST",
+    path: request.url ?? "",
+    headers: kept ?? noHeaders,
+  } as const;
+  return peer === undefined ? facts : { ...facts, peer };
 }
 
 function headerRevision(header: (name: string) => string | undefined): Revision | undefined {

@@ -3,7 +3,7 @@ import type { ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { messageBytes } from "../protocol/batch.ts";
 import type { Message } from "../protocol/message.ts";
-import { encodeSseMessage } from "../protocol/sse-encoder.ts";
+import { encodeSseEvent, encodeSseMessage } from "../protocol/sse-encoder.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { SseResponseOptions } from "../transports/http/sse-response.ts";
 import type { SessionStream } from "./session-streams.ts";
@@ -23,9 +23,13 @@ export function createModernReply(response: ServerResponse, options: SseResponse
       open();
     },
     write: (message) => open().write(encodeSseMessage(messageBytes(message))),
+    writeRaw: (data, type) => {
+      const event = encodeSseEvent({ event: type, data });
+      return event.ok ? open().write(event.bytes) : undefined;
+    },
     finish: (reply, status) => {
       if (stream === undefined) {
-        writeJson(response, status, reply.message, {});
+        writeJson(response, status, reply.message, retryHeaders(reply));
         return;
       }
       if (reply.message !== undefined) void stream.write(encodeSseMessage(messageBytes(reply.message)));
@@ -61,10 +65,14 @@ export function createLegacyReply(response: ServerResponse, options: LegacyReply
       open();
     },
     write: (message) => open().write(message),
+    writeRaw: (data, type) => open().writeRaw(data, type),
+    pause: (retryMs) => {
+      if (options.isPrimed()) stream?.pause(retryMs);
+    },
     finish: (reply, status) => {
       // A client that left before anything streamed may come back for the answer, which then is on a stream.
       if (stream === undefined && !response.destroyed) {
-        writeJson(response, status, reply.message, options.headers());
+        writeJson(response, status, reply.message, { ...options.headers(), ...retryHeaders(reply) });
         return;
       }
       const answer = open();
@@ -72,6 +80,12 @@ export function createLegacyReply(response: ServerResponse, options: LegacyReply
       answer.end();
     },
   };
+}
+
+const noHeaders: Readonly<Record<string, string>> = {};
+
+function retryHeaders({ retryAfter }: Reply): Readonly<Record<string, string>> {
+  return retryAfter === undefined ? noHeaders : { "retry-after": String(retryAfter) };
 }
 
 /** Writes a whole answer: a message as JSON, or nothing. */

@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { GatewayError } from "../errors.ts";
 import { createAccessCheck, createCors } from "./access.ts";
 import type { AccessRules } from "./access.ts";
+import type { Concurrency } from "./concurrency.ts";
 import type { GatewayContext } from "./context.ts";
 import type { Route } from "./route.ts";
 
@@ -11,16 +12,25 @@ export type Serve = (request: IncomingMessage, response: ServerResponse, route: 
 export interface EdgeOptions {
   readonly access: AccessRules;
   /** The routes with what their paths begin with; nothing for the one that is served at `/mcp`. */
-  readonly routes: readonly { readonly route: Route; readonly prefixes: readonly string[] }[];
+  readonly routes: readonly {
+    readonly route: Route;
+    readonly prefixes: readonly string[];
+    /** Takes the place of Streamable HTTP on a route that only observes. */
+    readonly serve?: Serve;
+  }[];
   readonly streamableHttp: Serve;
   /** The two endpoints of HTTP+SSE (2024-11-05). */
   readonly sseStream: Serve;
   readonly sseMessages: Serve;
   /** More paths of the gateway's own; used when there is no separate admin listener. */
   readonly extra: Readonly<Record<string, RequestListener>>;
-  readonly concurrentRequests: number;
+  /** Counts the messages that are being received; what runs is counted where it runs. */
+  readonly receiving: Concurrency;
   readonly isShuttingDown: () => boolean;
 }
+
+/** Another instance, or this one after a restart, takes work again within a few seconds. */
+const shutdownSeconds = 5;
 
 interface Place {
   readonly route: Route;
@@ -32,14 +42,28 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
   const checkAccess = createAccessCheck(options.access);
   const cors = createCors(options.access.corsOrigins);
   const places = new Map<string, Place>();
-  for (const { route, prefixes } of options.routes) {
+  for (const { route, prefixes, serve = options.streamableHttp } of options.routes) {
     for (const prefix of prefixes) {
-      places.set(`${prefix}/mcp`, { route, serve: options.streamableHttp });
+      places.set(`${prefix}/mcp`, { route, serve });
       places.set(`${prefix}/sse`, { route, serve: options.sseStream });
       places.set(`${prefix}/messages`, { route, serve: options.sseMessages });
     }
   }
-  let running = 0;
+  const { receiving } = options;
+
+  /** Takes a place for a body to be read in; false when there is none and the request has been refused. */
+  function admit(request: IncomingMessage, response: ServerResponse, route: Route): boolean {
+    const principal = gateway.principalOf(request).id;
+    const error = receiving.enter(principal);
+    if (error !== undefined) {
+      gateway.refused(route, response, error, undefined);
+      return false;
+    }
+    request.once("close", () => {
+      receiving.leave(principal);
+    });
+    return true;
+  }
 
   return (request, response) => {
     const refusal = checkAccess(request.headers.host, request.headers.origin);
@@ -58,21 +82,15 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
       gateway.refused(
         place.route,
         response,
-        new GatewayError("shutting_down", "the gateway is shutting down"),
+        new GatewayError("shutting_down", "the gateway is shutting down", {
+          details: { retryAfter: shutdownSeconds },
+        }),
         undefined,
       );
       return;
     }
-    if (running >= options.concurrentRequests && request.method === "POST") {
-      const details = { current: running, limit: options.concurrentRequests, retryAfter: 1 };
-      const error = new GatewayError("overloaded", "too many requests are running", { details });
-      gateway.refused(place.route, response, error, undefined);
-      return;
-    }
-    running++;
-    void place.serve(request, response, place.route).finally(() => {
-      running--;
-    });
+    if (request.method === "POST" && !admit(request, response, place.route)) return;
+    void place.serve(request, response, place.route);
   };
 
   function elsewhere(request: IncomingMessage, response: ServerResponse, path: string): void {

@@ -12,7 +12,9 @@ export interface ListenOptions {
   readonly host: string;
   readonly port: number;
   readonly unixSocket?: string | undefined;
-  readonly tls?: { readonly certFile: string; readonly keyFile: string; readonly caFile?: string | undefined } | undefined;
+  readonly tls?:
+    | { readonly certFile: string; readonly keyFile: string; readonly caFile?: string | undefined }
+    | undefined;
   readonly headerBytes: number;
   /** Told when a certificate was read anew, or could not be. */
   readonly onCertificate?: (problem: string | undefined) => void;
@@ -49,7 +51,8 @@ export async function createListener(options: ListenOptions, handler: RequestLis
       resolve();
     });
   });
-  const stopWatching = tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
+  const stopWatching =
+    tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
   return {
     address: addressOf(server, options),
     stop: () => {
@@ -103,7 +106,9 @@ function watchCertificate(server: TlsServer, tls: Tls, told: ListenOptions["onCe
       told?.(error instanceof Error ? error.message : String(error));
     }
   };
-  const watchers = [...new Set([dirname(tls.certFile), dirname(tls.keyFile)])].map((folder) => watch(folder, check));
+  const watchers = [...new Set([dirname(tls.certFile), dirname(tls.keyFile)])].map((folder) =>
+    watch(folder, check),
+  );
   for (const watcher of watchers) watcher.unref();
   return () => {
     for (const watcher of watchers) watcher.close();
@@ -144,7 +149,11 @@ function listenError(error: NodeJS.ErrnoException, { host, port, unixSocket }: L
     EADDRNOTAVAIL: `${host} is no address of this machine`,
     ENOTFOUND: `${host} is no known host`,
   };
-  return new GatewayError("config_invalid", reasons[error.code ?? ""] ?? `cannot listen on ${place}: ${error.message}`, {
-    cause: error,
-  });
+  return new GatewayError(
+    "config_invalid",
+    reasons[error.code ?? ""] ?? `cannot listen on ${place}: ${error.message}`,
+    {
+      cause: error,
+    },
+  );
 }

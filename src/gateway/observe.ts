@@ -67,7 +67,7 @@ function outcomeOf({ message }: Reply): Outcome {
 }
 
 function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number) {
-  const { message, direction } = exchange;
+  const { message, direction, transport } = exchange;
   return {
     exchange: exchange.id,
     route: exchange.route,
@@ -77,6 +77,7 @@ function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number) {
     rpc: message.id?.json,
     session: exchange.session?.id.slice(0, 8),
     principal: exchange.principal.id,
+    peer: transport.type === "http" ? transport.peer : undefined,
     revision: exchange.revision,
     outcome,
     ms: Math.round(milliseconds * 100) / 100,

@@ -8,13 +8,18 @@ import { memberSource } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { gatewayErrorMessage } from "../reply.ts";
+import { errorReply, gatewayErrorMessage } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import type { GatewayContext } from "./context.ts";
 import { createLinks } from "./links.ts";
 import type { Links, LinkScope, ModernSharing, OpenLink } from "./links.ts";
+import { createSessionMeter } from "./route-meters.ts";
 import { SessionStreams } from "./session-streams.ts";
+import type { Tap } from "./taps.ts";
+import { createToolHeaders } from "./tool-headers.ts";
+import type { ToolHeaders } from "./tool-headers.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
 
 /** What a route is made of. */
 export interface RouteOptions {
@@ -24,8 +29,13 @@ export interface RouteOptions {
   readonly forwardHeaders: readonly string[];
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
+  /** Whether the upstream sees HTTP headers itself; if not, the gateway compares them with the body. */
+  readonly seesHeaders: boolean;
   /** Everything that stands between the client and the upstream, outermost first. */
   readonly interceptors: readonly Interceptor[];
+  /** Hears what comes and goes on both sides. */
+  readonly tap: Tap;
+  readonly health: UpstreamHealth;
 }
 
 /** One upstream and the way there: everything that a message on this route passes. */
@@ -35,9 +45,11 @@ export interface Route {
   /** What unsupported versions are told. */
   readonly supported: readonly Revision[];
   readonly forwardHeaders: ReadonlySet<string>;
-  /** Takes a message of either direction through the pipeline. */
-  readonly handle: Handler;
+  /** Takes a client's message through the pipeline to what it is answered with; a failure becomes an error of ours. */
+  readonly answer: Handler;
   readonly links: Links;
+  /** What is known of header parameters; absent where the upstream compares them itself. */
+  readonly toolHeaders: ToolHeaders | undefined;
   /** Where a session's messages to its client go. */
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: its streams end with it. */
@@ -53,12 +65,13 @@ export type Outlet = (message: Message) => void | Promise<void>;
 /** Builds a route: composes the pipeline once and joins it to the links upstream. */
 export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
   const { registry, events, clock, newExchangeId, log } = gateway;
-  const { name, serving } = options;
+  const { name, serving, tap, health } = options;
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, Outlet>();
   const handle = compose(options.interceptors, (exchange) =>
     exchange.direction === "client-to-server" ? toUpstream(exchange) : toClient(exchange),
   );
+  const meterSession = createSessionMeter(name, gateway.metrics);
   const links = createLinks(options.open, options.modernSharing, upstreamEvents);
 
   function streamsOf(session: Session): SessionStreams {
@@ -74,18 +87,34 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return exchange.session === undefined ? undefined : registry.get(exchange.session.id);
   }
 
+  async function answer(exchange: Exchange): Promise<Reply> {
+    tap.received("client", exchange.message, exchange);
+    let reply: Reply;
+    try {
+      reply = await handle(exchange);
+    } catch (error) {
+      const failure = gateway.failed(route, exchange, GatewayError.from(error));
+      const isOver = exchange.session !== undefined && sessionOf(exchange) === undefined;
+      // Its caller may still wait; a cancel alone would leave the request without an answer.
+      reply = errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
+    }
+    if (reply.message !== undefined) tap.sent("client", reply.message, exchange);
+    return reply;
+  }
+
   /** The innermost step towards the upstream. */
   async function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = sessionOf(exchange);
     if (exchange.session !== undefined && session === undefined) {
-      throw new GatewayError("session_unknown", "the session has ended");
+      throw sessionEnded();
     }
     const capabilities =
       exchange.era === "modern"
         ? memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities")
         : undefined;
     const link = links.for(exchange, session, capabilities);
-    if (exchange.message.kind === "request") return link.request(exchange);
+    tap.sent("upstream", exchange.message, exchange);
+    if (exchange.message.kind === "request") return request(link, exchange);
     const reply = await link.send(exchange);
     if (
       exchange.message.method === "notifications/initialized" &&
@@ -96,6 +125,19 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       link.listen();
     }
     return reply;
+  }
+
+  async function request(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    try {
+      const reply = await link.request(exchange);
+      if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
+      health.answered(reply.message);
+      return reply;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      health.failed(failure);
+      throw failure;
+    }
   }
 
   /** The innermost step towards the client. */
@@ -110,13 +152,22 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
         : (out) => parent.reply?.write(out);
     if (outlet === undefined) throw new GatewayError("cancelled", "there is no client to take the message");
     if (message.kind !== "request") {
-      await outlet(message);
+      tap.sent("client", message, exchange);
+      const written = outlet(message);
+      // A client that is slow must not hold up a source that others share: its queue is bounded instead.
+      if (exchange.isUnpaced === true) written?.catch(untaken);
+      else await written;
       return noReply;
     }
     if (session === undefined) {
       throw new GatewayError("invalid_message", "clients of this revision take no requests from servers");
     }
+    tap.sent("client", message, exchange);
     return ask(session, exchange, message, outlet);
+  }
+
+  function untaken(error: unknown): void {
+    log.debug({ route: name, reason: GatewayError.from(error).message }, "the client could not be told");
   }
 
   /** Puts a request of the server to the client and waits for what it says. */
@@ -130,9 +181,10 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       const offEnd = session.onEnd(() => {
         exchange.cancellation.cancel("session-ended");
       });
-      const giveUp = session.ask(message.id, (answer) => {
+      const giveUp = session.ask(message.id, (said) => {
         over();
-        resolve({ message: answer });
+        tap.received("client", said, exchange);
+        resolve({ message: said });
       });
       const offCancel = exchange.cancellation.onCancel((reason) => {
         over();
@@ -161,7 +213,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       },
       closed: (error) => {
         log.info({ route: name, code: error.code, reason: error.message }, "upstream connection ended");
-        scope.session?.end(error.message);
+        scope.session?.end(error.message, "upstream");
       },
     };
   }
@@ -196,7 +248,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       cancellation: new Cancellation(),
       tracking: { entry: undefined },
       reply: undefined,
+      ...(link.isPausable ? {} : { isUnpaced: true }),
     };
+    tap.received("upstream", message, exchange);
     const outcome = handle(exchange);
     if (message.kind === "notification") {
       return outcome.then(
@@ -225,13 +279,14 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       })
       .then(async (reply) => {
         if (reply.message === undefined) return;
-        const answer: Exchange = {
+        tap.sent("upstream", reply.message, exchange);
+        const response: Exchange = {
           ...exchange,
           direction: "client-to-server",
           message: reply.message,
           original: reply.message,
         };
-        await link.send(answer);
+        await link.send(response);
       })
       .catch((error: unknown) => {
         gateway.failed(route, exchange, GatewayError.from(error));
@@ -243,10 +298,12 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     serving,
     supported: serving.supported,
     forwardHeaders: new Set(options.forwardHeaders),
-    handle,
+    answer,
     links,
+    toolHeaders: options.seesHeaders ? undefined : createToolHeaders(toUpstream),
     streamsOf,
     adopt: (session) => {
+      meterSession(session);
       session.onEnd(() => {
         streams.get(session)?.close();
       });
@@ -257,4 +314,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     close: (reason) => links.close(reason),
   };
   return route;
+}
+
+function sessionEnded(): GatewayError {
+  return new GatewayError("session_unknown", "the session has ended; open a new one with initialize");
 }

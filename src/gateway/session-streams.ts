@@ -110,6 +110,19 @@ export class SessionStream implements ReplyStream {
     if (block.ok) void this.#put(block.bytes);
   }
 
+  /** Closes the connection and says when to come back; what is sent meanwhile is kept. */
+  pause(retryMs: number): void {
+    const block = encodePrimingEvent(this.#stored.nextEventId(), Math.max(0, Math.trunc(retryMs)));
+    if (block.ok) void this.#put(block.bytes);
+    this.#response?.end();
+    this.#response = undefined;
+  }
+
+  writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
+    const event = encodeSseEvent({ event: type, id: this.#stored.nextEventId(), data });
+    return event.ok ? this.#put(event.bytes) : undefined;
+  }
+
   write(message: Message): void | Promise<void> {
     const event = encodeSseEvent({
       event: "message",

@@ -4,7 +4,7 @@ import type { ErrorCode, GatewayError } from "../errors.ts";
 import { anonymous, systemClock, systemTimer } from "../exchange.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
-import { errorMessage } from "../reply.ts";
+import { errorMessage, retryAfterOf } from "../reply.ts";
 import { createEventStore } from "../sessions/event-store.ts";
 import type { EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry } from "../sessions/registry.ts";
@@ -13,6 +13,8 @@ import type { Logger } from "../telemetry/log.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createKeepAlive } from "../transports/http/keep-alive.ts";
+import type { SseResponseOptions } from "../transports/http/sse-response.ts";
+import { createClientAddress } from "./client-address.ts";
 import type { GatewayContext } from "./context.ts";
 import { writeJson } from "./http-reply.ts";
 import type { Route } from "./route.ts";
@@ -24,6 +26,8 @@ export interface ContextOptions {
   readonly sessions: SessionLimits;
   readonly eventStore: EventStoreLimits;
   readonly keepAliveMs: number;
+  /** Addresses and networks of proxies that may say who the client is. */
+  readonly trustedProxies: readonly string[];
   readonly log: Logger;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
@@ -52,6 +56,29 @@ export function createContext(options: ContextOptions): OpenContext {
   const counted = (route: Route, code: ErrorCode): void => {
     metrics.metrics.refusals.labels({ route: route.name, code }).inc();
   };
+  const optionsByRoute = new Map<string, SseResponseOptions>();
+  const streamOptions = ({ name }: Route): SseResponseOptions => {
+    let own = optionsByRoute.get(name);
+    if (own === undefined) {
+      const streams = metrics.metrics.streams.labels({ route: name, leg: "client" });
+      own = {
+        queueBytes: options.queueBytes,
+        keepAlive,
+        onOpen: () => {
+          streams.inc();
+        },
+        onClose: () => {
+          streams.dec();
+        },
+        onEvicted: () => {
+          metrics.metrics.evictedReaders.labels({ route: name }).inc();
+          log.warn({ route: name }, "a reader was too slow and has been cut off");
+        },
+      };
+      optionsByRoute.set(name, own);
+    }
+    return own;
+  };
   metrics.onCollect(() => {
     metrics.metrics.eventStoreBytes.labels({}).set(events.bytes);
   });
@@ -66,14 +93,8 @@ export function createContext(options: ContextOptions): OpenContext {
     limits: { parse: options.parse, queueBytes: options.queueBytes },
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
     principalOf: (_request: IncomingMessage) => anonymous,
-    streamOptions: (route) => ({
-      queueBytes: options.queueBytes,
-      keepAlive,
-      onEvicted: () => {
-        metrics.metrics.evictedReaders.labels({ route: route.name }).inc();
-        log.warn({ route: route.name }, "a reader was too slow and has been cut off");
-      },
-    }),
+    addressOf: createClientAddress(options.trustedProxies),
+    streamOptions,
     counted,
     failed: (route: Route, exchange: Exchange, error: GatewayError) => {
       counted(route, error.code);
@@ -83,9 +104,9 @@ export function createContext(options: ContextOptions): OpenContext {
     refused: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
       counted(route, error.code);
       const { http, jsonrpc } = error.facts;
-      const retryAfter = error.details?.["retryAfter"];
+      const retryAfter = retryAfterOf(error);
       const headers: Record<string, string> =
-        typeof retryAfter === "number" ? { "retry-after": String(retryAfter) } : {};
+        retryAfter === undefined ? {} : { "retry-after": String(retryAfter) };
       if (http === undefined) {
         response.destroy();
         return;

@@ -6,6 +6,7 @@ import type { SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { HttpUpstream as HttpConfig } from "../config/config.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { StreamCount } from "../transports/streamable-http/response.ts";
 
 /** What an upstream over HTTP needs besides its own configuration. */
 export interface HttpUpstreamDeps {
@@ -14,6 +15,7 @@ export interface HttpUpstreamDeps {
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
+  readonly onStream: StreamCount;
 }
 
 /** An HTTP upstream with its connections; closing ends them. */
@@ -39,6 +41,7 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       limits: deps.limits,
       setTimer: deps.setTimer,
       newId: deps.newId,
+      onStream: deps.onStream,
     },
     close: async () => {
       await Promise.all([calls.destroy(), streams.destroy()]);

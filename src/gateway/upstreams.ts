@@ -14,6 +14,9 @@ import { createChildPool } from "../transports/stdio/pool.ts";
 import type { Environment } from "../transports/stdio/environment.ts";
 import type { Watchdog } from "../transports/stdio/watchdog.ts";
 import { createHttpLink } from "../transports/streamable-http/client.ts";
+import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import { createAutoLink } from "./auto-link.ts";
+import type { HttpVerdict } from "./auto-link.ts";
 import type { ModernSharing, OpenLink } from "./links.ts";
 import { openHttpUpstream } from "./upstream-http.ts";
 
@@ -21,6 +24,10 @@ import { openHttpUpstream } from "./upstream-http.ts";
 export interface OpenUpstream {
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
+  /** Whether the upstream speaks HTTP, and so can compare headers with bodies itself. */
+  readonly seesHeaders: boolean;
+  /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
+  readonly http?: HttpUpstream;
   /** Ends connections and processes; links have been closed before. */
   close(reason: string): Promise<void>;
 }
@@ -58,25 +65,53 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
   }
 }
 
-type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<RouteConfig["upstream"], { readonly type: Type }>;
+type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<
+  RouteConfig["upstream"],
+  { readonly type: Type }
+>;
 
 function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps): OpenUpstream {
+  const streams = deps.metrics.metrics.streams.labels({ route: route.name, leg: "upstream" });
   const { upstream, close } = openHttpUpstream(config, {
     forwardHeaders: route.forwardHeaders,
     connectMs: route.timeouts.connect,
     limits: deps.limits,
     setTimer: deps.setTimer,
     newId: deps.newId,
+    onStream: (change) => {
+      streams.inc(change);
+    },
   });
   const overSse: OpenLink = (scope, events) =>
     scope.era === "modern"
       ? refusingLink("this upstream speaks HTTP+SSE, which has no 2026-07-28")
-      : channelLink(async (channelEvents) => openSseChannel(upstream, channelEvents), scope.era, false, deps, events, {
-          type: "sse",
-        });
+      : channelLink(
+          async (channelEvents) => openSseChannel(upstream, channelEvents),
+          scope.era,
+          false,
+          deps,
+          events,
+          {
+            type: "sse",
+          },
+        );
+  const overStreamable: OpenLink = (scope, events) => createHttpLink(upstream, scope.era, events);
+  const verdict: HttpVerdict = { transport: undefined };
+  const overEither: OpenLink = (scope, events) =>
+    // HTTP+SSE has no modern era, so there is nothing to find out for modern requests.
+    scope.era === "modern"
+      ? overStreamable(scope, events)
+      : createAutoLink(
+          verdict,
+          () => overStreamable(scope, events),
+          () => overSse(scope, events),
+        );
+  const open = { auto: overEither, "streamable-http": overStreamable, sse: overSse };
   return {
-    open: config.transport === "sse" ? overSse : (scope, events) => createHttpLink(upstream, scope.era, events),
+    open: open[config.transport],
     modernSharing: "everybody",
+    seesHeaders: true,
+    http: upstream,
     close,
   };
 }
@@ -119,11 +154,19 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
   );
   return {
     open: (scope, events) =>
-      channelLink((channelEvents) => pool.open(channelEvents), scope.era, scope.era === "modern", deps, events, {
-        type: "stdio",
-        command: config.command,
-      }),
+      channelLink(
+        (channelEvents) => pool.open(channelEvents),
+        scope.era,
+        scope.era === "modern",
+        deps,
+        events,
+        {
+          type: "stdio",
+          command: config.command,
+        },
+      ),
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
+    seesHeaders: false,
     close: (reason) => pool.close(reason),
   };
 }
@@ -140,11 +183,14 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
         { type: "in-process" },
       ),
     modernSharing: "principal",
+    seesHeaders: false,
     close: async () => {},
   };
 }
 
-type ChannelKind = { readonly type: "stdio"; readonly command: string } | { readonly type: "in-process" | "sse" };
+type ChannelKind =
+  | { readonly type: "stdio"; readonly command: string }
+  | { readonly type: "in-process" | "sse" };
 
 function channelLink(
   open: OpenChannel,
@@ -179,6 +225,7 @@ function refusingLink(reason: string): ReturnType<OpenLink> {
   return {
     incarnation: "none",
     upstreamSession: undefined,
+    isPausable: false,
     request: refuse,
     send: refuse,
     listen: () => {},

@@ -37,6 +37,7 @@ const sweepMs = 10_000;
 /** Makes the registry. Caps count per principal before the global one, so that a flood evicts only itself. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
   const { limits, clock, setTimer, newId } = options;
+  const sweepEvery = Math.min(sweepMs, limits.idleMs, limits.ageMs);
   const sessions = new Map<string, Session>();
   const byPrincipal = new Map<string, Set<Session>>();
   let stopSweep: (() => void) | undefined;
@@ -72,7 +73,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
 
   function evict(session: Session | undefined, what: string, current: number, limit: number): void {
     if (session !== undefined) {
-      session.end("gave way to a newer session");
+      session.end("gave way to a newer session", "evicted");
       return;
     }
     throw new GatewayError("overloaded", `too many ${what}: ${current}, at most ${limit}, and all are busy`, {
@@ -83,11 +84,11 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   function sweep(): void {
     const now = clock.now();
     for (const session of sessions.values()) {
-      if (now - session.openedAt >= limits.ageMs) session.end("the session has reached its age limit");
+      if (now - session.openedAt >= limits.ageMs) session.end("the session has reached its age limit", "age");
       else if (session.running === 0 && now - session.lastActiveAt >= limits.idleMs)
-        session.end("the session was idle");
+        session.end("the session was idle", "idle");
     }
-    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepMs, sweep);
+    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery, sweep);
   }
 
   return {
@@ -101,7 +102,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       session.onEnd(() => {
         remove(session);
       });
-      stopSweep ??= setTimer(sweepMs, sweep);
+      stopSweep ??= setTimer(sweepEvery, sweep);
       return session;
     },
     find: (id, route, principal) => {
@@ -115,7 +116,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     },
     close: (reason) => {
       stopSweep?.();
-      for (const session of sessions.values()) session.end(reason);
+      for (const session of sessions.values()) session.end(reason, "shutdown");
     },
   };
 }

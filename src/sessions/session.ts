@@ -5,6 +5,12 @@ import type { Revision } from "../protocol/revisions.ts";
 /** A session's life (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
+/** Who or what ended a session, in few words that metrics can count. */
+export type SessionEnding = "client" | "idle" | "age" | "evicted" | "upstream" | "refused" | "shutdown";
+
+/** Endings that nobody asked for. */
+const failures: ReadonlySet<SessionEnding> = new Set(["upstream", "refused"]);
+
 /** One legacy client's conversation with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
   readonly id: string;
@@ -20,7 +26,7 @@ export class Session implements SessionContext {
   /** Requests of the client that are not answered yet; a busy session is never evicted for another. */
   running = 0;
   readonly #questions = new Map<string, (answer: Message) => void>();
-  readonly #onEnd = new Set<(reason: string) => void>();
+  readonly #onEnd = new Set<(reason: string, ending: SessionEnding) => void>();
 
   constructor(id: string, route: string, principal: Principal, now: number) {
     this.id = id;
@@ -62,7 +68,7 @@ export class Session implements SessionContext {
   }
 
   /** Calls back once when the session ends; the answer takes the callback off again. */
-  onEnd(callback: (reason: string) => void): () => void {
+  onEnd(callback: (reason: string, ending: SessionEnding) => void): () => void {
     this.#onEnd.add(callback);
     return () => {
       this.#onEnd.delete(callback);
@@ -70,10 +76,10 @@ export class Session implements SessionContext {
   }
 
   /** Ends the session: everything that was opened for it is told so. */
-  end(reason: string, state: "closed" | "failed" = "closed"): void {
+  end(reason: string, ending: SessionEnding = "client"): void {
     if (this.isOver) return;
-    this.state = state;
-    for (const callback of this.#onEnd) callback(reason);
+    this.state = failures.has(ending) ? "failed" : "closed";
+    for (const callback of this.#onEnd) callback(reason, ending);
     this.#onEnd.clear();
     this.#questions.clear();
   }

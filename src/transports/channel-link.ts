@@ -43,6 +43,8 @@ export function createChannelLink(
 
 class ChannelLink implements UpstreamLink {
   readonly upstreamSession = undefined;
+  /** Others may be behind the same channel, and a process or connection is read as it comes. */
+  readonly isPausable = false;
   readonly #open: OpenChannel;
   readonly #options: ChannelLinkOptions;
   readonly #events: LinkEvents;
@@ -212,7 +214,8 @@ class ChannelLink implements UpstreamLink {
     const restored = ids.restore(message);
     if (restored.type !== "owned") return this.#events.message(message, undefined, context);
     const { owner, message: own } = restored;
-    if (own.kind !== "result" && own.kind !== "error") return this.#events.message(own, owner.exchange, context);
+    if (own.kind !== "result" && own.kind !== "error")
+      return this.#events.message(own, owner.exchange, context);
     owner.settle({ message: own });
     return undefined;
   }

@@ -28,6 +28,8 @@ export interface UpstreamLink {
   readonly incarnation: string;
   /** The upstream's own session id, once it has given one. */
   readonly upstreamSession: string | undefined;
+  /** Whether the upstream waits while a message of its is being dealt with; if not, only bounds can hold it. */
+  readonly isPausable: boolean;
   /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
   request(exchange: Exchange): Promise<Reply>;
   /** Sends a notification, or the answer to one of the upstream's own requests. */

@@ -62,7 +62,7 @@ export interface CorrelationEntry<Payload> {
   readonly payload: Payload | undefined;
   /** Takes the answer. */
   settle(answer: Answer): Settlement<Payload>;
-  /** Judges a notification that came on this exchange's own stream. */
+  /** Judges a notification that came on this exchange's own stream, which shows that it is alive. */
   notify(direction: Side, notification: NotificationMessage): NotificationStanding<Payload>;
   /** Something came on its stream: restarts the inactivity TTL, never the hard limit. */
   touch(): void;
@@ -103,8 +103,21 @@ export interface Keeper<Payload> {
   close(entry: Entry<Payload>): boolean;
 }
 
+/** Where the exchanges that a notification may speak of are found. */
+export interface Books<Payload> {
+  readonly revision: Revision;
+  /** The open request of that side under that id. */
+  request(side: Side, key: string): Entry<Payload> | undefined;
+  /** The request of that side that listens to that token: an open one, or one whose task lives on. */
+  listener(side: Side, key: string): Entry<Payload> | undefined;
+  ended(side: Side, key: string): Tombstone | undefined;
+  endedToken(side: Side, key: string): Tombstone | undefined;
+  /** The task that a request of that side made has ended. */
+  endTask(side: Side, taskId: string): void;
+}
+
 /** What a scope keeps about its entries. */
-export interface ScopeBooks<Payload> {
+export interface ScopeBooks<Payload> extends Books<Payload> {
   /** Distinguishes its keys from those of all other scopes. */
   readonly number: number;
   /** In order of opening. */

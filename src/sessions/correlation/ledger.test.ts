@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
+import { createCorrelationBench, createJumpingTime, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { Place } from "./entry.ts";
+import { Ledger } from "./ledger.ts";
+import { defaultTtl } from "./method-plan.ts";
+import { defaultCorrelationLimits } from "./options.ts";
+import { Scope } from "./scope.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
@@ -155,6 +159,22 @@ describe("expiry", () => {
     time.jump(5 * second + tick);
     expect(finished).toEqual(["ok other", "timed_out list"]);
     expect(correlator.statistics().latency["tools/list"]?.sumMs).toBe(25 * second);
+  });
+});
+
+describe("the books", () => {
+  it("hold nothing of a request whose scope was ended while it was opened", () => {
+    const ledger = new Ledger<string>({
+      ...createJumpingTime(),
+      mode: "terminate",
+      limits: defaultCorrelationLimits,
+      ttl: defaultTtl,
+      onFinished: () => scope.end(),
+    });
+    const scope = new Scope(ledger, 1, session);
+    scope.open(up, call(), "older");
+    scope.open(up, call(), "newer");
+    expect([ledger.size, ledger.ids.size, scope.listener(up, "s:p")]).toEqual([0, 0, undefined]);
   });
 });
 

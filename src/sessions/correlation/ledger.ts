@@ -22,7 +22,7 @@ import { findings } from "./findings.ts";
 import { KeyIndex, KeyNode } from "./key-index.ts";
 import { LinkList } from "./link-list.ts";
 import { createMethodPlans, streamPlan } from "./method-plan.ts";
-import type { MethodPlan } from "./method-plan.ts";
+import type { MethodPlan, PlanOf } from "./method-plan.ts";
 import { judgeNotification } from "./notifications.ts";
 import type { Consequences } from "./notifications.ts";
 import { Operations } from "./operations.ts";
@@ -45,7 +45,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   readonly tokens: ProgressTokens<Payload>;
   readonly tombstones: Tombstones;
   readonly #options: CorrelatorOptions<Payload>;
-  readonly #planOf: (method: string) => MethodPlan;
+  readonly #planOf: PlanOf;
   readonly #operations: Operations;
   readonly #wheel: DeadlineWheel<Entry<Payload>>;
   /** Every open entry, in order of opening. */
@@ -79,7 +79,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   /** Tracks a request from before it is written, or says why it must not go on. */
   open(facts: EntryFacts<Payload>): Opening<Payload> {
     const { scope, message } = facts;
-    const plan = message === undefined ? streamPlan : this.#planOf(message.method);
+    const plan = message === undefined ? streamPlan : this.#planOf(message.method, message);
     const token = message === undefined ? undefined : progressTokenOf(message);
     const idLength = Math.max(message?.id.key.length ?? 0, token?.key.length ?? 0) - keyPrefix;
     const error = this.#refusal(facts, plan, idLength);
@@ -149,7 +149,10 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     direction: Side,
     notification: NotificationMessage,
   ): NotificationStanding<Payload> {
-    return judgeNotification(new OwnBooks(entry), this, direction, notification);
+    const standing = judgeNotification(entry.scope ?? new OwnBooks(entry), this, direction, notification);
+    // A log line, say: it belongs to nothing in particular, but somebody is at work.
+    if (standing.type === "unrelated" && direction !== entry.direction) this.touch(entry);
+    return standing;
   }
 
   touch(entry: Entry<Payload>): void {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { requestOf } from "../../../test/support/messages.ts";
 import { createMethodPlans, defaultTtl, methodLabels } from "./method-plan.ts";
 
 const minute = 60_000;
@@ -74,5 +75,33 @@ describe("the plan of a method", () => {
       "other",
     ]);
     expect(planOf("vendor/x").label).toBe("other");
+  });
+});
+
+describe("limits of single tools", () => {
+  const planOf = createMethodPlans({
+    ...defaultTtl,
+    methods: [{ method: "tools/*", inactivityMs: 5, hardMs: 6 }],
+    tools: { slow: 1000, constructor: 2000 },
+  });
+
+  it("[SC-050] come before what is said of the method, and leave its hard limit", () => {
+    expect(planOf("tools/call", requestOf("tools/call", { name: "slow" }))).toMatchObject({
+      label: "tools/call",
+      inactivityMs: 1000,
+      hardMs: 6,
+    });
+  });
+
+  it.each(["other", "", "toString", 7, undefined])("do not concern a call of %j", (name) => {
+    expect(planOf("tools/call", requestOf("tools/call", { name }))).toMatchObject({ inactivityMs: 5 });
+  });
+
+  it("do not concern prompts of the same name", () => {
+    expect(planOf("prompts/get", requestOf("prompts/get", { name: "slow" })).inactivityMs).toBe(defaultTtl.toolMs);
+  });
+
+  it("hold for a tool that is called as something every object has", () => {
+    expect(planOf("tools/call", requestOf("tools/call", { name: "constructor" })).inactivityMs).toBe(2000);
   });
 });

@@ -1,3 +1,5 @@
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
 import { methodFacts, methodNames } from "../../protocol/methods.ts";
 import type { MethodFacts, NameSource, Pace } from "../../protocol/methods.ts";
 
@@ -13,6 +15,8 @@ export interface TtlOptions {
   readonly hardMs: number;
   /** Exceptions by method, `*` standing for any text; the first that fits counts. Streams have no TTL in any case. */
   readonly methods: readonly TtlException[];
+  /** Without activity: single tools by name, before what is said of `tools/call`. */
+  readonly tools: Readonly<Record<string, number>>;
 }
 
 export interface TtlException {
@@ -27,6 +31,7 @@ export const defaultTtl: TtlOptions = {
   humanMs: 30 * 60_000,
   hardMs: 60 * 60_000,
   methods: [],
+  tools: {},
 };
 
 /** All that correlation needs to know of a method, looked up once per request. */
@@ -70,8 +75,11 @@ export const streamPlan: MethodPlan = {
 /** What must get through when all ordinary slots are taken. A cancel is a notification and needs no slot. */
 const reserved: ReadonlySet<string> = new Set(["initialize", "server/discover", "ping", "tasks/cancel"]);
 
+/** Finds the plan of a method; the request is looked into where single tools have their own. */
+export type PlanOf = (method: string, request?: Message) => MethodPlan;
+
 /** Makes the lookup. Plans of known methods are made once; others only differ where an exception names them. */
-export function createMethodPlans(ttl: TtlOptions): (method: string) => MethodPlan {
+export function createMethodPlans(ttl: TtlOptions): PlanOf {
   const exceptions = ttl.methods.map((exception) => ({ ...exception, pieces: exception.method.split("*") }));
 
   function planOf(method: string): MethodPlan {
@@ -82,7 +90,16 @@ export function createMethodPlans(ttl: TtlOptions): (method: string) => MethodPl
 
   const known = new Map(methodLabels.map((name) => [name, planOf(name)]));
   const other = planOf("");
-  return (method) => known.get(method) ?? (exceptions.length === 0 ? other : planOf(method));
+  const find: PlanOf = (method) => known.get(method) ?? (exceptions.length === 0 ? other : planOf(method));
+  const call = planOf("tools/call");
+  const tools = new Map(
+    Object.entries(ttl.tools).map(([name, inactivityMs]) => [name, { ...call, inactivityMs }]),
+  );
+  if (tools.size === 0) return find;
+  return (method, request) => {
+    if (method !== "tools/call" || request === undefined) return find(method);
+    return tools.get(memberString(request, "params.name") ?? "") ?? call;
+  };
 }
 
 function toPlan(

@@ -188,6 +188,35 @@ describe("notifications of a subscription", () => {
 });
 
 describe("notifications on an exchange's own stream", () => {
+  const log = notificationOf("notifications/message", { level: "info", data: "still here" });
+
+  it("[SC-050] show that it is alive, whatever they say, unless they come from its own sender", () => {
+    const { correlator, time, finished } = createCorrelationBench();
+    const scope = correlator.scope(session);
+    const entries = [
+      openedEntry(correlator.single(modernExchange, up, requestOf("tools/list"), "modern")),
+      openedEntry(scope.open(up, requestOf("tools/list"), "legacy")),
+    ];
+    const silent = openedEntry(scope.open(up, requestOf("tools/list", {}, 2), "silent"));
+    time.jump(20_000);
+    for (const entry of entries) expect(entry.notify(down, log)).toEqual({ type: "unrelated" });
+    silent.notify(up, notificationOf("notifications/roots/list_changed"));
+    expect([...entries, silent].map(({ state }) => state)).toEqual(["streaming", "streaming", "pending"]);
+    time.jump(20_000);
+    expect(finished).toEqual(["timed_out silent"]);
+  });
+
+  it("[SC-055] are judged by all of the session where the exchange is part of one", () => {
+    const { correlator } = createCorrelationBench();
+    const scope = correlator.scope(session);
+    const first = openedEntry(scope.open(up, requestOf("tools/call", withToken("a"), 1), "first"));
+    scope.open(up, requestOf("tools/call", withToken("b"), 2), "second");
+    expect(first.notify(down, progress("b", 1))).toMatchObject({
+      type: "progress",
+      entry: { payload: "second" },
+    });
+  });
+
   it("[SC-055, SC-057] are judged by its own id and token, while it is open and after", () => {
     const { correlator, diagnostics } = createCorrelationBench();
     const call = openedEntry(

@@ -1,27 +1,12 @@
 import type { Diagnostic, NotificationMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import type { Revision } from "../../protocol/revisions.ts";
 import { endedTaskIn } from "../../protocol/task-end.ts";
 import { checkProgress } from "../../protocol/validation-semantic.ts";
 import { otherSide } from "./entry.ts";
-import type { Entry, NotificationStanding, Side } from "./entry.ts";
+import type { Books, Entry, NotificationStanding, Side } from "./entry.ts";
 import { findings } from "./findings.ts";
 import { cancelTargetOf, progressOf, subscriptionOf } from "./reading.ts";
 import type { EndState } from "./states.ts";
-import type { Tombstone } from "./tombstones.ts";
-
-/** Where the exchanges that a notification may speak of are found. */
-export interface Books<Payload> {
-  readonly revision: Revision;
-  /** The open request of that side under that id. */
-  request(side: Side, key: string): Entry<Payload> | undefined;
-  /** The request of that side that listens to that token: an open one, or one whose task lives on. */
-  listener(side: Side, key: string): Entry<Payload> | undefined;
-  ended(side: Side, key: string): Tombstone | undefined;
-  endedToken(side: Side, key: string): Tombstone | undefined;
-  /** The task that a request of that side made has ended. */
-  endTask(side: Side, taskId: string): void;
-}
 
 /** What judging may lead to. */
 export interface Consequences<Payload> {
@@ -63,7 +48,7 @@ function judgeCancel<Payload>(
   if (own?.wantsTask === true) return stray(then, findings["cancel.task"], own);
   const theirs = own === undefined ? books.request(otherSide(direction), target.key) : undefined;
   // MCP 2026-07-28, Cancellation: a server may name the listen request that it ends.
-  const isTornDown = theirs?.plan.isStream === true && direction === "server-to-client";
+  const isTornDown = theirs?.plan.isStream === true;
   const cancelled = own ?? (isTornDown ? theirs : undefined);
   if (cancelled !== undefined) {
     then.end(cancelled, "cancelled");

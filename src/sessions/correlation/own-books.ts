@@ -1,6 +1,5 @@
 import type { Revision } from "../../protocol/revisions.ts";
-import type { Entry, Side } from "./entry.ts";
-import type { Books } from "./notifications.ts";
+import type { Books, Entry, Side } from "./entry.ts";
 import type { Tombstone } from "./tombstones.ts";
 
 /** The books of an exchange that is a scope of its own: there is one request to speak of, open or ended. */

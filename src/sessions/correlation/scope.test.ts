@@ -150,6 +150,16 @@ describe("answers that fit nothing open", () => {
     expect(entry.state).toBe("ok");
   });
 
+  it("[SC-052] are not mistaken for those to another request by its progress token", () => {
+    const { correlator, diagnostics } = createCorrelationBench();
+    const scope = correlator.scope(session);
+    scope.open(up, requestOf("tools/call", { _meta: { progressToken: 7 } }, 1), "r");
+    scope.settle(down, resultOf({}, 1));
+    expect(scope.settle(down, resultOf({}, 7)).standing).toBe("orphan");
+    scope.open(up, requestOf("tools/call", {}, 7), "r");
+    expect(diagnostics).toEqual(["response.orphan"]);
+  });
+
   it("[SC-052] are orphans again when the tombstone is too old", () => {
     const { correlator, time } = createCorrelationBench();
     const scope = correlator.scope(session);

@@ -15,7 +15,6 @@ import type {
 import type { Ledger } from "./ledger.ts";
 import { LinkList } from "./link-list.ts";
 import { judgeNotification } from "./notifications.ts";
-import type { Books } from "./notifications.ts";
 import type { Tombstone } from "./tombstones.ts";
 
 /** Within what ids are unique, and everything that is open there. */
@@ -37,7 +36,7 @@ export interface CorrelationScope<Payload> extends Place {
 }
 
 /** The scope itself: little more than a number and two lists, so that thousands cost little. */
-export class Scope<Payload> implements CorrelationScope<Payload>, ScopeBooks<Payload>, Books<Payload> {
+export class Scope<Payload> implements CorrelationScope<Payload>, ScopeBooks<Payload> {
   readonly number: number;
   readonly kind: ScopeKind;
   readonly realm: string;

@@ -6,6 +6,9 @@ export interface SseResponseOptions {
   /** A reader that lets more than this pile up is cut off. */
   readonly queueBytes: number;
   readonly keepAlive: KeepAlive;
+  /** Told once for every stream that begins, and once when it is over. */
+  readonly onOpen?: () => void;
+  readonly onClose?: () => void;
   /** The reader was too slow and has been cut off. */
   readonly onEvicted?: () => void;
 }
@@ -37,8 +40,10 @@ export class SseResponse {
     // Node would otherwise wait for the first write: clients must see the stream open at once.
     response.flushHeaders();
     options.keepAlive.add(this);
+    options.onOpen?.();
     response.on("close", () => {
       options.keepAlive.delete(this);
+      options.onClose?.();
     });
   }
 

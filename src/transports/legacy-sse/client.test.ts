@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
 import { fakeUpstream } from "../../../test/support/fake-upstream.ts";
@@ -69,13 +69,28 @@ async function startServer(onPost: OnPost = accept): Promise<FakeServer> {
 
 interface Opened extends AsyncDisposable {
   readonly channel: Channel;
+  /** Sends a message and resolves with what became of it: `accepted`, or the error. */
+  readonly outcome: (message: Buffer) => Promise<unknown>;
   readonly heard: Heard;
+  /** How many POSTs have been begun. */
+  readonly begun: () => number;
 }
 
 function open(url: string, changes: Partial<SseUpstream> = {}): Opened {
   const { upstream, [Symbol.asyncDispose]: dispose } = sseUpstream(url, changes);
   const heard = listen();
-  return { channel: openSseChannel(upstream, heard), heard, [Symbol.asyncDispose]: dispose };
+  const dispatch = vi.spyOn(upstream.calls, "dispatch");
+  const channel = openSseChannel(upstream, heard);
+  const outcome = async (message: Buffer): Promise<unknown> => {
+    try {
+      await channel.send(message);
+      return "accepted";
+    } catch (error) {
+      return error;
+    }
+  };
+  const begun = (): number => dispatch.mock.calls.length;
+  return { channel, outcome, heard, begun, [Symbol.asyncDispose]: dispose };
 }
 
 async function sendEndpoint(server: FakeServer, data = "/messages?sessionId=s1"): Promise<UpstreamStream> {
@@ -125,12 +140,12 @@ describe("a session with an HTTP+SSE server", () => {
   it("holds messages back until the endpoint is known", async () => {
     await using server = await startServer();
     await using opened = open(server.url);
-    const sent = Promise.all([opened.channel.send(request(1)), opened.channel.send(request(2))]);
+    const sent = [opened.outcome(request(1)), opened.outcome(request(2))];
     await server.opened;
     await settled();
-    expect(server.posts).toEqual([]);
+    expect(opened.begun()).toBe(0);
     await sendEndpoint(server, "messages/s1");
-    await sent;
+    expect(await Promise.all(sent)).toEqual(["accepted", "accepted"]);
     expect(server.posts.map(({ path }) => path)).toEqual(["/prefix/messages/s1", "/prefix/messages/s1"]);
   });
 
@@ -167,9 +182,9 @@ describe("a session with an HTTP+SSE server", () => {
   ])("is over when the endpoint is %s, and nothing is ever posted", async (data, reason) => {
     await using server = await startServer();
     await using opened = open(server.url);
-    const sent = opened.channel.send(request(1));
+    const sent = opened.outcome(request(1));
     await sendEndpoint(server, data);
-    await expect(sent).rejects.toEqual(failure("upstream_invalid", reason));
+    expect(await sent).toEqual(failure("upstream_invalid", reason));
     expect(await opened.heard.whenClosed).toEqual(failure("upstream_invalid", reason));
     await (
       await server.opened
@@ -177,14 +192,25 @@ describe("a session with an HTTP+SSE server", () => {
     expect(server.posts).toEqual([]);
   });
 
+  it("may be silent for as long as it likes once the endpoint is known", async () => {
+    await using server = await startServer();
+    const time = createFakeTime();
+    await using opened = open(server.url, { setTimer: time.setTimer });
+    await sendEndpoint(server);
+    expect(await opened.outcome(request(1))).toBe("accepted");
+    await time.advance(24 * 60 * 60 * 1000);
+    expect(await opened.outcome(request(2))).toBe("accepted");
+    expect(opened.heard.order).toEqual([]);
+  });
+
   it("is over when no endpoint comes in time", async () => {
     await using server = await startServer();
     const time = createFakeTime();
     await using opened = open(server.url, { setTimer: time.setTimer, endpointMs: 500 });
-    const sent = opened.channel.send(request(1));
+    const sent = opened.outcome(request(1));
     const call = await server.opened;
     await time.advance(500);
-    await expect(sent).rejects.toEqual(failure("upstream_timeout", "did not name its endpoint"));
+    expect(await sent).toEqual(failure("upstream_timeout", "did not name its endpoint"));
     expect(await opened.heard.whenClosed).toEqual(failure("upstream_timeout", "did not name its endpoint"));
     await call.closed;
     expect(time.pending()).toBe(0);
@@ -204,8 +230,7 @@ describe("a stream that is none", () => {
       call.replyRaw(status, headers, status === 204 ? undefined : "secret words");
     });
     await using opened = open(fake.url);
-    const sent = opened.channel.send(request(1));
-    await expect(sent).rejects.toEqual(failure("upstream_invalid", message));
+    expect(await opened.outcome(request(1))).toEqual(failure("upstream_invalid", message));
     const error = await opened.heard.whenClosed;
     expect(error).toEqual(failure("upstream_invalid", message));
     expect(error.details).toEqual(status === 200 ? undefined : { upstreamStatus: status });
@@ -226,8 +251,7 @@ describe("a stream that is none", () => {
     const { url } = fake;
     await fake[Symbol.asyncDispose]();
     await using opened = open(url);
-    const sent = opened.channel.send(request(1));
-    await expect(sent).rejects.toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
+    expect(await opened.outcome(request(1))).toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
     expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
     await expect(opened.channel.send(request(2))).rejects.toEqual(
       failure("upstream_unreachable", "ECONNREFUSED"),
@@ -252,13 +276,13 @@ describe("the end of a session", () => {
     await using server = await startServer(() => {});
     await using opened = open(server.url);
     const stream = await sendEndpoint(server);
-    const sent = opened.channel.send(request(1));
+    const message = "the upstream ended its event stream, and the session with it";
+    const sent = opened.outcome(request(1));
     const post = await server.posted(1);
     await stream.write('data: {"last":1}\n\ndata: {"cut off":');
     stream.end();
-    const message = "the upstream ended its event stream, and the session with it";
     expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", message));
-    await expect(sent).rejects.toEqual(failure("upstream_unreachable", message));
+    expect(await sent).toEqual(failure("upstream_unreachable", message));
     await expect(opened.channel.send(request(2))).rejects.toEqual(failure("upstream_unreachable", message));
     await post.closed;
     await opened.channel.close("not needed");
@@ -377,17 +401,17 @@ describe("posting", () => {
     await using server = await startServer(() => {});
     await using opened = open(server.url, { maxPending: 2 });
     await sendEndpoint(server);
-    const waiting = [opened.channel.send(request(1)), opened.channel.send(request(2))];
+    const waiting = [opened.outcome(request(1)), opened.outcome(request(2))];
     await expect(opened.channel.send(request(3))).rejects.toMatchObject({
       code: "overloaded",
       details: { current: 2, limit: 2, retryAfter: 1 },
     });
     (await server.posted(1)).replyRaw(202);
-    await Promise.race(waiting);
     (await server.posted(2)).replyRaw(202);
-    await Promise.all(waiting);
-    // The slot is free when the whole answer has come, which may be a moment after its first byte.
-    await expect.poll(async () => send(opened.channel, request(4))).toBe("under way");
+    expect(await Promise.all(waiting)).toEqual(["accepted", "accepted"]);
+    const later = opened.channel.send(request(4));
+    (await server.posted(3)).replyRaw(202);
+    await later;
   });
 
   it("is bounded in bytes, but takes one large message when nothing else waits", async () => {
@@ -408,25 +432,26 @@ describe("the order of messages", () => {
     await using server = await startServer(() => {});
     await using opened = open(server.url);
     await sendEndpoint(server);
-    const sent = [notice, answer, request(1)].map((message) => opened.channel.send(message));
+    const sent = [notice, answer, request(1)].map(opened.outcome);
     const first = await server.posted(1);
-    await settled();
-    expect(server.posts).toHaveLength(1);
+    expect(opened.begun()).toBe(1);
     first.replyRaw(202);
-    (await server.posted(2)).replyRaw(202);
+    const second = await server.posted(2);
+    expect(opened.begun()).toBe(2);
+    second.replyRaw(202);
     (await server.posted(3)).replyRaw(202);
-    await Promise.all(sent);
+    expect(await Promise.all(sent)).toEqual(["accepted", "accepted", "accepted"]);
     expect(server.posts.map(({ text }) => text)).toEqual([notice, answer, request(1)].map(String));
   });
 
   it("lets requests run side by side", async () => {
     await using server = await startServer(() => {});
-    await using opened = open(server.url);
+    await using opened = open(server.url, { setTimer: createFakeTime().setTimer });
     await sendEndpoint(server);
-    const sent = [request(1), request(2), request(3)].map((message) => opened.channel.send(message));
+    const sent = [request(1), request(2), request(3)].map(opened.outcome);
     await server.posted(3);
     for (const post of server.posts.toReversed()) post.replyRaw(202);
-    await Promise.all(sent);
+    expect(await Promise.all(sent)).toEqual(["accepted", "accepted", "accepted"]);
     expect(server.posts.map(({ text }) => text).toSorted()).toEqual(
       [1, 2, 3].map((id) => String(request(id))),
     );
@@ -441,7 +466,7 @@ describe("the order of messages", () => {
     const call = await server.posted(1);
     const answered = opened.channel.send(answer);
     await time.advance(999);
-    expect(server.posts).toHaveLength(1);
+    expect(opened.begun()).toBe(1);
     await time.advance(1);
     (await server.posted(2)).replyRaw(202);
     await answered;
@@ -450,24 +475,20 @@ describe("the order of messages", () => {
     expect(server.posts.map(({ text }) => text)).toEqual([String(request(1)), String(answer)]);
   });
 
-  it("goes on behind a message that failed", async () => {
+  it.each([
+    ["was refused", 500, "upstream_invalid"],
+    ["met a broken connection", undefined, "upstream_unreachable"],
+  ])("goes on at once behind a message that %s", async (_case, status, code) => {
     await using server = await startServer((call, count) => {
-      call.replyRaw(count === 1 ? 500 : 202);
+      if (count > 1) call.replyRaw(202);
+      else if (status === undefined) call.hangUp();
+      else call.replyRaw(status);
     });
-    await using opened = open(server.url);
+    const time = createFakeTime();
+    await using opened = open(server.url, { setTimer: time.setTimer });
     await sendEndpoint(server);
-    const failed = opened.channel.send(notice);
-    const sent = opened.channel.send(request(1));
-    await expect(failed).rejects.toEqual(failure("upstream_invalid", "status 500"));
-    await expect(sent).resolves.toBeUndefined();
+    const sent = [notice, request(1)].map(opened.outcome);
+    expect(await Promise.all(sent)).toEqual([failure(code, "the upstream"), "accepted"]);
+    expect(time.pending()).toBe(0);
   });
 });
-
-/** Tries to send, and says whether that was refused at once or is under way. */
-async function send(channel: Channel, message: Buffer): Promise<string> {
-  const refused = Promise.resolve(channel.send(message)).then(
-    () => "accepted",
-    (error: Error) => error.message,
-  );
-  return Promise.race([refused, settled().then(() => "under way")]);
-}

@@ -10,7 +10,7 @@ import { createPosts, statusError } from "./posts.ts";
 /** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
 export interface SseUpstream extends Pick<
   HttpUpstream,
-  "origin" | "path" | "headers" | "calls" | "streams" | "limits" | "setTimer" | "newId"
+  "origin" | "path" | "headers" | "calls" | "streams" | "limits" | "setTimer" | "newId" | "onStream"
 > {
   /** How long the upstream has to connect and to name its endpoint; 30 s unless given. */
   readonly endpointMs?: number;
@@ -91,6 +91,7 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
       },
     },
     limits.maxBytes,
+    upstream.onStream,
   );
   const stopTimer = setTimer(endpointMs, () => {
     finish(

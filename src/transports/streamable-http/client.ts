@@ -15,8 +15,8 @@ import type { SseEvent } from "../../protocol/sse-event.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
 import { requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
-import { isEventStream, readUpstreamMessage, ResponseReader } from "./response.ts";
-import type { ResponseHeaders } from "./response.ts";
+import { isEventStream, isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
+import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
 import type { ServerStream } from "./server-stream.ts";
@@ -36,6 +36,7 @@ export interface HttpUpstream {
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
+  readonly onStream?: StreamCount | undefined;
 }
 
 /** How often a broken answer stream is taken up again without anything new arriving. */
@@ -51,6 +52,8 @@ export function createHttpLink(upstream: HttpUpstream, era: Era, events: LinkEve
 
 class HttpLink implements UpstreamLink {
   readonly incarnation: string;
+  /** Every answer has a connection of its own, which is not read while its client is slow. */
+  readonly isPausable = true;
   readonly #upstream: HttpUpstream;
   readonly #events: LinkEvents;
   readonly #state: LinkState;
@@ -157,7 +160,9 @@ class HttpLink implements UpstreamLink {
         this.#readers.delete(reader);
         off();
       };
+      let isAnswered = false;
       const answered = (reply: Reply) => {
+        isAnswered = true;
         if (message.method === "initialize") this.#learnRevision(reply.message);
         resolve(reply);
       };
@@ -170,8 +175,10 @@ class HttpLink implements UpstreamLink {
           },
           event: (event) => {
             lastEventId = event.id ?? lastEventId;
-            retryMs = event.retry ?? retryMs;
             return this.#streamed(event, exchange, answered);
+          },
+          retry: (milliseconds) => {
+            retryMs = milliseconds;
           },
           ended: (status, headers, body) => {
             finish();
@@ -179,13 +186,15 @@ class HttpLink implements UpstreamLink {
               this.#settle(exchange, session, status, headers, body, answered, reject);
             } else if (message.kind !== "request") {
               resolve(noReply);
-            } else {
-              // Resolving again after an answer does nothing; without one the stream is taken up where it broke.
+            } else if (!isAnswered) {
+              // Without an answer the stream is taken up where it broke.
+              if (lastEventId !== undefined) exchange.reply?.pause?.(retryMs);
               resume();
             }
           },
           failed: (error) => {
             finish();
+            if (isAnswered) return;
             const details = { answered: reader.hasStarted };
             if (lastEventId !== undefined && !cancellation.isCancelled && !this.#isClosed) {
               resume();
@@ -195,6 +204,7 @@ class HttpLink implements UpstreamLink {
           },
         },
         limits.maxBytes,
+        this.#upstream.onStream,
       );
       this.#readers.add(reader);
       const off = cancellation.onCancel((reason) => {
@@ -217,7 +227,8 @@ class HttpLink implements UpstreamLink {
     const message = readUpstreamMessage(event.data, exchange.revision, this.#upstream.limits);
     if (message === undefined) {
       this.#events.rubbish(event.data, "an event that is not a message");
-      return undefined;
+      // What is no JSON at all cannot be taken for a message by anybody; JSON that is no message could.
+      return isJsonText(event.data) ? undefined : exchange.reply?.writeRaw?.(event.data, event.event);
     }
     if (isAnswerTo(message, exchange.message)) {
       answered({ message: withIdOf(exchange.message, message) });

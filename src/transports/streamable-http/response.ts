@@ -13,10 +13,15 @@ export interface ResponseEvents {
   started(status: number, headers: ResponseHeaders): void;
   /** One event of an event stream; the next one waits for the returned promise. */
   event(event: SseEvent): void | Promise<void>;
+  /** The stream says how long to wait before it is taken up again. */
+  retry?(milliseconds: number): void;
   /** The whole body of an answer that is not an event stream, or nothing more to come of one that is. */
   ended(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
   failed(error: GatewayError): void;
 }
+
+/** Told of every event stream that begins, and of its end. */
+export type StreamCount = (change: 1 | -1) => void;
 
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -28,6 +33,7 @@ const waitingBeforePause = 16;
 export class ResponseReader implements Dispatcher.DispatchHandler {
   readonly #events: ResponseEvents;
   readonly #maxBytes: number;
+  readonly #onStream: StreamCount | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: GatewayError | undefined;
   #status = 0;
@@ -41,9 +47,10 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   #finished = false;
   #isDone = false;
 
-  constructor(events: ResponseEvents, maxBytes: number) {
+  constructor(events: ResponseEvents, maxBytes: number, onStream?: StreamCount) {
     this.#events = events;
     this.#maxBytes = maxBytes;
+    this.#onStream = onStream;
   }
 
   /** Whether any byte of an answer has come. */
@@ -84,6 +91,9 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
         onEvent: (event) => {
           this.#take(event);
         },
+        onRetry: (milliseconds) => {
+          this.#events.retry?.(milliseconds);
+        },
         onOverflow: ({ limit }) => {
           this.abort(
             new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`),
@@ -91,6 +101,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
         },
       });
     }
+    if (this.#decoder !== undefined) this.#onStream?.(1);
     this.#events.started(status, headers);
   }
 
@@ -159,6 +170,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   #end(): void {
     if (this.#isDone) return;
     this.#isDone = true;
+    if (this.#decoder !== undefined) this.#onStream?.(-1);
     const body =
       this.#decoder !== undefined
         ? undefined
@@ -171,6 +183,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   #fail(error: GatewayError): void {
     if (this.#isDone) return;
     this.#isDone = true;
+    if (this.#decoder !== undefined) this.#onStream?.(-1);
     this.#events.failed(error);
   }
 }
@@ -180,9 +193,10 @@ export function isEventStream(headers: ResponseHeaders): boolean {
   return essence(headers["content-type"]) === "text/event-stream";
 }
 
-/** Whether the answer says it is JSON. */
-export function isJson(headers: ResponseHeaders): boolean {
-  return essence(headers["content-type"]) === "application/json";
+/** Whether some bytes are JSON of any kind. */
+export function isJsonText(bytes: Buffer): boolean {
+  const outcome = parse(bytes, { revision: "unknown", mode: "observe" });
+  return outcome.ok || outcome.failure.code !== -32700;
 }
 
 function essence(value: string | string[] | undefined): string {

@@ -35,6 +35,7 @@ export function openServerStream(
   const { origin, path, streams, setTimer, limits } = upstream;
   let lastEventId = once?.lastEventId;
   let retryMs = once?.retryMs ?? firstRetryMs;
+  let wishedMs = firstRetryMs;
   let reader: ResponseReader | undefined;
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
@@ -59,11 +60,14 @@ export function openServerStream(
           isOffered = status === 200 && isEventStream(headers);
         },
         event: (event) => {
-          if (!sawEvents && once === undefined) retryMs = firstRetryMs;
+          if (!sawEvents && once === undefined) retryMs = wishedMs;
           sawEvents = true;
           if (event.id !== undefined) lastEventId = event.id;
-          if (event.retry !== undefined) retryMs = event.retry;
           return onEvent(event);
+        },
+        retry: (milliseconds) => {
+          wishedMs = milliseconds;
+          retryMs = milliseconds;
         },
         ended: over,
         failed: () => {
@@ -73,6 +77,7 @@ export function openServerStream(
         },
       },
       limits.maxBytes,
+      upstream.onStream,
     );
     const headers = requestHeaders(upstream, state, undefined);
     headers["accept"] = "text/event-stream";

@@ -1,0 +1,88 @@
+import { startBaseline, startGateway, startUpstream } from "./load/gateway.ts";
+import { latencyRows } from "./load/latency.ts";
+import { memoryRows } from "./load/memory.ts";
+import { createRig } from "./load/rig.ts";
+import type { Generator, Rig, Server } from "./load/rig.ts";
+import { crowdRow, firstEventRows, idleSessionRow } from "./load/streams.ts";
+import { throughputRows } from "./load/throughput.ts";
+import { median } from "./measure.ts";
+import type { BenchRow } from "./row.ts";
+
+/** The whole gateway under load on loopback, beside the least that a proxy can do. Takes some minutes. */
+export async function run(): Promise<BenchRow[]> {
+  using rig = await createRig();
+  await using upstream = await startUpstream(rig);
+  return [
+    await startupRow(rig, upstream),
+    ...(await underLoad(rig, upstream)),
+    ...(await afterManyRequests(rig, upstream)),
+    ...(await withSessions(rig, upstream)),
+  ];
+}
+
+async function startupRow(rig: Rig, upstream: Server): Promise<BenchRow> {
+  progress("start");
+  const times: number[] = [];
+  for (let round = 0; round < 5; round += 1) {
+    await using gateway = await startGateway(rig, { url: upstream.url }, "warn");
+    times.push(gateway.startMs);
+  }
+  return {
+    name: "listens after the start of the process",
+    value: median(times),
+    unit: "ms",
+    threshold: { max: 500 },
+    note: times.map((time) => time.toFixed(0)).join(", "),
+  };
+}
+
+async function underLoad(rig: Rig, upstream: Server): Promise<BenchRow[]> {
+  await using generator = rig.startGenerator();
+  await using baseline = await startBaseline(rig, upstream.url);
+  await using warn = await startGateway(rig, { url: upstream.url }, "warn");
+  await using info = await startGateway(rig, { url: upstream.url }, "info");
+  progress("throughput");
+  const throughput = await throughputRows(generator, baseline, { warn, info });
+  progress("latency");
+  const latency = await latencyRows(generator, baseline, warn);
+  progress("first events");
+  return [...throughput, ...latency, ...(await firstEventRows(generator, upstream, warn))];
+}
+
+async function afterManyRequests(rig: Rig, upstream: Server): Promise<BenchRow[]> {
+  progress("memory");
+  await using generator = rig.startGenerator();
+  await using baseline = await startBaseline(rig, upstream.url);
+  await using gateway = await startGateway(rig, { url: upstream.url }, "warn");
+  return await memoryRows(generator, baseline, gateway, { requests: 200_000, isGrowthBounded: false });
+}
+
+async function withSessions(rig: Rig, upstream: Server): Promise<BenchRow[]> {
+  progress("sessions");
+  return [await clientLegOnly(rig, upstream), ...(await bothLegs(rig, upstream))];
+}
+
+async function clientLegOnly(rig: Rig, upstream: Server): Promise<BenchRow> {
+  await using generator: Generator = rig.startGenerator();
+  const url = upstream.url.replace("/mcp", "/no-stream");
+  await using gateway = await startGateway(rig, { url }, "warn");
+  return await idleSessionRow(generator, gateway, {
+    name: "idle session with a stream to the client",
+    maxKilobytes: 50,
+  });
+}
+
+async function bothLegs(rig: Rig, upstream: Server): Promise<BenchRow[]> {
+  await using generator = rig.startGenerator();
+  await using crowded = await startGateway(rig, { url: upstream.url }, "warn");
+  await using quiet = await startGateway(rig, { url: upstream.url }, "warn");
+  const idle = await idleSessionRow(generator, crowded, {
+    name: "idle session with a stream to the client and one from the upstream",
+    maxKilobytes: 100,
+  });
+  return [idle, await crowdRow(generator, quiet, crowded)];
+}
+
+function progress(what: string): void {
+  console.error(`  measuring: ${what}`);
+}

@@ -1,0 +1,29 @@
+import { ownProcess } from "./rig.ts";
+import type { Rig, Server } from "./rig.ts";
+
+/** Where the gateway sends what it gets. */
+export type Upstream =
+  | { readonly url: string }
+  | { readonly command: string; readonly args: readonly string[] };
+
+/** All of the benchmark's clients are one principal, which has as many sessions here as all together elsewhere. */
+const limits = { sessions: 5000, sessionsPerPrincipal: 5000 };
+let started = 0;
+
+/** Starts the gateway before an upstream: no policy, metrics and correlation as always. */
+export async function startGateway(rig: Rig, upstream: Upstream, level: "warn" | "info"): Promise<Server> {
+  started += 1;
+  const config = { listen: { port: 0 }, admin: false, log: { level, format: "json" }, limits, upstream };
+  const file = rig.file(`gateway-${started}.json`, JSON.stringify(config));
+  return rig.startServer([...rig.gateway, "run", "--config", file]);
+}
+
+/** Starts the pass-through before an upstream. */
+export async function startBaseline(rig: Rig, url: string): Promise<Server> {
+  return rig.startServer([...rig.baseline, url]);
+}
+
+/** Starts the bare MCP server that stands behind everything measured. */
+export async function startUpstream(rig: Rig): Promise<Server> {
+  return rig.startServer(ownProcess("upstream"));
+}

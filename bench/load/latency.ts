@@ -1,0 +1,62 @@
+import type { BenchRow } from "../row.ts";
+import type { Generator, Server } from "./rig.ts";
+import { interleave, medianOf, medianOfPairs, quantile } from "./rounds.ts";
+import { measureThroughput } from "./throughput.ts";
+
+interface Latency {
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** Latency at half of what the slower one can do, the same for both; sessions must have been opened before. */
+export async function latencyRows(
+  generator: Generator,
+  baseline: Server,
+  gateway: Server,
+): Promise<BenchRow[]> {
+  const contenders = [
+    { name: "pass-through", server: baseline },
+    { name: "gateway", server: gateway },
+  ];
+  const most = await measureThroughput(generator, contenders, {
+    era: "legacy",
+    connections: 16,
+    rounds: 3,
+    seconds: 1,
+  });
+  const slower = Math.min(
+    ...contenders.map(({ name }) => medianOf(most(name), ({ perSecond }) => perSecond)),
+  );
+  const rate = Math.round(slower / 200) * 100;
+  const latencies = await interleave(contenders, 5, async ({ server }): Promise<Latency> => {
+    const result = await generator.run({
+      kind: "fixed-rate",
+      target: { url: server.url, era: "legacy" },
+      connections: 32,
+      rate,
+      seconds: 4,
+    });
+    return { p50: quantile(result.latencies, 0.5), p99: quantile(result.latencies, 0.99) };
+  });
+  const [ours, theirs] = [latencies("gateway"), latencies("pass-through")];
+  const note = (figure: (latency: Latency) => number): string => {
+    const [our, their] = [medianOf(ours, figure), medianOf(theirs, figure)];
+    return `${our.toFixed(2)} ms against ${their.toFixed(2)} ms at ${rate} requests/s`;
+  };
+  return [
+    {
+      name: "half load, p50",
+      value: medianOfPairs(ours, theirs, (our, their) => our.p50 - their.p50),
+      unit: "ms over pass-through",
+      threshold: { max: 0.15 },
+      note: note(({ p50 }) => p50),
+    },
+    {
+      name: "half load, p99",
+      value: medianOfPairs(ours, theirs, (our, their) => our.p99 / their.p99),
+      unit: "× pass-through",
+      threshold: { max: 2 },
+      note: note(({ p99 }) => p99),
+    },
+  ];
+}

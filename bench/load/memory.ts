@@ -1,0 +1,63 @@
+import type { BenchRow } from "../row.ts";
+import type { Generator, Server } from "./rig.ts";
+
+/** How much is called, and whether the growth over the second half must be bounded already. */
+export interface MemoryPlan {
+  readonly requests: number;
+  readonly isGrowthBounded: boolean;
+}
+
+interface Memory {
+  readonly atStart: number;
+  readonly atEnd: number;
+  /** What the second half of the requests added that no garbage collection takes away. */
+  readonly growth: number;
+}
+
+const megabyte = 1 << 20;
+
+/** Resident memory after many requests, against the baseline's after as many; both must be fresh. */
+export async function memoryRows(
+  generator: Generator,
+  baseline: Server,
+  gateway: Server,
+  { requests, isGrowthBounded }: MemoryPlan,
+): Promise<BenchRow[]> {
+  const theirs = await memoryOf(generator, baseline, requests);
+  const ours = await memoryOf(generator, gateway, requests);
+  const inWords = ({ atStart, atEnd }: Memory): string =>
+    `${atEnd.toFixed(0)} MB (${atStart.toFixed(0)} at start)`;
+  const count = requests.toLocaleString("en");
+  return [
+    {
+      name: `RSS after ${count} requests`,
+      value: ours.atEnd - theirs.atEnd,
+      unit: "MB over pass-through",
+      threshold: { max: 80 },
+      note: `${inWords(ours)} against ${inWords(theirs)}`,
+    },
+    {
+      name: `RSS added by the second half of ${count} requests`,
+      value: ours.growth,
+      unit: "MB",
+      ...(isGrowthBounded ? { threshold: { max: 5 } } : {}),
+      note: `pass-through: ${theirs.growth.toFixed(1)} MB; both after a garbage collection`,
+    },
+  ];
+}
+
+async function memoryOf(generator: Generator, server: Server, requests: number): Promise<Memory> {
+  const target = { url: server.url, era: "legacy" } as const;
+  const atStart = (await server.usage()).rss;
+  await generator.run({ kind: "hold", target, sessions: 16, streams: false });
+  const callHalf = async (): Promise<void> => {
+    const limit = { requests: requests / 2, seconds: Number.POSITIVE_INFINITY };
+    await generator.run({ kind: "closed-loop", target, connections: 16, ...limit });
+  };
+  await callHalf();
+  const half = (await server.collectedUsage()).rss;
+  await callHalf();
+  const atEnd = (await server.usage()).rss;
+  const whole = (await server.collectedUsage()).rss;
+  return { atStart: atStart / megabyte, atEnd: atEnd / megabyte, growth: (whole - half) / megabyte };
+}

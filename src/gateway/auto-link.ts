@@ -1,0 +1,67 @@
+import { GatewayError } from "../errors.ts";
+import type { UpstreamLink } from "../transports/transport.ts";
+
+/** Which of the two HTTP transports an upstream turned out to speak. */
+export interface HttpVerdict {
+  transport: "streamable-http" | "sse" | undefined;
+}
+
+/** Answers to a POST of `initialize` that an endpoint for HTTP+SSE would give (MCP 2025-03-26, Backwards Compatibility). */
+const unknownPost: ReadonlySet<unknown> = new Set([400, 404, 405]);
+
+/**
+ * A link that finds out with the handshake whether the upstream speaks Streamable HTTP or the older HTTP+SSE. What it
+ * finds is kept for all links of the route.
+ */
+export function createAutoLink(
+  verdict: HttpVerdict,
+  openStreamable: () => UpstreamLink,
+  openSse: () => UpstreamLink,
+): UpstreamLink {
+  let link: UpstreamLink | undefined;
+  const current = (): UpstreamLink => (link ??= verdict.transport === "sse" ? openSse() : openStreamable());
+
+  return {
+    get incarnation() {
+      return current().incarnation;
+    },
+    get isPausable() {
+      return link?.isPausable ?? false;
+    },
+    get upstreamSession() {
+      return link?.upstreamSession;
+    },
+    request: async (exchange) => {
+      const first = current();
+      if (verdict.transport !== undefined || exchange.message.method !== "initialize")
+        return first.request(exchange);
+      try {
+        const reply = await first.request(exchange);
+        verdict.transport = "streamable-http";
+        return reply;
+      } catch (error) {
+        const failure = GatewayError.from(error);
+        if (!unknownPost.has(failure.details?.["upstreamStatus"])) throw failure;
+        const older = openSse();
+        try {
+          const reply = await older.request(exchange);
+          verdict.transport = "sse";
+          link = older;
+          await first.close("the upstream speaks HTTP+SSE");
+          return reply;
+        } catch {
+          // It speaks neither; what it said to the newer one is the better clue.
+          await older.close("the upstream does not speak HTTP+SSE");
+          throw failure;
+        }
+      }
+    },
+    send: (exchange) => current().send(exchange),
+    listen: () => {
+      link?.listen();
+    },
+    close: async (reason) => {
+      await link?.close(reason);
+    },
+  };
+}

@@ -1,0 +1,74 @@
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Interceptor } from "../pipeline.ts";
+import { methodFacts } from "../protocol/methods.ts";
+
+/** How much may go on at once. */
+export interface ConcurrencyLimits {
+  readonly total: number;
+  readonly perPrincipal: number;
+}
+
+/** Counts what goes on at once, for each principal and in all. */
+export interface Concurrency {
+  /** Takes a place for a principal, to be given back by `leave`; or says why there is none. */
+  enter(principal: string): GatewayError | undefined;
+  leave(principal: string): void;
+  readonly size: number;
+}
+
+/** Whoever is turned away finds a place again as soon as one running request has ended. */
+const retryAfter = 1;
+
+/** Makes the counter. The principal's own bound comes first, so that a flood of one is refused before it costs others. */
+export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
+  const { total, perPrincipal } = limits;
+  const byPrincipal = new Map<string, number>();
+  let size = 0;
+  return {
+    enter: (principal) => {
+      const own = byPrincipal.get(principal) ?? 0;
+      if (own >= perPrincipal) {
+        const details = { current: own, limit: perPrincipal, retryAfter };
+        return new GatewayError("rate_limited", "too many requests of this caller are running", { details });
+      }
+      if (size >= total) {
+        const details = { current: size, limit: total, retryAfter };
+        return new GatewayError("overloaded", "too many requests are running", { details });
+      }
+      byPrincipal.set(principal, own + 1);
+      size++;
+      return undefined;
+    },
+    leave: (principal) => {
+      const own = byPrincipal.get(principal) ?? 0;
+      if (own <= 1) byPrincipal.delete(principal);
+      else byPrincipal.set(principal, own - 1);
+      size--;
+    },
+    get size() {
+      return size;
+    },
+  };
+}
+
+/** Makes the step that bounds how many requests of clients run at once, over all routes and transports. */
+export function createConcurrencyLimit(running: Concurrency): Interceptor {
+  return (next) => async (exchange) => {
+    if (!counts(exchange)) return next(exchange);
+    const principal = exchange.principal.id;
+    const error = running.enter(principal);
+    if (error !== undefined) throw error;
+    try {
+      return await next(exchange);
+    } finally {
+      running.leave(principal);
+    }
+  };
+}
+
+/** A request that only listens may stay for hours and does no work; the number of open requests bounds it. */
+function counts({ direction, message }: Exchange): boolean {
+  if (direction !== "client-to-server" || message.kind !== "request") return false;
+  return methodFacts(message.method)?.pace !== "stream";
+}

@@ -1,0 +1,161 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { PassThrough } from "node:stream";
+import type { Dispatcher } from "undici";
+import { GatewayError } from "../errors.ts";
+import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { TrafficObserver } from "./traffic-observer.ts";
+
+/** Headers that belong to one connection, not to the message (RFC 9110, section 7.6.1), and what we set ourselves. */
+const hopByHop: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "host",
+  "expect",
+]);
+
+/**
+ * Makes the handler of a route in observe mode: every byte goes on in both directions as it comes, whatever it is, and
+ * is shown to the observer afterwards. Nothing the observer does, not even a fault in it, changes what passes (SC-062).
+ */
+export function createPassThrough(
+  upstream: HttpUpstream,
+  observer: TrafficObserver,
+  onFault: (error: unknown) => void,
+): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+  /** Observing comes after forwarding and must not reach back into it. */
+  const observe = (look: () => void): void => {
+    try {
+      look();
+    } catch (error) {
+      onFault(error);
+    }
+  };
+
+  return (request, response) =>
+    new Promise((resolve) => {
+      const visit = observer.open(request);
+      const done = (): void => {
+        observe(() => {
+          visit.closed();
+        });
+        resolve();
+      };
+      const relay = new Relay(response, (chunk) => {
+        observe(() => {
+          visit.fromUpstream(chunk);
+        });
+      });
+      relay.onHead = (status, headers) => {
+        observe(() => {
+          visit.answered(status, headers);
+        });
+      };
+      relay.onDone = done;
+      // Two readers: the one that forwards is first in line for every chunk.
+      const body = request.pipe(new PassThrough());
+      request.on("data", (chunk: Buffer) => {
+        observe(() => {
+          visit.fromClient(chunk);
+        });
+      });
+      request.on("end", () => {
+        observe(() => {
+          visit.clientDone();
+        });
+      });
+      response.on("close", () => {
+        if (!response.writableFinished) relay.abort();
+      });
+      const hasBody = request.method === "POST";
+      upstream.calls.dispatch(
+        {
+          origin: upstream.origin,
+          path: upstream.path,
+          method: (request.method ?? "GET") as Dispatcher.HttpMethod,
+          headers: forwardable(request.headers, upstream.headers),
+          body: hasBody ? body : null,
+          headersTimeout: 0,
+          bodyTimeout: 0,
+        },
+        relay,
+      );
+      if (!hasBody) body.resume();
+    });
+}
+
+/** Copies an upstream's answer to the client, chunk by chunk, with backpressure. */
+class Relay implements Dispatcher.DispatchHandler {
+  onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void =
+    () => {};
+  onDone: () => void = () => {};
+  readonly #response: ServerResponse;
+  readonly #afterwards: (chunk: Buffer) => void;
+  #controller: Dispatcher.DispatchController | undefined;
+
+  constructor(response: ServerResponse, afterwards: (chunk: Buffer) => void) {
+    this.#response = response;
+    this.#afterwards = afterwards;
+  }
+
+  abort(): void {
+    this.#controller?.abort(new GatewayError("cancelled", "the client has gone"));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#response.destroyed) this.abort();
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (this.#response.headersSent) return;
+    this.#response.writeHead(status, forwardable(headers, {}));
+    this.#response.flushHeaders();
+    this.onHead(status, headers);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const hasRoom = this.#response.write(chunk);
+    this.#afterwards(chunk);
+    if (hasRoom) return;
+    controller.pause();
+    this.#response.once("drain", () => {
+      controller.resume();
+    });
+  }
+
+  onResponseEnd(): void {
+    this.#response.end();
+    this.onDone();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#response.headersSent) this.#response.destroy();
+    else if (!this.#response.destroyed) {
+      this.#response.writeHead(502, { "content-type": "text/plain" });
+      this.#response.end(`the upstream could not be reached (${error.message})\n`);
+    }
+    this.onDone();
+  }
+}
+
+function forwardable(
+  received: Readonly<Record<string, string | string[] | undefined>>,
+  own: Readonly<Record<string, string>>,
+): Record<string, string | string[]> {
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(received)) {
+    if (value !== undefined && !hopByHop.has(name)) headers[name] = value;
+  }
+  return { ...headers, ...own };
+}

@@ -1,0 +1,36 @@
+import { parseConfig } from "../../src/config/parse.ts";
+import type { ConfigInput } from "../../src/config/schema.ts";
+import { createGateway, type Gateway, type GatewayOptions } from "../../src/gateway/create.ts";
+
+/** A gateway in this process, made as programs that use the library make it. */
+export interface LocalGateway extends AsyncDisposable {
+  readonly gateway: Gateway;
+  /** Where it listens, without a path. */
+  readonly origin: string;
+  /** The endpoint of its only route. */
+  readonly url: string;
+  readonly adminUrl: string | undefined;
+}
+
+/** Opens a gateway on a free port of this machine that says nothing; a second listener only where it is asked for. */
+export async function openGateway(input: ConfigInput, options: GatewayOptions = {}): Promise<LocalGateway> {
+  const checked = parseConfig({
+    admin: false,
+    log: { level: "silent" },
+    // What a test leaves running is not waited for.
+    shutdown: { grace: 0 },
+    ...input,
+    listen: { port: 0, ...input.listen },
+  });
+  if (!checked.ok)
+    throw new Error(checked.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
+  const gateway = createGateway(checked.config, { environment: process.env, ...options });
+  const { url, adminUrl } = await gateway.listen();
+  return {
+    gateway,
+    origin: url,
+    url: `${url}/mcp`,
+    adminUrl,
+    [Symbol.asyncDispose]: async () => gateway.close(),
+  };
+}

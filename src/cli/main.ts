@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { ServingIo } from "./io.ts";
+import { packageVersion } from "./version.ts";
 
 /** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
 const commands: Readonly<
@@ -36,7 +36,13 @@ async function main(args: readonly string[]): Promise<number> {
     return 2;
   }
   const command = await load();
-  return command(rest, io);
+  // Timers of the gateway do not keep the process alive; a command that is not done must.
+  const alive = setInterval(() => {}, 2 ** 30);
+  try {
+    return await command(rest, io);
+  } finally {
+    clearInterval(alive);
+  }
 }
 
 function processIo(): ServingIo {
@@ -61,12 +67,4 @@ function processIo(): ServingIo {
         }
       }),
   };
-}
-
-/** The version in package.json, which stands two folders above this file both in a checkout and when installed. */
-function packageVersion(): string {
-  const parsed: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-  const version: unknown =
-    typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
-  return typeof version === "string" ? version : "unknown";
 }

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
@@ -6,7 +6,10 @@ import { runCommand } from "../../test/support/cli-io.ts";
 import { listenOnLoopback, serveDemo, type LoopbackServer } from "../../test/support/demo-http.ts";
 import { formatTool, tools } from "./tools.ts";
 
-const stdioDemo = [process.execPath, resolve(import.meta.dirname, "../../test/fixtures/demo/stdio.ts")];
+const stdioDemo = [
+  process.execPath,
+  fileURLToPath(new URL("../../test/fixtures/demo/stdio.ts", import.meta.url)),
+];
 
 let demo: LoopbackServer;
 beforeAll(async () => {

@@ -14,7 +14,7 @@ export const limitsConfig = z.strictObject({
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of a message."),
   batch: count(defaultLimits.maxBatch).describe("Most messages in a batch of revision 2025-03-26."),
   concurrentRequests: count(1000).describe("Most client requests that run at once."),
-  perPrincipalRequests: count(200).describe(
+  perPrincipalRequests: count(500).describe(
     "Most requests of one principal that run at once, counted first, so that a flood only meets its own limit.",
   ),
   pendingPerScope: count(1000).describe(
@@ -22,7 +22,7 @@ export const limitsConfig = z.strictObject({
   ),
   pending: count(10_000).describe("Most requests that wait for an answer on one route."),
   sessions: count(1000).describe("Most open sessions in the whole process."),
-  sessionsPerPrincipal: count(200).describe(
+  sessionsPerPrincipal: count(1000).describe(
     "Most open sessions of one principal, counted first, so that a flood only meets its own limit.",
   ),
   queueBytes: count(1_048_576).describe("Most bytes that wait for one slow reader before it is cut off."),

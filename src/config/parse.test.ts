@@ -43,11 +43,11 @@ describe("a configuration", () => {
         depth: 128,
         batch: 100,
         concurrentRequests: 1000,
-        perPrincipalRequests: 200,
+        perPrincipalRequests: 500,
         pendingPerScope: 1000,
         pending: 10_000,
         sessions: 1000,
-        sessionsPerPrincipal: 200,
+        sessionsPerPrincipal: 1000,
         queueBytes: 1_048_576,
         eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
         rates: { methods: {} },
@@ -86,14 +86,19 @@ describe("a configuration", () => {
   });
 
   it("limits nothing in a second unless told to, and a route may have rates of its own", () => {
-    const general = { principal: { perSecond: 50, burst: 100 }, methods: { "tools/call": { perSecond: 0.5 } } };
+    const general = {
+      principal: { perSecond: 50, burst: 100 },
+      methods: { "tools/call": { perSecond: 0.5 } },
+    };
     const own = { session: { perSecond: 5 } };
     const { routes } = configOf({
       limits: { rates: general },
       routes: { a: { upstream: demo }, b: { upstream: demo, rates: own } },
     });
     expect([routes["a"]?.rates, routes["b"]?.rates]).toEqual([general, { ...own, methods: {} }]);
-    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(1);
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(
+      1,
+    );
     expect(problemsOf({ upstream: demo, limits: { rates: { principal: { burst: 2 } } } })).toHaveLength(1);
   });
 

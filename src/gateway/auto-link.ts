@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { UpstreamLink } from "../transports/transport.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 
 /** Which of the two HTTP transports an upstream turned out to speak. */
 export interface HttpVerdict {
@@ -15,11 +15,21 @@ const unknownPost: ReadonlySet<unknown> = new Set([400, 404, 405]);
  */
 export function createAutoLink(
   verdict: HttpVerdict,
-  openStreamable: () => UpstreamLink,
-  openSse: () => UpstreamLink,
+  events: LinkEvents,
+  openStreamable: (events: LinkEvents) => UpstreamLink,
+  openSse: (events: LinkEvents) => UpstreamLink,
 ): UpstreamLink {
   let link: UpstreamLink | undefined;
-  const current = (): UpstreamLink => (link ??= verdict.transport === "sse" ? openSse() : openStreamable());
+  const current = (): UpstreamLink =>
+    (link ??= verdict.transport === "sse" ? openSse(events) : openStreamable(events));
+  /** A try that fails must not be taken for the end of the session. */
+  let isTrying = false;
+  const trying: LinkEvents = {
+    ...events,
+    closed: (error) => {
+      if (!isTrying) events.closed(error);
+    },
+  };
 
   return {
     get incarnation() {
@@ -42,7 +52,8 @@ export function createAutoLink(
       } catch (error) {
         const failure = GatewayError.from(error);
         if (!unknownPost.has(failure.details?.["upstreamStatus"])) throw failure;
-        const older = openSse();
+        isTrying = true;
+        const older = openSse(trying);
         try {
           const reply = await older.request(exchange);
           verdict.transport = "sse";
@@ -53,6 +64,8 @@ export function createAutoLink(
           // It speaks neither; what it said to the newer one is the better clue.
           await older.close("the upstream does not speak HTTP+SSE");
           throw failure;
+        } finally {
+          isTrying = false;
         }
       }
     },

@@ -27,6 +27,8 @@ export interface ChannelClient {
   /** HTTP+SSE clients are legacy; on stdio the first message tells. */
   readonly eras: "legacy" | "both";
   readonly context: TransportContext;
+  /** Whether a client that has ended its input may still read: then running requests are finished first. */
+  readonly mayStillRead: boolean;
   /** Called when the client has gone and everything it started has been ended. */
   readonly onGone?: () => void;
 }
@@ -44,6 +46,20 @@ export function serveChannel(
   /** Messages go on in the order they came, up to where each is sent upstream. */
   const write = (bytes: Buffer): void | Promise<void> => channel.send(bytes);
   const stream: ReplyStream = { open: () => {}, write: (message) => write(messageBytes(message)) };
+
+  let isInputOver = false;
+
+  /** The end of a client's input, once all that it asked for is answered. */
+  function leaveWhenDone(): void {
+    if (!isInputOver || (client.mayStillRead && running.size > 0)) return;
+    isInputOver = false;
+    running.clear();
+    // What was answered last is written first.
+    setImmediate(() => {
+      session?.end("the client has gone");
+      client.onGone?.();
+    });
+  }
 
   function send(message: Message | undefined): void {
     if (message === undefined) return;
@@ -135,7 +151,10 @@ export function serveChannel(
         ? reading.revision
         : assumedWithoutHeader;
     own.onEnd((reason) => {
-      if (session === own) void channel.close(reason);
+      // Answers that the end itself has brought about go out first.
+      setImmediate(() => {
+        if (session === own) void channel.close(reason);
+      });
     });
     const answer = await run(message, own.revision, own);
     const agreed = answer?.kind === "result" ? memberString(answer, "result.protocolVersion") : undefined;
@@ -175,6 +194,7 @@ export function serveChannel(
       if (own !== undefined) own.running--;
       if (message.kind === "request" && running.get(message.id.key) === exchange)
         running.delete(message.id.key);
+      leaveWhenDone();
     }
   }
 
@@ -221,10 +241,10 @@ export function serveChannel(
     },
     closed: (error) => {
       log.debug({ route: route.name, reason: error.message }, "the client has gone");
-      for (const exchange of running.values()) exchange.cancellation.cancel("client-gone");
-      running.clear();
-      session?.end("the client has gone");
-      client.onGone?.();
+      isInputOver = true;
+      if (!client.mayStillRead)
+        for (const exchange of running.values()) exchange.cancellation.cancel("client-gone");
+      leaveWhenDone();
     },
   };
 }

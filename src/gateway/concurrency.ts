@@ -20,13 +20,16 @@ export interface Concurrency {
 /** Whoever is turned away finds a place again as soon as one running request has ended. */
 const retryAfter = 1;
 
-/** Makes the counter. The principal's own bound comes first, so that a flood of one is refused before it costs others. */
+/**
+ * Makes the counter. The principal's own bound comes first, so that a flood of one is refused before it costs others.
+ * The limits are read with every entry: whoever hands them in may change them.
+ */
 export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
-  const { total, perPrincipal } = limits;
   const byPrincipal = new Map<string, number>();
   let size = 0;
   return {
     enter: (principal) => {
+      const { total, perPrincipal } = limits;
       const own = byPrincipal.get(principal) ?? 0;
       if (own >= perPrincipal) {
         const details = { current: own, limit: perPrincipal, retryAfter };

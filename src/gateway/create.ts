@@ -3,46 +3,32 @@ import type { RequestListener } from "node:http";
 import type { Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous, systemClock, systemTimer } from "../exchange.ts";
-import type { Exchange } from "../exchange.ts";
 import { composeInterceptors } from "../intercept/compose.ts";
 import type { MessageInterceptor } from "../intercept/interceptor.ts";
 import { PauseBoard } from "../intercept/pause-board.ts";
-import type { Interceptor } from "../pipeline.ts";
-import { newestModern } from "../protocol/revisions.ts";
-import { createCorrelator } from "../sessions/correlation/correlator.ts";
-import { defaultTtl } from "../sessions/correlation/method-plan.ts";
-import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/process-metrics.ts";
 import type { McpServerFactory } from "../transports/in-process/client.ts";
-import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import type { Environment } from "../transports/stdio/environment.ts";
 import { createWatchdog } from "../transports/stdio/watchdog.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { isLoopbackHost } from "./access.ts";
 import { adminListener, createAdmin } from "./admin.ts";
 import { serveChannel } from "./client-channel.ts";
+import { compareConfigs } from "./config-changes.ts";
 import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
-import { createCorrelate, onEntryFinished } from "./correlate.ts";
 import { createEndpoint } from "./endpoint.ts";
 import { createEdge } from "./http.ts";
-import type { Serve } from "./http.ts";
+import type { EdgeTable } from "./http.ts";
 import { createListener } from "./listener.ts";
 import type { Listener } from "./listener.ts";
-import { createObserver } from "./observe.ts";
-import { createRateLimit } from "./rate-limits.ts";
-import { createRoute } from "./route.ts";
 import type { Route } from "./route.ts";
-import { meterCorrelation } from "./route-meters.ts";
+import { createRouteTable } from "./route-table.ts";
 import { createContext } from "./shared.ts";
-import { createPassThrough } from "./pass-through.ts";
+import type { ContextSettings } from "./shared.ts";
 import { createSseEndpoints } from "./sse-endpoints.ts";
-import { createTrafficObserver } from "./traffic-observer.ts";
-import { createMeterTap } from "./taps.ts";
-import { createUpstreamHealth } from "./upstream-health.ts";
-import { openUpstream } from "./upstreams.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
@@ -57,6 +43,18 @@ export interface GatewayOptions {
   readonly demo?: McpServerFactory;
 }
 
+/** What became of another configuration. */
+export type ReloadOutcome =
+  | {
+      readonly ok: true;
+      /** Where it differs from the one before, as paths like `routes.files.timeouts.tool`. */
+      readonly changed: readonly string[];
+      /** Those of them that only a restart can bring about; everything else holds from the next message on. */
+      readonly needsRestart: readonly string[];
+    }
+  /** Nothing has changed: all of it must be good. */
+  | { readonly ok: false; readonly problem: string };
+
 /** A gateway: routes, sessions and counters; it listens when told to. */
 export interface Gateway extends AsyncDisposable {
   /** Begins to listen as configured; resolves with the address of the clients' listener. */
@@ -65,6 +63,12 @@ export interface Gateway extends AsyncDisposable {
   readonly handle: RequestListener;
   /** Serves one client over a channel, such as the standard streams; the route may be left out if there is one only. */
   serve(channel: Channel, route: string | undefined, onGone: () => void): ChannelEvents;
+  /**
+   * Takes another configuration, all of it or nothing. Sessions and streams go on, and their next message finds the new
+   * rules; upstreams that are configured as before keep their connections and processes, others finish running calls
+   * within `shutdown.grace`. Interceptors stay as they are unless others are given.
+   */
+  reload(config: Config, changes?: Pick<GatewayOptions, "interceptors">): Promise<ReloadOutcome>;
   /** The messages that interceptors hold for a decision. */
   readonly held: PauseBoard;
   /** The figures, in the Prometheus text format. */
@@ -79,24 +83,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const setTimer = systemTimer;
   const log =
     options.log ?? createLogger({ level: config.log.level, pretty: false, redact: config.secrets.redact });
-  const { limits } = config;
-  const parse = { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch };
-  const context = createContext({
-    parse,
-    queueBytes: limits.queueBytes,
-    sessions: {
-      sessions: limits.sessions,
-      sessionsPerPrincipal: limits.sessionsPerPrincipal,
-      idleMs: config.sessions.idle,
-      ageMs: config.sessions.age,
-    },
-    eventStore: limits.eventStore,
-    keepAliveMs: config.timeouts.streamKeepAlive,
-    trustedProxies: config.listen.trustedProxies,
-    log,
-    clock,
-    setTimer,
-  });
+  let running = config;
+  const context = createContext({ ...settingsOf(config), log, clock, setTimer });
   const watching = watchProcess(context.metrics, clock);
   const environment = options.environment ?? {};
   const watchdog = createWatchdog({
@@ -108,121 +96,89 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     },
   });
   const held = new PauseBoard({ clock, setTimer, newId: context.newExchangeId });
-  const custom = composeInterceptors(options.interceptors ?? [], { clock, setTimer, board: held });
-  const concurrency = { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
-  const concurrencyLimit = createConcurrencyLimit(createConcurrency(concurrency));
-  const routes = Object.values(config.routes).map((routeConfig) => buildRoute(routeConfig));
-  meterCorrelation(context.metrics, routes);
-  let isShuttingDown = false;
-  const listeners: Listener[] = [];
-
-  function buildRoute(routeConfig: Config["routes"][string]) {
-    const upstream = openUpstream(routeConfig, {
+  const compose = (interceptors: readonly MessageInterceptor[]) =>
+    composeInterceptors(interceptors, { clock, setTimer, board: held });
+  let custom = compose(options.interceptors ?? []);
+  const concurrency = concurrencyOf(config);
+  const sse = createSseEndpoints(context, () => publicPathOf(running));
+  const table = createRouteTable({
+    context,
+    upstreams: {
       clock,
       setTimer,
       log,
       metrics: context.metrics,
-      limits: parse,
-      stdioLineBytes: limits.stdioLineBytes,
-      queueBytes: limits.queueBytes,
+      limits: context.limits.parse,
+      get stdioLineBytes() {
+        return running.limits.stdioLineBytes;
+      },
+      get queueBytes() {
+        return running.limits.queueBytes;
+      },
       newId: () => randomBytes(8).toString("hex"),
       environment,
       watchdog,
       demo: options.demo ?? missingDemo,
-    });
-    const correlator = createCorrelator<Exchange>({
-      clock,
-      setTimer,
-      mode: "terminate",
-      limits: { ...defaultCorrelationLimits, perScope: limits.pendingPerScope, total: limits.pending },
-      ttl: {
-        quickMs: routeConfig.timeouts.quick,
-        toolMs: routeConfig.timeouts.tool,
-        humanMs: routeConfig.timeouts.human,
-        hardMs: routeConfig.timeouts.hard,
-        methods: [],
-        tools: routeConfig.timeouts.tools,
-      },
-      onFinished: onEntryFinished,
-    });
-    const rateLimit = createRateLimit(routeConfig.rates, clock.now);
-    const interceptors: readonly Interceptor[] = [
-      createObserver(routeConfig.name, context.metrics, log, clock.now),
-      ...(rateLimit === undefined ? [] : [rateLimit]),
-      concurrencyLimit,
-      custom,
-      createCorrelate(correlator, context.registry),
-    ];
-    const health = createUpstreamHealth(routeConfig.name, context.metrics, clock);
-    const era = eraOf(routeConfig.upstream);
-    const route = createRoute(context, {
-      name: routeConfig.name,
-      serving: { eras: era === "auto" ? "both" : era, supported: [newestModern] },
-      forwardHeaders: routeConfig.forwardHeaders,
-      open: upstream.open,
-      modernSharing: upstream.modernSharing,
-      seesHeaders: upstream.seesHeaders,
-      interceptors,
-      tap: createMeterTap(routeConfig.name, context.metrics),
-      health,
-    });
-    return {
-      name: routeConfig.name,
-      ...(routeConfig.mode === "observe" && upstream.http !== undefined
-        ? { serve: observing(routeConfig.name, upstream.http) }
-        : {}),
-      route,
-      health,
-      statistics: () => correlator.statistics(),
-      prefixes: routeConfig.prefixes,
-      drain: () => correlator.drain(),
-      close: async (reason: string) => {
-        await route.close(reason);
-        correlator.close();
-        await upstream.close(reason);
-      },
-    };
-  }
-
-  /** A route that only watches: nothing is refused, changed or held up. */
-  function observing(name: string, upstream: HttpUpstream): Serve {
-    const observer = createTrafficObserver({
-      route: name,
-      limits: parse,
-      correlator: createCorrelator<undefined>({
-        clock,
-        setTimer,
-        mode: "observe",
-        limits: defaultCorrelationLimits,
-        ttl: defaultTtl,
-      }),
-      log,
-    });
-    return createPassThrough(upstream, observer, (error) => {
-      log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
-    });
-  }
+    },
+    concurrencyLimit: createConcurrencyLimit(createConcurrency(concurrency)),
+    onGone: (route) => {
+      edge.use(edgeTable());
+      void sse.forget(route, "this route has been taken out of the configuration");
+    },
+  });
+  table.prepare(config, custom).commit(config.shutdown.grace);
+  let isShuttingDown = false;
+  const listeners: Listener[] = [];
 
   const admin = createAdmin(context.metrics, () => ({
     isReady: !isShuttingDown,
-    routes: Object.fromEntries(routes.map(({ name, health }) => [name, health.state])),
+    routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
   }));
-  const sse = createSseEndpoints(context, publicPathOf(config));
-  const handle = createEdge(context, {
-    access: {
-      isLoopback: config.listen.unixSocket !== undefined || isLoopbackHost(config.listen.host),
-      allowedHosts: [...config.listen.allowedHosts, ...hostsOf(config)],
-      allowedOrigins: [...config.listen.allowedOrigins, ...originsOf(config)],
-      corsOrigins: config.listen.cors.origins,
+  const edge = createEdge(
+    context,
+    {
+      streamableHttp: createEndpoint(context),
+      sseStream: sse.stream,
+      sseMessages: sse.messages,
+      extra: options.adminOnSamePort === true ? admin : {},
+      receiving: createConcurrency(concurrency),
+      isShuttingDown: () => isShuttingDown,
     },
-    routes,
-    streamableHttp: createEndpoint(context),
-    sseStream: sse.stream,
-    sseMessages: sse.messages,
-    extra: options.adminOnSamePort === true ? admin : {},
-    receiving: createConcurrency(concurrency),
-    isShuttingDown: () => isShuttingDown,
-  });
+    edgeTable(),
+  );
+
+  function edgeTable(): EdgeTable {
+    const { listen: rules } = running;
+    return {
+      access: {
+        isLoopback: rules.unixSocket !== undefined || isLoopbackHost(rules.host),
+        allowedHosts: [...rules.allowedHosts, ...hostsOf(running)],
+        allowedOrigins: [...rules.allowedOrigins, ...originsOf(running)],
+        corsOrigins: rules.cors.origins,
+      },
+      routes: table.routes,
+      leaving: table.leaving,
+    };
+  }
+
+  /** Everything that can fail comes first; what follows happens at once, between two messages. */
+  function reload(next: Config, changes: Pick<GatewayOptions, "interceptors">): ReloadOutcome {
+    if (isShuttingDown) return { ok: false, problem: "the gateway is shutting down" };
+    const { paths, needsRestart, applicable } = compareConfigs(running, next);
+    try {
+      const steps = changes.interceptors === undefined ? custom : compose(changes.interceptors);
+      const prepared = table.prepare(applicable, steps);
+      running = applicable;
+      custom = steps;
+      Object.assign(concurrency, concurrencyOf(applicable));
+      context.apply(settingsOf(applicable));
+      prepared.commit(applicable.shutdown.grace);
+      edge.use(edgeTable());
+      return { ok: true, changed: paths, needsRestart };
+    } catch (error) {
+      return { ok: false, problem: GatewayError.from(error).message };
+    }
+  }
 
   async function listen() {
     const { tls, unixSocket, host, port } = config.listen;
@@ -232,20 +188,20 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         port,
         unixSocket,
         tls,
-        headerBytes: limits.headerBytes,
+        headerBytes: config.limits.headerBytes,
         onCertificate: (problem) => {
           if (problem === undefined) log.info({}, "the certificate has been read anew");
           else log.warn({ problem }, "the new certificate cannot be used; the old one stays");
         },
       },
-      handle,
+      edge.handle,
     );
     listeners.push(main);
     let adminUrl: string | undefined;
     if (options.adminOnSamePort === true) adminUrl = main.address;
     else if (config.admin !== false) {
       const own = await createListener(
-        { ...config.admin, headerBytes: limits.headerBytes },
+        { ...config.admin, headerBytes: config.limits.headerBytes },
         adminListener(admin),
       );
       listeners.push(own);
@@ -258,11 +214,11 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     if (isShuttingDown) return;
     isShuttingDown = true;
     for (const listener of listeners) listener.stop();
-    await within(config.shutdown.grace, Promise.all(routes.map(({ drain }) => drain())));
+    await within(running.shutdown.grace, table.drain());
     await held[Symbol.asyncDispose]();
     await sse.close("the gateway is shutting down");
     context.close("the gateway is shutting down");
-    await Promise.all(routes.map((route) => route.close("the gateway is shutting down")));
+    await table.close("the gateway is shutting down");
     await Promise.all(listeners.map((listener) => listener.close()));
     await watchdog.close();
     watching[Symbol.dispose]();
@@ -270,8 +226,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 
   return {
     listen,
-    handle,
+    handle: edge.handle,
+    reload: async (next, changes = {}) => reload(next, changes),
     serve: (channel, name, onGone) => {
+      const { routes } = table;
       const found =
         (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ??
         routeNamed(routes, name);
@@ -280,6 +238,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         principal: anonymous,
         eras: "both",
         context: { type: "stdio", incarnation: channel.incarnation },
+        mayStillRead: true,
         onGone,
       });
     },
@@ -290,10 +249,24 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   };
 }
 
-/** HTTP+SSE ended before the modern era, so that clients of both eras must find a legacy endpoint there. */
-function eraOf(upstream: Config["routes"][string]["upstream"]): "auto" | "legacy" | "modern" {
-  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
-  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
+function settingsOf({ limits, sessions, timeouts, listen }: Config): ContextSettings {
+  return {
+    parse: { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch },
+    queueBytes: limits.queueBytes,
+    sessions: {
+      sessions: limits.sessions,
+      sessionsPerPrincipal: limits.sessionsPerPrincipal,
+      idleMs: sessions.idle,
+      ageMs: sessions.age,
+    },
+    eventStore: limits.eventStore,
+    keepAliveMs: timeouts.streamKeepAlive,
+    trustedProxies: listen.trustedProxies,
+  };
+}
+
+function concurrencyOf({ limits }: Config) {
+  return { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
 }
 
 function routeNamed(routes: readonly { readonly route: Route }[], name: string | undefined): Route {
@@ -307,7 +280,8 @@ function within(milliseconds: number, work: Promise<unknown>): Promise<unknown> 
   return Promise.race([
     work,
     new Promise<void>((resolve) => {
-      systemTimer(milliseconds, resolve);
+      const stop = systemTimer(milliseconds, resolve);
+      void work.then(stop, stop);
     }),
   ]);
 }

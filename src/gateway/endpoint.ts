@@ -95,14 +95,15 @@ export function createEndpoint(gateway: GatewayContext) {
   }
 
   async function modern(visit: Visit, message: Message, revision: Revision): Promise<void> {
-    const { request, response, route } = visit;
+    const { response, route } = visit;
     const reply = createModernReply(response, gateway.streamOptions(route));
     const exchange = exchangeFor(visit, message, revision, undefined, reply);
     // Closing the connection is how a modern client cancels (MCP 2026-07-28, Cancellation).
     response.on("close", () => {
       if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
     });
-    await run(exchange, route, reply, request);
+    const outcome = await route.answer(exchange);
+    reply.finish(outcome, replyStatus("modern", outcome));
   }
 
   async function legacy(
@@ -210,17 +211,6 @@ export function createEndpoint(gateway: GatewayContext) {
     }
   }
 
-  async function run(
-    exchange: Exchange,
-    route: Route,
-    reply: HttpReply,
-    request: IncomingMessage,
-  ): Promise<void> {
-    const outcome = await route.answer(exchange);
-    if (!request.destroyed || outcome.message !== undefined)
-      reply.finish(outcome, replyStatus("modern", outcome));
-  }
-
   function legacyReply(visit: Visit, session: Session, message: Message): HttpReply {
     const { response, route } = visit;
     return createLegacyReply(response, {
@@ -264,7 +254,7 @@ export function createEndpoint(gateway: GatewayContext) {
         stream.end();
       }
     }
-    route.links.of(session)?.listen();
+    route.linkOf(session)?.listen();
     request.resume();
   }
 

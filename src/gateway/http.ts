@@ -9,15 +9,24 @@ import type { Route } from "./route.ts";
 /** Serves one request at a route. */
 export type Serve = (request: IncomingMessage, response: ServerResponse, route: Route) => Promise<void>;
 
-export interface EdgeOptions {
+/** A route and where it is found. */
+export interface EdgeRoute {
+  readonly route: Route;
+  /** What its paths begin with; nothing for the one that is served at `/mcp`. */
+  readonly prefixes: readonly string[];
+  /** Takes the place of Streamable HTTP on a route that only observes. */
+  readonly serve?: Serve | undefined;
+}
+
+/** What may be another after a reload: who is let in, and what is where. */
+export interface EdgeTable {
   readonly access: AccessRules;
-  /** The routes with what their paths begin with; nothing for the one that is served at `/mcp`. */
-  readonly routes: readonly {
-    readonly route: Route;
-    readonly prefixes: readonly string[];
-    /** Takes the place of Streamable HTTP on a route that only observes. */
-    readonly serve?: Serve;
-  }[];
+  readonly routes: readonly EdgeRoute[];
+  /** Routes that are being left: open sessions are served to their end, and nothing new begins. */
+  readonly leaving: readonly EdgeRoute[];
+}
+
+export interface EdgeOptions {
   readonly streamableHttp: Serve;
   /** The two endpoints of HTTP+SSE (2024-11-05). */
   readonly sseStream: Serve;
@@ -35,21 +44,40 @@ const shutdownSeconds = 5;
 interface Place {
   readonly route: Route;
   readonly serve: Serve;
+  /** Served only to those who have a session already. */
+  readonly isLeaving: boolean;
 }
 
-/** Makes the function that takes every HTTP request: checks who calls from where, finds the route, bounds the load. */
-export function createEdge(gateway: GatewayContext, options: EdgeOptions): RequestListener {
-  const checkAccess = createAccessCheck(options.access);
-  const cors = createCors(options.access.corsOrigins);
-  const places = new Map<string, Place>();
-  for (const { route, prefixes, serve = options.streamableHttp } of options.routes) {
-    for (const prefix of prefixes) {
-      places.set(`${prefix}/mcp`, { route, serve });
-      places.set(`${prefix}/sse`, { route, serve: options.sseStream });
-      places.set(`${prefix}/messages`, { route, serve: options.sseMessages });
-    }
-  }
+/** Where HTTP requests come in. */
+export interface Edge {
+  /** Takes every HTTP request: checks who calls from where, finds the route, bounds the load. */
+  readonly handle: RequestListener;
+  /** Takes another table for every request from now on. */
+  use(table: EdgeTable): void;
+}
+
+/** Makes the edge. */
+export function createEdge(gateway: GatewayContext, options: EdgeOptions, first: EdgeTable): Edge {
+  let current = read(first);
   const { receiving } = options;
+
+  function read({ access, routes, leaving }: EdgeTable) {
+    const places = new Map<string, Place>();
+    const add = (
+      isLeaving: boolean,
+      { route, prefixes, serve = options.streamableHttp }: EdgeRoute,
+    ): void => {
+      for (const prefix of prefixes) {
+        places.set(`${prefix}/mcp`, { route, serve, isLeaving });
+        if (!isLeaving) places.set(`${prefix}/sse`, { route, serve: options.sseStream, isLeaving });
+        places.set(`${prefix}/messages`, { route, serve: options.sseMessages, isLeaving: false });
+      }
+    };
+    // A path that has been given to another route is that route's.
+    for (const route of leaving) add(true, route);
+    for (const route of routes) add(false, route);
+    return { checkAccess: createAccessCheck(access), cors: createCors(access.corsOrigins), places };
+  }
 
   /** Takes a place for a body to be read in; false when there is none and the request has been refused. */
   function admit(request: IncomingMessage, response: ServerResponse, route: Route): boolean {
@@ -65,7 +93,8 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
     return true;
   }
 
-  return (request, response) => {
+  function handle(request: IncomingMessage, response: ServerResponse): void {
+    const { checkAccess, cors, places } = current;
     const refusal = checkAccess(request.headers.host, request.headers.origin);
     if (refusal !== undefined) {
       plain(response, 403, refusal);
@@ -74,7 +103,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
     if (request.headers.origin !== undefined && cors(request, response)) return;
     const path = pathOf(request.url ?? "/");
     const place = places.get(path);
-    if (place === undefined) {
+    if (place === undefined || (place.isLeaving && request.headers["mcp-session-id"] === undefined)) {
       elsewhere(request, response, path);
       return;
     }
@@ -91,7 +120,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
     }
     if (request.method === "POST" && !admit(request, response, place.route)) return;
     void place.serve(request, response, place.route);
-  };
+  }
 
   function elsewhere(request: IncomingMessage, response: ServerResponse, path: string): void {
     const own = options.extra[path];
@@ -102,8 +131,17 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions): Reque
   }
 
   function endpoints(): string {
-    return [...places.keys()].filter((path) => path.endsWith("/mcp")).join(", ");
+    return [...current.places]
+      .flatMap(([path, { isLeaving }]) => (path.endsWith("/mcp") && !isLeaving ? [path] : []))
+      .join(", ");
   }
+
+  return {
+    handle,
+    use: (table) => {
+      current = read(table);
+    },
+  };
 }
 
 /** A short answer for people. */

@@ -20,22 +20,23 @@ export type OpenLink = (scope: LinkScope, events: LinkEvents) => UpstreamLink;
 /** How modern requests share links: all one, or one for each principal and set of client capabilities. */
 export type ModernSharing = "everybody" | "principal";
 
+/** Makes what hears of a link's events; the link itself is there as soon as there are any. */
+export type LinkEventsFor = (scope: LinkScope, link: () => UpstreamLink) => LinkEvents;
+
 /** The links of one route. */
 export interface Links {
   /** The link for an exchange of a client; opened when it is first needed. */
   for(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
   /** The link of a session, if it has one. */
   of(session: Session): UpstreamLink | undefined;
+  /** The sessions that have a link. */
+  readonly sessions: readonly Session[];
   readonly size: number;
   close(reason: string): Promise<void>;
 }
 
 /** Keeps the links of a route: one for each legacy session, and few for all modern requests. */
-export function createLinks(
-  open: OpenLink,
-  modernSharing: ModernSharing,
-  eventsFor: (scope: LinkScope, link: () => UpstreamLink) => LinkEvents,
-): Links {
+export function createLinks(open: OpenLink, modernSharing: ModernSharing, eventsFor: LinkEventsFor): Links {
   const bySession = new Map<Session, UpstreamLink>();
   const modern = new Map<string, UpstreamLink>();
 
@@ -89,6 +90,9 @@ export function createLinks(
         ? modernLink(exchange.principal, capabilities)
         : sessionLink(session, exchange.principal),
     of: (session) => bySession.get(session),
+    get sessions() {
+      return [...bySession.keys()];
+    },
     get size() {
       return bySession.size + modern.size;
     },

@@ -1,4 +1,4 @@
-import { readFileSync, statSync, unlinkSync, watch } from "node:fs";
+import { statSync, unlinkSync, watch } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import type { RequestListener, Server } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
@@ -6,6 +6,7 @@ import type { Server as TlsServer } from "node:https";
 import { connect } from "node:net";
 import { dirname } from "node:path";
 import { GatewayError } from "../errors.ts";
+import { readPem } from "./pem.ts";
 
 /** Where and how to listen. */
 export interface ListenOptions {
@@ -81,14 +82,6 @@ function readCertificate({ certFile, keyFile, caFile }: Tls) {
     key: readPem(keyFile),
     ...(caFile === undefined ? {} : { ca: readPem(caFile), requestCert: true }),
   };
-}
-
-function readPem(file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    throw new GatewayError("config_invalid", `cannot read ${file}`, { cause: error });
-  }
 }
 
 /** Reads the certificate anew when its folder changes: editors and Kubernetes put new files in place by renaming. */

@@ -34,27 +34,62 @@ const correlationOutcomes = {
   evicted: "evicted",
 } as const satisfies Readonly<Record<string, keyof CorrelationStatistics>>;
 
+/** A route whose requests are tracked. */
+interface TrackedRoute {
+  readonly name: string;
+  readonly statistics: () => CorrelationStatistics;
+}
+
 /** Shows what the correlators of all routes have seen, asked for with each scrape. */
+export interface CorrelationMeter {
+  /** Keeps what a route has seen that is no more: sums over time never go back. */
+  gone(route: TrackedRoute): void;
+}
+
+/** Makes the meter; it asks for the routes as they are at that time. */
 export function meterCorrelation(
   { metrics, onCollect }: Metrics,
-  routes: readonly { readonly name: string; readonly statistics: () => CorrelationStatistics }[],
-): void {
-  const pending = routes.map(({ name, statistics }) => ({
-    gauge: metrics.pending.labels({ route: name }),
-    statistics,
-  }));
+  routes: () => Iterable<TrackedRoute>,
+): CorrelationMeter {
   const outcomes = Object.entries(correlationOutcomes).map(([outcome, figure]) => ({
     counter: metrics.correlation.labels({ outcome }),
     figure,
+    past: 0,
   }));
   onCollect(() => {
-    const all = pending.map(({ gauge, statistics }) => {
+    const all = [...routes()].map(({ name, statistics }) => {
       const own = statistics();
-      gauge.set(own.pending);
+      metrics.pending.labels({ route: name }).set(own.pending);
       return own;
     });
-    for (const { counter, figure } of outcomes) {
-      counter.set(all.reduce((sum, own) => sum + own[figure], 0));
+    for (const { counter, figure, past } of outcomes) {
+      counter.set(all.reduce((sum, own) => sum + own[figure], past));
     }
   });
+  return {
+    gone: ({ statistics }) => {
+      const own = statistics();
+      for (const outcome of outcomes) outcome.past += own[outcome.figure];
+    },
+  };
+}
+
+/** Forgets every figure of a route that is no more, so that none of them stands still for ever. */
+export function forgetRoute(route: string, { metrics }: Metrics): void {
+  const families: readonly { remove(values: { readonly route: string }): void }[] = [
+    metrics.exchanges,
+    metrics.exchangeDuration,
+    metrics.upstreamRequests,
+    metrics.sessions,
+    metrics.sessionsOpened,
+    metrics.sessionsClosed,
+    metrics.streams,
+    metrics.pending,
+    metrics.refusals,
+    metrics.messages,
+    metrics.children,
+    metrics.childRestarts,
+    metrics.evictedReaders,
+  ];
+  for (const family of families) family.remove({ route });
 }

@@ -12,33 +12,40 @@ import { errorReply, gatewayErrorMessage } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import type { GatewayContext } from "./context.ts";
-import { createLinks } from "./links.ts";
-import type { Links, LinkScope, ModernSharing, OpenLink } from "./links.ts";
+import type { LinkScope } from "./links.ts";
+import { createPassage, isListening } from "./passage.ts";
+import type { Farewell, Passage } from "./passage.ts";
 import { createSessionMeter } from "./route-meters.ts";
+import { createRunningCalls } from "./running-calls.ts";
 import { SessionStreams } from "./session-streams.ts";
 import type { Tap } from "./taps.ts";
-import { createToolHeaders } from "./tool-headers.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
+import type { OpenUpstream } from "./upstreams.ts";
 
-/** What a route is made of. */
-export interface RouteOptions {
-  readonly name: string;
+/** What of a route may be another after a reload. */
+export interface RouteParts {
   readonly serving: Serving;
   /** Lower-case names of client headers that go upstream. */
   readonly forwardHeaders: readonly string[];
-  readonly open: OpenLink;
-  readonly modernSharing: ModernSharing;
-  /** Whether the upstream sees HTTP headers itself; if not, the gateway compares them with the body. */
-  readonly seesHeaders: boolean;
+  readonly upstream: OpenUpstream;
+  /** What is known of that upstream. */
+  readonly health: UpstreamHealth;
   /** Everything that stands between the client and the upstream, outermost first. */
   readonly interceptors: readonly Interceptor[];
-  /** Hears what comes and goes on both sides. */
-  readonly tap: Tap;
-  readonly health: UpstreamHealth;
 }
 
-/** One upstream and the way there: everything that a message on this route passes. */
+/** What a route is made of. */
+export interface RouteOptions extends RouteParts {
+  readonly name: string;
+  /** Hears what comes and goes on both sides. */
+  readonly tap: Tap;
+}
+
+/**
+ * One upstream and the way there: everything that a message on this route passes. Whoever holds a route holds it for
+ * as long as its name is configured: a reload changes what is in it, and the next message finds that.
+ */
 export interface Route {
   readonly name: string;
   readonly serving: Serving;
@@ -47,7 +54,8 @@ export interface Route {
   readonly forwardHeaders: ReadonlySet<string>;
   /** Takes a client's message through the pipeline to what it is answered with; a failure becomes an error of ours. */
   readonly answer: Handler;
-  readonly links: Links;
+  /** The link of a session, if it has one. */
+  readonly linkOf: (session: Session) => UpstreamLink | undefined;
   /** What is known of header parameters; absent where the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
   /** Where a session's messages to its client go. */
@@ -56,6 +64,12 @@ export interface Route {
   readonly adopt: (session: Session) => void;
   /** Sends messages outside any request to a client that is a channel of its own, not an HTTP session. */
   readonly setOutlet: (session: Session, outlet: Outlet) => void;
+  /** Keeps the upstream as it is now from being let go; the answer gives it free. */
+  readonly hold: () => () => void;
+  /** Takes other parts for every message from now on; resolves when an upstream that was replaced has been let go. */
+  readonly replace: (parts: RouteParts, farewell: Farewell) => Promise<void>;
+  /** Lets the upstream go with nothing in its place. */
+  readonly leave: (farewell: Farewell) => Promise<void>;
   readonly close: (reason: string) => Promise<void>;
 }
 
@@ -65,14 +79,40 @@ export type Outlet = (message: Message) => void | Promise<void>;
 /** Builds a route: composes the pipeline once and joins it to the links upstream. */
 export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
   const { registry, events, clock, newExchangeId, log } = gateway;
-  const { name, serving, tap, health } = options;
+  const { name, tap } = options;
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, Outlet>();
-  const handle = compose(options.interceptors, (exchange) =>
-    exchange.direction === "client-to-server" ? toUpstream(exchange) : toClient(exchange),
-  );
+  const answering = createRunningCalls<Session>();
+  /** What a session began on it stays on: only that server knows it. */
+  const begunOn = new WeakMap<Session, Passage>();
+  const passages = new Set<Passage>();
+  let serving = options.serving;
+  let forwardHeaders: ReadonlySet<string> = new Set(options.forwardHeaders);
+  let handle = pipelineOf(options);
+  let passage = passageTo(options);
   const meterSession = createSessionMeter(name, gateway.metrics);
-  const links = createLinks(options.open, options.modernSharing, upstreamEvents);
+
+  function pipelineOf({ interceptors }: RouteParts): Handler {
+    return compose(interceptors, (exchange) =>
+      exchange.direction === "client-to-server" ? toUpstream(exchange) : toClient(exchange),
+    );
+  }
+
+  function passageTo({ upstream, health }: RouteParts): Passage {
+    const made = createPassage(upstream, health, {
+      eventsFor: upstreamEvents,
+      ask: toUpstream,
+      answering,
+      setTimer: gateway.setTimer,
+    });
+    passages.add(made);
+    return made;
+  }
+
+  async function letGo(old: Passage, farewell: Farewell): Promise<void> {
+    await old.leave(farewell);
+    passages.delete(old);
+  }
 
   function streamsOf(session: Session): SessionStreams {
     let own = streams.get(session);
@@ -89,6 +129,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
 
   async function answer(exchange: Exchange): Promise<Reply> {
     tap.received("client", exchange.message, exchange);
+    const session =
+      exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
+    if (session !== undefined) answering.begin(session);
     let reply: Reply;
     try {
       reply = await handle(exchange);
@@ -97,6 +140,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       const isOver = exchange.session !== undefined && sessionOf(exchange) === undefined;
       // Its caller may still wait; a cancel alone would leave the request without an answer.
       reply = errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
+    } finally {
+      if (session !== undefined) answering.end(session);
     }
     if (reply.message !== undefined) tap.sent("client", reply.message, exchange);
     return reply;
@@ -112,9 +157,11 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       exchange.era === "modern"
         ? memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities")
         : undefined;
-    const link = links.for(exchange, session, capabilities);
+    const way = (session === undefined ? undefined : begunOn.get(session)) ?? passage;
+    const link = way.linkFor(exchange, session, capabilities);
+    if (session !== undefined) begunOn.set(session, way);
     tap.sent("upstream", exchange.message, exchange);
-    if (exchange.message.kind === "request") return request(link, exchange);
+    if (exchange.message.kind === "request") return request(way, link, exchange);
     const reply = await link.send(exchange);
     if (
       exchange.message.method === "notifications/initialized" &&
@@ -127,17 +174,10 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return reply;
   }
 
-  async function request(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
-    try {
-      const reply = await link.request(exchange);
-      if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
-      health.answered(reply.message);
-      return reply;
-    } catch (error) {
-      const failure = GatewayError.from(error);
-      health.failed(failure);
-      throw failure;
-    }
+  async function request(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    const reply = await way.request(link, exchange);
+    if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
+    return reply;
   }
 
   /** The innermost step towards the client. */
@@ -295,12 +335,20 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
 
   const route: Route = {
     name,
-    serving,
-    supported: serving.supported,
-    forwardHeaders: new Set(options.forwardHeaders),
+    get serving() {
+      return serving;
+    },
+    get supported() {
+      return serving.supported;
+    },
+    get forwardHeaders() {
+      return forwardHeaders;
+    },
     answer,
-    links,
-    toolHeaders: options.seesHeaders ? undefined : createToolHeaders(toUpstream),
+    linkOf: (session) => begunOn.get(session)?.links.of(session),
+    get toolHeaders() {
+      return passage.toolHeaders;
+    },
     streamsOf,
     adopt: (session) => {
       meterSession(session);
@@ -311,7 +359,20 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     setOutlet: (session, outlet) => {
       outlets.set(session, outlet);
     },
-    close: (reason) => links.close(reason),
+    hold: () => passage.hold(),
+    replace: async (parts, farewell) => {
+      const old = passage;
+      serving = parts.serving;
+      forwardHeaders = new Set(parts.forwardHeaders);
+      handle = pipelineOf(parts);
+      if (parts.upstream === old.upstream) return;
+      passage = passageTo(parts);
+      await letGo(old, farewell);
+    },
+    leave: (farewell) => letGo(passage, farewell),
+    close: async (reason) => {
+      await Promise.all([...passages].map((each) => each.close(reason)));
+    },
   };
   return route;
 }

@@ -17,10 +17,11 @@ import type { SseResponseOptions } from "../transports/http/sse-response.ts";
 import { createClientAddress } from "./client-address.ts";
 import type { GatewayContext } from "./context.ts";
 import { writeJson } from "./http-reply.ts";
+import { forgetRoute } from "./route-meters.ts";
 import type { Route } from "./route.ts";
 
-/** What the shared parts of a gateway are made of. */
-export interface ContextOptions {
+/** What of the shared parts may change while the gateway runs. */
+export interface ContextSettings {
   readonly parse: ParseLimits;
   readonly queueBytes: number;
   readonly sessions: SessionLimits;
@@ -28,6 +29,10 @@ export interface ContextOptions {
   readonly keepAliveMs: number;
   /** Addresses and networks of proxies that may say who the client is. */
   readonly trustedProxies: readonly string[];
+}
+
+/** What the shared parts of a gateway are made of. */
+export interface ContextOptions extends ContextSettings {
   readonly log: Logger;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
@@ -35,6 +40,10 @@ export interface ContextOptions {
 
 /** The shared parts, and what ends them. */
 export interface OpenContext extends GatewayContext {
+  /** Takes up other settings, for everything that happens from now on. */
+  apply(settings: ContextSettings): void;
+  /** Forgets what was kept and counted for a route that is no more. */
+  forget(route: string): void;
   close(reason: string): void;
 }
 
@@ -44,14 +53,19 @@ export function createContext(options: ContextOptions): OpenContext {
   const metrics: Metrics = createMetrics();
   const node = randomBytes(4).toString("hex");
   let counter = 0;
+  // Parts of the gateway keep these objects and look into them when they need to: they change in place.
+  const sessionLimits = { ...options.sessions };
+  const eventLimits = { ...options.eventStore };
+  const limits = { parse: { ...options.parse }, queueBytes: options.queueBytes };
+  let addressOf = createClientAddress(options.trustedProxies);
   const registry = createSessionRegistry({
-    limits: options.sessions,
+    limits: sessionLimits,
     clock,
     setTimer,
     newId: () => randomBytes(24).toString("base64url"),
   });
   let streams = 0;
-  const events = createEventStore(options.eventStore, () => `${node}.${(streams++).toString(36)}`);
+  const events = createEventStore(eventLimits, () => `${node}.${(streams++).toString(36)}`);
   const keepAlive = createKeepAlive(options.keepAliveMs, setTimer);
   const counted = (route: Route, code: ErrorCode): void => {
     metrics.metrics.refusals.labels({ route: route.name, code }).inc();
@@ -60,15 +74,17 @@ export function createContext(options: ContextOptions): OpenContext {
   const streamOptions = ({ name }: Route): SseResponseOptions => {
     let own = optionsByRoute.get(name);
     if (own === undefined) {
-      const streams = metrics.metrics.streams.labels({ route: name, leg: "client" });
+      const open = metrics.metrics.streams.labels({ route: name, leg: "client" });
       own = {
-        queueBytes: options.queueBytes,
+        get queueBytes() {
+          return limits.queueBytes;
+        },
         keepAlive,
         onOpen: () => {
-          streams.inc();
+          open.inc();
         },
         onClose: () => {
-          streams.dec();
+          open.dec();
         },
         onEvicted: () => {
           metrics.metrics.evictedReaders.labels({ route: name }).inc();
@@ -90,10 +106,10 @@ export function createContext(options: ContextOptions): OpenContext {
     metrics,
     registry,
     events,
-    limits: { parse: options.parse, queueBytes: options.queueBytes },
+    limits,
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
     principalOf: (_request: IncomingMessage) => anonymous,
-    addressOf: createClientAddress(options.trustedProxies),
+    addressOf: (request) => addressOf(request),
     streamOptions,
     counted,
     failed: (route: Route, exchange: Exchange, error: GatewayError) => {
@@ -118,6 +134,18 @@ export function createContext(options: ContextOptions): OpenContext {
         errorMessage(message?.id, { code: jsonrpc ?? -32603, message: error.message, data }),
         headers,
       );
+    },
+    apply: (settings) => {
+      Object.assign(sessionLimits, settings.sessions);
+      Object.assign(eventLimits, settings.eventStore);
+      Object.assign(limits.parse, settings.parse);
+      limits.queueBytes = settings.queueBytes;
+      addressOf = createClientAddress(settings.trustedProxies);
+      keepAlive.pace(settings.keepAliveMs);
+    },
+    forget: (route) => {
+      optionsByRoute.delete(route);
+      forgetRoute(route, metrics);
     },
     close: (reason) => {
       registry.close(reason);

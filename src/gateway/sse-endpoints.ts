@@ -10,11 +10,13 @@ import type { Route } from "./route.ts";
 export interface SseEndpoints {
   readonly stream: Serve;
   readonly messages: Serve;
+  /** Ends the connections of a route that is no more. */
+  forget(route: Route, reason: string): Promise<void>;
   close(reason: string): Promise<void>;
 }
 
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
-export function createSseEndpoints(gateway: GatewayContext, publicPath: string): SseEndpoints {
+export function createSseEndpoints(gateway: GatewayContext, publicPath: () => string): SseEndpoints {
   const servers = new Map<Route, SseServer>();
 
   function serverOf(route: Route): SseServer {
@@ -22,7 +24,7 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: string):
     if (server === undefined) {
       server = createSseServer({
         stream: gateway.streamOptions(route),
-        maxBytes: gateway.limits.parse.maxBytes,
+        maxBytes: () => gateway.limits.parse.maxBytes,
         newId: () => randomBytes(24).toString("base64url"),
         setTimer: gateway.setTimer,
         principalOf: gateway.principalOf,
@@ -32,6 +34,7 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: string):
             principal: gateway.principalOf(request),
             eras: "legacy",
             context: { type: "sse", stream: channel.incarnation },
+            mayStillRead: false,
           }),
         publicPath,
         onRefused: (error) => {
@@ -48,6 +51,11 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: string):
       serverOf(route).stream(request, response);
     },
     messages: (request, response, route) => serverOf(route).messages(request, response),
+    forget: async (route, reason) => {
+      const server = servers.get(route);
+      servers.delete(route);
+      await server?.close(reason);
+    },
     close: async (reason) => {
       await Promise.all([...servers.values()].map((server) => server.close(reason)));
     },

@@ -1,5 +1,4 @@
-import { GatewayError } from "../errors.ts";
-import type { ErrorCode } from "../errors.ts";
+import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { Clock } from "../exchange.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

@@ -1,12 +1,11 @@
-import { readFileSync } from "node:fs";
 import { Pool, ProxyAgent } from "undici";
 import type { Dispatcher } from "undici";
-import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { HttpUpstream as HttpConfig } from "../config/config.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import type { StreamCount } from "../transports/streamable-http/response.ts";
+import { readPem } from "./pem.ts";
 
 /** What an upstream over HTTP needs besides its own configuration. */
 export interface HttpUpstreamDeps {
@@ -21,7 +20,7 @@ export interface HttpUpstreamDeps {
 /** An HTTP upstream with its connections; closing ends them. */
 export interface OpenHttpUpstream {
   readonly upstream: HttpUpstream;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** Opens the way to an HTTP upstream: connections are made when the first request goes out. */
@@ -63,7 +62,9 @@ function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstream
     connect: { timeout: deps.connectMs, ...tlsOptions(config.tls) },
   };
   if (config.proxy === undefined) return new Pool(origin, { ...options, connections: null });
-  return new ProxyAgent({ uri: config.proxy, ...options, requestTls: options.connect });
+  // A tunnel for plain http is not needed, and a proxy that refuses one would be asked again without end.
+  const proxyTunnel = origin.startsWith("https:");
+  return new ProxyAgent({ uri: config.proxy, ...options, requestTls: options.connect, proxyTunnel });
 }
 
 function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {
@@ -74,12 +75,4 @@ function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {
     ...(tls.keyFile === undefined ? {} : { key: readPem(tls.keyFile) }),
     ...(tls.insecure ? { rejectUnauthorized: false } : {}),
   };
-}
-
-function readPem(file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    throw new GatewayError("config_invalid", `cannot read ${file}`, { cause: error });
-  }
 }

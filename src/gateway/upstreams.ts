@@ -13,6 +13,7 @@ import { startChild } from "../transports/stdio/child.ts";
 import { createChildPool } from "../transports/stdio/pool.ts";
 import type { Environment } from "../transports/stdio/environment.ts";
 import type { Watchdog } from "../transports/stdio/watchdog.ts";
+import { createSharedLinks } from "../transports/shared/links.ts";
 import { createHttpLink } from "../transports/streamable-http/client.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import { createAutoLink } from "./auto-link.ts";
@@ -48,6 +49,9 @@ export interface UpstreamDeps {
   /** Makes the built-in demo server. */
   readonly demo: McpServerFactory;
 }
+
+/** How long a process that sessions share outlives the last of them: reconnecting clients need no new one. */
+const lingerMs = 5000;
 
 /** Opens the way to an upstream, as it is configured. Nothing is connected or started before a message goes out. */
 export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstream {
@@ -91,9 +95,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
           false,
           deps,
           events,
-          {
-            type: "sse",
-          },
+          "sse",
         );
   const overStreamable: OpenLink = (scope, events) => createHttpLink(upstream, scope.era, events);
   const verdict: HttpVerdict = { transport: undefined };
@@ -103,8 +105,9 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
       ? overStreamable(scope, events)
       : createAutoLink(
           verdict,
-          () => overStreamable(scope, events),
-          () => overSse(scope, events),
+          events,
+          (own) => overStreamable(scope, own),
+          (own) => overSse(scope, own),
         );
   const open = { auto: overEither, "streamable-http": overStreamable, sse: overSse };
   return {
@@ -118,6 +121,8 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
 
 function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDeps): OpenUpstream {
   const { log, metrics } = deps;
+  const children = metrics.metrics.children.labels({ route: route.name });
+  let counted = 0;
   const pool = createChildPool(
     { maxChildren: config.maxChildren },
     {
@@ -144,30 +149,33 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
         ),
       clock: deps.clock,
       setTimer: deps.setTimer,
+      // Two pools of one route are there at once while a reload replaces its upstream, so sizes are added up.
       onSize: (size) => {
-        metrics.metrics.children.labels({ route: route.name }).set(size);
+        children.inc(size - counted);
+        counted = size;
       },
       onCrash: () => {
         metrics.metrics.childRestarts.labels({ route: route.name }).inc();
       },
     },
   );
+  const limits = { ...deps.limits, maxBytes: deps.stdioLineBytes };
+  const open: OpenChannel = (events) => pool.open(events);
+  const context = (incarnation: string) => ({ type: "stdio", incarnation, command: config.command }) as const;
+  const shared = createSharedLinks(open, { limits, context, setTimer: deps.setTimer, lingerMs });
   return {
-    open: (scope, events) =>
-      channelLink(
-        (channelEvents) => pool.open(channelEvents),
-        scope.era,
-        scope.era === "modern",
-        deps,
-        events,
-        {
-          type: "stdio",
-          command: config.command,
-        },
-      ),
+    open: ({ era, principal }, events) => {
+      if (era === "modern" || config.sharing === "session") {
+        return createChannelLink(open, { era, isShared: era === "modern", limits, context }, events);
+      }
+      return shared.open(config.sharing === "principal" ? principal.id : "", events);
+    },
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
     seesHeaders: false,
-    close: (reason) => pool.close(reason),
+    close: async (reason) => {
+      await shared.close(reason);
+      await pool.close(reason);
+    },
   };
 }
 
@@ -180,7 +188,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
         scope.era === "modern",
         deps,
         events,
-        { type: "in-process" },
+        "in-process",
       ),
     modernSharing: "principal",
     seesHeaders: false,
@@ -188,17 +196,13 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
   };
 }
 
-type ChannelKind =
-  | { readonly type: "stdio"; readonly command: string }
-  | { readonly type: "in-process" | "sse" };
-
 function channelLink(
   open: OpenChannel,
   era: "legacy" | "modern",
   isShared: boolean,
   deps: UpstreamDeps,
   events: Parameters<OpenLink>[1],
-  kind: ChannelKind,
+  type: "in-process" | "sse",
 ) {
   return createChannelLink(
     open,
@@ -206,12 +210,7 @@ function channelLink(
       era,
       isShared,
       limits: deps.limits,
-      context: (incarnation) =>
-        kind.type === "stdio"
-          ? { type: "stdio", incarnation, command: kind.command }
-          : kind.type === "sse"
-            ? { type: "sse", stream: incarnation }
-            : { type: "in-process" },
+      context: (incarnation) => (type === "sse" ? { type, stream: incarnation } : { type }),
     },
     events,
   );

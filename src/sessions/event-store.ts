@@ -25,7 +25,9 @@ export interface EventStore {
   readonly bytes: number;
 }
 
-/** Makes an event store. Stream ids only need to be unique: who may read a stream is decided by the session it is in. */
+/**
+ * Makes an event store. The limits are read whenever they are needed: whoever hands them in may change them. Stream ids only need to be unique: who may read a stream is decided by the session it is in.
+ */
 export function createEventStore(limits: EventStoreLimits, newStreamId: () => string): EventStore {
   const byPrincipal = new Map<string, { bytes: number; streams: Set<Stream> }>();
   const all = new Set<Stream>();

@@ -11,6 +11,7 @@ export interface SessionLimits {
 }
 
 export interface SessionRegistryOptions {
+  /** Read whenever they are needed: whoever hands them in may change them. */
   readonly limits: SessionLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -37,7 +38,7 @@ const sweepMs = 10_000;
 /** Makes the registry. Caps count per principal before the global one, so that a flood evicts only itself. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
   const { limits, clock, setTimer, newId } = options;
-  const sweepEvery = Math.min(sweepMs, limits.idleMs, limits.ageMs);
+  const sweepEvery = (): number => Math.min(sweepMs, limits.idleMs, limits.ageMs);
   const sessions = new Map<string, Session>();
   const byPrincipal = new Map<string, Set<Session>>();
   let stopSweep: (() => void) | undefined;
@@ -88,7 +89,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       else if (session.running === 0 && now - session.lastActiveAt >= limits.idleMs)
         session.end("the session was idle", "idle");
     }
-    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery, sweep);
+    stopSweep = sessions.size === 0 ? undefined : setTimer(sweepEvery(), sweep);
   }
 
   return {
@@ -102,7 +103,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       session.onEnd(() => {
         remove(session);
       });
-      stopSweep ??= setTimer(sweepEvery, sweep);
+      stopSweep ??= setTimer(sweepEvery(), sweep);
       return session;
     },
     find: (id, route, principal) => {

@@ -6,7 +6,15 @@ import type { Revision } from "../protocol/revisions.ts";
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
 /** Who or what ended a session, in few words that metrics can count. */
-export type SessionEnding = "client" | "idle" | "age" | "evicted" | "upstream" | "refused" | "shutdown";
+export type SessionEnding =
+  | "client"
+  | "idle"
+  | "age"
+  | "evicted"
+  | "upstream"
+  | "refused"
+  | "reload"
+  | "shutdown";
 
 /** Endings that nobody asked for. */
 const failures: ReadonlySet<SessionEnding> = new Set(["upstream", "refused"]);

@@ -12,6 +12,8 @@ import { newestLegacy, newestModern } from "../protocol/revisions.ts";
 import type { Era, Revision } from "../protocol/revisions.ts";
 import { cancelledError, cancelledNotice } from "./cancel.ts";
 import type { Channel, ChannelEvents, LinkEvents, UpstreamLink } from "./transport.ts";
+import { createTurns } from "./turns.ts";
+import type { Turns } from "./turns.ts";
 
 /** How a link uses its channel. */
 export interface ChannelLinkOptions {
@@ -54,9 +56,8 @@ class ChannelLink implements UpstreamLink {
   readonly #revision: Revision;
   #channel: Channel | undefined;
   #opening: Promise<Channel> | undefined;
-  /** Messages are handed on one after the other. */
-  #turn: Promise<void> = Promise.resolve();
-  #isBusy = false;
+  /** Order is kept: what comes behind a message that is still being dealt with waits for its turn. */
+  readonly #inTurn: Turns;
   #isClosed = false;
 
   constructor(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents) {
@@ -65,6 +66,9 @@ class ChannelLink implements UpstreamLink {
     this.#events = events;
     this.#ids = options.isShared ? createIdRewriter(options.era) : undefined;
     this.#revision = options.era === "modern" ? newestModern : newestLegacy;
+    this.#inTurn = createTurns((error) => {
+      events.trouble(GatewayError.from(error));
+    });
   }
 
   get incarnation(): string {
@@ -75,6 +79,8 @@ class ChannelLink implements UpstreamLink {
     const { message, cancellation } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
     const channel = await this.#ready();
+    // It may have been given up while the channel was being opened.
+    if (cancellation.reason !== undefined) throw cancelledError(cancellation.reason);
     return new Promise<Reply>((resolve, reject) => {
       const key = this.#ids === undefined ? message.id.key : exchange.id;
       const over = () => {
@@ -180,22 +186,7 @@ class ChannelLink implements UpstreamLink {
       this.#events.rubbish(bytes, "not a message of the protocol");
       return;
     }
-    // Order is kept: what comes behind a message that is still being dealt with waits for its turn.
-    if (!this.#isBusy) {
-      const pending = this.#handOn(message);
-      if (pending === undefined) return;
-      this.#isBusy = true;
-      this.#turn = pending;
-    } else {
-      this.#turn = this.#turn.then(() => this.#handOn(message));
-    }
-    const turn = this.#turn.catch((error: unknown) => {
-      this.#events.trouble(GatewayError.from(error));
-    });
-    this.#turn = turn;
-    void turn.then(() => {
-      if (this.#turn === turn) this.#isBusy = false;
-    });
+    this.#inTurn(() => this.#handOn(message));
   }
 
   #handOn(message: Message): void | Promise<void> {
@@ -234,7 +225,7 @@ class ChannelLink implements UpstreamLink {
   }
 
   #failAll(error: GatewayError): void {
-    for (const waiting of [...this.#waiting.values()]) waiting.settle(error);
+    for (const waiting of this.#waiting.values()) waiting.settle(error);
   }
 
   #parse(bytes: Buffer): Message | undefined {

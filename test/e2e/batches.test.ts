@@ -19,7 +19,8 @@ const listing: Answering = (call, { id }) => (id === undefined ? call.replyRaw(2
 
 /** Every revision that has sessions and no batches. */
 const without = (Object.keys(revisions) as Revision[]).filter(
-  (revision) => revisions[revision].era === "legacy" && revision !== "2025-03-26" && revision !== "2024-11-05",
+  (revision) =>
+    revisions[revision].era === "legacy" && revision !== "2025-03-26" && revision !== "2024-11-05",
 );
 
 describe("a batch over HTTP", () => {
@@ -54,7 +55,11 @@ describe("a batch over HTTP", () => {
       }
       const stream = call.stream();
       await released.promise;
-      await stream.send({ jsonrpc: "2.0", method: "notifications/message", params: { level: "info", data: "hi" } });
+      await stream.send({
+        jsonrpc: "2.0",
+        method: "notifications/message",
+        params: { level: "info", data: "hi" },
+      });
       await stream.send(textResult(id, "streamed"));
       stream.end();
     });
@@ -78,7 +83,10 @@ describe("a batch over HTTP", () => {
     await using gateway = await openGateway({ upstream: { url: upstream.url } });
     const session = await openSession(gateway.url, "2025-03-26");
     expect(await session.post([cancelled, cancelled])).toMatchObject({ status: 202, text: "" });
-    expect(await session.post([{ jsonrpc: "2.0", id: 5, result: {} }])).toMatchObject({ status: 202, text: "" });
+    expect(await session.post([{ jsonrpc: "2.0", id: 5, result: {} }])).toMatchObject({
+      status: 202,
+      text: "",
+    });
     expect(upstream.received("notifications/cancelled")).toHaveLength(2);
   });
 
@@ -101,7 +109,10 @@ describe("a batch over HTTP", () => {
     await using gateway = await openGateway({ upstream: { url: upstream.url } });
     const session = await openSession(gateway.url, revision);
     const answer = await session.post([list(1)]);
-    expect(answer).toMatchObject({ status: 400, json: { error: { code: -32_600, data: { origin: "gateway" } } } });
+    expect(answer).toMatchObject({
+      status: 400,
+      json: { error: { code: -32_600, data: { origin: "gateway" } } },
+    });
     expect(answer.json).not.toHaveProperty("id");
     expect(upstream.received("tools/list")).toHaveLength(0);
     expect((await session.post(list(1))).json).toEqual(listed(1));

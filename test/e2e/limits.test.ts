@@ -24,6 +24,10 @@ async function bench(limits: Limits, more: ConfigInput = {}): Promise<Bench> {
   const held: UpstreamCall[] = [];
   let changed = Promise.withResolvers<void>();
   const upstream = await legacyUpstream((call, message) => {
+    if (message.id === undefined) {
+      call.replyRaw(202);
+      return;
+    }
     if (message.params?.["name"] === "quick") {
       call.reply(textResult(message.id, "quick"));
       return;
@@ -60,11 +64,18 @@ function answer(call: UpstreamCall | undefined): void {
 describe("a message that is too large", () => {
   it("is refused with 413, whether its length was announced or not", async () => {
     await using at = await bench({ bodyBytes: 1000 });
-    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping", params: { text: "x".repeat(1000) } });
+    const body = JSON.stringify({
+      jsonrpc: "2.0",
+      id: 1,
+      method: "ping",
+      params: { text: "x".repeat(1000) },
+    });
     const refused = { error: { code: -32_000, data: { origin: "gateway", code: "too_large" } } };
     const announced = await post(at.url, body);
     expect(announced).toMatchObject({ status: 413, json: refused });
-    expect(announced.json).toMatchObject({ error: { data: { limit: { actual: body.length, allowed: 1000 } } } });
+    expect(announced.json).toMatchObject({
+      error: { data: { limit: { actual: body.length, allowed: 1000 } } },
+    });
     const chunked = { ...postHeaders, "transfer-encoding": "chunked" };
     expect(await exchange(at.url, { method: "POST", headers: chunked, body })).toMatchObject({
       status: 413,
@@ -101,6 +112,38 @@ describe("a message that is too large", () => {
   });
 });
 
+describe("a line of a child process that is too long", () => {
+  /** Shakes hands, says a long line on its way, and answers the tool `long` with one. */
+  const script = `
+    const say = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\\n");
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method, params } = JSON.parse(line);
+      if (id === undefined) return;
+      const text = params.name === "long" ? "x".repeat(5000) : "short";
+      process.stdout.write("y".repeat(5000) + "\\n");
+      const agreed = { protocolVersion: params.protocolVersion, capabilities: {}, serverInfo: { name: "x", version: "1" } };
+      say({ id, result: method === "initialize" ? agreed : { content: [{ type: "text", text }] } });
+    });`;
+
+  it("is no message, whatever it holds, and everything else goes on", async () => {
+    await using gateway = await openGateway({
+      limits: { stdioLineBytes: 1000 },
+      routes: {
+        child: {
+          upstream: { command: process.execPath, args: ["-e", script], era: "legacy" },
+          timeouts: { tools: { long: "200ms" } },
+        },
+      },
+    });
+    const session = await openSession(gateway.url);
+    expect(await session.post(toolCall(1, "long"))).toMatchObject({
+      status: 504,
+      json: { id: 1, error: { data: { code: "upstream_timeout" } } },
+    });
+    expect(await session.post(toolCall(2, "short"))).toMatchObject({ status: 200, json: { id: 2 } });
+  });
+});
+
 describe("too many requests at once", () => {
   const full: readonly (readonly [string, Limits, number, string])[] = [
     ["of one principal", { perPrincipalRequests: 2, concurrentRequests: 10 }, 429, "rate_limited"],
@@ -109,21 +152,27 @@ describe("too many requests at once", () => {
     ["that wait on one route", { pending: 2 }, 429, "rate_limited"],
   ];
 
-  it.each(full)("%s are refused with the id of the request and when to come back", async (_which, limits, status, code) => {
-    await using at = await bench(limits);
-    const session = await openSession(at.url);
-    const running = [1, 2].map((id) => session.post(toolCall(id, "slow")));
-    const held = await at.waiting(2);
-    expect(refusalOf(await session.post(toolCall("third", "slow")))).toMatchObject({
-      status,
-      retryAfter: "1",
-      body: { id: "third", error: { data: { origin: "gateway", code, current: 2, limit: 2, retryAfter: 1 } } },
-    });
-    answer(held[0]);
-    answer(held[1]);
-    await Promise.all(running);
-    expect(await session.post(toolCall(4, "quick"))).toMatchObject({ status: 200 });
-  });
+  it.each(full)(
+    "%s are refused with the id of the request and when to come back",
+    async (_which, limits, status, code) => {
+      await using at = await bench(limits);
+      const session = await openSession(at.url);
+      const running = [1, 2].map((id) => session.post(toolCall(id, "slow")));
+      const held = await at.waiting(2);
+      expect(refusalOf(await session.post(toolCall("third", "slow")))).toMatchObject({
+        status,
+        retryAfter: "1",
+        body: {
+          id: "third",
+          error: { data: { origin: "gateway", code, current: 2, limit: 2, retryAfter: 1 } },
+        },
+      });
+      answer(held[0]);
+      answer(held[1]);
+      await Promise.all(running);
+      expect(await session.post(toolCall(4, "quick"))).toMatchObject({ status: 200 });
+    },
+  );
 
   it("are refused while their bodies are still on the way, before anything is read", async () => {
     await using at = await bench({ perPrincipalRequests: 1 });
@@ -207,7 +256,7 @@ describe("too many requests in a time", () => {
 
 describe("a tool with a time limit of its own", () => {
   it("[SC-050] is given up then, and others of the route are not", async () => {
-    await using at = await bench({}, {});
+    await using at = await bench({});
     await using gateway = await openGateway({
       routes: { a: { upstream: { url: at.upstream.url }, timeouts: { tools: { hasty: "50ms" } } } },
     });
@@ -228,8 +277,15 @@ describe("the address of a client", () => {
     await using upstream = await legacyUpstream(() => {});
     const peersWith = async (trustedProxies: string[]): Promise<unknown[]> => {
       const lines: string[] = [];
-      const log = createLogger({ level: "info", pretty: false, destination: { write: (line) => lines.push(line) } });
-      await using gateway = await openGateway({ upstream: { url: upstream.url }, listen: { trustedProxies } }, { log });
+      const log = createLogger({
+        level: "info",
+        pretty: false,
+        destination: { write: (line) => lines.push(line) },
+      });
+      await using gateway = await openGateway(
+        { upstream: { url: upstream.url }, listen: { trustedProxies } },
+        { log },
+      );
       await post(gateway.url, handshake("2025-11-25"), { "x-forwarded-for": "198.51.100.1, 203.0.113.7" });
       return lines.map((line) => JSON.parse(line).peer).filter((peer) => peer !== undefined);
     };

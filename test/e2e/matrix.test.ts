@@ -41,8 +41,9 @@ beforeAll(async () => {
   };
   folder = mkdtempSync(join(tmpdir(), "headgate-matrix-"));
   writeFileSync(configFile(), JSON.stringify({ routes, log: { level: "error" } }));
-  const server = (): never => createEverythingServer() as never;
-  gateway = await openGateway({ routes: { ...routes, "in-process": { upstream: { server } } } });
+  gateway = await openGateway({
+    routes: { ...routes, "in-process": { upstream: { server: () => createEverythingServer() } } },
+  });
 });
 
 afterAll(async () => {

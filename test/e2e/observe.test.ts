@@ -46,7 +46,11 @@ describe("a route in observe mode", () => {
     const second = Promise.withResolvers<void>();
     await using upstream = await fakeUpstream(async (call) => {
       const stream = call.stream();
-      await stream.send({ jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: 1, progress: 1 } });
+      await stream.send({
+        jsonrpc: "2.0",
+        method: "notifications/progress",
+        params: { progressToken: 1, progress: 1 },
+      });
       await second.promise;
       await stream.send({ jsonrpc: "2.0", id: 1, result: {} });
       stream.end();
@@ -69,7 +73,13 @@ describe("a route in observe mode", () => {
     const fail = (): never => {
       throw new Error("the observer is broken");
     };
-    const broken: ObservedVisit = { fromClient: fail, clientDone: fail, answered: fail, fromUpstream: fail, closed: fail };
+    const broken: ObservedVisit = {
+      fromClient: fail,
+      clientDone: fail,
+      answered: fail,
+      fromUpstream: fail,
+      closed: fail,
+    };
     let faults = 0;
     await using upstream = await fakeUpstream((call) => {
       call.reply({ echo: call.text });

@@ -3,9 +3,11 @@ import { describe, expect, it } from "vitest";
 import { proceed } from "../../src/intercept/action.ts";
 import { defineInterceptor } from "../../src/intercept/interceptor.ts";
 import { newestModern } from "../../src/protocol/revisions.ts";
+import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import {
   handshake,
+  messageOf,
   nextMessage,
   openSession,
   textResult,
@@ -15,7 +17,7 @@ import {
 import { legacyUpstream, sentMessage, type Answering } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
-import { exchange, post } from "../support/raw-http.ts";
+import { exchange, openStream, post } from "../support/raw-http.ts";
 
 const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
 const pong: Answering = (call, { id }) => call.reply({ jsonrpc: "2.0", id, result: {} });
@@ -264,6 +266,43 @@ describe("the life of sessions", () => {
   });
 });
 
+describe("the session of a connection that stays open", () => {
+  it("[SC-071] is not idle, and a new one is refused with its id when there is no room", async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await openGateway({
+      upstream: { url: upstream.url },
+      limits: { sessions: 1 },
+      sessions: { idle: "100ms" },
+    });
+    await using first = await connectSse(gateway.origin);
+    await first.say(handshake("2024-11-05", 1));
+    expect(await nextMessage(first.stream)).toMatchObject({ id: 1, result: {} });
+    await using second = await connectSse(gateway.origin);
+    await second.say(handshake("2024-11-05", 2));
+    expect(await nextMessage(second.stream)).toMatchObject({
+      id: 2,
+      error: { data: { origin: "gateway", code: "overloaded" } },
+    });
+    // Long enough for an idle session to be ended: another gateway's has been.
+    await using clock = await openGateway({ upstream: { url: upstream.url }, sessions: { idle: "200ms" } });
+    await openSession(clock.url);
+    await expect.poll(() => upstream.of("DELETE"), { timeout: 5000 }).toHaveLength(1);
+    await first.say(ping);
+    expect(await nextMessage(first.stream)).toEqual({ jsonrpc: "2.0", id: 1, result: {} });
+  });
+});
+
+/** An HTTP+SSE connection by hand. */
+async function connectSse(origin: string) {
+  const stream = await openStream(`${origin}/sse`, { headers: { accept: "text/event-stream" } });
+  const endpoint = await stream.next();
+  return {
+    stream,
+    say: async (message: unknown) => post(new URL(endpoint?.data ?? "", origin).href, message),
+    [Symbol.asyncDispose]: stream[Symbol.asyncDispose],
+  };
+}
+
 describe("equal ids that are in flight at once", () => {
   it("[SC-082] stay apart in two sessions, answered the other way round", async () => {
     const { hold, arrival } = heldCalls();
@@ -300,6 +339,30 @@ describe("equal ids that are in flight at once", () => {
     expect(await answers[1]).toMatchObject({ json: complete("right") });
     toLeft?.reply(complete("left"));
     expect(await answers[0]).toMatchObject({ json: complete("left") });
+  });
+
+  it("[SC-059, SC-082] stay apart where several clients share one process, with their progress tokens", async () => {
+    await using gateway = await openGateway({ upstream: { server: () => createEverythingServer() } });
+    const { headers, body } = modernRequest(1, "tools/call", {
+      name: "test_tool_with_progress",
+      arguments: {},
+    });
+    const withToken = (token: string | number): unknown =>
+      JSON.parse(
+        JSON.stringify(body).replace('"_meta":{', `"_meta":{"progressToken":${JSON.stringify(token)},`),
+      );
+    const answers = await Promise.all(
+      [1, 1, "1"].map(async (token) => post(gateway.url, withToken(token), headers)),
+    );
+    for (const [index, { events }] of answers.entries()) {
+      const progressToken = index === 2 ? "1" : 1;
+      const messages = events.map(messageOf);
+      expect(messages.slice(0, 3)).toMatchObject(
+        [0, 50, 100].map((progress) => ({ params: { progressToken, progress } })),
+      );
+      // What the server saw was another token; the answer is not ours to change.
+      expect(messages.slice(3)).toMatchObject([{ id: 1, result: { content: [{ type: "text" }] } }]);
+    }
   });
 
   it("[SC-082] stay apart where client and server ask each other with the same id", async () => {

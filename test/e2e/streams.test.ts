@@ -248,6 +248,24 @@ describe("a modern stream", () => {
   });
 });
 
+describe("a modern notification", () => {
+  it("is answered when the upstream has taken it, however long that takes", async () => {
+    const queue = callQueue();
+    await using upstream = await fakeUpstream((call) => queue.put(call));
+    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    const { headers, body } = modernRequest(1, "notifications/cancelled", { requestId: "gone" });
+    const { id: _id, ...notification } = body as { id: unknown };
+    const answer = post(gateway.url, notification, headers);
+    const call = await queue.take();
+    // Another exchange passes in between, so that the request itself is long since read.
+    const other = postModern(gateway.url, modernRequest(2, "tools/list"));
+    (await queue.take()).reply(complete(2));
+    expect((await other).status).toBe(200);
+    call.replyRaw(202);
+    expect(await answer).toMatchObject({ status: 202, text: "" });
+  });
+});
+
 describe("a legacy stream that breaks", () => {
   const open: AsyncDisposable[] = [];
   afterEach(async () => {
@@ -437,7 +455,7 @@ describe("a reader that is too slow", () => {
   }
 
   it("of a server that others share is cut off, and the others get their answers", async () => {
-    await using gateway = await openGateway({ upstream: { server: talkative as never } });
+    await using gateway = await openGateway({ upstream: { server: talkative } });
     const { headers, body } = modernRequest(1, "tools/call", { name: "talk", arguments: {} });
     const wordy = JSON.parse(
       JSON.stringify(body).replace('"_meta":{', '"_meta":{"progressToken":"t",'),

@@ -4,9 +4,9 @@ import { gzipSync } from "node:zlib";
 
 import { describe, expect, it } from "vitest";
 
-import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
+import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
 import { handshake, openSession, textResult, toolCall } from "../support/legacy-session.ts";
-import { legacyUpstream, type UpstreamMessage } from "../support/legacy-upstream.ts";
+import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 import { post, type RawAnswer } from "../support/raw-http.ts";
@@ -72,7 +72,7 @@ const faults: readonly Fault[] = [
     fault: "answers another request than was asked",
     code: "upstream_invalid",
     status: 502,
-    answer: (call) => call.reply({ ...textResult("another", secret) as object }),
+    answer: (call) => call.reply({ ...(textResult("another", secret) as object) }),
   },
   {
     fault: "redirects",
@@ -111,7 +111,11 @@ const faults: readonly Fault[] = [
       const stream = call.stream({ "content-type": "application/json" });
       const gone = call.closed.then(() => true);
       const chunk = "x".repeat(64 * 1024);
-      for (let isGone = false; !isGone; isGone = await Promise.race([gone, stream.write(chunk).then(() => false)]));
+      for (
+        let isGone = false;
+        !isGone;
+        isGone = await Promise.race([gone, stream.write(chunk).then(() => false)])
+      );
     },
   },
   {
@@ -122,7 +126,11 @@ const faults: readonly Fault[] = [
       const stream = call.stream();
       const gone = call.closed.then(() => true);
       const chunk = `data: ${"x".repeat(64 * 1024)}\n`;
-      for (let isGone = false; !isGone; isGone = await Promise.race([gone, stream.write(chunk).then(() => false)]));
+      for (
+        let isGone = false;
+        !isGone;
+        isGone = await Promise.race([gone, stream.write(chunk).then(() => false)])
+      );
     },
   },
 ];
@@ -131,7 +139,9 @@ describe.each(faults)("an upstream that $fault", ({ answer, code, status }) => {
   const limits = { bodyBytes: 256 * 1024 };
 
   it("is a fault for the caller of that request only, in a session", async () => {
-    await using upstream = await legacyUpstream((call, { id }) => (id === "well" ? call.reply(listed(id)) : answer(call, id)));
+    await using upstream = await legacyUpstream((call, { id }) =>
+      id === "well" ? call.reply(listed(id)) : answer(call, id),
+    );
     await using gateway = await openGateway({ upstream: { url: upstream.url }, limits });
     const session = await openSession(gateway.url, "2025-06-18");
     const other = await openSession(gateway.url);
@@ -145,7 +155,10 @@ describe.each(faults)("an upstream that $fault", ({ answer, code, status }) => {
   it("is a fault for the caller of a modern request", async () => {
     await using upstream = await fakeUpstream((call) => answer(call, 1));
     await using gateway = await openGateway({ upstream: { url: upstream.url }, limits });
-    const fault = await postModern(gateway.url, modernRequest(1, "tools/call", { name: "any", arguments: {} }));
+    const fault = await postModern(
+      gateway.url,
+      modernRequest(1, "tools/call", { name: "any", arguments: {} }),
+    );
     expectFault(streamedAnswer(fault), 1, code, fault.events.length > 0 ? 200 : status);
     expect(upstream.calls).toHaveLength(1);
     expect(upstream.calls[0]?.headers["accept-encoding"]).toBe("identity");
@@ -165,7 +178,12 @@ describe("an upstream", () => {
     const refused = await post(gateway.url, handshake("2025-11-25", 1));
     expectFault(refused, 1, "upstream_unreachable", 502);
     expect(refused.headers).not.toHaveProperty("mcp-session-id");
-    expectFault(await postModern(gateway.url, modernRequest(2, "tools/list")), 2, "upstream_unreachable", 502);
+    expectFault(
+      await postModern(gateway.url, modernRequest(2, "tools/list")),
+      2,
+      "upstream_unreachable",
+      502,
+    );
   });
 
   it("that is dead does not affect another route", async () => {
@@ -197,6 +215,22 @@ describe("an upstream", () => {
     expect((await session.post(list(2))).json).toEqual(listed(2));
   });
 
+  it.each(["left out", "null"])(
+    "that refuses with an error whose id is %s is heard under the id of the request",
+    async (form) => {
+      const error = { code: -32_602, message: "no such cursor" };
+      await using upstream = await legacyUpstream((call) =>
+        call.reply({ jsonrpc: "2.0", ...(form === "null" ? { id: null } : {}), error }, 400),
+      );
+      await using gateway = await openGateway({ upstream: { url: upstream.url } });
+      const session = await openSession(gateway.url);
+      expect(await session.post(list("mine"))).toMatchObject({
+        status: 400,
+        json: { jsonrpc: "2.0", id: "mine", error },
+      });
+    },
+  );
+
   it("that has forgotten the session is asked for a new one, once, and the call succeeds", async () => {
     await using upstream = await legacyUpstream((call, { id }) => call.reply(listed(id)));
     await using gateway = await openGateway({ upstream: { url: upstream.url } });
@@ -206,7 +240,9 @@ describe("an upstream", () => {
     const answers = await Promise.all([session.post(list(2)), session.post(toolCall(3, "any"))]);
     expect(answers).toMatchObject([{ json: listed(2) }, { json: listed(3) }]);
     expect(upstream.sessions).toEqual(["upstream-1", "upstream-2"]);
-    expect(upstream.received("notifications/initialized").at(-1)?.headers["mcp-session-id"]).toBe("upstream-2");
+    expect(upstream.received("notifications/initialized").at(-1)?.headers["mcp-session-id"]).toBe(
+      "upstream-2",
+    );
     expect(upstream.received("tools/call").at(-1)?.headers["mcp-session-id"]).toBe("upstream-2");
   });
 
@@ -215,7 +251,10 @@ describe("an upstream", () => {
     await using gateway = await openGateway({ upstream: { url: upstream.url } });
     const session = await openSession(gateway.url);
     const answer = await session.post(toolCall(1, "any"));
-    expect(answer.json).toMatchObject({ id: 1, error: { data: { origin: "gateway", code: "upstream_unreachable" } } });
+    expect(answer.json).toMatchObject({
+      id: 1,
+      error: { data: { origin: "gateway", code: "upstream_unreachable" } },
+    });
     // A 404 would tell the client that our session is gone, which it is not.
     expect(answer.status).not.toBe(404);
     expect(upstream.sessions).toHaveLength(2);
@@ -228,9 +267,84 @@ describe("an upstream", () => {
     expect(await postModern(gateway.url, modernRequest(2, "tools/list"))).toMatchObject({ json: listed(2) });
     expect(upstream.seen()).toEqual(["tools/list", "tools/list", "tools/list"]);
 
-    const call = await postModern(gateway.url, modernRequest(3, "tools/call", { name: "pay", arguments: {} }));
+    const call = await postModern(
+      gateway.url,
+      modernRequest(3, "tools/call", { name: "pay", arguments: {} }),
+    );
     expectFault(call, 3, "upstream_unreachable", 502);
     expect(upstream.seen().slice(3)).toEqual(["tools/call"]);
+  });
+});
+
+describe("an HTTP+SSE server whose stream breaks in the middle of a call", () => {
+  it("is a fault for the caller, and the next session gets a new stream", async () => {
+    const streams: UpstreamStream[] = [];
+    await using upstream = await fakeUpstream(async (call) => {
+      if (call.method === "GET") {
+        const stream = call.stream();
+        streams.push(stream);
+        await stream.write(`event: endpoint\ndata: /messages?stream=${streams.length - 1}\n\n`);
+        return;
+      }
+      call.replyRaw(202);
+      const stream = streams[Number(call.path.split("=")[1])];
+      const { id, method, params } = sentMessage(call);
+      if (method === "tools/call") stream?.hangUp();
+      else if (method === "initialize") {
+        const { protocolVersion } = params ?? {};
+        const serverInfo = { name: "old", version: "1.0.0" };
+        await stream?.send({ jsonrpc: "2.0", id, result: { protocolVersion, capabilities: {}, serverInfo } });
+      } else if (id !== undefined) await stream?.send(listed(id));
+    });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, transport: "sse" } });
+    const session = await openSession(gateway.url);
+    const answer = await session.post(toolCall(1, "any"));
+    expect(answer.json).toMatchObject({ id: 1, error: { code: -32_603, data: { origin: "gateway" } } });
+    expect((await session.post(list(2))).status).toBe(404);
+    const again = await openSession(gateway.url);
+    expect((await again.post(list(3))).json).toEqual(listed(3));
+    expect(streams).toHaveLength(2);
+  });
+});
+
+describe("a process that dies in the middle of a call", () => {
+  const dying = `
+    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method, params } = JSON.parse(line);
+      if (method === "tools/call") process.exit(3);
+      const result = method === "initialize"
+        ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "x", version: "1" } }
+        : { resultType: "complete", tools: [] };
+      if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result }));
+    });`;
+  const upstream = { command: process.execPath, args: ["-e", dying] };
+
+  it("ends its session and no other, and a new session gets a new process", async () => {
+    await using gateway = await openGateway({ upstream });
+    const [session, other] = [await openSession(gateway.url), await openSession(gateway.url)];
+    const answer = await session.post(toolCall(1, "crash"));
+    expect(answer.json).toMatchObject({ id: 1, error: { data: { origin: "gateway" } } });
+    expect((await session.post(list(2))).status).toBe(404);
+    expect((await other.post(list(2))).json).toEqual(listed(2));
+    const again = await openSession(gateway.url);
+    expect((await again.post(list(3))).json).toEqual(listed(3));
+  });
+
+  it("is started anew for the next modern request", async () => {
+    await using gateway = await openGateway({ upstream });
+    const crash = await postModern(
+      gateway.url,
+      modernRequest(1, "tools/call", { name: "crash", arguments: {} }),
+    );
+    expectFault(crash, 1, "upstream_unreachable", 502);
+    expect(await postModern(gateway.url, modernRequest(2, "tools/list"))).toMatchObject({ json: listed(2) });
+  });
+
+  it("that cannot be started at all is a fault for the caller", async () => {
+    await using gateway = await openGateway({ upstream: { command: "/no/such/program", args: [] } });
+    const answer = await post(gateway.url, handshake("2025-11-25", 1));
+    expectFault(answer, 1, "upstream_unreachable", 502);
+    expect(answer.headers).not.toHaveProperty("mcp-session-id");
   });
 });
 

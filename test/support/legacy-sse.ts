@@ -53,7 +53,7 @@ export async function serveSse(
   let ids = 0;
   const server = createSseServer({
     stream: { queueBytes: 1_048_576, keepAlive: createKeepAlive(15_000, systemTimer) },
-    maxBytes: defaultLimits.maxBytes,
+    maxBytes: () => defaultLimits.maxBytes,
     newId: () => `id-${++ids}`,
     setTimer: systemTimer,
     principalOf: () => anonymous,

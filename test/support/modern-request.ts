@@ -8,7 +8,7 @@ export interface ModernRequest {
 }
 
 /** The `_meta` members that every modern request has. */
-export const envelope = {
+const envelope = {
   "io.modelcontextprotocol/protocolVersion": newestModern,
   "io.modelcontextprotocol/clientCapabilities": {},
   "io.modelcontextprotocol/clientInfo": { name: "by-hand", version: "1.0.0" },

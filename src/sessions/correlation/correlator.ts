@@ -1,7 +1,7 @@
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { Opening, Place, Side } from "./entry.ts";
 import { Ledger } from "./ledger.ts";
-import type { CorrelatorOptions } from "./options.ts";
+import type { CorrelationSettings, CorrelatorOptions } from "./options.ts";
 import { Scope } from "./scope.ts";
 import type { CorrelationScope } from "./scope.ts";
 import type { CorrelationStatistics } from "./statistics.ts";
@@ -16,6 +16,8 @@ export interface Correlator<Payload> {
    */
   single(place: Place, direction: Side, request: RequestMessage, payload: Payload): Opening<Payload>;
   statistics(): CorrelationStatistics;
+  /** Judges requests by other bounds and times from now on; those that are open keep theirs. */
+  configure(settings: CorrelationSettings): void;
   /** Takes no new requests of clients; resolves when all open exchanges but streams have ended. */
   drain(): Promise<void>;
   /** Ends everything at once and stops the timer. */
@@ -42,6 +44,9 @@ export function createCorrelator<Payload>(options: CorrelatorOptions<Payload>): 
     single: (place, direction, message, payload) =>
       ledger.open({ place, scope: undefined, direction, message, payload }),
     statistics: () => ledger.tally.snapshot(ledger.size),
+    configure: (settings) => {
+      ledger.configure(settings);
+    },
     drain: async () => ledger.drain(),
     close: () => {
       ledger.shut();

@@ -27,7 +27,7 @@ import { judgeNotification } from "./notifications.ts";
 import type { Consequences } from "./notifications.ts";
 import { Operations } from "./operations.ts";
 import type { Asking } from "./operations.ts";
-import type { CorrelatorOptions } from "./options.ts";
+import type { CorrelationSettings, CorrelatorOptions } from "./options.ts";
 import { OwnBooks } from "./own-books.ts";
 import { ProgressTokens } from "./progress-tokens.ts";
 import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./reading.ts";
@@ -44,8 +44,8 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   readonly ids = new KeyIndex<Entry<Payload>>();
   readonly tokens: ProgressTokens<Payload>;
   readonly tombstones: Tombstones;
-  readonly #options: CorrelatorOptions<Payload>;
-  readonly #planOf: PlanOf;
+  #options: CorrelatorOptions<Payload>;
+  #planOf: PlanOf;
   readonly #operations: Operations;
   readonly #wheel: DeadlineWheel<Entry<Payload>>;
   /** Every open entry, in order of opening. */
@@ -65,6 +65,12 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     const waitingMs = ttl.humanMs;
     this.#operations = new Operations({ waiting: limits.operations, waitingMs, rounds: limits.rounds });
     this.#wheel = new DeadlineWheel({ clock, setTimer, due: (entry, now) => this.#due(entry, now) });
+  }
+
+  /** Takes up other bounds for requests and other times for those that come from now on. */
+  configure({ limits, ttl }: CorrelationSettings): void {
+    this.#options = { ...this.#options, limits, ttl };
+    this.#planOf = createMethodPlans(ttl);
   }
 
   get size(): number {

@@ -98,7 +98,9 @@ describe("limits of single tools", () => {
   });
 
   it("do not concern prompts of the same name", () => {
-    expect(planOf("prompts/get", requestOf("prompts/get", { name: "slow" })).inactivityMs).toBe(defaultTtl.toolMs);
+    expect(planOf("prompts/get", requestOf("prompts/get", { name: "slow" })).inactivityMs).toBe(
+      defaultTtl.toolMs,
+    );
   });
 
   it("hold for a tool that is called as something every object has", () => {

@@ -4,17 +4,21 @@ import type { CorrelationEntry } from "./entry.ts";
 import type { TtlOptions } from "./method-plan.ts";
 
 /** What a correlator is made with. */
-export interface CorrelatorOptions<Payload> {
+export interface CorrelatorOptions<Payload> extends CorrelationSettings {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Terminating refuses at a bound; observing gives up the oldest entry instead. */
   readonly mode: "terminate" | "observe";
-  readonly limits: CorrelationLimits;
-  readonly ttl: TtlOptions;
   /** Told of every finding, with the entry it is about where there is one. */
   readonly onDiagnostic?: (diagnostic: Diagnostic, about: CorrelationEntry<Payload> | undefined) => void;
   /** Told of every entry once, when it has reached its final state. */
   readonly onFinished?: (entry: CorrelationEntry<Payload>) => void;
+}
+
+/** What of a correlator may change while it runs. */
+export interface CorrelationSettings {
+  readonly limits: CorrelationLimits;
+  readonly ttl: TtlOptions;
 }
 
 /** How much correlation may remember (SC-051, SC-052, SC-056). */

@@ -9,12 +9,15 @@ export interface Beating {
 export interface KeepAlive {
   add(stream: Beating): void;
   delete(stream: Beating): void;
+  /** Beats at another interval, from the next beat on. */
+  pace(intervalMs: number): void;
   close(): void;
 }
 
 /** Calls every stream's `beat` each interval; runs no timer while there are none. */
-export function createKeepAlive(intervalMs: number, setTimer: SetTimer): KeepAlive {
+export function createKeepAlive(startMs: number, setTimer: SetTimer): KeepAlive {
   const streams = new Set<Beating>();
+  let intervalMs = startMs;
   let stop: (() => void) | undefined;
   function tick(): void {
     stop = streams.size === 0 ? undefined : setTimer(intervalMs, tick);
@@ -27,6 +30,9 @@ export function createKeepAlive(intervalMs: number, setTimer: SetTimer): KeepAli
     },
     delete: (stream) => {
       streams.delete(stream);
+    },
+    pace: (nextMs) => {
+      intervalMs = nextMs;
     },
     close: () => {
       stop?.();

@@ -114,7 +114,7 @@ describe("a client of the HTTP+SSE transport", () => {
     await using plain = await serve();
     await using unnamed = await connect(plain, "/sse?key=1");
     expect(unnamed.endpoint).toBe("/messages?sessionId=id-1");
-    await using shown = await serve({ publicPath: "/tools/" });
+    await using shown = await serve({ publicPath: () => "/tools/" });
     await using client = await connect(shown);
     expect(client.endpoint).toBe("/tools/files/messages?sessionId=id-1");
   });
@@ -299,7 +299,7 @@ describe("a message that is refused", () => {
   });
 
   it("is larger than allowed: 413, with size and limit", async () => {
-    await using served = await serve({ maxBytes: 20 });
+    await using served = await serve({ maxBytes: () => 20 });
     await using client = await connect(served);
     expect(await client.post(ping)).toMatchObject({
       status: 413,

@@ -14,8 +14,8 @@ import { formatEndpoint, sessionIdOf } from "./endpoint-uri.ts";
 export interface SseServerOptions {
   /** Bound and keep-alive of the event streams. */
   readonly stream: SseResponseOptions;
-  /** Largest message that a client may post. */
-  readonly maxBytes: number;
+  /** Largest message that a client may post; asked for every one of them. */
+  readonly maxBytes: () => number;
   /** Must be unguessable: whoever knows a session's id, and is its principal, speaks in it. */
   readonly newId: () => string;
   readonly setTimer: SetTimer;
@@ -28,7 +28,7 @@ export interface SseServerOptions {
    */
   readonly accept: (channel: Channel, request: IncomingMessage) => ChannelEvents;
   /** The path under which a proxy that removes it shows us to clients, `/tools` for example. */
-  readonly publicPath?: string;
+  readonly publicPath?: () => string;
   /** Hears of every request that was refused; for counters. */
   readonly onRefused?: (error: GatewayError) => void;
 }
@@ -58,7 +58,7 @@ const acceptedHeaders = {
 
 /** Makes the server side of MCP 2024-11-05, HTTP with SSE. A session belongs to the principal that opened it. */
 export function createSseServer(options: SseServerOptions): SseServer {
-  const { newId, principalOf, accept, maxBytes, setTimer, publicPath = "" } = options;
+  const { newId, principalOf, accept, maxBytes, setTimer, publicPath } = options;
   const sessions = new Map<string, SseSession>();
 
   function refuse(response: ServerResponse, thrown: unknown): void {
@@ -70,7 +70,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
   function openSession(request: IncomingMessage, response: ServerResponse): void {
     const id = newId();
     const principal = principalOf(request);
-    const endpoint = formatEndpoint(request.url ?? "", publicPath, id);
+    const endpoint = formatEndpoint(request.url ?? "", publicPath?.() ?? "", id);
     if (endpoint === undefined) throw new GatewayError("internal", "event streams are served at …/sse only");
     const channel = createClientChannel(response, {
       // It appears in logs, so it must not be the session's id, which is a secret.
@@ -107,7 +107,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
       writeHttpRefusal(response, 415, "the body of a POST must be application/json");
       return;
     }
-    const body = await readBody(request, maxBytes);
+    const body = await readBody(request, maxBytes());
     if (channel.isOver) throw unknownSession();
     events.message(body);
     response.writeHead(202, acceptedHeaders);

@@ -6,7 +6,7 @@ import { cancelledError, cancelledNotice } from "../cancel.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import { messageBytes } from "../../protocol/batch.ts";
-import { insertMember } from "../../protocol/json/splice.ts";
+import { insertMember, replaceMember } from "../../protocol/json/splice.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
@@ -78,6 +78,8 @@ class HttpLink implements UpstreamLink {
   async request(exchange: Exchange): Promise<Reply> {
     if (exchange.message.method === "initialize") this.#handshake = exchange;
     try {
+      // There is no session to name while a new one is being opened.
+      if (this.#renewal !== undefined) await this.#renewal;
       return await this.#post(exchange);
     } catch (error) {
       if (error instanceof SessionLost && !this.#isClosed) {
@@ -340,10 +342,16 @@ class HttpLink implements UpstreamLink {
 
   /** Shakes hands anew after the upstream forgot the session; callers that come meanwhile wait for the same handshake. */
   async #renew(lost: string): Promise<void> {
-    if (this.#state.session !== lost) return;
-    this.#renewal ??= this.#shakeHands().finally(() => {
-      this.#renewal = undefined;
-    });
+    if (this.#renewal === undefined && this.#state.session !== lost) return;
+    this.#renewal ??= this.#shakeHands()
+      .catch((error: unknown) => {
+        // The next request finds the session lost again, and tries anew.
+        this.#state.session = lost;
+        throw error;
+      })
+      .finally(() => {
+        this.#renewal = undefined;
+      });
     await this.#renewal;
   }
 
@@ -387,7 +395,10 @@ function isAnswerTo(answer: Message, request: Message): boolean {
 /** An error that came without an id answers the request it came back on; the client needs to be told which. */
 function withIdOf(request: Message, answer: Message): Message {
   if (answer.id !== undefined || request.id === undefined) return answer;
-  const bytes = insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
+  // Servers also write null where they mean none.
+  const bytes =
+    replaceMember(answer, "id", request.id.json) ??
+    insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
   return (
     readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ??
     answer

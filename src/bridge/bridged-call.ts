@@ -1,0 +1,311 @@
+import { GatewayError } from "../errors.ts";
+import { Cancellation } from "../exchange.ts";
+import type {
+  CancelReason,
+  Exchange,
+  ReplyStream,
+  SetTimer,
+  Tracking,
+  TransportContext,
+} from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import type { Message, RequestId, RequestMessage } from "../protocol/message.ts";
+import { resultMessage } from "../reply.ts";
+import { cancelledError } from "../transports/cancel.ts";
+import type { LinkEvents } from "../transports/transport.ts";
+import { declaredBy, inputRequestText, inputResponsesOf, isAskable, missingToAsk } from "./input-requests.ts";
+import { KeptNotices } from "./kept-notices.ts";
+import type { KeptLimits } from "./kept-notices.ts";
+import { metaOf } from "./modern-result.ts";
+import { noticeFor } from "./request-notices.ts";
+
+/** Bounds of one call. */
+export interface CallLimits extends KeptLimits {
+  /** How long a round waits for further questions once there is one. */
+  readonly gatherMs: number;
+  /** Questions that may be open in one call. */
+  readonly questions: number;
+}
+
+/** How a call ended upstream: made into an answer for whichever request of the client waits then, or a failure. */
+export type CallOutcome = GatewayError | ((request: RequestMessage) => Reply);
+
+/** Who keeps the calls that wait for their client. */
+export interface CallKeeper {
+  readonly limits: CallLimits;
+  readonly setTimer: SetTimer;
+  /** Questions find their call by this. */
+  bind(tracking: Tracking, call: BridgedCall): void;
+  /** Takes a call in that waits for input: the state for its retry, or why there is no room. */
+  park(call: BridgedCall, request: Exchange): string | GatewayError;
+  /** The call waits no longer. */
+  unpark(call: BridgedCall): void;
+}
+
+interface Waiter {
+  readonly exchange: Exchange;
+  readonly request: RequestMessage;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: GatewayError) => void;
+}
+
+interface Question {
+  readonly id: RequestId;
+  /** Its entry of `inputRequests`. */
+  readonly text: string;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: GatewayError) => void;
+}
+
+/**
+ * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
+ * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
+ */
+export class BridgedCall {
+  /** Ends the work upstream, whichever request of the client started it. */
+  readonly cancellation: Cancellation = new Cancellation();
+  /** What the server said of itself, once that is known. */
+  serverInfo: string | undefined;
+  readonly #keeper: CallKeeper;
+  readonly #deliver: LinkEvents["message"];
+  readonly #questions = new Map<string, Question>();
+  readonly #kept: KeptNotices;
+  readonly #stream: ReplyStream;
+  #capabilities = "{}";
+  #waiter: Waiter | undefined;
+  /** What messages of the server are related to: the client's last request, without what it holds open. */
+  #related: Exchange | undefined;
+  /** The client's last request, by which messages are judged that come while it is away. */
+  #lastRequest: RequestMessage | undefined;
+  #outcome: CallOutcome | undefined;
+  #isDelivering = false;
+  #asked = 0;
+  #stopGathering: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(keeper: CallKeeper, deliver: LinkEvents["message"]) {
+    this.#keeper = keeper;
+    this.#deliver = deliver;
+    this.#kept = new KeptNotices(keeper.limits);
+    this.#stream = {
+      open: () => this.#waiter?.exchange.reply?.open(),
+      write: (message) => this.#waiter?.exchange.reply?.write(message),
+      writeRaw: (data, event) => this.#waiter?.exchange.reply?.writeRaw?.(data, event),
+    };
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Where what the upstream streams goes: to the request of the client that is open, or nowhere. */
+  get stream(): ReplyStream {
+    return this.#stream;
+  }
+
+  /** What a message of the server in this call is related to. */
+  get related(): Exchange | undefined {
+    return this.#related;
+  }
+
+  /** Opens the call with the client's first request; resolves with its answer, or with the questions of a round. */
+  begin(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+    this.#capabilities = declaredBy(request);
+    return this.#wait(exchange, request);
+  }
+
+  /** Goes on with a retry: the answers that it brings go to who asked, and it waits for what comes next. */
+  resume(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+    this.#keeper.unpark(this);
+    const reply = this.#wait(exchange, request);
+    if (this.#isOver) return reply;
+    this.#deliverKept();
+    for (const [key, text] of inputResponsesOf(request)) {
+      const question = this.#questions.get(key);
+      if (question === undefined) continue;
+      this.#questions.delete(key);
+      question.resolve({ message: resultMessage(question.id, text) });
+    }
+    this.#goOn();
+    return reply;
+  }
+
+  /** Puts a question of the server to the client; resolves with the answer that a retry brings. */
+  ask(exchange: Exchange, question: RequestMessage): Promise<Reply> {
+    const refusal = this.#refusal(question);
+    if (refusal !== undefined) return Promise.reject(refusal);
+    this.#asked++;
+    const key = `question-${this.#asked}`;
+    return new Promise<Reply>((resolve, reject) => {
+      const off = exchange.cancellation.onCancel((reason) => {
+        this.#questions.delete(key);
+        reject(cancelledError(reason));
+      });
+      this.#questions.set(key, {
+        id: question.id,
+        text: inputRequestText(question),
+        resolve: (reply) => {
+          off();
+          resolve(reply);
+        },
+        reject: (error) => {
+          off();
+          reject(error);
+        },
+      });
+      this.#gather();
+    });
+  }
+
+  /** The server no longer wants an answer to its question. */
+  withdraw(id: RequestId): void {
+    for (const [key, question] of this.#questions) {
+      if (question.id.key !== id.key) continue;
+      this.#questions.delete(key);
+      question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
+    }
+  }
+
+  /** Takes a notification that belongs to this call to the client, now or with its retry. */
+  notify(message: Message, context: TransportContext): void | Promise<void> {
+    const request = this.#lastRequest;
+    if (this.#isOver || request === undefined) return undefined;
+    // What was kept goes first.
+    if (this.#waiter === undefined || this.#isDelivering) {
+      if (noticeFor(request, message) !== undefined) this.#kept.add(message, context);
+      return undefined;
+    }
+    return this.#tell(request, message, context);
+  }
+
+  /** The call has ended upstream. A client that is away learns it with its retry. */
+  settle(outcome: CallOutcome): void {
+    if (this.#isOver) return;
+    const waiter = this.#waiter;
+    if (waiter === undefined || this.#isDelivering) {
+      this.#outcome = outcome;
+      return;
+    }
+    this.#finish();
+    if (outcome instanceof GatewayError) waiter.reject(outcome);
+    else waiter.resolve(outcome(waiter.request));
+  }
+
+  /** Ends the call without an answer: whoever waits is told why, and the server to stop. */
+  end(reason: CancelReason, error: GatewayError = cancelledError(reason)): void {
+    if (this.#isOver) return;
+    const waiter = this.#waiter;
+    this.#finish();
+    // A modern client tells nobody upstream that it has cancelled, so the link has to.
+    this.cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
+    waiter?.reject(error);
+  }
+
+  #wait(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+    // Its own note of the entry, which is forgotten while the call is parked: the entry holds on to the connection.
+    const tracking: Tracking = { entry: exchange.tracking.entry };
+    this.#related = { ...exchange, tracking, reply: this.#stream };
+    this.#lastRequest = request;
+    this.#keeper.bind(tracking, this);
+    return new Promise<Reply>((resolve, reject) => {
+      let off = (): void => {};
+      this.#waiter = {
+        exchange,
+        request,
+        resolve: (reply) => {
+          off();
+          resolve(reply);
+        },
+        reject: (error) => {
+          off();
+          reject(error);
+        },
+      };
+      off = exchange.cancellation.onCancel((reason) => {
+        this.end(reason);
+      });
+    });
+  }
+
+  #refusal(question: RequestMessage): GatewayError | undefined {
+    if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
+    if (!isAskable(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
+    const missing = missingToAsk(question, this.#capabilities);
+    if (missing !== undefined) {
+      const names = Object.keys(missing).join(", ");
+      return new GatewayError("method_not_found", `the client did not declare what this needs: ${names}`);
+    }
+    return this.#questions.size < this.#keeper.limits.questions
+      ? undefined
+      : new GatewayError("overloaded", "the call has too many open questions");
+  }
+
+  /** Several questions that come together go in one round. */
+  #gather(): void {
+    if (this.#waiter === undefined || this.#isDelivering || this.#questions.size === 0) return;
+    this.#stopGathering ??= this.#keeper.setTimer(this.#keeper.limits.gatherMs, () => {
+      this.#stopGathering = undefined;
+      this.#park();
+    });
+  }
+
+  /** Answers the client's request with the open questions; the call waits for its retry. */
+  #park(): void {
+    const waiter = this.#waiter;
+    if (waiter === undefined || this.#questions.size === 0) return;
+    const state = this.#keeper.park(this, waiter.exchange);
+    if (state instanceof GatewayError) {
+      this.end("client-gone", state);
+      return;
+    }
+    const entries = [...this.#questions].map(([key, { text }]) => `${JSON.stringify(key)}:${text}`);
+    const meta = this.serverInfo === undefined ? "" : `,"_meta":${metaOf(this.serverInfo)}`;
+    const result = `{"resultType":"input_required","inputRequests":{${entries.join(",")}},"requestState":${JSON.stringify(state)}${meta}}`;
+    this.#waiter = undefined;
+    if (this.#related !== undefined) this.#related.tracking.entry = undefined;
+    waiter.resolve({ message: resultMessage(waiter.request.id, result) });
+  }
+
+  /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */
+  #goOn(): void {
+    if (this.#isDelivering) return;
+    const outcome = this.#outcome;
+    if (outcome === undefined) this.#gather();
+    else this.settle(outcome);
+  }
+
+  /** Delivers what was kept, one after the other in the order in which it came. */
+  #deliverKept(): void {
+    const request = this.#lastRequest;
+    if (this.#kept.size === 0 || request === undefined) return;
+    this.#isDelivering = true;
+    const deliver = async (): Promise<void> => {
+      while (this.#kept.size > 0) {
+        for (const { message, context } of this.#kept.take()) await this.#tell(request, message, context);
+      }
+    };
+    const over = (): void => {
+      this.#isDelivering = false;
+      this.#goOn();
+    };
+    // A notification that nobody can take does not keep the answer back; the pipeline has logged it.
+    deliver().then(over, over);
+  }
+
+  #tell(request: RequestMessage, message: Message, context: TransportContext): void | Promise<void> {
+    const notice = noticeFor(request, message);
+    return notice === undefined ? undefined : this.#deliver(notice, this.#related, context);
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    this.#stopGathering?.();
+    this.#waiter = undefined;
+    this.#outcome = undefined;
+    this.#kept.take();
+    this.#keeper.unpark(this);
+    for (const { reject } of this.#questions.values())
+      reject(new GatewayError("cancelled", "the call that asked is over"));
+    this.#questions.clear();
+  }
+}

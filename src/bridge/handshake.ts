@@ -1,0 +1,79 @@
+import { GatewayError } from "../errors.ts";
+import type { Capabilities } from "../protocol/capabilities.ts";
+import { memberSource, memberString, memberType } from "../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../protocol/message.ts";
+import { acceptAnswer, newestLegacy, newestModern, revisionNames } from "../protocol/revisions.ts";
+import type { Revision } from "../protocol/revisions.ts";
+import { capabilitiesFrom, declaredBy } from "./input-requests.ts";
+import { metaOf } from "./modern-result.ts";
+
+/** What a legacy server said of itself in its handshake. */
+export interface ServerFacts {
+  readonly revision: Revision;
+  readonly capabilities: Capabilities;
+  /** The text of a JSON object. */
+  readonly serverInfo: string;
+  /** The text of a JSON string. */
+  readonly instructions: string | undefined;
+}
+
+/** What is shown to servers of clients that do not say who they are: the legacy handshake wants a name. */
+const unnamedClient = '{"name":"unnamed client","version":"0"}';
+
+const tasksExtension = "io.modelcontextprotocol/tasks";
+
+/**
+ * The params of an `initialize` for the client behind a modern request: who it says it is, and of what it can do the
+ * three things that a legacy server may ask of it.
+ */
+export function handshakeParams(request: RequestMessage): string {
+  const info = memberSource(request, "params._meta.io.modelcontextprotocol/clientInfo") ?? unnamedClient;
+  const { roots, sampling, elicitation, experimental } = capabilitiesFrom(declaredBy(request));
+  // Changes of roots are not told in the modern era, so they cannot be promised.
+  const capabilities = {
+    ...(roots === undefined ? {} : { roots: {} }),
+    ...(sampling === undefined ? {} : { sampling }),
+    ...(elicitation === undefined ? {} : { elicitation }),
+    ...(experimental === undefined ? {} : { experimental }),
+  };
+  return `{"protocolVersion":"${newestLegacy}","capabilities":${JSON.stringify(capabilities)},"clientInfo":${info}}`;
+}
+
+/** Reads the answer to `initialize`; throws when there is nothing to agree on. */
+export function serverFactsFrom(answer: Message | undefined): ServerFacts {
+  if (answer?.kind !== "result")
+    throw new GatewayError("upstream_unreachable", "the upstream refuses the handshake of 2025-11-25");
+  const version = memberString(answer, "result.protocolVersion");
+  const agreed = version === undefined ? undefined : acceptAnswer(version, revisionNames);
+  if (agreed?.ok !== true)
+    throw new GatewayError("upstream_invalid", "the upstream answers the handshake with an unknown revision");
+  const isNamed = memberType(answer, "result.serverInfo") === "object";
+  const isInstructed = memberType(answer, "result.instructions") === "string";
+  return {
+    revision: agreed.revision,
+    capabilities: capabilitiesFrom(memberSource(answer, "result.capabilities") ?? "{}"),
+    serverInfo: (isNamed ? memberSource(answer, "result.serverInfo") : undefined) ?? unnamedServer,
+    instructions: isInstructed ? memberSource(answer, "result.instructions") : undefined,
+  };
+}
+
+const unnamedServer = '{"name":"unnamed server","version":"0"}';
+
+/** The text of the result of `server/discover` for a server that has none: tasks cannot be carried between the eras. */
+export function discoverResult({ capabilities, serverInfo, instructions }: ServerFacts): string {
+  const { tasks: _, extensions, ...served } = capabilities;
+  const others = Object.entries(capabilitiesFrom(JSON.stringify(extensions ?? {}))).filter(
+    ([name]) => name !== tasksExtension,
+  );
+  const shown = others.length === 0 ? served : { ...served, extensions: Object.fromEntries(others) };
+  const members = [
+    `"resultType":"complete"`,
+    `"supportedVersions":["${newestModern}"]`,
+    `"capabilities":${JSON.stringify(shown)}`,
+    ...(instructions === undefined ? [] : [`"instructions":${instructions}`]),
+    `"ttlMs":0`,
+    `"cacheScope":"private"`,
+    `"_meta":${metaOf(serverInfo)}`,
+  ];
+  return `{${members.join(",")}}`;
+}

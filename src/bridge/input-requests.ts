@@ -1,0 +1,59 @@
+import { capabilitiesToAsk, missingCapabilities } from "../protocol/capabilities.ts";
+import type { Capabilities } from "../protocol/capabilities.ts";
+import { spanOf } from "../protocol/json/outline.ts";
+import { memberSource, memberValue, typeAt } from "../protocol/json/read.ts";
+import { membersOf } from "../protocol/json/walk.ts";
+import type { RequestMessage } from "../protocol/message.ts";
+import { editObject } from "./object-edit.ts";
+
+/** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
+const askable: ReadonlySet<string> = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
+
+/** Members of a question's params that only legacy clients know: its own metadata, its id, its task. */
+const legacyOnly: ReadonlySet<string> = new Set(["_meta", "elicitationId", "task"]);
+
+/** Whether a request of a server can be put into `inputRequests`. */
+export function isAskable({ method }: RequestMessage): boolean {
+  return askable.has(method);
+}
+
+/** The text of a question as an entry of `inputRequests`: method and params, nothing of the JSON-RPC envelope. */
+export function inputRequestText(question: RequestMessage): string {
+  const { bytes, outline, method } = question;
+  const params = spanOf(outline, "params");
+  const name = JSON.stringify(method);
+  if (params === undefined) return `{"method":${name}}`;
+  const edited = editObject(bytes, params, (member) => (legacyOnly.has(member) ? "drop" : "keep"));
+  return `{"method":${name},"params":${edited.toString()}}`;
+}
+
+/** The client capabilities that a question needs and that the client did not declare; undefined when it may be asked. */
+export function missingToAsk(question: RequestMessage, declared: string): Capabilities | undefined {
+  const required = capabilitiesToAsk(question.method, memberValue(question, "params"));
+  return required === undefined ? undefined : missingCapabilities(required, capabilitiesFrom(declared));
+}
+
+/** Capabilities from their text; what is no object declares nothing. */
+export function capabilitiesFrom(text: string): Capabilities {
+  const value: unknown = JSON.parse(text);
+  // An object that is no array has members by name, which is all that the type says.
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Capabilities) : {};
+}
+
+/** What a modern request declares that its client can do, as it says it. */
+export function declaredBy(request: RequestMessage): string {
+  return memberSource(request, "params._meta.io.modelcontextprotocol/clientCapabilities") ?? "{}";
+}
+
+/** The answers that a retry brings, by key: the text of each bare result. What is no object answers nothing. */
+export function inputResponsesOf(retry: RequestMessage): ReadonlyMap<string, string> {
+  const { bytes, outline } = retry;
+  const span = spanOf(outline, "params.inputResponses");
+  const answers = new Map<string, string>();
+  if (span === undefined || typeAt(bytes, span.start) !== "object") return answers;
+  for (const { name, value } of membersOf(bytes, span)) {
+    if (typeAt(bytes, value.start) === "object")
+      answers.set(name, bytes.toString("utf8", value.start, value.end));
+  }
+  return answers;
+}

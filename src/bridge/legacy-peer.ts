@@ -1,0 +1,267 @@
+import { GatewayError } from "../errors.ts";
+import { Cancellation } from "../exchange.ts";
+import type { Clock, Exchange, SetTimer, TransportContext } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { logLevels } from "../protocol/envelope.ts";
+import { idFrom } from "../protocol/ids.ts";
+import type { Message, NotificationMessage, RequestMessage } from "../protocol/message.ts";
+import { metadataOf } from "../protocol/metadata.ts";
+import { newestLegacy } from "../protocol/revisions.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { BridgedCall } from "./bridged-call.ts";
+import { handshakeParams, serverFactsFrom } from "./handshake.ts";
+import type { ServerFacts } from "./handshake.ts";
+import { toLegacyRequest } from "./legacy-request.ts";
+import { notificationMessage, requestMessage } from "./own-messages.ts";
+import { wantedLevel } from "./request-notices.ts";
+
+/** Opens a link for one legacy session. */
+export type OpenLegacy = (events: LinkEvents) => UpstreamLink;
+
+/** Who hears of what a legacy server sends of its own accord. */
+export interface PeerEvents {
+  /** `call` is the one that the message belongs to, where that is known. */
+  message(
+    peer: LegacyPeer,
+    message: Message,
+    call: BridgedCall | undefined,
+    context: TransportContext,
+  ): void | Promise<void>;
+  rubbish(bytes: Buffer, reason: string): void;
+  trouble(error: GatewayError): void;
+  /** The session has ended; the next request opens another. */
+  closed(peer: LegacyPeer, error: GatewayError): void;
+  /** The server has forgotten the session and given a new one: what it was told before is forgotten too. */
+  renewed(peer: LegacyPeer): void;
+}
+
+/** What a peer is made of. */
+export interface PeerOptions {
+  readonly openLegacy: OpenLegacy;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+  /** How long the server may take for what the gateway itself asks of it. */
+  readonly ownRequestMs: number;
+}
+
+/** A session with the server that is open: its link, and what the handshake said. */
+interface OpenSession {
+  readonly link: UpstreamLink;
+  readonly facts: ServerFacts;
+  readonly template: Exchange;
+  /** The upstream's id for it, by which a new one is noticed. */
+  id: string | undefined;
+  /** Index of the most verbose level that was asked for. */
+  level: number;
+}
+
+/** One legacy session at the server, opened when it is needed and opened anew after it has ended. */
+export class LegacyPeer {
+  /** The call that alone may ask on this session, where the server does not say which one asks. */
+  asker: BridgedCall | undefined;
+  readonly #options: PeerOptions;
+  readonly #events: PeerEvents;
+  readonly #flights = new Map<string, BridgedCall>();
+  #opening: Promise<OpenSession> | undefined;
+  #session: OpenSession | undefined;
+  #link: UpstreamLink | undefined;
+  #lastId = 0;
+  #isClosed = false;
+
+  constructor(options: PeerOptions, events: PeerEvents) {
+    this.#options = options;
+    this.#events = events;
+  }
+
+  get incarnation(): string {
+    return this.#link?.incarnation ?? "not open";
+  }
+
+  /** Every request has a stream of its own, so that a message tells by where it comes which call it belongs to. */
+  get tellsCallsApart(): boolean {
+    return this.#session?.link.isPausable === true;
+  }
+
+  /** Opens the session if it is not open, for the client behind this request. */
+  async ready(exchange: Exchange): Promise<ServerFacts> {
+    return (await this.#open(exchange)).facts;
+  }
+
+  /** Sends a client's request on; the call's cancellation ends it. */
+  async request(call: BridgedCall, exchange: Exchange, request: RequestMessage): Promise<Reply> {
+    const session = await this.#open(exchange);
+    await this.#raiseLevel(session, request);
+    if (call.cancellation.isCancelled) throw new GatewayError("cancelled", "the call has been cancelled");
+    const id = idFrom(++this.#lastId);
+    const message = toLegacyRequest(request, id);
+    const inner = this.#exchangeFor(exchange, message, session.facts.revision);
+    this.#flights.set(id.key, call);
+    try {
+      return await session.link.request({ ...inner, cancellation: call.cancellation, reply: call.stream });
+    } finally {
+      this.#flights.delete(id.key);
+      this.#checkRenewed(session);
+    }
+  }
+
+  /** Asks the server something of the gateway's own; an error answer is thrown like any failure. */
+  async tell(method: string, paramsJson: string, session = this.#session): Promise<void> {
+    if (session === undefined) throw new GatewayError("upstream_unreachable", "the session is not open");
+    const message = requestMessage(idFrom(++this.#lastId), method, paramsJson);
+    const reply = await this.#timed(session.link, {
+      ...this.#exchangeFor(session.template, message, session.facts.revision),
+    });
+    this.#checkRenewed(session);
+    if (reply.message?.kind !== "result")
+      throw new GatewayError("upstream_invalid", `the upstream refuses ${method}`);
+  }
+
+  /** Sends an answer to one of the server's requests, or a notification. */
+  async send(message: Message): Promise<void> {
+    const session = this.#session;
+    if (session === undefined) return;
+    await session.link.send(this.#exchangeFor(session.template, message, session.facts.revision));
+  }
+
+  /** Wants what the server says outside any request. */
+  listen(): void {
+    this.#session?.link.listen();
+  }
+
+  async close(reason: string): Promise<void> {
+    this.#isClosed = true;
+    this.#session = undefined;
+    await this.#link?.close(reason);
+  }
+
+  #open(exchange: Exchange): Promise<OpenSession> {
+    if (this.#isClosed)
+      return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
+    this.#opening ??= this.#shakeHands(exchange).catch((error: unknown) => {
+      this.#opening = undefined;
+      throw GatewayError.from(error);
+    });
+    return this.#opening;
+  }
+
+  async #shakeHands(exchange: Exchange): Promise<OpenSession> {
+    const link = this.#options.openLegacy(this.#linkEvents(() => link));
+    this.#link = link;
+    try {
+      const { message } = exchange;
+      const params = message.kind === "request" ? handshakeParams(message) : "{}";
+      const initialize = requestMessage(idFrom(++this.#lastId), "initialize", params);
+      const template = this.#exchangeFor(exchange, initialize, newestLegacy);
+      const reply = await this.#timed(link, template);
+      const facts = serverFactsFrom(reply.message);
+      const initialized = notificationMessage("notifications/initialized", "{}");
+      await link.send(this.#exchangeFor(template, initialized, facts.revision));
+      if (this.#link !== link) throw new GatewayError("upstream_unreachable", "the session ended at once");
+      const session: OpenSession = { link, facts, template, id: link.upstreamSession, level: noLevel };
+      this.#session = session;
+      return session;
+    } catch (error) {
+      if (this.#link === link) this.#link = undefined;
+      await link.close("the handshake failed");
+      throw error;
+    }
+  }
+
+  #linkEvents(link: () => UpstreamLink): LinkEvents {
+    return {
+      message: (message, related, context) => {
+        if (this.#link !== link()) return undefined;
+        return this.#events.message(this, message, this.#callOf(message, related), context);
+      },
+      rubbish: (bytes, reason) => {
+        this.#events.rubbish(bytes, reason);
+      },
+      trouble: (error) => {
+        this.#events.trouble(error);
+      },
+      closed: (error) => {
+        const ended = link();
+        if (this.#link !== ended) return;
+        this.#link = undefined;
+        this.#session = undefined;
+        this.#opening = undefined;
+        void ended.close("the session has ended");
+        if (!this.#isClosed) this.#events.closed(this, error);
+      },
+    };
+  }
+
+  /** Which call a message belongs to: by its token, by the stream it came on, or because only one may ask. */
+  #callOf(message: Message, related: Exchange | undefined): BridgedCall | undefined {
+    const token = metadataOf(message).related;
+    if (token?.type === "progress") return this.#flights.get(token.id.key);
+    const isQuestion = message.kind === "request" || message.method === "notifications/cancelled";
+    if (isQuestion && !this.tellsCallsApart) return this.asker;
+    return related?.message.id === undefined ? undefined : this.#flights.get(related.message.id.key);
+  }
+
+  /** The level of a legacy session is one for all: the most verbose that any request has wanted. */
+  async #raiseLevel(session: OpenSession, request: RequestMessage): Promise<void> {
+    const wanted = wantedLevel(request);
+    if (wanted < 0 || wanted >= session.level || session.facts.capabilities["logging"] === undefined) return;
+    session.level = wanted;
+    try {
+      await this.tell("logging/setLevel", JSON.stringify({ level: logLevels[wanted] }), session);
+    } catch (error) {
+      // The call itself is worth more than its log messages.
+      this.#events.trouble(GatewayError.from(error));
+    }
+  }
+
+  #checkRenewed(session: OpenSession): void {
+    const id = session.link.upstreamSession;
+    if (id === session.id || this.#session !== session) return;
+    session.id = id;
+    session.level = noLevel;
+    this.#events.renewed(this);
+  }
+
+  /** A request of our own: nobody else watches over how long it takes. */
+  async #timed(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    const stop = this.#options.setTimer(this.#options.ownRequestMs, () => {
+      exchange.cancellation.cancel("timeout");
+    });
+    try {
+      return await link.request(exchange);
+    } finally {
+      stop();
+    }
+  }
+
+  #exchangeFor(like: Exchange, message: Message, revision: ServerFacts["revision"]): Exchange {
+    const { clock, newId } = this.#options;
+    const { route, principal, transport } = like;
+    return {
+      id: newId(),
+      direction: "client-to-server",
+      message,
+      original: message,
+      route,
+      principal,
+      revision,
+      era: "legacy",
+      session: undefined,
+      transport,
+      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      parent: undefined,
+      cancellation: new Cancellation(),
+      tracking: { entry: undefined },
+      reply: undefined,
+    };
+  }
+
+  /** Passes a client's notification on. */
+  async forward(exchange: Exchange, message: NotificationMessage): Promise<void> {
+    const { link, facts } = await this.#open(exchange);
+    await link.send(this.#exchangeFor(exchange, message, facts.revision));
+  }
+}
+
+/** Less verbose than every level. */
+const noLevel = logLevels.length;

@@ -1,0 +1,132 @@
+import { GatewayError } from "../../errors.ts";
+import type { Exchange } from "../../exchange.ts";
+import type { Reply } from "../../pipeline.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import { memberInteger, memberType, memberValue } from "../../protocol/json/read.ts";
+import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import type { Revision } from "../../protocol/revisions.ts";
+import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
+import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
+import { editObject, isEmptyObject, toMessage, toResult } from "./object-edit.ts";
+
+/** A client's request, and what is known about whoever sent it. */
+export interface Asked {
+  readonly exchange: Exchange;
+  readonly message: RequestMessage;
+  readonly revision: Revision;
+}
+
+/** What a tool's result needs to be read by the client, or the page of a list. */
+export interface ResultFacts {
+  /** The client was told that the structured content of this tool is wrapped. */
+  readonly isWrapped: boolean;
+  /** The `tools` of a page in their legacy form, where that is another. */
+  readonly tools: Buffer | undefined;
+}
+
+const serverInfoKey = "io.modelcontextprotocol/serverInfo";
+
+/**
+ * A modern result as a legacy client reads it: under the client's own id, without what only the modern era has, and
+ * with what older revisions do not know put differently. Everything else keeps its bytes.
+ */
+export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: ResultFacts): ResultMessage {
+  const { bytes, outline } = answer;
+  const { method, id } = asked.message;
+  const result = spanOf(outline, "result") ?? outline;
+  const changes = new Map<string, string | Buffer | undefined>([["resultType", undefined]]);
+  if (methodFacts(method)?.cacheable === true) {
+    changes.set("ttlMs", undefined);
+    changes.set("cacheScope", undefined);
+  }
+  const meta = spanOf(outline, "result._meta");
+  if (meta !== undefined && memberType(answer, `result._meta.${serverInfoKey}`) !== undefined) {
+    const rest = editObject(bytes, meta, new Map([[serverInfoKey, undefined]]));
+    changes.set("_meta", isEmptyObject(rest, { start: 0, end: rest.length }) ? undefined : rest);
+  }
+  if (facts.tools !== undefined) changes.set("tools", facts.tools);
+  if (method === "tools/call") addToolContent(answer, asked.revision, facts.isWrapped, changes);
+  const messages = spanOf(outline, "result.messages");
+  if (method === "prompts/get" && messages !== undefined && !knowsAllContent(asked.revision)) {
+    const known = toKnownMessages(bytes, messages, asked.revision);
+    if (known !== undefined) changes.set("messages", known);
+  }
+  return toResult(
+    editObject(
+      bytes,
+      outline,
+      new Map<string, string | Buffer>([
+        ["id", id.json],
+        ["result", editObject(bytes, result, changes)],
+      ]),
+    ),
+  );
+}
+
+function addToolContent(
+  answer: ResultMessage,
+  revision: Revision,
+  isWrapped: boolean,
+  changes: Map<string, string | Buffer | undefined>,
+): void {
+  const { bytes, outline } = answer;
+  const structured = spanOf(outline, "result.structuredContent");
+  // Before 2026-07-28 structured content is an object, whatever the tool's schema says (MCP 2025-11-25, Tools).
+  if (
+    structured !== undefined &&
+    (isWrapped || memberType(answer, "result.structuredContent") !== "object")
+  ) {
+    const value = bytes.subarray(structured.start, structured.end);
+    changes.set("structuredContent", Buffer.concat([Buffer.from('{"result":'), value, Buffer.from("}")]));
+  }
+  const content = spanOf(outline, "result.content");
+  if (content === undefined || knowsAllContent(revision)) return;
+  const known = toKnownContent(bytes, content, revision);
+  if (known !== undefined) changes.set("content", known);
+}
+
+/**
+ * A modern error as a legacy client reads it. Errors about what only the modern era has are told in words; statuses
+ * never go on, because a 404 would tell the client that its session is gone (MCP 2025-11-25, Streamable HTTP).
+ */
+export function toLegacyError(answer: ErrorMessage, asked: Asked): Reply {
+  switch (memberInteger(answer, "error.code")) {
+    case -32021:
+      return missingCapability(answer, asked);
+    case -32020:
+      throw new GatewayError("upstream_invalid", "the upstream refuses the headers that repeat the request");
+    case -32022:
+      throw new GatewayError(
+        "upstream_invalid",
+        "the upstream no longer serves the revision it was asked in",
+      );
+    default:
+      return {
+        message: toMessage(
+          editObject(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
+        ),
+      };
+  }
+}
+
+function missingCapability(answer: ErrorMessage, asked: Asked): Reply {
+  const data: unknown = memberValue(answer, "error.data");
+  const required: unknown = Reflect.get(Object(data), "requiredCapabilities");
+  const names = Object.keys(Object(required)).join(", ");
+  const text = `the server needs something of the client that it has not declared: ${names === "" ? "unknown" : names}`;
+  return failed(
+    asked,
+    new GatewayError("missing_capability", text, { details: { requiredCapabilities: required } }),
+  );
+}
+
+/** What a call is answered with that cannot go on: an error that the model can read for tools, else a JSON-RPC error. */
+export function failed({ exchange, message }: Asked, error: GatewayError): Reply {
+  if (message.method === "tools/call") {
+    const result = { content: [{ type: "text", text: error.message }], isError: true };
+    return { message: resultMessage(message.id, JSON.stringify(result)) };
+  }
+  // The codes for this belong to the modern era; to the client it is the server that cannot go on.
+  return { message: gatewayErrorMessage(exchange, message.id, error, -32603) };
+}

@@ -1,0 +1,102 @@
+import { GatewayError } from "../../errors.ts";
+import type { Capabilities } from "../../protocol/capabilities.ts";
+import type { LogLevel } from "../../protocol/envelope.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import { memberType } from "../../protocol/json/read.ts";
+import type { RequestId, RequestMessage } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { newestModern } from "../../protocol/revisions.ts";
+import { editObject, toRequest } from "./object-edit.ts";
+
+/** What every request upstream says of the client, because nothing else does (MCP 2026-07-28, Lifecycle). */
+export interface ClientEnvelope {
+  /** What the client can be asked, in the words of the modern era. */
+  readonly capabilities: Capabilities;
+  /** As the client named itself: the text of a JSON object. */
+  readonly clientInfo: string | undefined;
+  /** The level that the client set for its session, if it has. */
+  readonly logLevel: LogLevel | undefined;
+}
+
+/** What a repeated request brings along (MCP 2026-07-28, Multi Round-Trip Requests). */
+export interface RoundInput {
+  /** The text of a JSON object: answers by the keys of the questions. */
+  readonly inputResponses: string | undefined;
+  /** The JSON string as the server wrote it, byte for byte. */
+  readonly requestState: string | undefined;
+}
+
+const prefix = "io.modelcontextprotocol/";
+
+/**
+ * The modern form of a legacy request: the same method and parameters under another id, with the envelope in `_meta`
+ * beside whatever stood there. Answers to questions are ours alone to give, so that a client cannot slip any past the
+ * place where they are judged.
+ */
+export function toModernRequest(
+  message: RequestMessage,
+  id: RequestId,
+  envelope: ClientEnvelope,
+  input: RoundInput | undefined,
+): RequestMessage {
+  const { bytes, outline, method } = message;
+  const params = spanOf(outline, "params");
+  const meta = spanOf(outline, "params._meta");
+  if (meta !== undefined && memberType(message, "params._meta") !== "object") {
+    throw new GatewayError("invalid_params", "params._meta must be an object");
+  }
+  const keys = envelopeMembers(envelope);
+  const changes = new Map<string, string | Buffer | undefined>([
+    ["_meta", meta === undefined ? objectText(keys) : editObject(bytes, meta, keys)],
+  ]);
+  if (methodFacts(method)?.inputRequired === true) {
+    changes.set("inputResponses", input?.inputResponses);
+    changes.set("requestState", input?.requestState);
+  }
+  // Tasks of 2025-11-25 are not those of the extension, and none were offered.
+  if (method === "tools/call") changes.set("task", undefined);
+  const edited = params === undefined ? objectText(changes) : editObject(bytes, params, changes);
+  return toRequest(
+    editObject(
+      bytes,
+      outline,
+      new Map<string, string | Buffer>([
+        ["id", id.json],
+        ["params", edited],
+      ]),
+    ),
+  );
+}
+
+/** A request of our own on behalf of the client; `members` is the text of its parameters besides `_meta`. */
+export function ownRequest(
+  id: RequestId,
+  method: string,
+  members: readonly string[],
+  envelope: ClientEnvelope,
+): RequestMessage {
+  const params = [...members, `"_meta":${objectText(envelopeMembers(envelope))}`].join(",");
+  return toRequest(
+    `{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)},"params":{${params}}}`,
+  );
+}
+
+function envelopeMembers({
+  capabilities,
+  clientInfo,
+  logLevel,
+}: ClientEnvelope): Map<string, string | undefined> {
+  return new Map([
+    [`${prefix}protocolVersion`, JSON.stringify(newestModern)],
+    [`${prefix}clientCapabilities`, JSON.stringify(capabilities)],
+    [`${prefix}clientInfo`, clientInfo],
+    [`${prefix}logLevel`, logLevel === undefined ? undefined : JSON.stringify(logLevel)],
+  ]);
+}
+
+function objectText(members: ReadonlyMap<string, string | Buffer | undefined>): string {
+  const list = [...members].flatMap(([name, value]) =>
+    value === undefined ? [] : [`${JSON.stringify(name)}:${String(value)}`],
+  );
+  return `{${list.join(",")}}`;
+}

@@ -1,0 +1,68 @@
+import { GatewayError } from "../../errors.ts";
+import type { Span } from "../../protocol/json/outline.ts";
+import { membersOf } from "../../protocol/json/walk.ts";
+import { defaultLimits } from "../../protocol/message.ts";
+import type { Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
+import { parse } from "../../protocol/parse.ts";
+
+/** New JSON text for members by name; undefined takes a member out. */
+export type MemberChanges = ReadonlyMap<string, string | Buffer | undefined>;
+
+/**
+ * An object with some members replaced, taken out or added at its end. The values of all others keep their very
+ * bytes: unknown members and numbers of any size go through unharmed.
+ */
+export function editObject(bytes: Buffer, object: Span, changes: MemberChanges): Buffer {
+  const parts: Buffer[] = [];
+  const seen = new Set<string>();
+  const add = (name: string, value: string | Buffer): void => {
+    parts.push(Buffer.from(`${parts.length === 0 ? "{" : ","}${JSON.stringify(name)}:`));
+    parts.push(typeof value === "string" ? Buffer.from(value) : value);
+  };
+  for (const { name, value } of membersOf(bytes, object)) {
+    if (!changes.has(name)) add(name, bytes.subarray(value.start, value.end));
+    else if (!seen.has(name)) {
+      // Where a lenient route let a name pass that comes twice, it comes once from here on.
+      seen.add(name);
+      const changed = changes.get(name);
+      if (changed !== undefined) add(name, changed);
+    }
+  }
+  for (const [name, value] of changes) {
+    if (!seen.has(name) && value !== undefined) add(name, value);
+  }
+  parts.push(Buffer.from(parts.length === 0 ? "{}" : "}"));
+  return Buffer.concat(parts);
+}
+
+/** Whether an object has no members. */
+export function isEmptyObject(bytes: Buffer, object: Span): boolean {
+  return membersOf(bytes, object).next().done === true;
+}
+
+// What we write ourselves is not bounded by what we accept; wrapping a value takes it one level deeper.
+const ownLimits = { ...defaultLimits, maxBytes: Number.MAX_SAFE_INTEGER, maxDepth: 1000 };
+
+/** Reads back a message that was put together here; observing, because what a lenient route let in may still be there. */
+export function toMessage(json: string | Buffer): Message {
+  const bytes = typeof json === "string" ? Buffer.from(json) : json;
+  const outcome = parse(bytes, { revision: "unknown", mode: "observe", limits: ownLimits });
+  if (outcome.ok && outcome.form === "single") return outcome.message;
+  throw new GatewayError("internal", "the bridge made something that is no message", {
+    cause: outcome.ok ? "a batch" : outcome.failure,
+  });
+}
+
+/** The same for a request. */
+export function toRequest(json: string | Buffer): RequestMessage {
+  const message = toMessage(json);
+  if (message.kind !== "request") throw new GatewayError("internal", "the bridge made no request");
+  return message;
+}
+
+/** The same for a result. */
+export function toResult(json: string | Buffer): ResultMessage {
+  const message = toMessage(json);
+  if (message.kind !== "result") throw new GatewayError("internal", "the bridge made no result");
+  return message;
+}

@@ -1,0 +1,123 @@
+import { spanOf } from "../protocol/json/outline.ts";
+import type { Span } from "../protocol/json/outline.ts";
+import { memberInteger, memberSource, memberString, typeAt } from "../protocol/json/read.ts";
+import { elementsOf, membersOf } from "../protocol/json/walk.ts";
+import type { Replacement } from "../protocol/json/splice.ts";
+import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
+import { methodFacts } from "../protocol/methods.ts";
+import { newestModern, revisions } from "../protocol/revisions.ts";
+import { editObject } from "./object-edit.ts";
+import type { AddedMember } from "./object-edit.ts";
+import { respell } from "./own-messages.ts";
+
+/** The `_meta` key under which every modern result names its server. */
+export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
+
+/** The hints on results that may be cached: a legacy server says nothing of it, so nothing is kept or shared. */
+export const uncached: readonly AddedMember[] = [
+  ["ttlMs", "0"],
+  ["cacheScope", '"private"'],
+];
+
+/**
+ * A legacy server's answer as the client's modern request wants it: its id, `resultType`, cache hints, the server's
+ * name, no tools that only run as tasks, and no error codes that the revision has given up.
+ *
+ * @param serverInfo the text of what the server said of itself in the handshake
+ */
+export function toModernAnswer(request: RequestMessage, answer: Message, serverInfo: string): Message {
+  if (answer.kind === "result") return toModernResult(request, answer, serverInfo);
+  return answer.kind === "error" ? toModernError(request, answer) : answer;
+}
+
+function toModernResult(request: RequestMessage, answer: ResultMessage, serverInfo: string): Message {
+  const { bytes, outline } = answer;
+  const result = spanOf(outline, "result");
+  if (result === undefined) return answer;
+  const isCacheable = methodFacts(request.method)?.cacheable === true;
+  const added: AddedMember[] = [["resultType", '"complete"'], ...(isCacheable ? uncached : [])];
+  const meta = spanOf(outline, "result._meta");
+  const hasMeta = meta !== undefined && typeAt(bytes, meta.start) === "object";
+  added.push(["_meta", hasMeta ? metaWith(bytes, meta, serverInfo) : metaOf(serverInfo)]);
+  const own = new Set(added.map(([name]) => name));
+  const edited = editObject(
+    bytes,
+    result,
+    (name, value) => {
+      // A legacy server that writes these members means something else by them, or tries to pass for a modern one.
+      if (own.has(name)) return "drop";
+      const isList = request.method === "tools/list" && name === "tools";
+      return isList && typeAt(bytes, value.start) === "array" ? { json: modernTools(bytes, value) } : "keep";
+    },
+    added,
+  );
+  return respell(answer, [...idOf(request, answer), { span: result, bytes: edited }]);
+}
+
+/** The text of a `_meta` that names the server. */
+export function metaOf(serverInfo: string): string {
+  return `{${JSON.stringify(serverInfoKey)}:${serverInfo}}`;
+}
+
+function metaWith(bytes: Buffer, meta: Span, serverInfo: string): Buffer {
+  return editObject(bytes, meta, (name) => (name === serverInfoKey ? "drop" : "keep"), [
+    [serverInfoKey, serverInfo],
+  ]);
+}
+
+/** MCP 2026-07-28 has no `execution`: a tool that wants to be a task cannot be called, any other can without. */
+function modernTools(bytes: Buffer, list: Span): Buffer {
+  const tools: Buffer[] = [];
+  for (const tool of elementsOf(bytes, list)) {
+    if (typeAt(bytes, tool.start) !== "object") continue;
+    const execution = [...membersOf(bytes, tool)].find(({ name }) => name === "execution")?.value;
+    if (execution === undefined) tools.push(bytes.subarray(tool.start, tool.end));
+    else if (!isTaskOnly(bytes.toString("utf8", execution.start, execution.end)))
+      tools.push(editObject(bytes, tool, (name) => (name === "execution" ? "drop" : "keep")));
+  }
+  const parts = tools.flatMap((tool, index) => (index === 0 ? [tool] : [comma, tool]));
+  return Buffer.concat([Buffer.from("["), ...parts, Buffer.from("]")]);
+}
+
+const comma = Buffer.from(",");
+
+function isTaskOnly(execution: string): boolean {
+  const value: unknown = JSON.parse(execution);
+  return typeof value === "object" && value !== null && Reflect.get(value, "taskSupport") === "required";
+}
+
+function toModernError(request: RequestMessage, answer: ErrorMessage): Message {
+  const replacements = idOf(request, answer);
+  const error = spanOf(answer.outline, "error");
+  const code = memberInteger(answer, "error.code");
+  const { resourceNotFoundCode } = revisions[newestModern];
+  if (error === undefined || code !== legacyNotFound) return respell(answer, replacements);
+  const data = notFoundData(request, answer);
+  const edited = editObject(
+    answer.bytes,
+    error,
+    (name) => {
+      if (name === "data") return "drop";
+      return name === "code" ? { json: String(resourceNotFoundCode) } : "keep";
+    },
+    data === undefined ? [] : [["data", data]],
+  );
+  return respell(answer, [...replacements, { span: error, bytes: edited }]);
+}
+
+const legacyNotFound = -32002;
+
+/** MCP 2026-07-28, Resources: the data of the error names what was not found. */
+function notFoundData(request: RequestMessage, answer: ErrorMessage): string | Buffer | undefined {
+  const uri = memberSource(request, "params.uri");
+  const span = spanOf(answer.outline, "error.data");
+  const said = memberSource(answer, "error.data");
+  if (uri === undefined || memberString(request, "params.uri") === undefined) return said;
+  if (span === undefined || typeAt(answer.bytes, span.start) !== "object") return `{"uri":${uri}}`;
+  return editObject(answer.bytes, span, (name) => (name === "uri" ? "drop" : "keep"), [["uri", uri]]);
+}
+
+function idOf(request: RequestMessage, answer: Message): Replacement[] {
+  const span = spanOf(answer.outline, "id");
+  return span === undefined ? [] : [{ span, bytes: Buffer.from(request.id.json) }];
+}

@@ -1,0 +1,180 @@
+import { GatewayError } from "../errors.ts";
+import type { Clock, Exchange, SetTimer, Tracking } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { memberString, memberType } from "../protocol/json/read.ts";
+import type { RequestMessage } from "../protocol/message.ts";
+import type { LinkEvents } from "../transports/transport.ts";
+import { BridgedCall } from "./bridged-call.ts";
+import type { CallKeeper, CallLimits } from "./bridged-call.ts";
+import { paramsDigest } from "./params-digest.ts";
+import { createRequestSeal, ownerDigest } from "./request-seal.ts";
+
+/** Bounds of all calls that wait for their clients. */
+export interface ParkingLimits extends CallLimits {
+  /** Parked calls in all. */
+  readonly parked: number;
+  /** Parked calls of one principal on one route. */
+  readonly parkedPerPrincipal: number;
+  /** How long a parked call waits for its retry. */
+  readonly parkedMs: number;
+}
+
+export const defaultParkingLimits: ParkingLimits = {
+  parked: 10_000,
+  parkedPerPrincipal: 1_000,
+  parkedMs: 10 * 60_000,
+  gatherMs: 5,
+  questions: 32,
+  keptNotices: 16,
+  keptBytes: 16 * 1024,
+};
+
+/** What a lot is made of. */
+export interface ParkingOptions {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  /** Unguessable ids. */
+  readonly newId: () => string;
+  /** Names this process; another one cannot take up what was parked here. */
+  readonly instance: string;
+  /** 32 bytes for the seals of this process. */
+  readonly secret: Uint8Array;
+  readonly limits?: ParkingLimits;
+}
+
+/** Where calls of modern clients wait while a legacy server asks; one for all routes of a process. */
+export interface ParkingLot {
+  /** Calls that wait for a retry now. */
+  readonly size: number;
+  /** Makes a call whose questions will find it here. */
+  open(deliver: LinkEvents["message"]): BridgedCall;
+  /**
+   * Puts a question of a server to the client whose call it belongs to, and resolves with the client's answer;
+   * undefined when the exchange belongs to no call of this lot.
+   */
+  ask(question: Exchange): Promise<Reply> | undefined;
+  /** The call that an answer or question belongs to. */
+  callOf(exchange: Exchange): BridgedCall | undefined;
+  /** Goes on with the call that a retry names, or throws why not; undefined for a request that is no retry. */
+  resume(exchange: Exchange, request: RequestMessage): Promise<Reply> | undefined;
+}
+
+interface Parked {
+  readonly id: string;
+  readonly call: BridgedCall;
+  readonly owner: string;
+  readonly round: string;
+  readonly stopExpiry: () => void;
+}
+
+/** Makes an empty lot. */
+export function createParkingLot(options: ParkingOptions): ParkingLot {
+  const { clock, setTimer, newId, limits = defaultParkingLimits } = options;
+  const seal = createRequestSeal(options.instance, options.secret);
+  const calls = new WeakMap<Tracking, BridgedCall>();
+  const byId = new Map<string, Parked>();
+  const byCall = new Map<BridgedCall, Parked>();
+  const counts = new Map<string, number>();
+
+  const keeper: CallKeeper = {
+    limits,
+    setTimer,
+    bind: (tracking, call) => {
+      calls.set(tracking, call);
+    },
+    park,
+    unpark: (call) => {
+      const parked = byCall.get(call);
+      if (parked !== undefined) leave(parked);
+    },
+  };
+
+  function park(call: BridgedCall, exchange: Exchange): string | GatewayError {
+    const { message, original, route, principal } = exchange;
+    const owner = ownerDigest(route, principal.id);
+    const count = counts.get(owner) ?? 0;
+    if (byId.size >= limits.parked || count >= limits.parkedPerPrincipal)
+      return new GatewayError("overloaded", "too many calls wait for input; answer some of them first");
+    const parked: Parked = {
+      id: newId(),
+      call,
+      owner,
+      round: newId(),
+      stopExpiry: setTimer(limits.parkedMs, () => {
+        call.end("timeout");
+      }),
+    };
+    byId.set(parked.id, parked);
+    byCall.set(call, parked);
+    counts.set(owner, count + 1);
+    return seal.seal({
+      call: parked.id,
+      round: parked.round,
+      expiresAt: Math.ceil(clock.now() + limits.parkedMs),
+      owner,
+      method: message.method ?? "",
+      // As the client wrote it: what interceptors make of it may differ from one time to the next.
+      params: original.kind === "request" ? paramsDigest(original) : "",
+    });
+  }
+
+  function leave(parked: Parked): void {
+    parked.stopExpiry();
+    byId.delete(parked.id);
+    byCall.delete(parked.call);
+    const count = (counts.get(parked.owner) ?? 1) - 1;
+    if (count > 0) counts.set(parked.owner, count);
+    else counts.delete(parked.owner);
+  }
+
+  /** The parked call that a retry may go on with; everything that the seal says must be true of the retry. */
+  function parkedFor(exchange: Exchange, text: string): BridgedCall {
+    const opened = seal.open(text);
+    if (!opened.ok) throw refused(opened.reason);
+    const { state } = opened;
+    const { original, message, route, principal } = exchange;
+    const owner = ownerDigest(route, principal.id);
+    // Whose call it is, strangers are not told.
+    if (state.owner !== owner) throw refused("broken");
+    if (state.method !== message.method) throw refused("changed");
+    if (original.kind !== "request" || state.params !== paramsDigest(original)) throw refused("changed");
+    if (clock.now() >= state.expiresAt) throw refused("expired");
+    const parked = byId.get(state.call);
+    if (parked === undefined || parked.round !== state.round) throw refused("used");
+    return parked.call;
+  }
+
+  function callOf({ parent }: Exchange): BridgedCall | undefined {
+    return parent === undefined ? undefined : calls.get(parent.tracking);
+  }
+
+  return {
+    get size() {
+      return byId.size;
+    },
+    open: (deliver) => new BridgedCall(keeper, deliver),
+    callOf,
+    ask: (question) => {
+      const { message } = question;
+      return message.kind === "request" ? callOf(question)?.ask(question, message) : undefined;
+    },
+    resume: (exchange, request) => {
+      if (memberType(request, "params.requestState") === undefined) return undefined;
+      const text = memberString(request, "params.requestState") ?? "";
+      return parkedFor(exchange, text).resume(exchange, request);
+    },
+  };
+}
+
+const refusals = {
+  broken: "requestState was not made here, or has been altered; send the request again without it",
+  foreign: "the gateway that kept this call has been restarted; send the request again without requestState",
+  changed:
+    "method, name or arguments differ from the request that was asked for input; send it again without requestState",
+  expired: "the call has waited too long for its input; send the request again without requestState",
+  used: "requestState has been used before, or the call has ended; send the request again without it",
+} as const;
+
+function refused(reason: keyof typeof refusals): GatewayError {
+  return new GatewayError("invalid_params", refusals[reason], { details: { requestState: reason } });
+}

@@ -1,0 +1,76 @@
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+
+/** What a `requestState` of ours is bound to. */
+export interface SealedState {
+  /** The parked call. */
+  readonly call: string;
+  /** The round of it, good for one retry. */
+  readonly round: string;
+  /** Monotonic milliseconds of this process. */
+  readonly expiresAt: number;
+  /** Route and principal, as one digest. */
+  readonly owner: string;
+  readonly method: string;
+  /** Digest of the params. */
+  readonly params: string;
+}
+
+/** What a client brought as `requestState`. */
+export type OpenedState =
+  | { readonly ok: true; readonly state: SealedState }
+  /** `foreign` was made by another process, `broken` by nobody we know. */
+  | { readonly ok: false; readonly reason: "foreign" | "broken" };
+
+/** Makes and opens the opaque states of one process. */
+export interface RequestSeal {
+  seal(state: SealedState): string;
+  open(text: string): OpenedState;
+}
+
+const format = "hg1";
+
+/**
+ * Makes the seal of one process: an HMAC-SHA256 over everything that a parked call is bound to. MCP 2026-07-28, Multi
+ * Round-Trip Requests: the state passes through the client, so it is hostile until it is verified.
+ */
+export function createRequestSeal(instance: string, secret: Uint8Array): RequestSeal {
+  const self = Buffer.from(instance).toString("base64url");
+  const mac = (payload: string): Buffer =>
+    createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
+
+  return {
+    seal: ({ call, round, expiresAt, owner, method, params }) => {
+      const members = JSON.stringify([call, round, expiresAt, owner, method, params]);
+      const payload = Buffer.from(members).toString("base64url");
+      return `${format}.${self}.${payload}.${mac(payload).toString("base64url")}`;
+    },
+    open: (text) => {
+      const [version, origin, payload, tag, ...rest] = text.split(".");
+      if (version !== format || payload === undefined || tag === undefined || rest.length > 0) return broken;
+      // Another process had another secret, so there is nothing to verify; the client can only begin anew.
+      if (origin !== self) return foreign;
+      const expected = mac(payload);
+      const brought = Buffer.from(tag, "base64url");
+      if (brought.length !== expected.length || !timingSafeEqual(brought, expected)) return broken;
+      return { ok: true, state: stateFrom(payload) };
+    },
+  };
+}
+
+/** One digest for whom a call belongs to. */
+export function ownerDigest(route: string, principal: string): string {
+  return createHash("sha256")
+    .update(JSON.stringify([route, principal]))
+    .digest("base64url");
+}
+
+const broken: OpenedState = { ok: false, reason: "broken" };
+const foreign: OpenedState = { ok: false, reason: "foreign" };
+
+function stateFrom(payload: string): SealedState {
+  // The seal was good, so we wrote these six ourselves.
+  const [call, round, expiresAt, owner, method, params] = JSON.parse(
+    Buffer.from(payload, "base64url").toString(),
+  ) as [string, string, number, string, string, string];
+  return { call, round, expiresAt, owner, method, params };
+}

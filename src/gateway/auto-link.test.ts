@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import { exchangeWith, messageFrom } from "../../test/support/exchange.ts";
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import { noReply } from "../pipeline.ts";
+import { idFrom } from "../protocol/ids.ts";
+import { resultMessage } from "../reply.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { createAutoLink } from "./auto-link.ts";
+import type { HttpVerdict } from "./auto-link.ts";
+
+function fakeLink(
+  name: string,
+  log: string[],
+  answer: () => ReturnType<UpstreamLink["request"]>,
+): UpstreamLink {
+  return {
+    incarnation: name,
+    upstreamSession: name,
+    isPausable: true,
+    request: (exchange: Exchange) => {
+      log.push(`${name} ${exchange.message.method}`);
+      return answer();
+    },
+    send: async () => noReply,
+    listen: () => {},
+    close: async () => {
+      log.push(`${name} closed`);
+    },
+  };
+}
+
+const events: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+const initialize = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'));
+const fine = async () => ({ message: resultMessage(idFrom(1), "{}") });
+const status = (upstreamStatus: number) => async () => {
+  throw new GatewayError("upstream_invalid", "no", { details: { upstreamStatus } });
+};
+
+describe("finding the HTTP transport of an upstream", () => {
+  it("stays with Streamable HTTP where the handshake works, and remembers", async () => {
+    const log: string[] = [];
+    const verdict: HttpVerdict = { transport: undefined };
+    const link = createAutoLink(
+      verdict,
+      events,
+      () => fakeLink("new", log, fine),
+      () => fakeLink("old", log, fine),
+    );
+    await link.request(initialize);
+    expect([verdict.transport, log]).toEqual(["streamable-http", ["new initialize"]]);
+  });
+
+  it("falls back to HTTP+SSE where a POST is unknown, closes the first try, and remembers for later links", async () => {
+    const log: string[] = [];
+    const verdict: HttpVerdict = { transport: undefined };
+    const make = () =>
+      createAutoLink(
+        verdict,
+        events,
+        () => fakeLink("new", log, status(405)),
+        () => fakeLink("old", log, fine),
+      );
+    const link = make();
+    await link.request(initialize);
+    expect(link.incarnation).toBe("old");
+    await make().request(initialize);
+    expect(log).toEqual(["new initialize", "old initialize", "new closed", "old initialize"]);
+  });
+
+  it("reports what Streamable HTTP said where neither works, and does not guess from server faults", async () => {
+    const log: string[] = [];
+    const neither = createAutoLink(
+      { transport: undefined },
+      events,
+      () => fakeLink("new", log, status(404)),
+      () => fakeLink("old", log, status(500)),
+    );
+    await expect(neither.request(initialize)).rejects.toMatchObject({ details: { upstreamStatus: 404 } });
+    const broken = createAutoLink(
+      { transport: undefined },
+      events,
+      () => fakeLink("new", log, status(503)),
+      () => fakeLink("old", log, fine),
+    );
+    await expect(broken.request(initialize)).rejects.toMatchObject({ details: { upstreamStatus: 503 } });
+    expect(log).toEqual(["new initialize", "old initialize", "old closed", "new initialize"]);
+  });
+});

@@ -1,0 +1,170 @@
+import { describe, expect, it } from "vitest";
+import { exchangeWith, messageFrom } from "../../test/support/exchange.ts";
+import { createFakeTime } from "../../test/support/fake-time.ts";
+import { GatewayError } from "../errors.ts";
+import { anonymous } from "../exchange.ts";
+import type { Exchange } from "../exchange.ts";
+import { noReply } from "../pipeline.ts";
+import type { Reply } from "../pipeline.ts";
+import { idFrom } from "../protocol/ids.ts";
+import { errorMessage, resultMessage } from "../reply.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { createEraLinks } from "./era-links.ts";
+import type { ProbeVerdict } from "./era-probe.ts";
+import { probeEra } from "./era-probe.ts";
+
+const events: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+const modernScope = { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" } as const;
+const legacyScope = { ...modernScope, era: "legacy" } as const;
+
+function fakeLink(name: string, log: string[], answer: (exchange: Exchange) => Promise<Reply>): UpstreamLink {
+  return {
+    incarnation: name,
+    upstreamSession: undefined,
+    isPausable: true,
+    request: (exchange) => {
+      log.push(`${name} ${exchange.message.method}`);
+      return answer(exchange);
+    },
+    send: async () => noReply,
+    listen: () => {},
+    close: async () => {
+      log.push(`${name} closed`);
+    },
+  };
+}
+
+const fine = async (): Promise<Reply> => ({ message: resultMessage(idFrom(1), "{}") });
+const call = exchangeWith(
+  messageFrom(
+    '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/clientCapabilities":{}}}}',
+  ),
+);
+const handshake = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'));
+
+function setUp(probes: ProbeVerdict[], plainAnswer: (exchange: Exchange) => Promise<Reply> = fine) {
+  const log: string[] = [];
+  const time = createFakeTime();
+  const open = createEraLinks({
+    era: "auto",
+    plain: () => fakeLink("plain", log, plainAnswer),
+    bridges: {
+      toModern: () => fakeLink("to-modern", log, fine),
+      toLegacy: () => fakeLink("to-legacy", log, fine),
+    },
+    probe: async () => {
+      log.push("probe");
+      return probes.shift() ?? "modern";
+    },
+    clock: time.clock,
+  });
+  return { log, time, open };
+}
+
+describe("links across the eras", () => {
+  it("asks the upstream once, also when many requests come at the same time", async () => {
+    const { log, open } = setUp(["modern"]);
+    const link = open(modernScope, events);
+    await Promise.all([link.request(call), link.request(call)]);
+    await open(modernScope, events).request(call);
+    expect(log).toEqual(["probe", "plain tools/list", "plain tools/list", "plain tools/list"]);
+  });
+
+  it("bridges modern requests to an older upstream, and asks again after a while, for servers get upgraded", async () => {
+    const { log, time, open } = setUp(["legacy", "modern"]);
+    const link = open(modernScope, events);
+    await link.request(call);
+    await link.request(call);
+    await time.advance(11 * 60_000);
+    await link.request(call);
+    expect(log).toEqual([
+      "probe",
+      "to-legacy tools/list",
+      "to-legacy tools/list",
+      "probe",
+      "plain tools/list",
+    ]);
+  });
+
+  it("bridges a session whose handshake a modern-only upstream refuses, and later ones at once", async () => {
+    const refuse = async (): Promise<Reply> => ({
+      message: errorMessage(idFrom(1), { code: -32022, message: "no" }),
+    });
+    const { log, open } = setUp(["modern"], refuse);
+    const reply = await open(legacyScope, events).request(handshake);
+    expect(reply.message?.kind).toBe("result");
+    await open(legacyScope, events).request(handshake);
+    expect(log).toEqual([
+      "plain initialize",
+      "probe",
+      "plain closed",
+      "to-modern initialize",
+      "to-modern initialize",
+    ]);
+  });
+
+  it("gives back the refusal of an upstream that is of no other era either", async () => {
+    const refuse = async (): Promise<Reply> => ({
+      message: errorMessage(idFrom(1), { code: -32602, message: "no" }),
+    });
+    const { log, open } = setUp(["legacy"], refuse);
+    const reply = await open(legacyScope, events).request(handshake);
+    expect(reply.message?.kind).toBe("error");
+    expect(log).toEqual(["plain initialize", "probe"]);
+  });
+
+  it("does not probe where nothing was said, only something failed", async () => {
+    const fail = async (): Promise<Reply> => {
+      throw new GatewayError("upstream_unreachable", "down");
+    };
+    const { log, open } = setUp([], fail);
+    await expect(open(legacyScope, events).request(handshake)).rejects.toMatchObject({
+      code: "upstream_unreachable",
+    });
+    expect(log).toEqual(["plain initialize"]);
+  });
+});
+
+describe("the probe", () => {
+  const probe = (answer: () => Promise<Reply>, silenceIsLegacy = false) => {
+    const time = createFakeTime();
+    return probeEra({
+      route: "r",
+      clock: time.clock,
+      setTimer: time.setTimer,
+      newId: () => "1",
+      open: () => fakeLink("probe", [], answer),
+      silenceIsLegacy,
+      timeoutMs: 1000,
+    });
+  };
+
+  it("takes only a discovery, or the list of modern versions, as evidence of a modern server", async () => {
+    const discovery = async () => ({
+      message: resultMessage(idFrom(1), '{"supportedVersions":["2026-07-28"]}'),
+    });
+    const listed = async () => ({
+      message: errorMessage(idFrom(1), { code: -32022, message: "", data: { supported: ["2026-07-28"] } }),
+    });
+    expect([await probe(discovery), await probe(listed)]).toEqual(["modern", "modern"]);
+    for (const code of [-32601, -32020, -32021, -32000, -32022]) {
+      const refusal = async () => ({ message: errorMessage(idFrom(1), { code, message: "" }) });
+      expect([code, await probe(refusal)]).toEqual([code, "legacy"]);
+    }
+    expect(await probe(async () => ({ message: resultMessage(idFrom(1), "{}") }))).toBe("legacy");
+  });
+
+  it("takes faults and refused credentials as no evidence, and silence only on stdio", async () => {
+    const failing = (upstreamStatus: number) => async (): Promise<Reply> => {
+      throw new GatewayError("upstream_invalid", "", { details: { upstreamStatus } });
+    };
+    for (const status of [400, 404, 405]) expect(await probe(failing(status))).toBe("legacy");
+    for (const status of [401, 403, 500, 503])
+      await expect(probe(failing(status))).rejects.toBeInstanceOf(GatewayError);
+    const silent = async (): Promise<Reply> => {
+      throw new GatewayError("upstream_timeout", "");
+    };
+    await expect(probe(silent)).rejects.toMatchObject({ code: "upstream_timeout" });
+    expect(await probe(silent, true)).toBe("legacy");
+  });
+});

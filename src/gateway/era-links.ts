@@ -1,0 +1,174 @@
+import { GatewayError } from "../errors.ts";
+import type { Clock, Exchange } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { memberInteger, memberSource } from "../protocol/json/read.ts";
+import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { ProbeVerdict } from "./era-probe.ts";
+import type { LinkScope, OpenLink } from "./links.ts";
+
+/** Makes links that translate between the eras. */
+export interface Bridges {
+  /** For a legacy session whose upstream speaks only 2026-07-28. */
+  readonly toModern: OpenLink;
+  /** For modern requests whose upstream speaks only older revisions. */
+  readonly toLegacy: OpenLink;
+}
+
+export interface EraLinkOptions {
+  /** The era that the configuration says, or `auto` to find out. */
+  readonly era: "auto" | "legacy" | "modern";
+  /** Links that speak the scope's own era. */
+  readonly plain: OpenLink;
+  readonly bridges: Bridges;
+  readonly probe: () => Promise<ProbeVerdict>;
+  readonly clock: Clock;
+  /** Told once per finding. */
+  readonly onVerdict?: (verdict: ProbeVerdict) => void;
+}
+
+/** An upgraded server still answers the old handshake, so an old verdict is asked again after this long. */
+const legacyVerdictMs = 10 * 60_000;
+
+/** What is known of an upstream's eras. */
+interface Knowledge {
+  servesModern: boolean | undefined;
+  servesLegacy: boolean | undefined;
+  askedAt: number;
+  asking: Promise<ProbeVerdict> | undefined;
+}
+
+/**
+ * Wraps the links of a route so that every client finds its own era: straight where the upstream speaks it, through a
+ * bridge where it does not. The upstream is asked once, and what it said is kept for all links.
+ */
+export function createEraLinks(options: EraLinkOptions): OpenLink {
+  const { plain, bridges, clock, era } = options;
+  const known: Knowledge = {
+    servesModern: era === "auto" ? undefined : era === "modern",
+    servesLegacy: era === "auto" ? undefined : era === "legacy",
+    askedAt: clock.now(),
+    asking: undefined,
+  };
+
+  function servesModern(): boolean | undefined {
+    const isStale =
+      era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyVerdictMs;
+    return isStale ? undefined : known.servesModern;
+  }
+
+  async function ask(): Promise<ProbeVerdict> {
+    known.asking ??= options.probe().finally(() => {
+      known.asking = undefined;
+    });
+    const verdict = await known.asking;
+    known.servesModern = verdict === "modern";
+    known.askedAt = clock.now();
+    options.onVerdict?.(verdict);
+    return verdict;
+  }
+
+  /** Modern requests of one scope; bridges are kept apart by principal and capabilities, as sessions are. */
+  function modernLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
+    let straight: UpstreamLink | undefined;
+    const bridged = new Map<string, UpstreamLink>();
+    const plainLink = (): UpstreamLink => (straight ??= plain(scope, events));
+    const bridgeFor = (exchange: Exchange): UpstreamLink => {
+      const capabilities = memberSource(
+        exchange.message,
+        "params._meta.io.modelcontextprotocol/clientCapabilities",
+      );
+      const key = JSON.stringify([exchange.principal.id, capabilities]);
+      let link = bridged.get(key);
+      if (link === undefined) {
+        link = bridges.toLegacy({ ...scope, principal: exchange.principal, capabilities }, events);
+        bridged.set(key, link);
+      }
+      return link;
+    };
+    const choose = (exchange: Exchange): UpstreamLink | Promise<UpstreamLink> => {
+      const verdict = servesModern();
+      if (verdict === true) return plainLink();
+      if (verdict === false) return bridgeFor(exchange);
+      return ask().then((found) => (found === "modern" ? plainLink() : bridgeFor(exchange)));
+    };
+    return {
+      get incarnation() {
+        return straight?.incarnation ?? "not open";
+      },
+      upstreamSession: undefined,
+      get isPausable() {
+        return straight?.isPausable ?? false;
+      },
+      request: (exchange) => {
+        const link = choose(exchange);
+        return link instanceof Promise
+          ? link.then((chosen) => chosen.request(exchange))
+          : link.request(exchange);
+      },
+      send: async (exchange) => (await choose(exchange)).send(exchange),
+      listen: () => {},
+      close: async (reason) => {
+        await Promise.all([straight, ...bridged.values()].map((link) => link?.close(reason)));
+      },
+    };
+  }
+
+  /** A legacy session: its own handshake tells whether the upstream takes it. */
+  function legacyLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
+    let link = known.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, events);
+    let isDecided = known.servesLegacy !== undefined;
+
+    async function handshake(exchange: Exchange): Promise<Reply> {
+      let failure: GatewayError | undefined;
+      let reply: Reply | undefined;
+      try {
+        reply = await link.request(exchange);
+        if (!isRefusal(reply)) {
+          known.servesLegacy = true;
+          isDecided = true;
+          return reply;
+        }
+      } catch (error) {
+        failure = GatewayError.from(error);
+        if (failure.details?.["upstreamStatus"] === undefined) throw failure;
+      }
+      if ((await ask()) === "modern") {
+        known.servesLegacy = false;
+        isDecided = true;
+        await link.close("the upstream speaks 2026-07-28 only");
+        link = bridges.toModern(scope, events);
+        return link.request(exchange);
+      }
+      if (reply !== undefined) return reply;
+      throw failure ?? new GatewayError("upstream_invalid", "the upstream did not take the handshake");
+    }
+
+    return {
+      get incarnation() {
+        return link.incarnation;
+      },
+      get upstreamSession() {
+        return link.upstreamSession;
+      },
+      get isPausable() {
+        return link.isPausable;
+      },
+      request: (exchange) =>
+        isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),
+      send: (exchange) => link.send(exchange),
+      listen: () => {
+        link.listen();
+      },
+      close: (reason) => link.close(reason),
+    };
+  }
+
+  return (scope, events) => (scope.era === "modern" ? modernLink(scope, events) : legacyLink(scope, events));
+}
+
+/** A server that knows only 2026-07-28 says so with this code, or does not know `initialize` at all. */
+function isRefusal({ message }: Reply): boolean {
+  if (message?.kind !== "error") return false;
+  const code = memberInteger(message, "error.code");
+  return code === -32022 || code === -32601 || code === -32602;
+}

@@ -1,0 +1,131 @@
+import { GatewayError } from "../errors.ts";
+import type { Exchange, SetTimer } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
+import { methodFacts } from "../protocol/methods.ts";
+import type { Session } from "../sessions/session.ts";
+import type { UpstreamLink } from "../transports/transport.ts";
+import { createLinks } from "./links.ts";
+import type { LinkEventsFor, Links } from "./links.ts";
+import { createRunningCalls } from "./running-calls.ts";
+import type { RunningCalls } from "./running-calls.ts";
+import { createToolHeaders } from "./tool-headers.ts";
+import type { ToolHeaders } from "./tool-headers.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
+import type { OpenUpstream } from "./upstreams.ts";
+
+/** How what is replaced is let go. */
+export interface Farewell {
+  /** What sessions that end by it are told. */
+  readonly reason: string;
+  /** How long running calls may finish. */
+  readonly graceMs: number;
+}
+
+/** What a passage needs of the route it is part of. */
+export interface PassageDeps {
+  readonly eventsFor: LinkEventsFor;
+  /** Sends a request of ours upstream. */
+  readonly ask: (exchange: Exchange) => Promise<Reply>;
+  /** The calls of each session that are not answered yet. */
+  readonly answering: RunningCalls<Session>;
+  readonly setTimer: SetTimer;
+}
+
+/**
+ * A route's way to one upstream: its links, what is known of it, the calls that run there. A route whose upstream
+ * changes gets a new one; the old one stays for the sessions that began on it, until they have been let go.
+ */
+export interface Passage {
+  readonly upstream: OpenUpstream;
+  readonly links: Links;
+  /** What is known of header parameters; absent where the upstream compares them itself. */
+  readonly toolHeaders: ToolHeaders | undefined;
+  /** The link for an exchange; a passage that is being left opens no new ones. */
+  linkFor(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
+  /** Sends a request and follows what becomes of it. */
+  request(link: UpstreamLink, exchange: Exchange): Promise<Reply>;
+  /** Says that something uses the upstream beside the links; the answer says that it is done. */
+  hold(): () => void;
+  /** Lets go: each session ends when its calls are answered, and everything at the latest when the grace is over. */
+  leave(farewell: Farewell): Promise<void>;
+  /** Ends all links, then connections and processes. */
+  close(reason: string): Promise<void>;
+}
+
+/** Makes a passage; nothing is opened before a message goes out. */
+export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, deps: PassageDeps): Passage {
+  const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
+  const { answering, setTimer } = deps;
+  const others = createRunningCalls<"all">();
+  let isLeft = false;
+
+  async function request(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    const counts = exchange.session === undefined && !isListening(exchange);
+    if (counts) others.begin("all");
+    try {
+      const reply = await link.request(exchange);
+      if (!isLeft) health.answered(reply.message);
+      return reply;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      if (!isLeft) health.failed(failure);
+      throw failure;
+    } finally {
+      if (counts) others.end("all");
+    }
+  }
+
+  /** Resolves when all calls of a session are answered and the answers written. */
+  async function answered(session: Session): Promise<void> {
+    do {
+      await answering.idle(session);
+      // The answer is known here before it is written, and ending a session ends its streams.
+      await new Promise<void>((resolve) => {
+        setTimer(0, resolve);
+      });
+    } while (answering.count(session) > 0);
+  }
+
+  async function close(reason: string): Promise<void> {
+    isLeft = true;
+    await links.close(reason);
+    await upstream.close(reason);
+  }
+
+  return {
+    upstream,
+    links,
+    toolHeaders: upstream.seesHeaders ? undefined : createToolHeaders(deps.ask),
+    linkFor: (exchange, session, capabilities) => {
+      const known = session === undefined ? undefined : links.of(session);
+      if (known !== undefined) return known;
+      if (isLeft) throw new GatewayError("shutting_down", "this route has been taken out of service");
+      return links.for(exchange, session, capabilities);
+    },
+    request,
+    hold: () => {
+      others.begin("all");
+      return () => {
+        others.end("all");
+      };
+    },
+    leave: async ({ reason, graceMs }) => {
+      isLeft = true;
+      const over = Promise.withResolvers<void>();
+      const stop = setTimer(graceMs, over.resolve);
+      const sessions = links.sessions.map(async (session) => {
+        await Promise.race([answered(session), over.promise]);
+        session.end(reason, "reload");
+      });
+      await Promise.all([...sessions, Promise.race([others.idle("all"), over.promise])]);
+      stop();
+      await close(reason);
+    },
+    close,
+  };
+}
+
+/** A request that only listens may stay for hours: whoever listens is to listen to the new upstream soon. */
+export function isListening({ message }: Exchange): boolean {
+  return message.kind === "request" && methodFacts(message.method)?.pace === "stream";
+}

@@ -1,0 +1,267 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Config, Route as RouteConfig } from "../config/config.ts";
+import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Interceptor } from "../pipeline.ts";
+import { newestModern } from "../protocol/revisions.ts";
+import { createCorrelator } from "../sessions/correlation/correlator.ts";
+import type { Correlator } from "../sessions/correlation/correlator.ts";
+import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
+import type { CorrelationSettings } from "../sessions/correlation/options.ts";
+import { errorFields } from "../telemetry/error-fields.ts";
+import { createCorrelate, onEntryFinished } from "./correlate.ts";
+import type { EdgeRoute, Serve } from "./http.ts";
+import { createObservedRoute } from "./observed-route.ts";
+import { createObserver } from "./observe.ts";
+import { createRateLimit } from "./rate-limits.ts";
+import { createRoute } from "./route.ts";
+import type { Route, RouteParts } from "./route.ts";
+import { meterCorrelation } from "./route-meters.ts";
+import type { OpenContext } from "./shared.ts";
+import { createMeterTap } from "./taps.ts";
+import { isSameUpstream, upstreamFragment } from "./upstream-fragment.ts";
+import type { UpstreamFragment } from "./upstream-fragment.ts";
+import { createUpstreamHealth } from "./upstream-health.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
+import { openUpstream } from "./upstreams.ts";
+import type { OpenUpstream, UpstreamDeps } from "./upstreams.ts";
+
+/** What routes are built with, besides their configuration. */
+export interface RouteTableDeps {
+  readonly context: OpenContext;
+  readonly upstreams: UpstreamDeps;
+  /** Bounds what all routes do at once. */
+  readonly concurrencyLimit: Interceptor;
+  /** Called when a route that was left is gone for good. */
+  readonly onGone: (route: Route) => void;
+}
+
+/** A route in the table. */
+export interface TableRoute extends EdgeRoute {
+  readonly name: string;
+  readonly health: UpstreamHealth;
+}
+
+/** Routes that have been built and can take the place of those that run. */
+export interface PreparedRoutes {
+  /** Puts them in place, all at once; those that nobody wants any more are left within the grace. */
+  commit(graceMs: number): void;
+}
+
+/** The routes of a gateway, by name. */
+export interface RouteTable {
+  readonly routes: readonly TableRoute[];
+  /** Routes that are no longer configured and still finish what they began. */
+  readonly leaving: readonly TableRoute[];
+  /**
+   * Builds the routes of a configuration beside those that run, with the same connections and processes where their
+   * upstream is the same. Throws, and leaves nothing behind, when one of them cannot be built.
+   */
+  prepare(config: Config, custom: Interceptor): PreparedRoutes;
+  /** Takes no new requests; resolves when the open ones have ended. */
+  drain(): Promise<void>;
+  close(reason: string): Promise<void>;
+}
+
+/** One route as it stands under one configuration. */
+interface Standing {
+  readonly config: RouteConfig;
+  readonly fragment: UpstreamFragment;
+  readonly upstream: OpenUpstream;
+  readonly serve: Serve | undefined;
+  readonly health: UpstreamHealth;
+  readonly rateLimit: Interceptor | undefined;
+}
+
+/** One route for as long as its name is in use: what is kept over reloads, and how it stands. */
+interface Entry {
+  readonly route: Route;
+  readonly correlator: Correlator<Exchange>;
+  readonly correlate: Interceptor;
+  standing: Standing;
+}
+
+const replaced = "the server of this route has been replaced; open a new session with initialize";
+const removed = "this route has been taken out of the configuration";
+
+/** Makes an empty table; the first configuration comes in like every later one. */
+export function createRouteTable(deps: RouteTableDeps): RouteTable {
+  const { context, upstreams, concurrencyLimit } = deps;
+  const { clock, setTimer, log, metrics, registry } = context;
+  let entries = new Map<string, Entry>();
+  const leaving = new Map<string, Entry>();
+  const meter = meterCorrelation(metrics, () => [...entries.values(), ...leaving.values()].map(toTracked));
+
+  function standingOf(config: RouteConfig, before: Standing | undefined, opened: OpenUpstream[]): Standing {
+    const fragment = upstreamFragment(config);
+    const hasSameRates = before !== undefined && isDeepStrictEqual(before.config.rates, config.rates);
+    // Counts go on where the limit is the same: a reload must be no way to start them afresh.
+    const rateLimit = hasSameRates ? before.rateLimit : createRateLimit(config.rates, clock.now);
+    if (before !== undefined && isSameUpstream(before.fragment, fragment)) {
+      return { ...before, config, rateLimit };
+    }
+    const upstream = openUpstream(config, upstreams);
+    opened.push(upstream);
+    const observed =
+      config.mode === "observe" && upstream.http !== undefined
+        ? createObservedRoute(config.name, upstream.http, { limits: upstreams.limits, log, clock, setTimer })
+        : undefined;
+    return {
+      config,
+      fragment,
+      rateLimit,
+      serve: observed?.serve,
+      health: createUpstreamHealth(config.name, metrics, clock),
+      upstream: {
+        ...upstream,
+        close: async (reason) => {
+          observed?.close();
+          await upstream.close(reason);
+        },
+      },
+    };
+  }
+
+  function partsOf(
+    { config, upstream, health, rateLimit }: Standing,
+    custom: Interceptor,
+    correlate: Interceptor,
+  ) {
+    const era = eraOf(config.upstream);
+    return {
+      serving: { eras: era === "auto" ? "both" : era, supported: [newestModern] },
+      forwardHeaders: config.forwardHeaders,
+      upstream,
+      health,
+      interceptors: [
+        createObserver(config.name, metrics, log, clock.now),
+        ...(rateLimit === undefined ? [] : [rateLimit]),
+        concurrencyLimit,
+        custom,
+        correlate,
+      ],
+    } satisfies RouteParts;
+  }
+
+  function enter(standing: Standing, custom: Interceptor, settings: CorrelationSettings): Entry {
+    const { name } = standing.config;
+    const correlator = createCorrelator<Exchange>({
+      ...settings,
+      clock,
+      setTimer,
+      mode: "terminate",
+      onFinished: onEntryFinished,
+    });
+    const correlate = createCorrelate(correlator, registry);
+    const parts = partsOf(standing, custom, correlate);
+    const route = createRoute(context, { ...parts, name, tap: createMeterTap(name, metrics) });
+    return { route, correlator, correlate, standing };
+  }
+
+  function change(entry: Entry, standing: Standing, custom: Interceptor, graceMs: number): void {
+    const { route, correlate } = entry;
+    if (standing.upstream !== entry.standing.upstream) log.info({ route: route.name }, replaced);
+    entry.standing = standing;
+    watch(route, route.replace(partsOf(standing, custom, correlate), { reason: replaced, graceMs }));
+  }
+
+  function leave(entry: Entry, graceMs: number): void {
+    const { route } = entry;
+    leaving.set(route.name, entry);
+    log.info({ route: route.name }, removed);
+    const left = route.leave({ reason: removed, graceMs }).then(() => {
+      // It may have been configured again meanwhile.
+      if (leaving.get(route.name) !== entry) return;
+      leaving.delete(route.name);
+      meter.gone(toTracked(entry));
+      entry.correlator.close();
+      context.forget(route.name);
+      deps.onGone(route);
+    });
+    watch(route, left);
+  }
+
+  function watch(route: Route, work: Promise<void>): void {
+    work.catch((error: unknown) => {
+      log.error(
+        { ...errorFields(GatewayError.from(error)), route: route.name },
+        "an upstream was not let go well",
+      );
+    });
+  }
+
+  return {
+    get routes() {
+      return [...entries.values()].map(toTableRoute);
+    },
+    get leaving() {
+      return [...leaving.values()].map(toTableRoute);
+    },
+    prepare: (config, custom) => {
+      const opened: OpenUpstream[] = [];
+      const standings = Object.values(config.routes);
+      try {
+        const prepared = standings.map((route) =>
+          standingOf(route, entries.get(route.name)?.standing, opened),
+        );
+        return {
+          commit: (graceMs) => {
+            const next = new Map<string, Entry>();
+            for (const standing of prepared) {
+              const { name } = standing.config;
+              const settings = correlationOf(standing.config, config.limits);
+              const entry = entries.get(name) ?? leaving.get(name);
+              leaving.delete(name);
+              entry?.correlator.configure(settings);
+              if (entry !== undefined) change(entry, standing, custom, graceMs);
+              next.set(name, entry ?? enter(standing, custom, settings));
+            }
+            const gone = [...entries].filter(([name]) => !next.has(name));
+            entries = next;
+            for (const [, entry] of gone) leave(entry, graceMs);
+          },
+        };
+      } catch (error) {
+        for (const upstream of opened) void upstream.close("the configuration cannot be used");
+        throw error;
+      }
+    },
+    drain: async () => {
+      const all = [...entries.values(), ...leaving.values()];
+      await Promise.all(all.map(({ correlator }) => correlator.drain()));
+    },
+    close: async (reason) => {
+      const all = [...entries.values(), ...leaving.values()];
+      await Promise.all(all.map(({ route }) => route.close(reason)));
+      for (const { correlator } of all) correlator.close();
+    },
+  };
+}
+
+function toTracked({ route, correlator }: Entry) {
+  return { name: route.name, statistics: () => correlator.statistics() };
+}
+
+function toTableRoute({ route, standing: { config, serve, health } }: Entry): TableRoute {
+  return { name: route.name, route, prefixes: config.prefixes, serve, health };
+}
+
+function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationSettings {
+  return {
+    limits: { ...defaultCorrelationLimits, perScope: limits.pendingPerScope, total: limits.pending },
+    ttl: {
+      quickMs: timeouts.quick,
+      toolMs: timeouts.tool,
+      humanMs: timeouts.human,
+      hardMs: timeouts.hard,
+      methods: [],
+      tools: timeouts.tools,
+    },
+  };
+}
+
+/** HTTP+SSE ended before the modern era, so that clients of both eras must find a legacy endpoint there. */
+function eraOf(upstream: RouteConfig["upstream"]): "auto" | "legacy" | "modern" {
+  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
+  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
+}

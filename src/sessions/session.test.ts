@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest";
+import { idFrom } from "../protocol/ids.ts";
+import { resultMessage } from "../reply.ts";
+import { Session } from "./session.ts";
+
+const open = (): Session => new Session("ours", "files", { id: "alice" }, 0);
+
+describe("session", () => {
+  it("[SC-046] keeps its own id and the upstream's apart, with an explicit mapping", () => {
+    const session = open();
+    expect([session.id, session.upstreamId]).toEqual(["ours", undefined]);
+    session.readUpstreamId = () => "theirs";
+    expect([session.id, session.upstreamId]).toEqual(["ours", "theirs"]);
+  });
+
+  it("[SC-071] goes from initializing to active to a final state, and stays there", () => {
+    const session = open();
+    expect(session.state).toBe("initializing");
+    session.state = "active";
+    session.end("done");
+    expect([session.state, session.isOver]).toEqual(["closed", true]);
+    session.end("again");
+    expect(session.state).toBe("closed");
+  });
+
+  it("takes an answer to whoever asked, once, and tells ids of different type apart", () => {
+    const session = open();
+    const answers: string[] = [];
+    session.ask(idFrom(1), () => answers.push("number"));
+    session.ask(idFrom("1"), () => answers.push("string"));
+    expect(session.answer(resultMessage(idFrom("1"), "{}"))).toBe(true);
+    expect(session.answer(resultMessage(idFrom("1"), "{}"))).toBe(false);
+    expect(session.answer(resultMessage(idFrom(2), "{}"))).toBe(false);
+    expect(answers).toEqual(["string"]);
+  });
+
+  it("does not wait for an answer that was given up", () => {
+    const session = open();
+    const giveUp = session.ask(idFrom(1), () => {
+      expect.unreachable();
+    });
+    giveUp();
+    expect(session.answer(resultMessage(idFrom(1), "{}"))).toBe(false);
+  });
+
+  it("tells everybody once when it ends, except who no longer wants to know", () => {
+    const session = open();
+    const told: string[] = [];
+    session.onEnd((reason) => told.push(reason));
+    session.onEnd(() => told.push("never"))();
+    session.end("bye");
+    session.end("bye again");
+    expect(told).toEqual(["bye"]);
+  });
+});

@@ -1,0 +1,249 @@
+import { errorTable, GatewayError } from "../../errors.ts";
+import type { SetTimer, TransportContext } from "../../exchange.ts";
+import { messageBytes } from "../../protocol/batch.ts";
+import { createIdRewriter } from "../../protocol/id-rewrite.ts";
+import type { ClientLeg } from "../../protocol/id-rewrite.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { parse } from "../../protocol/parse.ts";
+import { newestLegacy } from "../../protocol/revisions.ts";
+import { errorMessage, resultMessage } from "../../reply.ts";
+import type { OpenChannel } from "../channel-link.ts";
+import type { Channel, LinkEvents } from "../transport.ts";
+import { Member } from "./member.ts";
+import type { Owner, SharedConnection } from "./member.ts";
+import { audienceOf } from "./subscriptions.ts";
+
+/** How a shared connection is used. */
+export interface SharedOptions {
+  readonly limits: ParseLimits;
+  readonly context: (incarnation: string) => TransportContext;
+  readonly setTimer: SetTimer;
+  /** How long a connection that nobody uses any more is kept for whoever comes next. */
+  readonly lingerMs: number;
+}
+
+/** One channel of the legacy era and the sessions on it. When the channel ends, all of them do. */
+export class Connection implements SharedConnection {
+  readonly #open: OpenChannel;
+  readonly #options: SharedOptions;
+  readonly #onOver: () => void;
+  readonly #members = new Set<Member>();
+  readonly #ids = createIdRewriter<Owner>("legacy");
+  /** Who was given a request of the server that is not answered yet, by its id. */
+  readonly #asked = new Map<string, Member>();
+  #opening: Promise<Channel> | undefined;
+  #channel: Channel | undefined;
+  #handshake: PromiseWithResolvers<Message> | undefined;
+  #isInitialized = false;
+  #stopLinger: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(open: OpenChannel, options: SharedOptions, onOver: () => void) {
+    this.#open = open;
+    this.#options = options;
+    this.#onOver = onOver;
+  }
+
+  /** A new session's link. */
+  enter(events: LinkEvents): Member {
+    this.#stopLinger?.();
+    this.#stopLinger = undefined;
+    const member = new Member(this, events);
+    this.#members.add(member);
+    return member;
+  }
+
+  /** Ends the channel; the sessions on it are told by its end. */
+  async close(reason: string): Promise<void> {
+    this.#over();
+    await this.#opening?.then(
+      (channel) => channel.close(reason),
+      // What never opened needs no closing.
+      () => {},
+    );
+  }
+
+  get incarnation(): string {
+    return this.#channel?.incarnation ?? "not open";
+  }
+
+  get context(): TransportContext {
+    return this.#options.context(this.incarnation);
+  }
+
+  async ready(): Promise<void> {
+    if (this.#isOver) throw new GatewayError("upstream_unreachable", "the connection has been closed");
+    this.#opening ??= this.#start();
+    await this.#opening;
+  }
+
+  join(owner: Owner): ClientLeg {
+    return this.#ids.join(owner);
+  }
+
+  async write(message: Message): Promise<void> {
+    if (this.#channel === undefined)
+      throw new GatewayError("upstream_unreachable", "the connection has ended");
+    await this.#channel.send(messageBytes(message));
+  }
+
+  handshake(request: RequestMessage): Promise<Message> {
+    if (this.#handshake !== undefined) return this.#handshake.promise;
+    const handshake = Promise.withResolvers<Message>();
+    // When nobody waits for it any more it may fail unnoticed.
+    handshake.promise.catch(() => {});
+    this.#handshake = handshake;
+    const again = (): void => {
+      if (this.#handshake === handshake) this.#handshake = undefined;
+    };
+    const leg = this.#ids.join({
+      answered: (answer) => {
+        // Whoever comes next may be luckier with a handshake of its own.
+        if (answer.kind === "error") again();
+        handshake.resolve(answer);
+      },
+      said: () => {},
+    });
+    const sent = leg.rewrite(request);
+    this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
+      again();
+      handshake.reject(GatewayError.from(error));
+    });
+    return handshake.promise;
+  }
+
+  giveUp(): void {
+    this.close("the server did not answer the handshake").catch(this.#trouble);
+  }
+
+  takeInitialized(): boolean {
+    const isFirst = !this.#isInitialized;
+    this.#isInitialized = true;
+    return isFirst;
+  }
+
+  settled(answer: Message): void {
+    if (answer.id !== undefined) this.#asked.delete(answer.id.key);
+  }
+
+  isSubscribedByOthers(member: Member, uri: string): boolean {
+    for (const other of this.#members) if (other !== member && other.subscriptions.has(uri)) return true;
+    return false;
+  }
+
+  leave(member: Member, reason: string): void {
+    this.#members.delete(member);
+    if (this.#members.size > 0 || this.#isOver) return;
+    this.#stopLinger = this.#options.setTimer(this.#options.lingerMs, () => {
+      this.close(reason).catch(this.#trouble);
+    });
+  }
+
+  async #start(): Promise<Channel> {
+    try {
+      const channel = await this.#open({
+        message: (bytes) => {
+          this.#received(bytes);
+        },
+        rubbish: (bytes, reason) => {
+          this.#anybody()?.events.rubbish(bytes, reason);
+        },
+        closed: (error) => {
+          this.#closed(error);
+        },
+      });
+      this.#channel = channel;
+      return channel;
+    } catch (error) {
+      // The next message may find it well again.
+      this.#opening = undefined;
+      throw GatewayError.from(error);
+    }
+  }
+
+  #closed(error: GatewayError): void {
+    this.#over();
+    this.#channel = undefined;
+    this.#handshake?.reject(error);
+    const members = [...this.#members];
+    this.#members.clear();
+    for (const member of members) {
+      member.failed(error);
+      member.events.closed(error);
+    }
+  }
+
+  #over(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#stopLinger?.();
+    this.#onOver();
+  }
+
+  #received(bytes: Buffer): void {
+    const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
+    if (!outcome.ok || outcome.form !== "single") {
+      this.#anybody()?.events.rubbish(bytes, "not a message of the protocol");
+      return;
+    }
+    const restored = this.#ids.restore(outcome.message);
+    const { message } = restored;
+    if (restored.type === "owned") {
+      if (message.kind === "result" || message.kind === "error") restored.owner.answered(message);
+      else this.#hand(message, restored.owner);
+    } else if (message.kind === "request") this.#question(message);
+    else if (message.kind === "notification" && restored.type === "shared") this.#news(message);
+    // An answer or a report of progress for something that is over: shown in the log of one of them, told nobody.
+    else if (message.kind !== "notification") this.#anybody()?.said(message);
+  }
+
+  /** Something that belongs to a task or a request of one of them. */
+  #hand(message: Message, owner: Owner): void {
+    if (message.kind === "request" && owner instanceof Member) this.#asked.set(message.id.key, owner);
+    owner.said(message);
+  }
+
+  /** A request of the server that names nobody. To guess whom it means would show one client's affairs to another. */
+  #question(request: RequestMessage): void {
+    const [only, another] = this.#members;
+    if (request.method === "ping") this.#answer(resultMessage(request.id, "{}"));
+    else if (only !== undefined && another === undefined) {
+      this.#asked.set(request.id.key, only);
+      only.overheard(request, true);
+    } else {
+      const text = "several clients share this server, and it cannot be told which of them is asked";
+      const data = { origin: "gateway", code: "method_not_found" };
+      const code = errorTable.method_not_found.jsonrpc ?? -32603;
+      this.#answer(errorMessage(request.id, { code, message: text, data }));
+    }
+  }
+
+  #answer(message: Message): void {
+    this.write(message).catch(this.#trouble);
+  }
+
+  /** A notification that names nobody's request: it may concern everybody. */
+  #news(message: Message): void {
+    if (message.method === "notifications/cancelled") {
+      const key = metadataOf(message).related?.id.key ?? "";
+      this.#asked.get(key)?.overheard(message, false);
+      this.#asked.delete(key);
+      return;
+    }
+    const ready = [...this.#members].filter(({ isReady }) => isReady);
+    const isUpdate = message.method === "notifications/resources/updated";
+    const readers = isUpdate ? audienceOf(ready, memberString(message, "params.uri")) : ready;
+    for (const member of readers) member.overheard(message, this.#members.size === 1);
+  }
+
+  #anybody(): Member | undefined {
+    const [first] = this.#members;
+    return first;
+  }
+
+  readonly #trouble = (error: unknown): void => {
+    this.#anybody()?.events.trouble(GatewayError.from(error));
+  };
+}

@@ -1,0 +1,221 @@
+import { GatewayError } from "../../errors.ts";
+import type { CancelReason, Exchange, TransportContext } from "../../exchange.ts";
+import { noReply } from "../../pipeline.ts";
+import type { Reply } from "../../pipeline.ts";
+import { spliceIds } from "../../protocol/id-splice.ts";
+import type { ClientLeg } from "../../protocol/id-rewrite.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { resultMessage } from "../../reply.ts";
+import { cancelledError, cancelledNotice } from "../cancel.ts";
+import type { LinkEvents, UpstreamLink } from "../transport.ts";
+import { createTurns } from "../turns.ts";
+import { Subscriptions } from "./subscriptions.ts";
+
+/** What a message from the shared connection is handed to. */
+export interface Owner {
+  answered(answer: Message): void;
+  said(message: Message): void;
+}
+
+/** The connection as one of its members sees it. */
+export interface SharedConnection {
+  readonly incarnation: string;
+  readonly context: TransportContext;
+  /** Opens the connection if need be; rejects where that fails. */
+  ready(): Promise<void>;
+  join(owner: Owner): ClientLeg;
+  /** Puts a message on the connection, which is open. */
+  write(message: Message): Promise<void>;
+  /** The server's answer to the handshake; the first who asks sends it. */
+  handshake(request: RequestMessage): Promise<Message>;
+  /** Nobody got an answer to the handshake in time. */
+  giveUp(): void;
+  /** Whether the server still has to be told that the handshake is done; true only once. */
+  takeInitialized(): boolean;
+  /** The client answers one of the server's requests. */
+  settled(answer: Message): void;
+  isSubscribedByOthers(member: Member, uri: string): boolean;
+  leave(member: Member, reason: string): void;
+}
+
+interface Waiting {
+  readonly exchange: Exchange;
+  readonly settle: (outcome: Reply | GatewayError) => void;
+}
+
+/** One legacy session's link over a connection that others use too. */
+export class Member implements UpstreamLink, Owner {
+  readonly upstreamSession = undefined;
+  /** One slow client must not hold up the others. */
+  readonly isPausable = false;
+  readonly subscriptions = new Subscriptions();
+  /** The client has shaken hands, and so can be told things. */
+  isReady = false;
+  readonly events: LinkEvents;
+  readonly #connection: SharedConnection;
+  readonly #leg: ClientLeg;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #inTurn;
+  #isClosed = false;
+
+  constructor(connection: SharedConnection, events: LinkEvents) {
+    this.#connection = connection;
+    this.events = events;
+    this.#leg = connection.join(this);
+    this.#inTurn = createTurns((error) => {
+      events.trouble(GatewayError.from(error));
+    });
+  }
+
+  get incarnation(): string {
+    return this.#connection.incarnation;
+  }
+
+  async request(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
+    await this.#ready();
+    // It may have been given up while the connection was being opened.
+    if (exchange.cancellation.reason !== undefined) throw cancelledError(exchange.cancellation.reason);
+    if (message.method === "initialize") return this.#shakeHands(exchange, message);
+    const uri = isSubscribing(message) ? memberString(message, "params.uri") : undefined;
+    if (uri === undefined) return this.#ask(exchange, message);
+    if (message.method === "resources/unsubscribe") {
+      this.subscriptions.delete(uri);
+      // To the server all its clients are one: it would stop telling the others too.
+      if (this.#connection.isSubscribedByOthers(this, uri))
+        return { message: resultMessage(message.id, "{}") };
+      return this.#ask(exchange, message);
+    }
+    const reply = await this.#ask(exchange, message);
+    if (reply.message?.kind === "result") this.subscriptions.add(uri);
+    return reply;
+  }
+
+  async send({ message }: Exchange): Promise<Reply> {
+    const isAnswer = message.kind === "result" || message.kind === "error";
+    if (isAnswer) this.#connection.settled(message);
+    // The server waits for its answer, also from a session that has just ended.
+    else await this.#ready();
+    if (message.method === "notifications/initialized") {
+      this.isReady = true;
+      if (!this.#connection.takeInitialized()) return noReply;
+    }
+    const outcome = this.#leg.rewrite(message);
+    if (outcome.ok) await this.#connection.write(outcome.message);
+    return noReply;
+  }
+
+  listen(): void {
+    // The connection carries everything at all times.
+  }
+
+  async close(reason: string): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const { exchange } of this.#waiting.values()) this.#tellCancelled(exchange);
+    this.failed(new GatewayError("cancelled", reason));
+    this.#leg.leave();
+    this.#connection.leave(this, reason);
+  }
+
+  answered(answer: Message): void {
+    this.#inTurn(() => {
+      const waiting = answer.id === undefined ? undefined : this.#waiting.get(answer.id.key);
+      waiting?.settle({ message: answer });
+    });
+  }
+
+  said(message: Message): void {
+    this.#say(message, this.#exchangeOf(message));
+  }
+
+  /** Hands on what the server sent to nobody in particular; there may be only this one. */
+  overheard(message: Message, isAlone: boolean): void {
+    const [only, another] = this.#waiting.values();
+    const isTheirs = isAlone && another === undefined;
+    this.#say(message, isTheirs ? only?.exchange : undefined);
+  }
+
+  /** Everything that waits has failed. */
+  failed(error: GatewayError): void {
+    for (const { settle } of this.#waiting.values()) settle(error);
+  }
+
+  #say(message: Message, related: Exchange | undefined): void {
+    this.#inTurn(() => this.events.message(message, related, this.#connection.context));
+  }
+
+  /** The request whose progress is reported. */
+  #exchangeOf(message: Message): Exchange | undefined {
+    const { related } = metadataOf(message);
+    if (related?.type !== "progress") return undefined;
+    for (const { exchange } of this.#waiting.values()) {
+      if (metadataOf(exchange.message).progressToken?.key === related.id.key) return exchange;
+    }
+    return undefined;
+  }
+
+  async #ready(): Promise<void> {
+    if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
+    await this.#connection.ready();
+  }
+
+  /** The handshake is the connection's, not this session's: it goes on without whoever began it. */
+  #shakeHands({ cancellation }: Exchange, message: RequestMessage): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const off = cancellation.onCancel((reason) => {
+        if (reason === "timeout") this.#connection.giveUp();
+        reject(cancelledError(reason));
+      });
+      void this.#connection
+        .handshake(message)
+        .then((answer) => {
+          resolve({ message: spliceIds(answer, [{ name: "id", id: message.id }]) });
+        }, reject)
+        .finally(off);
+    });
+  }
+
+  #ask(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const { key } = message.id;
+    this.#waiting.get(key)?.settle(new GatewayError("cancelled", "another request has taken its id"));
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        exchange,
+        settle: (outcome) => {
+          off();
+          if (this.#waiting.get(key) === waiting) this.#waiting.delete(key);
+          if (outcome instanceof GatewayError) reject(outcome);
+          else resolve(outcome);
+        },
+      };
+      this.#waiting.set(key, waiting);
+      const sent = this.#leg.rewrite(message);
+      const off = exchange.cancellation.onCancel((reason: CancelReason) => {
+        // The client's own cancel has gone there already.
+        if (reason !== "cancelled") this.#tellCancelled(exchange);
+        waiting.settle(cancelledError(reason));
+      });
+      if (!sent.ok) return;
+      this.#connection.write(sent.message).catch((error: unknown) => {
+        waiting.settle(GatewayError.from(error));
+      });
+    });
+  }
+
+  #tellCancelled(exchange: Exchange): void {
+    const notice = cancelledNotice(exchange);
+    const outcome = notice === undefined ? undefined : this.#leg.rewrite(notice);
+    if (outcome?.ok !== true) return;
+    this.#connection.write(outcome.message).catch((error: unknown) => {
+      this.events.trouble(GatewayError.from(error));
+    });
+  }
+}
+
+function isSubscribing({ method }: RequestMessage): boolean {
+  return method === "resources/subscribe" || method === "resources/unsubscribe";
+}

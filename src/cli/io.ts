@@ -20,4 +20,6 @@ export interface ServingIo extends CliIo {
   readonly isTerminal: boolean;
   /** Resolves with the signal when the process is told to stop. */
   readonly stopped: () => Promise<string>;
+  /** Calls back whenever the process is told to read its configuration anew; the answer takes the callback off. */
+  readonly onReload: (callback: () => void) => () => void;
 }

@@ -1,3 +1,4 @@
+import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { ServingIo } from "./io.ts";
 import { packageVersion } from "./version.ts";
@@ -66,5 +67,26 @@ function processIo(): ServingIo {
           });
         }
       }),
+    onReload: (callback) => {
+      const hungUp = (): void => {
+        // The same signal tells that the terminal has been closed; then the process is meant to end with it.
+        if (process.stderr.isTTY && !hasTerminal()) process.kill(process.pid, "SIGTERM");
+        else callback();
+      };
+      process.on("SIGHUP", hungUp);
+      return () => {
+        process.off("SIGHUP", hungUp);
+      };
+    },
   };
+}
+
+/** Whether there still is a terminal that controls this process. */
+function hasTerminal(): boolean {
+  try {
+    closeSync(openSync("/dev/tty", "r"));
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -1,6 +1,9 @@
 import type { Config } from "../config/config.ts";
 import { loadConfig } from "../config/load.ts";
+import type { ConfigResult } from "../config/parse.ts";
 import { formatProblem } from "../config/problem.ts";
+import type { Problem } from "../config/problem.ts";
+import { createChangingSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
 import { createGateway } from "../gateway/create.ts";
 import type { Gateway } from "../gateway/create.ts";
@@ -11,8 +14,11 @@ import type { RootLogger } from "../telemetry/log.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
+import { isCommand } from "./find-command.ts";
+import { followConfig } from "./follow-config.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
+import { createRememberingReader } from "./watch-files.ts";
 import { welcome } from "./welcome.ts";
 
 /** A gateway as the command line asks for it, or the exit code that the problem is worth. */
@@ -23,6 +29,8 @@ export type Started =
       readonly config: Config;
       readonly log: RootLogger;
       readonly isDemo: boolean;
+      /** Follows the file that the configuration came from; does nothing where there is none. */
+      readonly followFile: () => Disposable | undefined;
     }
   | { readonly ok: false; readonly exitCode: number };
 
@@ -49,6 +57,7 @@ export async function run(args: readonly string[], io: ServingIo): Promise<numbe
   });
   if (!started.ok) return started.exitCode;
   const { gateway, config, log } = started;
+  using _following = started.followFile();
   try {
     const { url, adminUrl } = await gateway.listen();
     io.err(welcome({ url, adminUrl, config, isDemo: started.isDemo }));
@@ -89,33 +98,47 @@ export async function start(
     io.err(`headgate: --log-level takes one of ${logLevels.join(", ")}\n`);
     return { ok: false, exitCode: exitCodes.usage.code };
   }
+  const [program] = command;
+  if (program !== undefined && !isCommand(program, io.env)) {
+    io.err(`headgate: there is no command \`${program}\` to start: not in PATH, or not executable\n`);
+    return { ok: false, exitCode: exitCodes.usage.code };
+  }
   const isDemo = sources === 0;
   const { adminPort, ...place } = listen;
   const isSimple = values.config === undefined;
-  const result = await loadConfig({
-    ...(values.config === undefined
-      ? { text: JSON.stringify(simpleConfig(values, command)), format: "json" }
-      : { file: values.config }),
-    env: io.env,
-    readFile: io.readFile,
-    overrides: {
-      ...(Object.keys(place).length === 0 ? {} : { listen: place }),
-      ...(level === undefined ? {} : { log: { level } }),
-      ...(adminPort === undefined ? (isSimple ? { admin: false } : {}) : { admin: { port: adminPort } }),
-    },
-  });
+  const load = (readFile: ServingIo["readFile"]): Promise<ConfigResult> =>
+    loadConfig({
+      ...(values.config === undefined
+        ? { text: JSON.stringify(simpleConfig(values, command)), format: "json" }
+        : { file: values.config }),
+      env: io.env,
+      readFile,
+      overrides: {
+        ...(Object.keys(place).length === 0 ? {} : { listen: place }),
+        ...(level === undefined ? {} : { log: { level } }),
+        ...(adminPort === undefined ? (isSimple ? { admin: false } : {}) : { admin: { port: adminPort } }),
+      },
+    });
+  // Without a file there are no lines to point at.
+  const described = (problem: Problem): string =>
+    values.config === undefined
+      ? `${problem.path}: ${problem.message}`
+      : formatProblem(problem, values.config);
+  const reader = createRememberingReader(io.readFile);
+  const result = await load(reader.readFile);
   if (!result.ok) {
-    for (const problem of result.problems) io.err(`headgate: ${formatProblem(problem, values.config)}\n`);
+    for (const problem of result.problems) io.err(`headgate: ${described(problem)}\n`);
     return { ok: false, exitCode: exitCodes.config.code };
   }
   const { config } = result;
-  for (const warning of result.warnings) io.err(`headgate: ${formatProblem(warning, values.config)}\n`);
+  for (const warning of result.warnings) io.err(`headgate: ${described(warning)}\n`);
   const pretty = config.log.format === "text" || (config.log.format === "auto" && io.isTerminal);
+  const secrets = createChangingSecrets(config.secrets);
   const log = createLogger({
     level: config.log.level,
     pretty,
     color: io.isTerminal,
-    redact: config.secrets.redact,
+    redact: secrets.redact,
   });
   const gateway = createGateway(config, {
     log,
@@ -123,7 +146,11 @@ export async function start(
     adminOnSamePort: isSimple && adminPort === undefined,
     demo: async () => (await import("../demo/server.ts")).createDemoServer(),
   });
-  return { ok: true, gateway, config, log, isDemo };
+  const followFile = (): Disposable | undefined =>
+    values.config === undefined
+      ? undefined
+      : followConfig({ file: values.config, first: reader.digests, load, gateway, log, secrets, io });
+  return { ok: true, gateway, config, log, isDemo, followFile };
 }
 
 function levelOf(text: string | undefined): LogLevel | undefined {

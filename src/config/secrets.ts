@@ -34,6 +34,26 @@ export function createSecrets(values: Iterable<string>): Secrets {
   };
 }
 
+/** Secrets of a configuration that may be replaced. */
+export interface ChangingSecrets extends Secrets {
+  /** Takes out these from now on, and those before: what was begun with them may still go on. */
+  change(next: Secrets): void;
+}
+
+/** Knows the secrets of the configuration that runs and of the one before it. */
+export function createChangingSecrets(first: Secrets): ChangingSecrets {
+  let current = first;
+  let before = first;
+  return {
+    redact: (text) => (before === current ? current.redact(text) : before.redact(current.redact(text))),
+    change: (next) => {
+      if (next === current) return;
+      before = current;
+      current = next;
+    },
+  };
+}
+
 /**
  * A configuration as it may be shown: what the schema marks as secret, what was read from the environment or a file,
  * and credentials in URLs are masked. Plain data, fit for JSON.

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { Clock, Exchange, Principal, SetTimer } from "../exchange.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
@@ -18,6 +19,8 @@ export interface GatewayContext {
   readonly metrics: Metrics;
   readonly registry: SessionRegistry;
   readonly events: EventStore;
+  /** Where calls of modern clients wait while a legacy server asks. */
+  readonly parking: ParkingLot;
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
   /** Short, unique in this process, and not a secret. */
   readonly newExchangeId: () => string;

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
 import type { Config } from "../config/config.ts";
+import { createChangingSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous, systemClock, systemTimer } from "../exchange.ts";
 import { composeInterceptors } from "../intercept/compose.ts";
@@ -81,8 +82,7 @@ export interface Gateway extends AsyncDisposable {
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
   const clock = systemClock;
   const setTimer = systemTimer;
-  const log =
-    options.log ?? createLogger({ level: config.log.level, pretty: false, redact: config.secrets.redact });
+  const { log, follow } = openLog(config, options.log);
   let running = config;
   const context = createContext({ ...settingsOf(config), log, clock, setTimer });
   const watching = watchProcess(context.metrics, clock);
@@ -119,6 +119,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       environment,
       watchdog,
       demo: options.demo ?? missingDemo,
+      parking: context.parking,
     },
     concurrencyLimit: createConcurrencyLimit(createConcurrency(concurrency)),
     onGone: (route) => {
@@ -169,6 +170,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       const steps = changes.interceptors === undefined ? custom : compose(changes.interceptors);
       const prepared = table.prepare(applicable, steps);
       running = applicable;
+      follow(applicable);
       custom = steps;
       Object.assign(concurrency, concurrencyOf(applicable));
       context.apply(settingsOf(applicable));
@@ -181,14 +183,16 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   }
 
   async function listen() {
-    const { tls, unixSocket, host, port } = config.listen;
+    // Asked for here and not kept: a configuration that was replaced is to be forgotten, secrets and all.
+    const { listen: place, limits, admin: adminPlace } = running;
+    const { tls, unixSocket, host, port } = place;
     const main = await createListener(
       {
         host,
         port,
         unixSocket,
         tls,
-        headerBytes: config.limits.headerBytes,
+        headerBytes: limits.headerBytes,
         onCertificate: (problem) => {
           if (problem === undefined) log.info({}, "the certificate has been read anew");
           else log.warn({ problem }, "the new certificate cannot be used; the old one stays");
@@ -199,15 +203,15 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     listeners.push(main);
     let adminUrl: string | undefined;
     if (options.adminOnSamePort === true) adminUrl = main.address;
-    else if (config.admin !== false) {
+    else if (adminPlace !== false) {
       const own = await createListener(
-        { ...config.admin, headerBytes: config.limits.headerBytes },
+        { ...adminPlace, headerBytes: limits.headerBytes },
         adminListener(admin),
       );
       listeners.push(own);
       adminUrl = own.address;
     }
-    return { url: config.listen.publicUrl ?? main.address, adminUrl };
+    return { url: place.publicUrl ?? main.address, adminUrl };
   }
 
   async function close(): Promise<void> {
@@ -246,6 +250,20 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     metrics: () => context.metrics.text(),
     close,
     [Symbol.asyncDispose]: close,
+  };
+}
+
+/** The log that was handed in, which is its owner's to change, or one that goes with the configuration. */
+function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
+  if (given !== undefined) return { log: given, follow: () => {} };
+  const secrets = createChangingSecrets(config.secrets);
+  const log = createLogger({ level: config.log.level, pretty: false, redact: secrets.redact });
+  return {
+    log,
+    follow: (next) => {
+      secrets.change(next.secrets);
+      log.setLevel(next.log.level);
+    },
   };
 }
 

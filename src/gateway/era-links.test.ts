@@ -45,7 +45,7 @@ const handshake = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"in
 function setUp(probes: ProbeVerdict[], plainAnswer: (exchange: Exchange) => Promise<Reply> = fine) {
   const log: string[] = [];
   const time = createFakeTime();
-  const open = createEraLinks({
+  const { open } = createEraLinks({
     era: "auto",
     plain: () => fakeLink("plain", log, plainAnswer),
     bridges: {

@@ -26,6 +26,13 @@ export interface EraLinkOptions {
   readonly onVerdict?: (verdict: ProbeVerdict) => void;
 }
 
+/** Links of either era, and what is known of the upstream. */
+export interface EraLinks {
+  readonly open: OpenLink;
+  /** Whether the upstream speaks 2026-07-28; undefined while nobody has asked. */
+  readonly servesModern: () => boolean | undefined;
+}
+
 /** An upgraded server still answers the old handshake, so an old verdict is asked again after this long. */
 const legacyVerdictMs = 10 * 60_000;
 
@@ -41,7 +48,7 @@ interface Knowledge {
  * Wraps the links of a route so that every client finds its own era: straight where the upstream speaks it, through a
  * bridge where it does not. The upstream is asked once, and what it said is kept for all links.
  */
-export function createEraLinks(options: EraLinkOptions): OpenLink {
+export function createEraLinks(options: EraLinkOptions): EraLinks {
   const { plain, bridges, clock, era } = options;
   const known: Knowledge = {
     servesModern: era === "auto" ? undefined : era === "modern",
@@ -108,7 +115,8 @@ export function createEraLinks(options: EraLinkOptions): OpenLink {
       send: async (exchange) => (await choose(exchange)).send(exchange),
       listen: () => {},
       close: async (reason) => {
-        await Promise.all([straight, ...bridged.values()].map((link) => link?.close(reason)));
+        const open = straight === undefined ? [] : [straight];
+        await Promise.all([...open, ...bridged.values()].map((link) => link.close(reason)));
       },
     };
   }
@@ -163,7 +171,10 @@ export function createEraLinks(options: EraLinkOptions): OpenLink {
     };
   }
 
-  return (scope, events) => (scope.era === "modern" ? modernLink(scope, events) : legacyLink(scope, events));
+  return {
+    open: (scope, events) => (scope.era === "modern" ? modernLink(scope, events) : legacyLink(scope, events)),
+    servesModern,
+  };
 }
 
 /** A server that knows only 2026-07-28 says so with this code, or does not know `initialize` at all. */

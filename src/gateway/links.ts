@@ -39,6 +39,15 @@ export interface Links {
 export function createLinks(open: OpenLink, modernSharing: ModernSharing, eventsFor: LinkEventsFor): Links {
   const bySession = new Map<Session, UpstreamLink>();
   const modern = new Map<string, UpstreamLink>();
+  /** Links that are saying goodbye, for which connections must stay a moment longer. */
+  const closing = new Set<Promise<void>>();
+
+  function end(link: UpstreamLink, reason: string): void {
+    const closed = link.close(reason).finally(() => {
+      closing.delete(closed);
+    });
+    closing.add(closed);
+  }
 
   function start(scope: LinkScope, forget: () => void): UpstreamLink {
     const inner = eventsFor(scope, () => link);
@@ -68,7 +77,7 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
     session.readUpstreamId = () => link.upstreamSession;
     session.onEnd((reason) => {
       bySession.delete(session);
-      void link.close(reason);
+      end(link, reason);
     });
     return link;
   }
@@ -100,7 +109,8 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
       const links = [...bySession.values(), ...modern.values()];
       bySession.clear();
       modern.clear();
-      await Promise.all(links.map((link) => link.close(reason)));
+      for (const link of links) end(link, reason);
+      await Promise.all(closing);
     },
   };
 }

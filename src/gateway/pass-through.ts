@@ -78,7 +78,7 @@ export function createPassThrough(
         {
           origin: upstream.origin,
           path: upstream.path,
-          method: (request.method ?? "GET") as Dispatcher.HttpMethod,
+          method: verbOf(request.method),
           headers: forwardable(request.headers, upstream.headers),
           body: hasBody ? body : null,
           headersTimeout: 0,
@@ -147,6 +147,12 @@ class Relay implements Dispatcher.DispatchHandler {
     }
     this.onDone();
   }
+}
+
+function verbOf(method: string | undefined): Dispatcher.HttpMethod {
+  return method === "POST" || method === "DELETE" || method === "OPTIONS" || method === "HEAD"
+    ? method
+    : "GET";
 }
 
 function forwardable(

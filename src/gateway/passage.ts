@@ -86,6 +86,8 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
     } while (answering.count(session) > 0);
   }
 
+  const toolHeaders = createToolHeaders(deps.ask);
+
   async function close(reason: string): Promise<void> {
     isLeft = true;
     await links.close(reason);
@@ -95,7 +97,9 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
   return {
     upstream,
     links,
-    toolHeaders: upstream.seesHeaders ? undefined : createToolHeaders(deps.ask),
+    get toolHeaders() {
+      return upstream.seesHeaders() ? undefined : toolHeaders;
+    },
     linkFor: (exchange, session, capabilities) => {
       const known = session === undefined ? undefined : links.of(session);
       if (known !== undefined) return known;

@@ -127,9 +127,8 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     custom: Interceptor,
     correlate: Interceptor,
   ) {
-    const era = eraOf(config.upstream);
     return {
-      serving: { eras: era === "auto" ? "both" : era, supported: [newestModern] },
+      serving: { eras: "both", supported: [newestModern] },
       forwardHeaders: config.forwardHeaders,
       upstream,
       health,
@@ -258,10 +257,4 @@ function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): Cor
       tools: timeouts.tools,
     },
   };
-}
-
-/** HTTP+SSE ended before the modern era, so that clients of both eras must find a legacy endpoint there. */
-function eraOf(upstream: RouteConfig["upstream"]): "auto" | "legacy" | "modern" {
-  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
-  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
 }

@@ -200,6 +200,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       return noReply;
     }
     if (session === undefined) {
+      // Modern clients take no requests: the call that asks is parked until its client comes back with the answer.
+      const parked = gateway.parking.ask(exchange);
+      if (parked !== undefined) return parked;
       throw new GatewayError("invalid_message", "clients of this revision take no requests from servers");
     }
     tap.sent("client", message, exchange);
@@ -278,7 +281,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       message,
       original: message,
       route: name,
-      principal: scope.principal,
+      principal: related?.principal ?? scope.principal,
       revision,
       era: revisions[revision].era,
       session: scope.session,

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { createParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import { anonymous, systemClock, systemTimer } from "../exchange.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
@@ -106,6 +107,13 @@ export function createContext(options: ContextOptions): OpenContext {
     metrics,
     registry,
     events,
+    parking: createParkingLot({
+      clock,
+      setTimer,
+      newId: () => randomBytes(18).toString("base64url"),
+      instance: node,
+      secret: randomBytes(32),
+    }),
     limits,
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
     principalOf: (_request: IncomingMessage) => anonymous,

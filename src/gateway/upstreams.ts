@@ -1,5 +1,9 @@
+import { createLegacyToModernLink } from "../bridge/legacy-to-modern/link.ts";
+import { createModernToLegacyLink } from "../bridge/modern-to-legacy/link.ts";
+import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { Route as RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
+import { anonymous } from "../exchange.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -16,8 +20,11 @@ import type { Watchdog } from "../transports/stdio/watchdog.ts";
 import { createSharedLinks } from "../transports/shared/links.ts";
 import { createHttpLink } from "../transports/streamable-http/client.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { LinkEvents } from "../transports/transport.ts";
 import { createAutoLink } from "./auto-link.ts";
 import type { HttpVerdict } from "./auto-link.ts";
+import { createEraLinks } from "./era-links.ts";
+import { probeEra } from "./era-probe.ts";
 import type { ModernSharing, OpenLink } from "./links.ts";
 import { openHttpUpstream } from "./upstream-http.ts";
 
@@ -25,8 +32,8 @@ import { openHttpUpstream } from "./upstream-http.ts";
 export interface OpenUpstream {
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
-  /** Whether the upstream speaks HTTP, and so can compare headers with bodies itself. */
-  readonly seesHeaders: boolean;
+  /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
+  readonly seesHeaders: () => boolean;
   /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
   readonly http?: HttpUpstream;
   /** Ends connections and processes; links have been closed before. */
@@ -48,6 +55,8 @@ export interface UpstreamDeps {
   readonly watchdog: Watchdog;
   /** Makes the built-in demo server. */
   readonly demo: McpServerFactory;
+  /** Where calls of modern clients wait while a legacy server asks. */
+  readonly parking: ParkingLot;
 }
 
 /** How long a process that sessions share outlives the last of them: reconnecting clients need no new one. */
@@ -58,15 +67,72 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
   const { upstream } = route;
   switch (upstream.type) {
     case "http":
-      return openHttp(route, upstream, deps);
+      return acrossEras(route, openHttp(route, upstream, deps), deps);
     case "stdio":
-      return openStdio(route, upstream, deps);
+      return acrossEras(route, openStdio(route, upstream, deps), deps);
     case "demo":
       return openInProcess(deps.demo, deps);
     case "in-process":
       // The configuration has checked that it is a function; what it makes is the caller's promise.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);
   }
+}
+
+/** Lets clients of either era reach an upstream of the other one; servers in this process speak both anyway. */
+function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDeps): OpenUpstream {
+  const { clock, setTimer, newId, log } = deps;
+  const seesHeaders = upstream.seesHeaders();
+  const eras = createEraLinks({
+    era: configuredEra(route),
+    plain: upstream.open,
+    bridges: {
+      toModern: (scope, events) =>
+        createLegacyToModernLink({
+          open: (own) => upstream.open({ ...scope, era: "modern", session: undefined }, own),
+          events,
+          setTimer,
+          newId,
+          seesHeaders,
+        }),
+      toLegacy: (scope, events) =>
+        createModernToLegacyLink({
+          openLegacy: (own) => upstream.open({ ...scope, era: "legacy", session: undefined }, own),
+          events,
+          parking: deps.parking,
+          clock,
+          setTimer,
+          newId,
+        }),
+    },
+    probe: () =>
+      probeEra({
+        route: route.name,
+        clock,
+        setTimer,
+        newId,
+        open: () =>
+          upstream.open(
+            { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" },
+            deaf,
+          ),
+        silenceIsLegacy: upstream.http === undefined,
+        timeoutMs: route.timeouts.quick,
+      }),
+    clock,
+    onVerdict: (verdict) => {
+      log.info({ route: route.name, era: verdict }, "the upstream's era is known");
+    },
+  });
+  return { ...upstream, open: eras.open, seesHeaders: () => seesHeaders && eras.servesModern() !== false };
+}
+
+/** Hears nothing: a probe wants its answer only. */
+const deaf: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+
+/** What the configuration says of an upstream's era. HTTP+SSE ended before the modern one. */
+function configuredEra({ upstream }: RouteConfig): "auto" | "legacy" | "modern" {
+  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
+  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
 }
 
 type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<
@@ -113,7 +179,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   return {
     open: open[config.transport],
     modernSharing: "everybody",
-    seesHeaders: true,
+    seesHeaders: () => true,
     http: upstream,
     close,
   };
@@ -171,7 +237,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       return shared.open(config.sharing === "principal" ? principal.id : "", events);
     },
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
-    seesHeaders: false,
+    seesHeaders: () => false,
     close: async (reason) => {
       await shared.close(reason);
       await pool.close(reason);
@@ -191,7 +257,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
         "in-process",
       ),
     modernSharing: "principal",
-    seesHeaders: false,
+    seesHeaders: () => false,
     close: async () => {},
   };
 }

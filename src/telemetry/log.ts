@@ -31,6 +31,8 @@ export interface Logger {
 export interface RootLogger extends Logger {
   /** Writes out what is still held back; returns when it is written. */
   flush(): void;
+  /** Writes lines of another level, and those more severe, from now on. */
+  setLevel(level: LogLevel): void;
 }
 
 /** What takes the lines, each with its line feed. */
@@ -79,5 +81,10 @@ export function createLogger(options: LogOptions): RootLogger {
       ? opened
       : { write: (line: string) => void target?.write(edit(line)) },
   );
-  return Object.assign(root, { flush: () => opened?.flushSync() });
+  return Object.assign(root, {
+    flush: () => opened?.flushSync(),
+    setLevel: (next: LogLevel) => {
+      root.level = next;
+    },
+  });
 }

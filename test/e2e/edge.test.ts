@@ -265,7 +265,7 @@ describe("the end of the process", () => {
     );
     await using gateway = await startGateway(["run", "--upstream", upstream.url, "--port", "0"]);
     const session = await openSession(gateway.url);
-    const running = session.post(toolCall(1, "long"));
+    const running = session.post(toolCall("call", "long"));
     const call = await arrived.promise;
     process.kill(gateway.process.pid, "SIGTERM");
     await expect
@@ -276,8 +276,8 @@ describe("the end of the process", () => {
         ),
       )
       .not.toBe(200);
-    call.reply(textResult(1, "done"));
-    expect(await running).toMatchObject({ status: 200, json: textResult(1, "done") });
+    call.reply(textResult("call", "done"));
+    expect(await running).toMatchObject({ status: 200, json: textResult("call", "done") });
     expect(await gateway.process.exited).toEqual({ code: 0, signal: null });
   });
 

@@ -3,13 +3,16 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { z } from "zod";
 
 import { newestLegacy, newestModern, revisions, type Revision } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
+import { handshake, toolCall } from "../support/legacy-session.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
-import type { PeerClient } from "../support/peer-client.ts";
+import { areFirstOf, type PeerClient } from "../support/peer-client.ts";
+import { startProcess } from "../support/process.ts";
 import { connectV1 } from "../support/v1-client.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
@@ -140,7 +143,7 @@ describe.each(possible)("$who at $revision with a $server server", ({ who, revis
       onProgress: (progress) => steps.push(progress),
     });
     expect(called.isError).toBe(false);
-    expect(steps).toEqual([0, 50, 100]);
+    expect(steps).toSatisfy((seen: readonly number[]) => areFirstOf([0, 50, 100], seen));
 
     expect(await client.callTool("test_elicitation", { args: { message: "Who are you?" } })).toEqual({
       isError: false,
@@ -185,6 +188,49 @@ async function failureOf(client: PeerClient, tool: string): Promise<string> {
   } catch (error) {
     return error instanceof Error ? error.message : "";
   }
+}
+
+describe("progress on the standard streams of headgate stdio", () => {
+  it.each(["streamable", "http-sse", "stdio"] as const)(
+    "is all there and before the result, for many calls at once to a %s server",
+    async (server) => {
+      const { command } = overStdio(server);
+      await using child = await startProcess(command);
+      const say = (message: unknown): void => {
+        child.stdin.write(`${JSON.stringify(message)}\n`);
+      };
+      say(handshake(newestLegacy));
+      await child.waitForLine(/"id":"hello"/u);
+      say({ jsonrpc: "2.0", method: "notifications/initialized" });
+      const ids = Array.from({ length: 40 }, (_none, index) => index);
+      for (const id of ids)
+        say(toolCall(id, "test_tool_with_progress", { _meta: { progressToken: `t${id}` } }));
+      await Promise.all(ids.map(async (id) => child.waitForLine(new RegExp(`"id":${id}[,}]`, "u"))));
+      const seen = child.output().split("\n").flatMap(wireStep);
+      for (const id of ids) {
+        expect(seen.filter(({ call }) => call === id).map(({ step }) => step)).toEqual([
+          0,
+          50,
+          100,
+          "result",
+        ]);
+      }
+    },
+  );
+});
+
+const wireLine = z.looseObject({
+  id: z.number().optional(),
+  params: z.looseObject({ progressToken: z.string(), progress: z.number() }).optional(),
+});
+
+/** Which call a line is about and what it says of it; nothing for other lines. */
+function wireStep(line: string): { readonly call: number; readonly step: number | "result" }[] {
+  const parsed = line.startsWith("{") ? wireLine.safeParse(JSON.parse(line)) : undefined;
+  if (parsed?.success !== true) return [];
+  const { id, params } = parsed.data;
+  if (params !== undefined) return [{ call: Number(params.progressToken.slice(1)), step: params.progress }];
+  return id === undefined ? [] : [{ call: id, step: "result" }];
 }
 
 describe("forms that cannot meet", () => {

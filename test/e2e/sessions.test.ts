@@ -237,7 +237,7 @@ describe("the life of sessions", () => {
       limits: { sessionsPerPrincipal: 3 },
     });
     const busy = await openSession(gateway.url);
-    const running = busy.post(toolCall(1, "long"));
+    const running = busy.post(toolCall("call", "long"));
     const call = await arrival("long");
     const second = await openSession(gateway.url);
     const third = await openSession(gateway.url);
@@ -247,8 +247,8 @@ describe("the life of sessions", () => {
     const statuses = async (sessions: readonly LegacySession[]): Promise<number[]> =>
       Promise.all(sessions.map(async (session) => (await session.post(ping)).status));
     expect(await statuses([busy, second, third, fourth])).toEqual([200, 200, 404, 200]);
-    call.reply(textResult(1, "done"));
-    expect(await running).toMatchObject({ status: 200, json: textResult(1, "done") });
+    call.reply(textResult("call", "done"));
+    expect(await running).toMatchObject({ status: 200, json: textResult("call", "done") });
   });
 
   it("[SC-071] refuses a new one when all are busy, and says when to come back", async () => {

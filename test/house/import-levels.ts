@@ -7,7 +7,7 @@ export const levels = [
   ["protocol"],
   ["exchange", "pipeline", "reply", "intercept", "state", "telemetry", "redact"],
   ["transports", "sessions", "auth", "policy", "recorder"],
-  ["config", "demo", "server-kit", "agent-kit", "kong"],
+  ["config", "demo", "server-kit", "agent-kit", "kong", "bridge"],
   ["gateway"],
   ["cli", "index"],
 ] as const;
@@ -21,6 +21,7 @@ const usedByLevelFour: Readonly<Partial<Record<Unit, readonly Unit[]>>> = {
   "server-kit": ["transports", "auth"],
   "agent-kit": ["transports", "auth"],
   kong: ["policy"],
+  bridge: ["transports", "sessions"],
 };
 
 /** Whether code in `from` may import code in `to`. */

@@ -1,3 +1,4 @@
+import type { Config } from "../../src/config/config.ts";
 import { parseConfig } from "../../src/config/parse.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createGateway, type Gateway, type GatewayOptions } from "../../src/gateway/create.ts";
@@ -12,8 +13,8 @@ export interface LocalGateway extends AsyncDisposable {
   readonly adminUrl: string | undefined;
 }
 
-/** Opens a gateway on a free port of this machine that says nothing; a second listener only where it is asked for. */
-export async function openGateway(input: ConfigInput, options: GatewayOptions = {}): Promise<LocalGateway> {
+/** A checked configuration for a free port of this machine, silent, and with a second listener only where asked for. */
+export function localConfig(input: ConfigInput): Config {
   const checked = parseConfig({
     admin: false,
     log: { level: "silent" },
@@ -24,7 +25,12 @@ export async function openGateway(input: ConfigInput, options: GatewayOptions = 
   });
   if (!checked.ok)
     throw new Error(checked.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
-  const gateway = createGateway(checked.config, { environment: process.env, ...options });
+  return checked.config;
+}
+
+/** Opens a gateway with such a configuration. */
+export async function openGateway(input: ConfigInput, options: GatewayOptions = {}): Promise<LocalGateway> {
+  const gateway = createGateway(localConfig(input), { environment: process.env, ...options });
   const { url, adminUrl } = await gateway.listen();
   return {
     gateway,

@@ -68,6 +68,15 @@ const promptResult = z.looseObject({
   messages: z.array(z.looseObject({ content: z.looseObject({ text: z.string().optional() }) })),
 });
 
+/**
+ * Whether these are the first of the reports that were sent, in order, and at least one. The SDKs lose reports that
+ * arrive in one piece with the result, so that their clients cannot tell whether all were passed on: that is for tests
+ * which read the wire.
+ */
+export function areFirstOf(sent: readonly number[], reports: readonly number[]): boolean {
+  return reports.length > 0 && reports.every((report, index) => report === sent[index]);
+}
+
 /** Reads the result of `tools/call`. */
 export function toolOutcome(result: unknown): ToolOutcome {
   const { isError, content } = toolResult.parse(result);

@@ -116,19 +116,17 @@ async function inputFor(
 }
 
 function pause({ cancellation }: Call, milliseconds: number, setTimer: SetTimer): Promise<void> {
-  const paused = new Promise<void>((resolve, reject) => {
+  if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
+  return new Promise((resolve, reject) => {
+    const stop = setTimer(milliseconds, () => {
+      off();
+      resolve();
+    });
     const off = cancellation.onCancel((reason) => {
-      stop?.();
+      stop();
       reject(cancelledError(reason));
     });
-    const stop = cancellation.isCancelled
-      ? undefined
-      : setTimer(milliseconds, () => {
-          off();
-          resolve();
-        });
   });
-  return paused;
 }
 
 /** Waits for something that others wait for too, until the call is cancelled. */
@@ -137,7 +135,7 @@ export function unlessCancelled<Value>({ cancellation }: Call, work: Promise<Val
     const off = cancellation.onCancel((reason) => {
       reject(cancelledError(reason));
     });
-    work.then(resolve, reject).finally(off).catch(reject);
+    void work.then(resolve, reject).finally(off);
   });
 }
 

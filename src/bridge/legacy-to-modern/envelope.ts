@@ -81,6 +81,18 @@ export function ownRequest(
   );
 }
 
+/** The same client says the same of itself in every request. */
+const written = new WeakMap<Capabilities, string>();
+
+function capabilitiesText(capabilities: Capabilities): string {
+  let text = written.get(capabilities);
+  if (text === undefined) {
+    text = JSON.stringify(capabilities);
+    written.set(capabilities, text);
+  }
+  return text;
+}
+
 function envelopeMembers({
   capabilities,
   clientInfo,
@@ -88,7 +100,7 @@ function envelopeMembers({
 }: ClientEnvelope): Map<string, string | undefined> {
   return new Map([
     [`${prefix}protocolVersion`, JSON.stringify(newestModern)],
-    [`${prefix}clientCapabilities`, JSON.stringify(capabilities)],
+    [`${prefix}clientCapabilities`, capabilitiesText(capabilities)],
     [`${prefix}clientInfo`, clientInfo],
     [`${prefix}logLevel`, logLevel === undefined ? undefined : JSON.stringify(logLevel)],
   ]);

@@ -13,26 +13,42 @@ export type MemberChanges = ReadonlyMap<string, string | Buffer | undefined>;
  * bytes: unknown members and numbers of any size go through unharmed.
  */
 export function editObject(bytes: Buffer, object: Span, changes: MemberChanges): Buffer {
-  const parts: Buffer[] = [];
+  // One allocation for all: a name written anew is never longer than it was.
+  let size = object.end - object.start;
+  for (const [name, value] of changes) {
+    if (value !== undefined) size += nameBytes(name) + Buffer.byteLength(value);
+  }
+  const out = Buffer.allocUnsafe(size + 2);
   const seen = new Set<string>();
-  const add = (name: string, value: string | Buffer): void => {
-    parts.push(Buffer.from(`${parts.length === 0 ? "{" : ","}${JSON.stringify(name)}:`));
-    parts.push(typeof value === "string" ? Buffer.from(value) : value);
+  let at = out.write("{", 0);
+  const begin = (name: string): void => {
+    at += out.write(`${at === 1 ? "" : ","}${JSON.stringify(name)}:`, at);
+  };
+  const put = (name: string, value: string | Buffer): void => {
+    begin(name);
+    at += typeof value === "string" ? out.write(value, at) : value.copy(out, at);
   };
   for (const { name, value } of membersOf(bytes, object)) {
-    if (!changes.has(name)) add(name, bytes.subarray(value.start, value.end));
-    else if (!seen.has(name)) {
+    if (!changes.has(name)) {
+      begin(name);
+      at += bytes.copy(out, at, value.start, value.end);
+    } else if (!seen.has(name)) {
       // Where a lenient route let a name pass that comes twice, it comes once from here on.
       seen.add(name);
       const changed = changes.get(name);
-      if (changed !== undefined) add(name, changed);
+      if (changed !== undefined) put(name, changed);
     }
   }
   for (const [name, value] of changes) {
-    if (!seen.has(name) && value !== undefined) add(name, value);
+    if (!seen.has(name) && value !== undefined) put(name, value);
   }
-  parts.push(Buffer.from(parts.length === 0 ? "{}" : "}"));
-  return Buffer.concat(parts);
+  at += out.write("}", at);
+  return out.subarray(0, at);
+}
+
+/** What a name takes with its quotes, its colon and a comma, escaped at worst. */
+function nameBytes(name: string): number {
+  return name.length * 6 + 4;
 }
 
 /** Whether an object has no members. */

@@ -93,6 +93,7 @@ export function createQuestions(deps: QuestionsDeps): Questions {
   let count = 0;
 
   function ask({ exchange, cancellation }: AskingCall, questions: readonly Question[]): Promise<Answers> {
+    if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
     return new Promise((resolve, reject) => {
       const answers = new Map<string, string>();
       const open = new Set<RequestId>();
@@ -119,12 +120,8 @@ export function createQuestions(deps: QuestionsDeps): Questions {
         fail(unanswered(questions, answers));
       });
       const off = cancellation.onCancel((reason) => {
-        // Called at once where the cancel came before; there is nothing to take back then.
-        queueMicrotask(() => {
-          if (isOver) return;
-          over();
-          reject(cancelledError(reason));
-        });
+        over();
+        reject(cancelledError(reason));
       });
       for (const question of questions) {
         if (isOver) return;

@@ -1,4 +1,4 @@
-import type { Exchange } from "../../exchange.ts";
+import { GatewayError } from "../../errors.ts";
 import { headerParametersOf } from "../../protocol/header-parameters.ts";
 import type { HeaderParameter } from "../../protocol/header-parameters.ts";
 import type { Span } from "../../protocol/json/outline.ts";
@@ -21,7 +21,7 @@ export interface ToolFacts {
 export interface ToolTable {
   /** What is known of a tool; reads the list first when it has not been read yet. */
   find(name: string): Promise<ToolFacts | undefined>;
-  /** Reads the list again, all pages; one reading serves all who ask meanwhile. */
+  /** Reads the list again, all pages; one reading serves all who ask meanwhile. Never rejects. */
   refresh(): Promise<void>;
   /** The list has changed: what is known is worth nothing. */
   forget(): void;
@@ -35,8 +35,8 @@ export interface ToolTableDeps {
   readonly seesHeaders: boolean;
   /** Asks for one page; undefined when the upstream has none to give. */
   readonly readPage: (cursor: string | undefined) => Promise<Message | undefined>;
-  /** A tool must be kept from clients, and why. */
-  readonly onHidden: (reason: string) => void;
+  /** The list could not be read, or a tool must be kept from clients: for the log. */
+  readonly trouble: (error: GatewayError) => void;
 }
 
 const maxPages = 100;
@@ -61,10 +61,15 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
     isComplete = true;
   }
 
+  /** A list that cannot be had is no reason to fail a call, which will show by itself whether it can be carried out. */
   function refresh(): Promise<void> {
-    reading ??= read().finally(() => {
-      reading = undefined;
-    });
+    reading ??= read()
+      .catch((error: unknown) => {
+        deps.trouble(GatewayError.from(error));
+      })
+      .finally(() => {
+        reading = undefined;
+      });
     return reading;
   }
 
@@ -85,7 +90,8 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
         tools.set(tool.name, tool.facts);
         if (tool.problem !== undefined && deps.seesHeaders) {
           // MCP 2026-07-28, Streamable HTTP: clients must leave such a tool out.
-          deps.onHidden(`the tool ${JSON.stringify(tool.name)} is not listed: ${tool.problem}`);
+          const reason = `the tool ${JSON.stringify(tool.name)} is not listed: ${tool.problem}`;
+          deps.trouble(new GatewayError("upstream_invalid", reason));
           isChanged = true;
           continue;
         }
@@ -137,20 +143,4 @@ function toolAt(bytes: Buffer, span: Span): ListedTool {
       ? editObject(bytes, span, new Map([["outputSchema", JSON.stringify(wrapOutputSchema(output))]]))
       : undefined,
   };
-}
-
-/** The exchange's transport with the given parameter headers, and none that the client sent. */
-export function withParameterHeaders(
-  { transport }: Exchange,
-  lines: readonly (readonly [name: string, value: string])[],
-): Exchange["transport"] {
-  if (transport.type !== "http" && lines.length === 0) return transport;
-  const received = transport.type === "http" ? Object.entries(transport.headers) : [];
-  const headers = Object.fromEntries([
-    ...received.filter(([name]) => !name.startsWith("mcp-param-")),
-    ...lines.map(([name, value]) => [name.toLowerCase(), value] as const),
-  ]);
-  return transport.type === "http"
-    ? { ...transport, headers }
-    : { type: "http", method: "POST", path: "", headers };
 }

@@ -1,9 +1,9 @@
-import { GatewayError } from "../errors.ts";
-import { splice } from "../protocol/json/splice.ts";
-import type { Replacement } from "../protocol/json/splice.ts";
-import { defaultLimits } from "../protocol/message.ts";
-import type { Message, NotificationMessage, RequestId, RequestMessage } from "../protocol/message.ts";
-import { parse } from "../protocol/parse.ts";
+import { GatewayError } from "../../errors.ts";
+import { splice } from "../../protocol/json/splice.ts";
+import type { Replacement } from "../../protocol/json/splice.ts";
+import { defaultLimits } from "../../protocol/message.ts";
+import type { Message, NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { parse } from "../../protocol/parse.ts";
 
 // What we assemble from messages that were accepted is not bounded a second time.
 const ownLimits = {

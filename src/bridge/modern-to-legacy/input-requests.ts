@@ -1,9 +1,10 @@
-import { capabilitiesToAsk, missingCapabilities } from "../protocol/capabilities.ts";
-import type { Capabilities } from "../protocol/capabilities.ts";
-import { spanOf } from "../protocol/json/outline.ts";
-import { memberSource, memberValue, typeAt } from "../protocol/json/read.ts";
-import { membersOf } from "../protocol/json/walk.ts";
-import type { RequestMessage } from "../protocol/message.ts";
+import { capabilitiesToAsk, missingCapabilities } from "../../protocol/capabilities.ts";
+import type { Capabilities } from "../../protocol/capabilities.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import { memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
+import { membersOf } from "../../protocol/json/walk.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
 import { editObject } from "./object-edit.ts";
 
 /** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
@@ -15,6 +16,11 @@ const legacyOnly: ReadonlySet<string> = new Set(["_meta", "elicitationId", "task
 /** Whether a request of a server can be put into `inputRequests`. */
 export function isAskable({ method }: RequestMessage): boolean {
   return askable.has(method);
+}
+
+/** Whether a client's request may be answered with questions. */
+export function mayBeAsked({ method }: RequestMessage): boolean {
+  return methodFacts(method)?.inputRequired === true;
 }
 
 /** The text of a question as an entry of `inputRequests`: method and params, nothing of the JSON-RPC envelope. */
@@ -43,6 +49,12 @@ export function capabilitiesFrom(text: string): Capabilities {
 /** What a modern request declares that its client can do, as it says it. */
 export function declaredBy(request: RequestMessage): string {
   return memberSource(request, "params._meta.io.modelcontextprotocol/clientCapabilities") ?? "{}";
+}
+
+/** Whether a client declares anything that a server could ask of it. */
+export function canAnswer(declared: string): boolean {
+  const { elicitation, sampling, roots } = capabilitiesFrom(declared);
+  return elicitation !== undefined || sampling !== undefined || roots !== undefined;
 }
 
 /** The answers that a retry brings, by key: the text of each bare result. What is no object answers nothing. */

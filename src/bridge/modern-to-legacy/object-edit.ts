@@ -1,5 +1,5 @@
-import type { Span } from "../protocol/json/outline.ts";
-import { membersOf } from "../protocol/json/walk.ts";
+import type { Span } from "../../protocol/json/outline.ts";
+import { membersOf } from "../../protocol/json/walk.ts";
 
 /** What becomes of a member: it stays as it is, goes, or gets another value. */
 export type MemberChange = "keep" | "drop" | { readonly json: string | Buffer };

@@ -1,6 +1,6 @@
-import type { TransportContext } from "../exchange.ts";
-import { messageBytes } from "../protocol/batch.ts";
-import type { Message } from "../protocol/message.ts";
+import type { TransportContext } from "../../exchange.ts";
+import { messageBytes } from "../../protocol/batch.ts";
+import type { Message } from "../../protocol/message.ts";
 import { readOwn } from "./own-messages.ts";
 
 /** How much is kept of what a server says while nobody listens. */

@@ -1,9 +1,9 @@
-import { GatewayError } from "../errors.ts";
-import type { Clock, Exchange, SetTimer, Tracking } from "../exchange.ts";
-import type { Reply } from "../pipeline.ts";
-import { memberString, memberType } from "../protocol/json/read.ts";
-import type { RequestMessage } from "../protocol/message.ts";
-import type { LinkEvents } from "../transports/transport.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Clock, Exchange, SetTimer, Tracking } from "../../exchange.ts";
+import type { Reply } from "../../pipeline.ts";
+import { memberString, memberType } from "../../protocol/json/read.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
+import type { LinkEvents } from "../../transports/transport.ts";
 import { BridgedCall } from "./bridged-call.ts";
 import type { CallKeeper, CallLimits } from "./bridged-call.ts";
 import { paramsDigest } from "./params-digest.ts";

@@ -1,5 +1,5 @@
-import { GatewayError } from "../errors.ts";
-import { Cancellation } from "../exchange.ts";
+import { GatewayError } from "../../errors.ts";
+import { Cancellation } from "../../exchange.ts";
 import type {
   CancelReason,
   Exchange,
@@ -7,13 +7,20 @@ import type {
   SetTimer,
   Tracking,
   TransportContext,
-} from "../exchange.ts";
-import type { Reply } from "../pipeline.ts";
-import type { Message, RequestId, RequestMessage } from "../protocol/message.ts";
-import { resultMessage } from "../reply.ts";
-import { cancelledError } from "../transports/cancel.ts";
-import type { LinkEvents } from "../transports/transport.ts";
-import { declaredBy, inputRequestText, inputResponsesOf, isAskable, missingToAsk } from "./input-requests.ts";
+} from "../../exchange.ts";
+import type { Reply } from "../../pipeline.ts";
+import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { resultMessage } from "../../reply.ts";
+import { cancelledError } from "../../transports/cancel.ts";
+import type { LinkEvents } from "../../transports/transport.ts";
+import {
+  declaredBy,
+  inputRequestText,
+  inputResponsesOf,
+  isAskable,
+  mayBeAsked,
+  missingToAsk,
+} from "./input-requests.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
 import { metaOf } from "./modern-result.ts";
@@ -66,12 +73,15 @@ export class BridgedCall {
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
   serverInfo: string | undefined;
+  /** Takes an answer of the client to who asked. */
+  onAnswer: ((answer: Message) => Promise<void>) | undefined;
   readonly #keeper: CallKeeper;
   readonly #deliver: LinkEvents["message"];
   readonly #questions = new Map<string, Question>();
   readonly #kept: KeptNotices;
   readonly #stream: ReplyStream;
   #capabilities = "{}";
+  #mayAsk = false;
   #waiter: Waiter | undefined;
   /** What messages of the server are related to: the client's last request, without what it holds open. */
   #related: Exchange | undefined;
@@ -111,6 +121,7 @@ export class BridgedCall {
   /** Opens the call with the client's first request; resolves with its answer, or with the questions of a round. */
   begin(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     this.#capabilities = declaredBy(request);
+    this.#mayAsk = mayBeAsked(request);
     return this.#wait(exchange, request);
   }
 
@@ -229,6 +240,8 @@ export class BridgedCall {
 
   #refusal(question: RequestMessage): GatewayError | undefined {
     if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
+    if (!this.#mayAsk)
+      return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
     if (!isAskable(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
     const missing = missingToAsk(question, this.#capabilities);
     if (missing !== undefined) {

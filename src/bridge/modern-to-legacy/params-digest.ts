@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import { spanOf } from "../protocol/json/outline.ts";
-import type { Span } from "../protocol/json/outline.ts";
-import { decodeString, typeAt } from "../protocol/json/read.ts";
-import { elementsOf, membersOf } from "../protocol/json/walk.ts";
-import type { RequestMessage } from "../protocol/message.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { Span } from "../../protocol/json/outline.ts";
+import { decodeString, typeAt } from "../../protocol/json/read.ts";
+import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
 
 /** What may differ between a request and its retry: the answers, the state, and the envelope. */
 const perRound: ReadonlySet<string> = new Set(["inputResponses", "requestState", "_meta"]);

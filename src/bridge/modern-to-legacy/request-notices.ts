@@ -1,8 +1,8 @@
-import { logLevels } from "../protocol/envelope.ts";
-import { memberString } from "../protocol/json/read.ts";
-import type { Message, RequestMessage } from "../protocol/message.ts";
-import { metadataOf } from "../protocol/metadata.ts";
-import { spliceIds } from "../protocol/id-splice.ts";
+import { logLevels } from "../../protocol/envelope.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { spliceIds } from "../../protocol/id-splice.ts";
 
 /** The level from which on a modern request wants to hear log messages; -1 where it wants none. */
 export function wantedLevel(request: RequestMessage): number {

@@ -1,14 +1,16 @@
-import { spanOf } from "../protocol/json/outline.ts";
-import type { Span } from "../protocol/json/outline.ts";
-import { memberInteger, memberSource, memberString, typeAt } from "../protocol/json/read.ts";
-import { elementsOf, membersOf } from "../protocol/json/walk.ts";
-import type { Replacement } from "../protocol/json/splice.ts";
-import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../protocol/message.ts";
-import { methodFacts } from "../protocol/methods.ts";
-import { newestModern, revisions } from "../protocol/revisions.ts";
+import { errorTable } from "../../errors.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { Span } from "../../protocol/json/outline.ts";
+import { memberInteger, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
+import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
+import type { Replacement } from "../../protocol/json/splice.ts";
+import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
 import { editObject } from "./object-edit.ts";
 import type { AddedMember } from "./object-edit.ts";
 import { respell } from "./own-messages.ts";
+import { urlElicitationRequired } from "./url-questions.ts";
 
 /** The `_meta` key under which every modern result names its server. */
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
@@ -90,22 +92,27 @@ function toModernError(request: RequestMessage, answer: ErrorMessage): Message {
   const replacements = idOf(request, answer);
   const error = spanOf(answer.outline, "error");
   const code = memberInteger(answer, "error.code");
-  const { resourceNotFoundCode } = revisions[newestModern];
-  if (error === undefined || code !== legacyNotFound) return respell(answer, replacements);
-  const data = notFoundData(request, answer);
+  const modernCode = code === undefined ? undefined : givenUp.get(code);
+  if (error === undefined || modernCode === undefined) return respell(answer, replacements);
+  // What an error asks the user to open is a question, and questions do not travel in errors any more.
+  const data = code === urlElicitationRequired ? undefined : notFoundData(request, answer);
   const edited = editObject(
     answer.bytes,
     error,
     (name) => {
       if (name === "data") return "drop";
-      return name === "code" ? { json: String(resourceNotFoundCode) } : "keep";
+      return name === "code" ? { json: String(modernCode) } : "keep";
     },
     data === undefined ? [] : [["data", data]],
   );
   return respell(answer, [...replacements, { span: error, bytes: edited }]);
 }
 
-const legacyNotFound = -32002;
+/** Error codes that modern servers must not use, and what they say instead (MCP 2026-07-28, Error Codes). */
+const givenUp: ReadonlyMap<number, number> = new Map([
+  [revisions[newestLegacy].resourceNotFoundCode, revisions[newestModern].resourceNotFoundCode],
+  [urlElicitationRequired, errorTable.internal.jsonrpc ?? -32603],
+]);
 
 /** MCP 2026-07-28, Resources: the data of the error names what was not found. */
 function notFoundData(request: RequestMessage, answer: ErrorMessage): string | Buffer | undefined {

@@ -1,9 +1,9 @@
-import { GatewayError } from "../errors.ts";
-import type { Capabilities } from "../protocol/capabilities.ts";
-import { memberSource, memberString, memberType } from "../protocol/json/read.ts";
-import type { Message, RequestMessage } from "../protocol/message.ts";
-import { acceptAnswer, newestLegacy, newestModern, revisionNames } from "../protocol/revisions.ts";
-import type { Revision } from "../protocol/revisions.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Capabilities } from "../../protocol/capabilities.ts";
+import { memberSource, memberString, memberType } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { acceptAnswer, newestLegacy, newestModern, revisionNames } from "../../protocol/revisions.ts";
+import type { Revision } from "../../protocol/revisions.ts";
 import { capabilitiesFrom, declaredBy } from "./input-requests.ts";
 import { metaOf } from "./modern-result.ts";
 

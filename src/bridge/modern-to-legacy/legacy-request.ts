@@ -1,8 +1,8 @@
-import { spanOf } from "../protocol/json/outline.ts";
-import type { Span } from "../protocol/json/outline.ts";
-import type { Replacement } from "../protocol/json/splice.ts";
-import { typeAt } from "../protocol/json/read.ts";
-import type { NotificationMessage, RequestId, RequestMessage } from "../protocol/message.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { Span } from "../../protocol/json/outline.ts";
+import type { Replacement } from "../../protocol/json/splice.ts";
+import { typeAt } from "../../protocol/json/read.ts";
+import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { editObject } from "./object-edit.ts";
 import type { MemberChange } from "./object-edit.ts";
 import { respell } from "./own-messages.ts";

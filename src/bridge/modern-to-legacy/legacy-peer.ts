@@ -1,13 +1,13 @@
-import { GatewayError } from "../errors.ts";
-import { Cancellation } from "../exchange.ts";
-import type { Clock, Exchange, SetTimer, TransportContext } from "../exchange.ts";
-import type { Reply } from "../pipeline.ts";
-import { logLevels } from "../protocol/envelope.ts";
-import { idFrom } from "../protocol/ids.ts";
-import type { Message, NotificationMessage, RequestMessage } from "../protocol/message.ts";
-import { metadataOf } from "../protocol/metadata.ts";
-import { newestLegacy } from "../protocol/revisions.ts";
-import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { GatewayError } from "../../errors.ts";
+import { Cancellation } from "../../exchange.ts";
+import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange.ts";
+import type { Reply } from "../../pipeline.ts";
+import { logLevels } from "../../protocol/envelope.ts";
+import { idFrom } from "../../protocol/ids.ts";
+import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { newestLegacy } from "../../protocol/revisions.ts";
+import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
 import { handshakeParams, serverFactsFrom } from "./handshake.ts";
 import type { ServerFacts } from "./handshake.ts";
@@ -54,6 +54,8 @@ interface OpenSession {
   id: string | undefined;
   /** Index of the most verbose level that was asked for. */
   level: number;
+  /** When the server has been told of it. */
+  raised: Promise<void>;
 }
 
 /** One legacy session at the server, opened when it is needed and opened anew after it has ended. */
@@ -109,9 +111,8 @@ export class LegacyPeer {
   async tell(method: string, paramsJson: string, session = this.#session): Promise<void> {
     if (session === undefined) throw new GatewayError("upstream_unreachable", "the session is not open");
     const message = requestMessage(idFrom(++this.#lastId), method, paramsJson);
-    const reply = await this.#timed(session.link, {
-      ...this.#exchangeFor(session.template, message, session.facts.revision),
-    });
+    const exchange = this.#exchangeFor(session.template, message, session.facts.revision);
+    const reply = await this.#timed(session.link, exchange);
     this.#checkRenewed(session);
     if (reply.message?.kind !== "result")
       throw new GatewayError("upstream_invalid", `the upstream refuses ${method}`);
@@ -122,6 +123,12 @@ export class LegacyPeer {
     const session = this.#session;
     if (session === undefined) return;
     await session.link.send(this.#exchangeFor(session.template, message, session.facts.revision));
+  }
+
+  /** Passes a client's notification on. */
+  async forward(exchange: Exchange, message: NotificationMessage): Promise<void> {
+    const { link, facts } = await this.#open(exchange);
+    await link.send(this.#exchangeFor(exchange, message, facts.revision));
   }
 
   /** Wants what the server says outside any request. */
@@ -138,11 +145,14 @@ export class LegacyPeer {
   #open(exchange: Exchange): Promise<OpenSession> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
-    this.#opening ??= this.#shakeHands(exchange).catch((error: unknown) => {
-      this.#opening = undefined;
+    if (this.#opening !== undefined) return this.#opening;
+    const opening = this.#shakeHands(exchange).catch((error: unknown) => {
+      // The next request may find the server well again.
+      if (this.#opening === opening) this.#opening = undefined;
       throw GatewayError.from(error);
     });
-    return this.#opening;
+    this.#opening = opening;
+    return opening;
   }
 
   async #shakeHands(exchange: Exchange): Promise<OpenSession> {
@@ -158,7 +168,14 @@ export class LegacyPeer {
       const initialized = notificationMessage("notifications/initialized", "{}");
       await link.send(this.#exchangeFor(template, initialized, facts.revision));
       if (this.#link !== link) throw new GatewayError("upstream_unreachable", "the session ended at once");
-      const session: OpenSession = { link, facts, template, id: link.upstreamSession, level: noLevel };
+      const session: OpenSession = {
+        link,
+        facts,
+        template,
+        id: link.upstreamSession,
+        level: noLevel,
+        raised: Promise.resolve(),
+      };
       this.#session = session;
       return session;
     } catch (error) {
@@ -204,14 +221,19 @@ export class LegacyPeer {
   /** The level of a legacy session is one for all: the most verbose that any request has wanted. */
   async #raiseLevel(session: OpenSession, request: RequestMessage): Promise<void> {
     const wanted = wantedLevel(request);
-    if (wanted < 0 || wanted >= session.level || session.facts.capabilities["logging"] === undefined) return;
-    session.level = wanted;
-    try {
-      await this.tell("logging/setLevel", JSON.stringify({ level: logLevels[wanted] }), session);
-    } catch (error) {
-      // The call itself is worth more than its log messages.
-      this.#events.trouble(GatewayError.from(error));
+    if (wanted < 0 || session.facts.capabilities["logging"] === undefined) return;
+    if (wanted < session.level) {
+      session.level = wanted;
+      const params = JSON.stringify({ level: logLevels[wanted] });
+      // One after the other, so that the most verbose is the last that the server hears.
+      session.raised = session.raised
+        .then(() => this.tell("logging/setLevel", params, session))
+        // The call itself is worth more than its log messages.
+        .catch((error: unknown) => {
+          this.#events.trouble(GatewayError.from(error));
+        });
     }
+    await session.raised;
   }
 
   #checkRenewed(session: OpenSession): void {
@@ -254,12 +276,6 @@ export class LegacyPeer {
       tracking: { entry: undefined },
       reply: undefined,
     };
-  }
-
-  /** Passes a client's notification on. */
-  async forward(exchange: Exchange, message: NotificationMessage): Promise<void> {
-    const { link, facts } = await this.#open(exchange);
-    await link.send(this.#exchangeFor(exchange, message, facts.revision));
   }
 }
 

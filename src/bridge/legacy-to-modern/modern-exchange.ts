@@ -1,0 +1,64 @@
+import { GatewayError } from "../../errors.ts";
+import type { Exchange, ReplyStream, TransportContext } from "../../exchange.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { mirroredHeadersOf } from "../../protocol/mirrored-headers.ts";
+import type { HeaderLine } from "../../protocol/mirrored-headers.ts";
+import { newestModern } from "../../protocol/revisions.ts";
+import type { ToolFacts } from "./tool-table.ts";
+
+/**
+ * The exchange of a modern message that a legacy exchange leads to: nobody's session, tracked by nobody else, and with
+ * these parameter headers instead of any that the client sent, which mean nothing in its era.
+ */
+export function toModernExchange(
+  exchange: Exchange,
+  message: Message,
+  headers: readonly HeaderLine[] = [],
+): Exchange {
+  return {
+    ...exchange,
+    message,
+    original: message,
+    revision: newestModern,
+    era: "modern",
+    session: undefined,
+    transport: withHeaders(exchange.transport, headers),
+    parent: undefined,
+    tracking: { entry: undefined },
+  };
+}
+
+/** The headers that repeat arguments of a tool call, as the tool's schema marks them. */
+export function parameterHeaders(
+  message: RequestMessage,
+  tool: ToolFacts | undefined,
+): readonly HeaderLine[] {
+  if (tool === undefined || tool.parameters.length === 0) return [];
+  const mirrored = mirroredHeadersOf(message, newestModern, tool.parameters);
+  if (!mirrored.ok) throw new GatewayError("invalid_params", mirrored.message);
+  return mirrored.headers.filter(([name]) => name.startsWith("Mcp-Param-"));
+}
+
+/** The client's stream for a modern answer, which cannot be taken up again once it is broken. */
+export function withoutPause(reply: ReplyStream | undefined): ReplyStream | undefined {
+  if (reply === undefined) return undefined;
+  return {
+    open: () => {
+      reply.open();
+    },
+    write: (message) => reply.write(message),
+    writeRaw: (data, event) => reply.writeRaw?.(data, event),
+  };
+}
+
+function withHeaders(transport: TransportContext, lines: readonly HeaderLine[]): TransportContext {
+  if (transport.type !== "http" && lines.length === 0) return transport;
+  const received = transport.type === "http" ? Object.entries(transport.headers) : [];
+  const headers = Object.fromEntries([
+    ...received.filter(([name]) => !name.startsWith("mcp-param-")),
+    ...lines.map(([name, value]) => [name.toLowerCase(), value] as const),
+  ]);
+  return transport.type === "http"
+    ? { ...transport, headers }
+    : { type: "http", method: "POST", path: "", headers };
+}

@@ -1,0 +1,185 @@
+import { GatewayError } from "../../errors.ts";
+import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange.ts";
+import { noReply } from "../../pipeline.ts";
+import type { Reply } from "../../pipeline.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { newestModern } from "../../protocol/revisions.ts";
+import { errorMessage, resultMessage } from "../../reply.ts";
+import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import type { BridgedCall } from "./bridged-call.ts";
+import { createCallRunner } from "./call-runner.ts";
+import { discoverResult } from "./handshake.ts";
+import { mayBeAsked } from "./input-requests.ts";
+import { LegacyPeer } from "./legacy-peer.ts";
+import type { OpenLegacy, PeerEvents } from "./legacy-peer.ts";
+import { createLegacyPool } from "./legacy-pool.ts";
+import type { PoolLimits } from "./legacy-pool.ts";
+import { toLegacyNotification } from "./legacy-request.ts";
+import { createListens } from "./listens.ts";
+import type { ListenLimits } from "./listens.ts";
+import type { ParkingLot } from "./parking.ts";
+import { isChange } from "./subscription-filter.ts";
+import { untilCancelled } from "./until-cancelled.ts";
+
+/** Bounds of one bridged scope. */
+export interface ModernToLegacyLimits extends PoolLimits, ListenLimits {
+  /** How long the server may take for what the gateway itself asks of it, such as the handshake. */
+  readonly ownRequestMs: number;
+  /** How often one call may send the user to open URLs. */
+  readonly urlRounds: number;
+}
+
+export const defaultModernToLegacyLimits: ModernToLegacyLimits = {
+  sessions: 4,
+  waiting: 256,
+  idleMs: 60_000,
+  listens: 1024,
+  undelivered: 1024,
+  ownRequestMs: 30_000,
+  urlRounds: 8,
+};
+
+/** What the bridge is made of. */
+export interface ModernToLegacyOptions {
+  /** Opens a link to the server for one legacy session; may be called several times. */
+  readonly openLegacy: OpenLegacy;
+  readonly events: LinkEvents;
+  /** Where calls wait while the server asks; the route asks there too, for questions of modern exchanges. */
+  readonly parking: ParkingLot;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+  readonly limits?: ModernToLegacyLimits;
+}
+
+/**
+ * Makes a link that takes modern requests to a server that only knows legacy sessions. It is for one principal and one
+ * set of client capabilities, because a legacy session has both from its beginning to its end.
+ */
+export function createModernToLegacyLink(options: ModernToLegacyOptions): UpstreamLink {
+  const { openLegacy, events, parking, clock, setTimer, newId } = options;
+  const limits = options.limits ?? defaultModernToLegacyLimits;
+  const peerOptions = { openLegacy, clock, setTimer, newId, ownRequestMs: limits.ownRequestMs };
+  const peerEvents: PeerEvents = {
+    message: fromServer,
+    rubbish: (bytes, reason) => {
+      events.rubbish(bytes, reason);
+    },
+    trouble: (error) => {
+      events.trouble(error);
+    },
+    closed: (peer, error) => {
+      // The scope goes on with a new session; only what cannot be taken over to it ends.
+      events.trouble(error);
+      if (peer === pool.primary) listens.end();
+    },
+    renewed: (peer) => {
+      if (peer === pool.primary) listens.renew();
+    },
+  };
+  const pool = createLegacyPool(limits, setTimer, () => new LegacyPeer(peerOptions, peerEvents));
+  const listens = createListens(pool.primary, events, limits);
+  const calls = createCallRunner({ pool, events, newId, urlRounds: limits.urlRounds });
+
+  async function request(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
+    if (message.method === "server/discover") return discover(exchange, message);
+    if (message.method === "subscriptions/listen") return listens.listen(exchange, message);
+    const facts = methodFacts(message.method);
+    // A method that no revision knows may be the server's own; one that this revision has given up is not served.
+    if (facts !== undefined && facts.forms[newestModern] !== "core")
+      throw new GatewayError("method_not_found", `there is no ${message.method} in ${newestModern}`);
+    const resumed = mayBeAsked(message) ? parking.resume(exchange, message) : undefined;
+    if (resumed !== undefined) return resumed;
+    const call = parking.open((notice, related, context) => events.message(notice, related, context));
+    const reply = call.begin(exchange, message);
+    calls.run(call, exchange, message);
+    return reply;
+  }
+
+  async function discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const facts = await untilCancelled(exchange, pool.primary.ready(exchange));
+    return { message: resultMessage(message.id, discoverResult(facts)) };
+  }
+
+  async function send(exchange: Exchange): Promise<Reply> {
+    const { message } = exchange;
+    if (message.kind === "result" || message.kind === "error") {
+      const call = parking.callOf(exchange);
+      // What was asked in a call that is over needs no answer any more.
+      if (call?.isOver === false) await call.onAnswer?.(message);
+    } else if (message.kind === "notification" && methodFacts(message.method) === undefined) {
+      // What modern clients may notify of has no meaning upstream: a cancel is the end of an exchange of theirs.
+      await pool.primary.forward(exchange, toLegacyNotification(message));
+    }
+    return noReply;
+  }
+
+  function fromServer(
+    peer: LegacyPeer,
+    message: Message,
+    call: BridgedCall | undefined,
+    context: TransportContext,
+  ): void | Promise<void> {
+    if (message.kind === "request") return asked(peer, message, call, context);
+    if (message.kind !== "notification") return events.message(message, undefined, context);
+    if (isChange(message)) {
+      // Others of our sessions hear of the same change.
+      if (peer === pool.primary) listens.changed(message, context);
+      return undefined;
+    }
+    if (message.method === "notifications/cancelled") {
+      const target = metadataOf(message).related;
+      if (target !== undefined) call?.withdraw(target.id);
+      return undefined;
+    }
+    const isKnownThere = methodFacts(message.method)?.forms[newestModern] !== "absent";
+    return isKnownThere ? call?.notify(message, context) : undefined;
+  }
+
+  function asked(
+    peer: LegacyPeer,
+    question: RequestMessage,
+    call: BridgedCall | undefined,
+    context: TransportContext,
+  ): void | Promise<void> {
+    if (question.method === "ping") {
+      answer(peer, resultMessage(question.id, "{}"));
+      return undefined;
+    }
+    if (call !== undefined && !call.isOver) return events.message(question, call.related, context);
+    const text = "clients of this revision can only be asked within a call, and which call asks is not known";
+    const data = { origin: "gateway", code: "method_not_found" };
+    answer(peer, errorMessage(question.id, { code: -32601, message: text, data }));
+    return undefined;
+  }
+
+  function answer(peer: LegacyPeer, message: Message): void {
+    peer.send(message).catch((error: unknown) => {
+      events.trouble(GatewayError.from(error));
+    });
+  }
+
+  return {
+    get incarnation() {
+      return pool.primary.incarnation;
+    },
+    upstreamSession: undefined,
+    get isPausable() {
+      return pool.primary.tellsCallsApart;
+    },
+    request,
+    send,
+    listen: () => {
+      // Modern clients listen by a request of their own.
+    },
+    close: async (reason) => {
+      listens.end();
+      calls.close();
+      await pool.close(reason);
+    },
+  };
+}

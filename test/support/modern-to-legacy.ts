@@ -1,0 +1,298 @@
+import { createModernToLegacyLink } from "../../src/bridge/modern-to-legacy/link.ts";
+import type { ModernToLegacyLimits } from "../../src/bridge/modern-to-legacy/link.ts";
+import { createParkingLot } from "../../src/bridge/modern-to-legacy/parking.ts";
+import type { ParkingLimits, ParkingLot } from "../../src/bridge/modern-to-legacy/parking.ts";
+import { GatewayError } from "../../src/errors.ts";
+import { Cancellation } from "../../src/exchange.ts";
+import type { Exchange, Principal } from "../../src/exchange.ts";
+import { noReply } from "../../src/pipeline.ts";
+import type { Reply } from "../../src/pipeline.ts";
+import type { Message } from "../../src/protocol/message.ts";
+import { errorMessage, resultMessage } from "../../src/reply.ts";
+import type { LinkEvents, UpstreamLink } from "../../src/transports/transport.ts";
+import { exchangeWith, messageFrom, valueOf } from "./exchange.ts";
+import { createFakeTime } from "./fake-time.ts";
+import type { FakeTime } from "./fake-time.ts";
+
+/** A message as a test compares it. */
+export type Wire = Readonly<Record<string, unknown>>;
+
+/** One session at a legacy server that a test plays. */
+export interface PlayedSession {
+  readonly number: number;
+  readonly events: LinkEvents;
+  /** Everything that came, in order. */
+  readonly received: Wire[];
+  /** The exchanges of requests that are not answered yet, by method. */
+  readonly open: Map<string, Exchange>;
+  isClosed: boolean;
+  /** Answers the open request of that method. */
+  answer(method: string, result: Wire): void;
+  fail(method: string, error: Wire): void;
+  /** Sends something on the stream of an open request, or outside any. */
+  say(message: Wire, method?: string): void;
+}
+
+/** What a test's server does by itself. */
+export interface PlayedServer {
+  readonly capabilities?: Wire;
+  readonly revision?: string;
+  /** Whether each request has a stream of its own, as over Streamable HTTP. */
+  readonly tellsApart?: boolean;
+}
+
+/** A client's request through the bridge. */
+export interface Asked {
+  readonly exchange: Exchange;
+  readonly reply: Promise<Reply>;
+  /** What was written to its stream before the answer. */
+  readonly streamed: unknown[];
+  /** The answer as a value. */
+  readonly value: Promise<Wire>;
+}
+
+/** A bridge between a client and a server that the test plays, with the way between them that a route would be. */
+export interface Bridge {
+  readonly link: UpstreamLink;
+  readonly parking: ParkingLot;
+  readonly time: FakeTime;
+  readonly sessions: PlayedSession[];
+  /** Questions that passed on their way to the client: what a policy would have seen. */
+  readonly questions: Wire[];
+  readonly troubles: GatewayError[];
+  ask(method: string, params?: Wire, facts?: AskFacts): Asked;
+}
+
+export interface AskFacts {
+  readonly id?: string | number;
+  readonly principal?: Principal;
+  readonly capabilities?: Wire;
+  readonly meta?: Wire;
+  readonly route?: string;
+}
+
+/** Makes one. */
+export function createBridge(
+  server: PlayedServer = {},
+  limits: { readonly parking?: Partial<ParkingLimits>; readonly link?: Partial<ModernToLegacyLimits> } = {},
+  parkingOf: (time: FakeTime) => ParkingLot = (time) => parkingLot(time, limits.parking),
+): Bridge {
+  const time = createFakeTime();
+  const parking = parkingOf(time);
+  const sessions: PlayedSession[] = [];
+  const questions: Wire[] = [];
+  const troubles: GatewayError[] = [];
+  let ids = 0;
+  let requests = 0;
+
+  const events: LinkEvents = {
+    message: (message, related, transport) => {
+      if (message.kind === "notification") return related?.reply?.write(message);
+      if (message.kind !== "request") return undefined;
+      questions.push(valueOf(message) as Wire);
+      const question = exchangeWith(message, {
+        id: `question-${ids++}`,
+        direction: "server-to-client",
+        parent: related,
+        transport,
+      });
+      void answerQuestion(question, message);
+      return undefined;
+    },
+    rubbish: () => {},
+    trouble: (error) => {
+      troubles.push(error);
+    },
+    closed: () => {},
+  };
+
+  async function answerQuestion(question: Exchange, message: Message & { kind: "request" }): Promise<void> {
+    let answer: Message | undefined;
+    try {
+      answer = (await parking.ask(question))?.message;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      answer = errorMessage(message.id, { code: failure.facts.jsonrpc ?? -32603, message: failure.message });
+    }
+    if (answer !== undefined)
+      await link.send({ ...question, direction: "client-to-server", message: answer });
+  }
+
+  const link = createModernToLegacyLink({
+    openLegacy: (legacyEvents) => {
+      const played = playSession(sessions.length, server, legacyEvents);
+      sessions.push(played.session);
+      return played.link;
+    },
+    events,
+    parking,
+    clock: time.clock,
+    setTimer: time.setTimer,
+    newId: () => `id-${ids++}`,
+    limits: {
+      sessions: 4,
+      waiting: 8,
+      idleMs: 60_000,
+      listens: 8,
+      undelivered: 8,
+      ownRequestMs: 30_000,
+      urlRounds: 8,
+      ...limits.link,
+    },
+  });
+
+  return {
+    link,
+    parking,
+    time,
+    sessions,
+    questions,
+    troubles,
+    ask: (method, params = {}, facts = {}) => {
+      const streamed: unknown[] = [];
+      const { id = ++requests, principal, capabilities = {}, meta = {}, route = "test" } = facts;
+      const message = messageFrom(
+        JSON.stringify({
+          jsonrpc: "2.0",
+          id,
+          method,
+          params: {
+            ...params,
+            _meta: {
+              "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+              "io.modelcontextprotocol/clientCapabilities": capabilities,
+              "io.modelcontextprotocol/clientInfo": { name: "tester", version: "1" },
+              ...meta,
+            },
+          },
+        }),
+      );
+      const exchange = exchangeWith(message, {
+        id: `exchange-${ids++}`,
+        revision: "2026-07-28",
+        era: "modern",
+        route,
+        ...(principal === undefined ? {} : { principal }),
+        cancellation: new Cancellation(),
+        reply: {
+          open: () => {},
+          write: (out) => {
+            streamed.push(valueOf(out));
+          },
+        },
+      });
+      const reply = link.request(exchange);
+      const value = reply.then((answer) => valueOf(answer.message) as Wire);
+      // A test that wants the failure awaits the reply itself.
+      reply.catch(() => {});
+      value.catch(() => {});
+      return { exchange, reply, streamed, value };
+    },
+  };
+}
+
+/** A lot with a secret that tests know. */
+export function parkingLot(
+  time: FakeTime,
+  limits: Partial<ParkingLimits> = {},
+  instance = "one",
+): ParkingLot {
+  let ids = 0;
+  return createParkingLot({
+    clock: time.clock,
+    setTimer: time.setTimer,
+    newId: () => `parked-${ids++}`,
+    instance,
+    secret: Buffer.alloc(32, 7),
+    limits: {
+      parked: 10,
+      parkedPerPrincipal: 10,
+      parkedMs: 600_000,
+      gatherMs: 5,
+      questions: 8,
+      keptNotices: 3,
+      keptBytes: 1024,
+      ...limits,
+    },
+  });
+}
+
+function playSession(
+  number: number,
+  { capabilities = { tools: {} }, revision = "2025-11-25", tellsApart = true }: PlayedServer,
+  events: LinkEvents,
+): { readonly session: PlayedSession; readonly link: UpstreamLink } {
+  const settlers = new Map<string, (message: Message) => void>();
+  const session: PlayedSession = {
+    number,
+    events,
+    received: [],
+    open: new Map(),
+    isClosed: false,
+    answer: (method, result) => {
+      const exchange = take(method);
+      if (exchange.message.id === undefined) return;
+      settlers.get(exchange.id)?.(resultMessage(exchange.message.id, JSON.stringify(result)));
+    },
+    fail: (method, error) => {
+      const exchange = take(method);
+      const id = exchange.message.id?.json ?? "0";
+      settlers.get(exchange.id)?.(
+        messageFrom(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`),
+      );
+    },
+    say: (message, method) => {
+      const related = method === undefined ? undefined : session.open.get(method);
+      const text = JSON.stringify({ jsonrpc: "2.0", ...message });
+      void events.message(messageFrom(text), related, { type: "in-process" });
+    },
+  };
+
+  function take(method: string): Exchange {
+    const exchange = session.open.get(method);
+    if (exchange === undefined) throw new Error(`no open ${method} in session ${number}`);
+    session.open.delete(method);
+    return exchange;
+  }
+
+  const link: UpstreamLink = {
+    incarnation: `session-${number}`,
+    upstreamSession: undefined,
+    get isPausable() {
+      return tellsApart;
+    },
+    request: async (exchange) => {
+      const { message, cancellation } = exchange;
+      session.received.push(valueOf(message) as Wire);
+      if (message.id === undefined) throw new Error("a request without an id");
+      if (message.method === "initialize") {
+        const result = { protocolVersion: revision, capabilities, serverInfo: { name: "old", version: "2" } };
+        return { message: resultMessage(message.id, JSON.stringify(result)) };
+      }
+      if (ownMethods.has(message.method ?? "")) return { message: resultMessage(message.id, "{}") };
+      return new Promise<Reply>((resolve, reject) => {
+        session.open.set(message.method ?? "", exchange);
+        settlers.set(exchange.id, (answer) => {
+          resolve({ message: answer, status: 200 });
+        });
+        cancellation.onCancel((reason) => {
+          session.received.push({ cancelled: message.method, reason });
+          reject(new GatewayError("cancelled", reason));
+        });
+      });
+    },
+    send: async ({ message }) => {
+      session.received.push(valueOf(message) as Wire);
+      return noReply;
+    },
+    listen: () => {
+      session.received.push({ listen: true });
+    },
+    close: async () => {
+      session.isClosed = true;
+    },
+  };
+  return { session, link };
+}
+
+const ownMethods = new Set(["logging/setLevel", "resources/subscribe", "resources/unsubscribe"]);

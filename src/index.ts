@@ -1,6 +1,6 @@
 /** Public surface of the gateway as a library: `import { createGateway, parseConfig } from "headgate"`. */
 export { createGateway } from "./gateway/create.ts";
-export type { Gateway, GatewayOptions } from "./gateway/create.ts";
+export type { Gateway, GatewayOptions, ReloadOutcome } from "./gateway/create.ts";
 export { parseConfig } from "./config/parse.ts";
 export type { ConfigResult } from "./config/parse.ts";
 export { loadConfig } from "./config/load.ts";

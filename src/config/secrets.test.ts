@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseConfig } from "./parse.ts";
 import type { ConfigInput } from "./schema.ts";
-import { createSecrets, mask, redactedConfig } from "./secrets.ts";
+import { createChangingSecrets, createSecrets, mask, redactedConfig } from "./secrets.ts";
 
 describe("secrets", () => {
   it("are taken out of texts, the longer ones first", () => {
@@ -26,6 +26,17 @@ describe("secrets", () => {
 
   it("do not show when what knows them is printed", () => {
     expect(inspect(createSecrets(["hunter2"]), { depth: null, showHidden: true })).not.toContain("hunter2");
+  });
+});
+
+describe("secrets that change", () => {
+  it("are taken out as they are now and as they were before, but no longer than that", () => {
+    const secrets = createChangingSecrets(createSecrets(["first-one"]));
+    expect(secrets.redact("first-one second-one")).toBe(`${mask} second-one`);
+    secrets.change(createSecrets(["second-one"]));
+    expect(secrets.redact("a first-one second-one")).toBe(`a ${mask} ${mask}`);
+    secrets.change(createSecrets(["third-one"]));
+    expect(secrets.redact("a first-one second-one third-one")).toBe(`a first-one ${mask} ${mask}`);
   });
 });
 

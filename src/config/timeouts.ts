@@ -37,5 +37,9 @@ export const routeTimeoutsConfig = z.strictObject({
 
 /** The `shutdown` part of the configuration. */
 export const shutdownConfig = z.strictObject({
-  grace: anyDuration.prefault("10s").describe("How long running calls may finish before the process ends."),
+  grace: anyDuration
+    .prefault("10s")
+    .describe(
+      "How long running calls may finish before the process ends, or before a server is let go that a reload took away.",
+    ),
 });

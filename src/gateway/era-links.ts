@@ -123,7 +123,15 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
 
   /** A legacy session: its own handshake tells whether the upstream takes it. */
   function legacyLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
-    let link = known.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, events);
+    let isReplaced = false;
+    // The end of a link that was only tried must not be taken for the end of the session.
+    const triedEvents: LinkEvents = {
+      ...events,
+      closed: (error) => {
+        if (!isReplaced) events.closed(error);
+      },
+    };
+    let link = known.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, triedEvents);
     let isDecided = known.servesLegacy !== undefined;
 
     async function handshake(exchange: Exchange): Promise<Reply> {
@@ -143,6 +151,7 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       if ((await ask()) === "modern") {
         known.servesLegacy = false;
         isDecided = true;
+        isReplaced = true;
         await link.close("the upstream speaks 2026-07-28 only");
         link = bridges.toModern(scope, events);
         return link.request(exchange);

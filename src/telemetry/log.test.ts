@@ -27,6 +27,16 @@ describe("the log", () => {
     ]);
   });
 
+  it("takes up another level", () => {
+    const { log, lines } = collect();
+    log.setLevel("error");
+    log.info({}, "left out");
+    log.setLevel("debug");
+    log.debug({}, "written");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("written");
+  });
+
   it("leaves out what is below its level, and says so beforehand", () => {
     const { log, lines } = collect({ level: "warn" });
     log.info({}, "not this");

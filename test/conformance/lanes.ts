@@ -8,6 +8,10 @@ export interface Lane {
   /** Whether the suite has a frozen set of requirements here, so that its own verdict counts. */
   readonly scored: boolean;
   readonly fixture: FixtureChoice;
+  /** The server behind the gateway where it is of the other era: what the bridge makes of it is compared. */
+  readonly behindGateway?: FixtureChoice;
+  /** The ways it is run; all unless told. */
+  readonly ways?: readonly Way[];
 }
 
 /** How a lane's scenarios reach the server: themselves, or through the gateway and one of its transports. */
@@ -29,6 +33,20 @@ export const lanes: readonly Lane[] = [
   { name: "2025-11-25-legacy-only", ...requirements("2025-11-25"), fixture: { era: "legacy" } },
   { name: "2026-07-28", ...requirements("2026-07-28"), fixture: { era: "dual" } },
   { name: "2026-07-28-modern-only", ...requirements("2026-07-28"), fixture: { era: "modern" } },
+  {
+    name: "2025-11-25-on-modern",
+    ...requirements("2025-11-25"),
+    fixture: { era: "dual" },
+    behindGateway: { era: "modern" },
+    ways: ["direct", "http"],
+  },
+  {
+    name: "2026-07-28-on-legacy",
+    ...requirements("2026-07-28"),
+    fixture: { era: "dual" },
+    behindGateway: { era: "legacy" },
+    ways: ["direct", "http"],
+  },
 ];
 
 function requirements(revision: string): Pick<Lane, "selection" | "scored"> {

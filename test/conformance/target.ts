@@ -8,7 +8,8 @@ export interface Target extends AsyncDisposable {
 }
 
 /** Starts the lane's server, and the gateway in front of it where the way has one. */
-export async function startTarget(way: Way, { fixture }: Lane): Promise<Target> {
+export async function startTarget(way: Way, lane: Lane): Promise<Target> {
+  const fixture = way === "direct" ? lane.fixture : (lane.behindGateway ?? lane.fixture);
   switch (way) {
     case "direct":
       return startFixture(fixture);

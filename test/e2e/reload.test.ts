@@ -292,7 +292,7 @@ describe("a reload with another upstream", () => {
     const next = await openSession(gateway.url);
     expect(Number(said(await next.post(toolCall(1, "pid"))))).not.toBe(pid);
     await vi.waitFor(() => {
-      expect(() => process.kill(pid, 0)).toThrow();
+      expect(() => process.kill(pid, 0)).toThrow("ESRCH");
     });
     expect(gateway.gateway.metrics()).toContain('headgate_children{route="default"} 1');
   });

@@ -130,7 +130,7 @@ function pause({ cancellation }: Call, milliseconds: number, setTimer: SetTimer)
 }
 
 /** Waits for something that others wait for too, until the call is cancelled. */
-export function unlessCancelled<Value>({ cancellation }: Call, work: Promise<Value>): Promise<Value> {
+function unlessCancelled<Value>({ cancellation }: Call, work: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const off = cancellation.onCancel((reason) => {
       reject(cancelledError(reason));

@@ -37,7 +37,7 @@ export interface LegacyToModernLimits extends CallLimits {
 }
 
 /** Eight rounds and ten minutes for a person, as the official SDK has them. */
-export const defaultLegacyToModernLimits: LegacyToModernLimits = {
+const defaultLimits: LegacyToModernLimits = {
   maxRounds: 8,
   maxQuestions: 32,
   paceMs: 250,
@@ -103,7 +103,7 @@ class LegacyToModernLink implements UpstreamLink {
     const { events, setTimer, newId, seesHeaders } = options;
     this.#options = options;
     this.#events = events;
-    this.#limits = { ...defaultLegacyToModernLimits, ...options.limits };
+    this.#limits = { ...defaultLimits, ...options.limits };
     this.#inner = options.open({
       message: (message, related, context) => this.#received(message, related, context),
       rubbish: (bytes, reason) => {

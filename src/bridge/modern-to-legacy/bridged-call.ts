@@ -56,6 +56,9 @@ interface Waiter {
   readonly reject: (error: GatewayError) => void;
 }
 
+/** Ours alone, so it may change while nobody looks. */
+type Related = { -readonly [Name in keyof Exchange]: Exchange[Name] };
+
 interface Question {
   readonly id: RequestId;
   /** Its entry of `inputRequests`. */
@@ -68,7 +71,7 @@ interface Question {
  * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
  * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
  */
-export class BridgedCall {
+export class BridgedCall implements ReplyStream {
   /** Ends the work upstream, whichever request of the client started it. */
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
@@ -78,56 +81,70 @@ export class BridgedCall {
   readonly #keeper: CallKeeper;
   readonly #deliver: LinkEvents["message"];
   readonly #questions = new Map<string, Question>();
-  readonly #kept: KeptNotices;
-  readonly #stream: ReplyStream;
-  #capabilities = "{}";
-  #mayAsk = false;
+  #kept: KeptNotices | undefined;
+  readonly #capabilities: string;
   #waiter: Waiter | undefined;
-  /** What messages of the server are related to: the client's last request, without what it holds open. */
-  #related: Exchange | undefined;
   /** The client's last request, by which messages are judged that come while it is away. */
-  #lastRequest: RequestMessage | undefined;
+  #request: RequestMessage;
+  #related: Related;
   #outcome: CallOutcome | undefined;
   #isDelivering = false;
   #asked = 0;
   #stopGathering: (() => void) | undefined;
   #isOver = false;
 
-  constructor(keeper: CallKeeper, deliver: LinkEvents["message"]) {
+  constructor(
+    keeper: CallKeeper,
+    deliver: LinkEvents["message"],
+    exchange: Exchange,
+    request: RequestMessage,
+  ) {
     this.#keeper = keeper;
     this.#deliver = deliver;
-    this.#kept = new KeptNotices(keeper.limits);
-    this.#stream = {
-      open: () => this.#waiter?.exchange.reply?.open(),
-      write: (message) => this.#waiter?.exchange.reply?.write(message),
-      writeRaw: (data, event) => this.#waiter?.exchange.reply?.writeRaw?.(data, event),
-    };
+    this.#capabilities = declaredBy(request);
+    this.#request = request;
+    this.#related = this.#relatedTo(exchange);
   }
 
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Where what the upstream streams goes: to the request of the client that is open, or nowhere. */
-  get stream(): ReplyStream {
-    return this.#stream;
+  /**
+   * The upstream has begun to stream. Legacy servers do so even for a lone error, whose HTTP status a modern client
+   * must see, so the client's stream begins with the first message that needs one.
+   */
+  open(): void {}
+
+  /** Writes to the client's request that is open; without one, nobody would read it. */
+  write(message: Message): void | Promise<void> {
+    return this.#waiter?.exchange.reply?.write(message);
   }
 
-  /** What a message of the server in this call is related to. */
-  get related(): Exchange | undefined {
+  writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
+    return this.#waiter?.exchange.reply?.writeRaw?.(data, event);
+  }
+
+  /** The client's last request. */
+  get request(): RequestMessage {
+    return this.#request;
+  }
+
+  /** The exchange of the client's last request, without what it holds open: what the server says is related to it. */
+  get related(): Exchange {
     return this.#related;
   }
 
-  /** Opens the call with the client's first request; resolves with its answer, or with the questions of a round. */
-  begin(exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    this.#capabilities = declaredBy(request);
-    this.#mayAsk = mayBeAsked(request);
-    return this.#wait(exchange, request);
+  /** Waits for the answer to the client's first request, or for the questions of a round. */
+  begin(exchange: Exchange): Promise<Reply> {
+    return this.#wait(exchange, this.#request);
   }
 
   /** Goes on with a retry: the answers that it brings go to who asked, and it waits for what comes next. */
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     this.#keeper.unpark(this);
+    this.#request = request;
+    this.#related = this.#relatedTo(exchange);
     const reply = this.#wait(exchange, request);
     if (this.#isOver) return reply;
     this.#deliverKept();
@@ -179,11 +196,11 @@ export class BridgedCall {
 
   /** Takes a notification that belongs to this call to the client, now or with its retry. */
   notify(message: Message, context: TransportContext): void | Promise<void> {
-    const request = this.#lastRequest;
-    if (this.#isOver || request === undefined) return undefined;
+    const request = this.#request;
+    if (this.#isOver) return undefined;
     // What was kept goes first.
     if (this.#waiter === undefined || this.#isDelivering) {
-      if (noticeFor(request, message) !== undefined) this.#kept.add(message, context);
+      if (noticeFor(request, message) !== undefined) this.#keep(message, context);
       return undefined;
     }
     return this.#tell(request, message, context);
@@ -212,12 +229,14 @@ export class BridgedCall {
     waiter?.reject(error);
   }
 
-  #wait(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+  #relatedTo(exchange: Exchange): Related {
     // Its own note of the entry, which is forgotten while the call is parked: the entry holds on to the connection.
     const tracking: Tracking = { entry: exchange.tracking.entry };
-    this.#related = { ...exchange, tracking, reply: this.#stream };
-    this.#lastRequest = request;
     this.#keeper.bind(tracking, this);
+    return { ...exchange, tracking, reply: this };
+  }
+
+  #wait(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     return new Promise<Reply>((resolve, reject) => {
       let off = (): void => {};
       this.#waiter = {
@@ -240,7 +259,7 @@ export class BridgedCall {
 
   #refusal(question: RequestMessage): GatewayError | undefined {
     if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
-    if (!this.#mayAsk)
+    if (!mayBeAsked(this.#request))
       return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
     if (!isAskable(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
     const missing = missingToAsk(question, this.#capabilities);
@@ -275,8 +294,18 @@ export class BridgedCall {
     const meta = this.serverInfo === undefined ? "" : `,"_meta":${metaOf(this.serverInfo)}`;
     const result = `{"resultType":"input_required","inputRequests":{${entries.join(",")}},"requestState":${JSON.stringify(state)}${meta}}`;
     this.#waiter = undefined;
-    if (this.#related !== undefined) this.#related.tracking.entry = undefined;
+    this.#shrink();
     waiter.resolve({ message: resultMessage(waiter.request.id, result) });
+  }
+
+  /** Lets go of what a call does not need while it is parked, which may be long. */
+  #shrink(): void {
+    const related = this.#related;
+    const request = compactRequest(this.#request);
+    if (related.original === related.message) related.original = request;
+    related.message = request;
+    related.tracking.entry = undefined;
+    this.#request = request;
   }
 
   /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */
@@ -289,13 +318,15 @@ export class BridgedCall {
 
   /** Delivers what was kept, one after the other in the order in which it came. */
   #deliverKept(): void {
-    const request = this.#lastRequest;
-    if (this.#kept.size === 0 || request === undefined) return;
+    const request = this.#request;
+    const kept = this.#kept;
+    if (kept === undefined) return;
     this.#isDelivering = true;
     const deliver = async (): Promise<void> => {
-      while (this.#kept.size > 0) {
-        for (const { message, context } of this.#kept.take()) await this.#tell(request, message, context);
+      while (kept.size > 0) {
+        for (const { message, context } of kept.take()) await this.#tell(request, message, context);
       }
+      this.#kept = undefined;
     };
     const over = (): void => {
       this.#isDelivering = false;
@@ -303,6 +334,11 @@ export class BridgedCall {
     };
     // A notification that nobody can take does not keep the answer back; the pipeline has logged it.
     deliver().then(over, over);
+  }
+
+  #keep(message: Message, context: TransportContext): void {
+    this.#kept ??= new KeptNotices(this.#keeper.limits);
+    this.#kept.add(message, context);
   }
 
   #tell(request: RequestMessage, message: Message, context: TransportContext): void | Promise<void> {
@@ -315,7 +351,7 @@ export class BridgedCall {
     this.#stopGathering?.();
     this.#waiter = undefined;
     this.#outcome = undefined;
-    this.#kept.take();
+    this.#kept = undefined;
     this.#keeper.unpark(this);
     for (const { reject } of this.#questions.values())
       reject(new GatewayError("cancelled", "the call that asked is over"));

@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange, TransportContext } from "../../exchange.ts";
+import type { TransportContext } from "../../exchange.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
@@ -24,7 +24,7 @@ export interface CallRunnerOptions {
 /** The calls of a scope that are at work upstream. */
 export interface CallRunner {
   /** Takes a call to its outcome, with which it is settled. */
-  run(call: BridgedCall, exchange: Exchange, request: RequestMessage): void;
+  run(call: BridgedCall): void;
   /** Ends all of them. */
   close(): void;
 }
@@ -32,12 +32,10 @@ export interface CallRunner {
 /** One call at work. */
 interface Run {
   readonly call: BridgedCall;
-  readonly exchange: Exchange;
-  readonly request: RequestMessage;
   /** The session it runs on; none while it waits for one. */
   peer: LegacyPeer | undefined;
   /** Questions that the bridge asks in the server's place, by id. */
-  readonly ownQuestions: Map<string, (answer: Message) => void>;
+  ownQuestions: Map<string, (answer: Message) => void> | undefined;
 }
 
 const ownContext: TransportContext = { type: "in-process" };
@@ -47,14 +45,15 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
   const running = new Set<BridgedCall>();
 
   async function outcomeOf(run: Run): Promise<CallOutcome> {
-    const { request } = run;
+    const { call } = run;
     for (let round = 0; ; round++) {
       const { answer, facts } = await send(run);
-      const questions = mayBeAsked(request) && round < urlRounds ? urlQuestionsOf(answer, newId) : undefined;
+      const questions =
+        mayBeAsked(call.request) && round < urlRounds ? urlQuestionsOf(answer, newId) : undefined;
       const [first] = questions ?? [];
       if (questions === undefined || first === undefined)
         return (waiting) => ({ message: toModernAnswer(waiting, answer, facts.serverInfo) });
-      const missing = missingToAsk(first, declaredBy(request));
+      const missing = missingToAsk(first, declaredBy(call.request));
       if (missing !== undefined) {
         return new GatewayError("missing_capability", "the server wants the user to open a URL first", {
           details: { requiredCapabilities: missing },
@@ -66,14 +65,14 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
   }
 
   async function send(run: Run): Promise<{ readonly answer: Message; readonly facts: ServerFacts }> {
-    const { call, exchange, request } = run;
+    const { call } = run;
     const lease = await sessionFor(run);
     const { peer } = lease;
     run.peer = peer;
     try {
-      const facts = await peer.ready(exchange);
+      const facts = await peer.ready(call.related);
       call.serverInfo = facts.serverInfo;
-      const { message } = await peer.request(call, exchange, request);
+      const { message } = await peer.request(call);
       if (message === undefined) throw new GatewayError("upstream_invalid", "the upstream gave no answer");
       return { answer: message, facts };
     } finally {
@@ -82,14 +81,16 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
     }
   }
 
-  async function sessionFor({ call, exchange, request }: Run): Promise<Lease> {
+  async function sessionFor({ call }: Run): Promise<Lease> {
     // A session of its own splits what the server remembers, so only a call that can really be asked gets one.
-    return mayBeAsked(request) && canAnswer(declaredBy(request))
-      ? pool.lease(call, exchange)
-      : { peer: pool.primary, release: () => {} };
+    return mayBeAsked(call.request) && canAnswer(declaredBy(call.request))
+      ? pool.lease(call)
+      : pool.sharedLease;
   }
 
-  function askOwn({ call, ownQuestions }: Run, question: RequestMessage): Promise<Message> {
+  function askOwn(run: Run, question: RequestMessage): Promise<Message> {
+    const { call } = run;
+    const ownQuestions = (run.ownQuestions ??= new Map<string, (answer: Message) => void>());
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const { key } = question.id;
     const off = call.cancellation.onCancel((reason) => {
@@ -118,15 +119,8 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
   }
 
   return {
-    run: (call, exchange, request) => {
-      const run: Run = {
-        call,
-        // Without what ties it to the client's connection, which may be long gone when the server answers.
-        exchange: { ...exchange, reply: undefined, tracking: { entry: undefined } },
-        request,
-        peer: undefined,
-        ownQuestions: new Map(),
-      };
+    run: (call) => {
+      const run: Run = { call, peer: undefined, ownQuestions: undefined };
       call.onAnswer = (message) => answered(run, message);
       void carryOut(run);
     },
@@ -139,12 +133,12 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
 /** Takes the client's answer to who asked: the bridge itself, or the server on the session of the call. */
 async function answered({ peer, ownQuestions }: Run, message: Message): Promise<void> {
   const key = message.id?.key;
-  const own = key === undefined ? undefined : ownQuestions.get(key);
+  const own = key === undefined ? undefined : ownQuestions?.get(key);
   if (key === undefined || own === undefined) {
     await peer?.send(message);
     return;
   }
-  ownQuestions.delete(key);
+  ownQuestions?.delete(key);
   own(message);
 }
 

@@ -4,7 +4,7 @@ import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange
 import type { Reply } from "../../pipeline.ts";
 import { logLevels } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
-import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
+import type { Message, NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
@@ -91,16 +91,14 @@ export class LegacyPeer {
   }
 
   /** Sends a client's request on; the call's cancellation ends it. */
-  async request(call: BridgedCall, exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    const session = await this.#open(exchange);
-    await this.#raiseLevel(session, request);
+  async request(call: BridgedCall): Promise<Reply> {
+    const session = await this.#open(call.related);
+    await this.#raiseLevel(session, call.request);
     if (call.cancellation.isCancelled) throw new GatewayError("cancelled", "the call has been cancelled");
     const id = idFrom(++this.#lastId);
-    const message = toLegacyRequest(request, id);
-    const inner = this.#exchangeFor(exchange, message, session.facts.revision);
     this.#flights.set(id.key, call);
     try {
-      return await session.link.request({ ...inner, cancellation: call.cancellation, reply: call.stream });
+      return await session.link.request(this.#innerExchange(call, id, session));
     } finally {
       this.#flights.delete(id.key);
       this.#checkRenewed(session);
@@ -254,6 +252,12 @@ export class LegacyPeer {
     } finally {
       stop();
     }
+  }
+
+  #innerExchange(call: BridgedCall, id: RequestId, { facts }: OpenSession): Exchange {
+    const message = toLegacyRequest(call.request, id);
+    const exchange = this.#exchangeFor(call.related, message, facts.revision);
+    return { ...exchange, cancellation: call.cancellation, reply: call };
   }
 
   #exchangeFor(like: Exchange, message: Message, revision: ServerFacts["revision"]): Exchange {

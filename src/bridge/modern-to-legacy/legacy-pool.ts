@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange, SetTimer } from "../../exchange.ts";
+import type { SetTimer } from "../../exchange.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { BridgedCall } from "./bridged-call.ts";
 import type { LegacyPeer } from "./legacy-peer.ts";
@@ -25,8 +25,10 @@ export interface LegacyPool {
   /** Serves everything that asks nothing: lists, subscriptions, discovery. */
   readonly primary: LegacyPeer;
   readonly size: number;
+  /** The first session, for a call that cannot be asked anything. */
+  readonly sharedLease: Lease;
   /** A session for a call that the server may ask something in. */
-  lease(call: BridgedCall, exchange: Exchange): Promise<Lease>;
+  lease(call: BridgedCall): Promise<Lease>;
   close(reason: string): Promise<void>;
 }
 
@@ -45,14 +47,16 @@ export function createLegacyPool(
   const peers: LegacyPeer[] = [primary];
   const queue: Waiting[] = [];
   const idle = new Map<LegacyPeer, () => void>();
+  /** Of the first session, for all who need none for themselves. */
+  const sharedLease: Lease = { peer: primary, release: () => {} };
   let isClosed = false;
 
-  async function lease(call: BridgedCall, exchange: Exchange): Promise<Lease> {
-    await primary.ready(exchange);
-    if (primary.tellsCallsApart) return { peer: primary, release: () => {} };
+  async function lease(call: BridgedCall): Promise<Lease> {
+    await primary.ready(call.related);
+    if (primary.tellsCallsApart) return sharedLease;
     const peer = await taken(call);
     try {
-      await peer.ready(exchange);
+      await peer.ready(call.related);
     } catch (error) {
       if (peer !== primary) drop(peer, "the session could not be opened");
       giveBack(peer);
@@ -136,6 +140,7 @@ export function createLegacyPool(
     get size() {
       return peers.length;
     },
+    sharedLease,
     lease,
     close: async (reason) => {
       isClosed = true;

@@ -83,6 +83,9 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
   const listens = createListens(pool.primary, events, limits);
   const calls = createCallRunner({ pool, events, newId, urlRounds: limits.urlRounds });
 
+  const deliver: LinkEvents["message"] = (notice, related, context) =>
+    events.message(notice, related, context);
+
   async function request(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
@@ -94,9 +97,9 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
       throw new GatewayError("method_not_found", `there is no ${message.method} in ${newestModern}`);
     const resumed = mayBeAsked(message) ? parking.resume(exchange, message) : undefined;
     if (resumed !== undefined) return resumed;
-    const call = parking.open((notice, related, context) => events.message(notice, related, context));
-    const reply = call.begin(exchange, message);
-    calls.run(call, exchange, message);
+    const call = parking.open(deliver, exchange, message);
+    const reply = call.begin(exchange);
+    calls.run(call);
     return reply;
   }
 

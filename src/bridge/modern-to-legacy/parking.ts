@@ -46,8 +46,8 @@ export interface ParkingOptions {
 export interface ParkingLot {
   /** Calls that wait for a retry now. */
   readonly size: number;
-  /** Makes a call whose questions will find it here. */
-  open(deliver: LinkEvents["message"]): BridgedCall;
+  /** Makes a call of a client's first request, whose questions will find it here. */
+  open(deliver: LinkEvents["message"], exchange: Exchange, request: RequestMessage): BridgedCall;
   /**
    * Puts a question of a server to the client whose call it belongs to, and resolves with the client's answer;
    * undefined when the exchange belongs to no call of this lot.
@@ -152,7 +152,7 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
     get size() {
       return byId.size;
     },
-    open: (deliver) => new BridgedCall(keeper, deliver),
+    open: (deliver, exchange, request) => new BridgedCall(keeper, deliver, exchange, request),
     callOf,
     ask: (question) => {
       const { message } = question;

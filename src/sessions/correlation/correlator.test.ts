@@ -6,11 +6,34 @@ import { createCorrelationBench, openedEntry } from "../../../test/support/corre
 import { settled } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { Place, Side } from "./entry.ts";
+import { defaultTtl } from "./method-plan.ts";
+import { defaultCorrelationLimits } from "./options.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
 const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
 const exchange: Place = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
+
+describe("other settings", () => {
+  it("hold for requests that come, and those that are open keep theirs", () => {
+    const { correlator, time, finished } = createCorrelationBench({
+      limits: { perScope: 5 },
+      ttl: { toolMs: 10_000 },
+    });
+    const scope = correlator.scope(session);
+    openedEntry(scope.open(up, requestOf("tools/call", {}, 1), "before"));
+    correlator.configure({
+      limits: { ...defaultCorrelationLimits, perScope: 2 },
+      ttl: { ...defaultTtl, toolMs: 1000 },
+    });
+    openedEntry(scope.open(up, requestOf("tools/call", {}, 2), "after"));
+    expect(scope.open(up, requestOf("tools/call", {}, 3), "too many").ok).toBe(false);
+    time.jump(5000);
+    expect(finished).toEqual(["timed_out after"]);
+    time.jump(10_000);
+    expect(finished).toEqual(["timed_out after", "timed_out before"]);
+  });
+});
 
 describe("shutting down", () => {
   it("[SC-058] drains: open calls may finish, with what the server asks for them, and new ones are refused", async () => {

@@ -49,7 +49,9 @@ async function runLane(lane: Lane): Promise<void> {
   if (direct.value instanceof Error) return;
   const { outcome } = direct.value;
   const laneWays = lane.ways ?? ways;
-  for (const way of chosenWays.filter((candidate) => candidate !== "direct" && laneWays.includes(candidate))) {
+  for (const way of chosenWays.filter(
+    (candidate) => candidate !== "direct" && laneWays.includes(candidate),
+  )) {
     const through = await timed(async () => suiteOn(way, lane));
     record(way, lane, through, (run) => regressionsBetween(outcome, run.outcome));
   }

@@ -21,6 +21,7 @@ import {
   mayBeAsked,
   missingToAsk,
 } from "./input-requests.ts";
+import { compactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
 import { metaOf } from "./modern-result.ts";

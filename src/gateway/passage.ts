@@ -10,6 +10,7 @@ import { createRunningCalls } from "./running-calls.ts";
 import type { RunningCalls } from "./running-calls.ts";
 import { createToolHeaders } from "./tool-headers.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
+import { createTurnstile } from "./turnstile.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import type { OpenUpstream } from "./upstreams.ts";
 
@@ -57,6 +58,7 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
   const { answering, setTimer } = deps;
   const others = createRunningCalls<"all">();
+  const turn = createTurnstile(setTimer);
   let isLeft = false;
 
   async function request(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
@@ -75,15 +77,18 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
     }
   }
 
-  /** Resolves when all calls of a session are answered and the answers written. */
-  async function answered(session: Session): Promise<void> {
+  /** Ends a session when all its calls are answered and the answers written, or when the time is over. */
+  async function part(session: Session, reason: string, over: Promise<void>): Promise<void> {
+    let isOver = false;
+    const timeUp = over.then(() => {
+      isOver = true;
+    });
     do {
-      await answering.idle(session);
-      // The answer is known here before it is written, and ending a session ends its streams.
-      await new Promise<void>((resolve) => {
-        setTimer(0, resolve);
-      });
-    } while (answering.count(session) > 0);
+      await Promise.race([answering.idle(session), timeUp]);
+      // The answer is known before it is written, and ending a session ends its streams: it takes another turn.
+      await turn();
+    } while (!isOver && answering.count(session) > 0);
+    session.end(reason, "reload");
   }
 
   const toolHeaders = createToolHeaders(deps.ask);
@@ -117,10 +122,7 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       isLeft = true;
       const over = Promise.withResolvers<void>();
       const stop = setTimer(graceMs, over.resolve);
-      const sessions = links.sessions.map(async (session) => {
-        await Promise.race([answered(session), over.promise]);
-        session.end(reason, "reload");
-      });
+      const sessions = links.sessions.map((session) => part(session, reason, over.promise));
       await Promise.all([...sessions, Promise.race([others.idle("all"), over.promise])]);
       stop();
       await close(reason);

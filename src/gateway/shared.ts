@@ -10,6 +10,7 @@ import { createEventStore } from "../sessions/event-store.ts";
 import type { EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry } from "../sessions/registry.ts";
 import type { SessionLimits } from "../sessions/registry.ts";
+import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -127,6 +128,8 @@ export function createContext(options: ContextOptions): OpenContext {
     },
     refused: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
       counted(route, error.code);
+      // A bug of ours must leave a trace, whatever the caller is told.
+      if (error.code === "internal") log.error({ route: route.name, ...errorFields(error) }, "request failed");
       const { http, jsonrpc } = error.facts;
       const retryAfter = retryAfterOf(error);
       const headers: Record<string, string> =

@@ -225,7 +225,18 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       },
     },
   );
-  const limits = { ...deps.limits, maxBytes: deps.stdioLineBytes };
+  // Looked up with every message: a reload changes them while the upstream stays.
+  const limits: ParseLimits = {
+    get maxBytes() {
+      return deps.stdioLineBytes;
+    },
+    get maxDepth() {
+      return deps.limits.maxDepth;
+    },
+    get maxBatch() {
+      return deps.limits.maxBatch;
+    },
+  };
   const open: OpenChannel = (events) => pool.open(events);
   const context = (incarnation: string) => ({ type: "stdio", incarnation, command: config.command }) as const;
   const shared = createSharedLinks(open, { limits, context, setTimer: deps.setTimer, lingerMs });

@@ -4,6 +4,8 @@ import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
+import { startGateway } from "../support/gateway.ts";
+
 const root = resolve(import.meta.dirname, "../..");
 const bin = resolve(root, "bin/headgate.mjs");
 
@@ -36,24 +38,43 @@ describe("the headgate command", () => {
     expect(await headgate(["--version"])).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: "" });
   });
 
-  it("explains itself when asked", async () => {
+  it("explains itself when asked, with commands to copy", async () => {
     const { exitCode, stdout } = await headgate(["--help"]);
     expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/^usage: headgate /u);
+    expect(stdout).toContain("Usage:");
+    for (const command of ["run", "stdio", "check", "schema", "tools", "call"]) expect(stdout).toContain(`  ${command}`);
+    const own = await headgate(["run", "--help"]);
+    expect(own.stdout).toContain("headgate run --upstream");
   });
 
-  it("says what is there and what is not, and does not pretend to serve", async () => {
-    const { exitCode, stdout } = await headgate([]);
-    expect(exitCode).toBe(0);
-    expect(stdout).toContain("headgate/protocol");
-    expect(stdout).toContain("not in this version yet");
+  it("serves a demo without any configuration, and says how to call it", async () => {
+    await using gateway = await startGateway(["run", "--port", "0"]);
+    const { exitCode, stdout } = await headgate(["call", "add", "a=2", "b=40", "--url", gateway.url]);
+    expect([exitCode, stdout]).toEqual([0, expect.stringContaining("42")]);
+    expect(gateway.process.output()).toContain("call add a=2 b=40");
+    const unknown = await headgate(["call", "ad", "--url", gateway.url]);
+    expect(unknown.exitCode).toBe(5);
+    expect(unknown.stderr).toContain("add");
   });
 
-  it("refuses arguments it does not know", async () => {
-    const { exitCode, stdout, stderr } = await headgate(["serve", "--port", "80"]);
-    expect(exitCode).toBe(2);
-    expect(stdout).toBe("");
-    expect(stderr).toContain("unknown arguments: serve --port 80");
+  it("refuses a command it does not know, and says which one was meant", async () => {
+    const { exitCode, stdout, stderr } = await headgate(["rnu", "--port", "80"]);
+    expect([exitCode, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain("headgate run");
+  });
+
+  it.each([
+    ["a port in use", ["run", "--port", "PORT"], /is in use/u],
+    ["a bad URL", ["run", "--upstream", "nonsense"], /is not a URL/u],
+    ["a command that does not exist", ["run", "--", "no-such-command"], /no command `no-such-command`/u],
+    ["a file that is not there", ["run", "--config", "/no/such/file.yaml"], /file\.yaml/u],
+  ])("says in one line what is wrong with %s, and leaves with an error", async (_what, args, expected) => {
+    await using busy = await startGateway(["run", "--port", "0"]);
+    const port = new URL(busy.url).port;
+    const { exitCode, stderr } = await headgate(args.map((arg) => (arg === "PORT" ? port : arg)));
+    expect(exitCode).toBeGreaterThan(0);
+    expect(stderr).toMatch(expected);
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
   });
 
   it.each(["20.20.2", "22.18.0", "18.0.0"])("says in one line that Node %s is too old", async (version) => {

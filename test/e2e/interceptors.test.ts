@@ -106,7 +106,12 @@ describe("an interceptor in a running gateway", () => {
     await using legacy = await legacyUpstream(streaming);
     await using modern = await fakeUpstream(streaming);
     await using gateway = await openGateway(
-      { routes: { old: { upstream: { url: legacy.url } }, new: { upstream: { url: modern.url } } } },
+      {
+        routes: {
+          old: { upstream: { url: legacy.url } },
+          new: { upstream: { url: modern.url, era: "modern" } },
+        },
+      },
       { interceptors: [refusing] },
     );
     const session = await openSession(`${gateway.origin}/old/mcp`, "2025-06-18");
@@ -221,7 +226,7 @@ describe("an interceptor in a running gateway", () => {
     });
     await using upstream = await fakeUpstream((call) => call.reply(textResult(sentMessage(call).id, "done")));
     await using gateway = await openGateway(
-      { upstream: { url: upstream.url } },
+      { upstream: { url: upstream.url, era: "modern" } },
       { interceptors: [renaming] },
     );
     const answer = await postModern(

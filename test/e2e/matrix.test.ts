@@ -5,12 +5,11 @@ import { join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 
-import { newestLegacy, newestModern, revisions, type Revision } from "../../src/protocol/revisions.ts";
+import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
 import { handshake, toolCall } from "../support/legacy-session.ts";
 import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
-import { modernRequest, postModern } from "../support/modern-request.ts";
 import { areFirstOf, type PeerClient } from "../support/peer-client.ts";
 import { startProcess } from "../support/process.ts";
 import { connectV1 } from "../support/v1-client.ts";
@@ -120,8 +119,6 @@ const servers: readonly ServerForm[] = ["streamable", "http-sse", "stdio", "in-p
 
 /** Why two forms cannot meet; undefined where they can. */
 function obstacle(client: ClientForm, server: ServerForm): string | undefined {
-  if (server === "http-sse" && revisions[client.revision].era === "modern")
-    return "HTTP+SSE ended before 2026-07-28";
   if (server === "in-process" && client.isCommand === true)
     return "a command cannot be handed a server object";
   return undefined;
@@ -243,29 +240,9 @@ describe("forms that cannot meet", () => {
       ),
     ).toMatchInlineSnapshot(`
       [
-        "SDK v2 over Streamable HTTP 2026-07-28 × http-sse: HTTP+SSE ended before 2026-07-28",
-        "SDK v2 over headgate stdio 2026-07-28 × http-sse: HTTP+SSE ended before 2026-07-28",
         "SDK v2 over headgate stdio 2026-07-28 × in-process: a command cannot be handed a server object",
         "SDK v2 over headgate stdio 2025-11-25 × in-process: a command cannot be handed a server object",
       ]
     `);
-  });
-
-  it("are told so, where a modern client meets an HTTP+SSE server", async () => {
-    for (const { client, server } of impossible) {
-      if (server !== "http-sse") continue;
-      await expect(client.connect(server)).rejects.toThrow(/version negotiation failed/iu);
-    }
-    const answer = await postModern(`${gateway.origin}/http-sse/mcp`, modernRequest(1, "server/discover"));
-    expect(answer).toMatchObject({
-      status: 400,
-      json: { id: 1, error: { data: { origin: "gateway", code: "session_missing" } } },
-    });
-  });
-
-  it("do meet when the client speaks both eras", async () => {
-    await using client = await connectV2(overHttp("http-sse"), "auto");
-    expect(client.revision).toBe(newestLegacy);
-    expect((await client.callTool("test_simple_text")).isError).toBe(false);
   });
 });

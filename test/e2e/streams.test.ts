@@ -69,7 +69,7 @@ describe("an answer that streams", () => {
       start: async (): Promise<Meeting> => {
         const queue = callQueue();
         const upstream = await fakeUpstream((call) => queue.put(call));
-        const gateway = await openGateway({ upstream: { url: upstream.url } });
+        const gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
         const call = modernRequest(1, "tools/call", { name: "streams", arguments: {} });
         return meeting(gateway, upstream, queue.take, async () => streamModern(gateway.url, call));
       },
@@ -181,7 +181,7 @@ describe("a modern stream", () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
     await using gateway = await openGateway({
-      upstream: { url: upstream.url },
+      upstream: { url: upstream.url, era: "modern" },
       timeouts: { streamKeepAlive: "20ms" },
     });
     const { headers, body } = modernRequest(1, "tools/call", { name: "slow", arguments: {} });
@@ -210,7 +210,7 @@ describe("a modern stream", () => {
   it("[SC-041] that is closed cancels its request upstream and no other", async () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
-    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
     const open = async (
       id: number,
     ): Promise<{ stream: RawStream; sending: UpstreamStream; call: UpstreamCall }> => {
@@ -236,7 +236,7 @@ describe("a modern stream", () => {
   it("[SC-041] that is closed before anything streamed cancels too", async () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
-    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
     const leaving = new AbortController();
     const { headers, body } = modernRequest(1, "tools/call", { name: "slow", arguments: {} });
     const outgoing = request(gateway.url, { method: "POST", headers, agent: false, signal: leaving.signal });
@@ -252,7 +252,7 @@ describe("a modern notification", () => {
   it("is answered when the upstream has taken it, however long that takes", async () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
-    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
     const { headers, body } = modernRequest(1, "notifications/cancelled", { requestId: "gone" });
     const { id: _id, ...notification } = body as { id: unknown };
     const answer = post(gateway.url, notification, headers);

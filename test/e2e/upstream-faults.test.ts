@@ -154,7 +154,7 @@ describe.each(faults)("an upstream that $fault", ({ answer, code, status }) => {
 
   it("is a fault for the caller of a modern request", async () => {
     await using upstream = await fakeUpstream((call) => answer(call, 1));
-    await using gateway = await openGateway({ upstream: { url: upstream.url }, limits });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" }, limits });
     const fault = await postModern(
       gateway.url,
       modernRequest(1, "tools/call", { name: "any", arguments: {} }),
@@ -262,7 +262,7 @@ describe("an upstream", () => {
 
   it("that closes an idle connection is asked again for a list, but not to call a tool", async () => {
     await using upstream = await closingUpstream();
-    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
     expect(await postModern(gateway.url, modernRequest(1, "tools/list"))).toMatchObject({ json: listed(1) });
     expect(await postModern(gateway.url, modernRequest(2, "tools/list"))).toMatchObject({ json: listed(2) });
     expect(upstream.seen()).toEqual(["tools/list", "tools/list", "tools/list"]);

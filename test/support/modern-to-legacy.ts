@@ -26,6 +26,8 @@ export interface PlayedSession {
   /** The exchanges of requests that are not answered yet, by method. */
   readonly open: Map<string, Exchange>;
   isClosed: boolean;
+  /** What the server calls the session; another one when it has forgotten the first. */
+  upstreamId: string;
   /** Answers the open request of that method. */
   answer(method: string, result: Wire): void;
   fail(method: string, error: Wire): void;
@@ -39,6 +41,8 @@ export interface PlayedServer {
   readonly revision?: string;
   /** Whether each request has a stream of its own, as over Streamable HTTP. */
   readonly tellsApart?: boolean;
+  /** Never answers the handshake. */
+  readonly isSilent?: boolean;
 }
 
 /** A client's request through the bridge. */
@@ -219,7 +223,12 @@ export function parkingLot(
 
 function playSession(
   number: number,
-  { capabilities = { tools: {} }, revision = "2025-11-25", tellsApart = true }: PlayedServer,
+  {
+    capabilities = { tools: {} },
+    revision = "2025-11-25",
+    tellsApart = true,
+    isSilent = false,
+  }: PlayedServer,
   events: LinkEvents,
 ): { readonly session: PlayedSession; readonly link: UpstreamLink } {
   const settlers = new Map<string, (message: Message) => void>();
@@ -229,6 +238,7 @@ function playSession(
     received: [],
     open: new Map(),
     isClosed: false,
+    upstreamId: "first",
     answer: (method, result) => {
       const exchange = take(method);
       if (exchange.message.id === undefined) return;
@@ -257,7 +267,9 @@ function playSession(
 
   const link: UpstreamLink = {
     incarnation: `session-${number}`,
-    upstreamSession: undefined,
+    get upstreamSession() {
+      return session.upstreamId;
+    },
     get isPausable() {
       return tellsApart;
     },
@@ -265,7 +277,7 @@ function playSession(
       const { message, cancellation } = exchange;
       session.received.push(valueOf(message) as Wire);
       if (message.id === undefined) throw new Error("a request without an id");
-      if (message.method === "initialize") {
+      if (message.method === "initialize" && !isSilent) {
         const result = { protocolVersion: revision, capabilities, serverInfo: { name: "old", version: "2" } };
         return { message: resultMessage(message.id, JSON.stringify(result)) };
       }

@@ -13,18 +13,12 @@ import type { Message, RequestId, RequestMessage } from "../../protocol/message.
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import {
-  declaredBy,
-  inputRequestText,
-  inputResponsesOf,
-  isAskable,
-  mayBeAsked,
-  missingToAsk,
-} from "./input-requests.ts";
-import { compactRequest } from "./compact-message.ts";
+import { declaredBy, isAskable, mayBeAsked, missingToAsk } from "./input-requests.ts";
+import { CompactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
 import { metaOf } from "./modern-result.ts";
+import { OpenQuestions } from "./open-questions.ts";
 import { noticeFor } from "./request-notices.ts";
 
 /** Bounds of one call. */
@@ -60,14 +54,6 @@ interface Waiter {
 /** Ours alone, so it may change while nobody looks. */
 type Related = { -readonly [Name in keyof Exchange]: Exchange[Name] };
 
-interface Question {
-  readonly id: RequestId;
-  /** Its entry of `inputRequests`. */
-  readonly text: string;
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: GatewayError) => void;
-}
-
 /**
  * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
  * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
@@ -81,7 +67,7 @@ export class BridgedCall implements ReplyStream {
   onAnswer: ((answer: Message) => Promise<void>) | undefined;
   readonly #keeper: CallKeeper;
   readonly #deliver: LinkEvents["message"];
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new OpenQuestions();
   #kept: KeptNotices | undefined;
   readonly #capabilities: string;
   #waiter: Waiter | undefined;
@@ -90,7 +76,6 @@ export class BridgedCall implements ReplyStream {
   #related: Related;
   #outcome: CallOutcome | undefined;
   #isDelivering = false;
-  #asked = 0;
   #stopGathering: (() => void) | undefined;
   #isOver = false;
 
@@ -149,12 +134,7 @@ export class BridgedCall implements ReplyStream {
     const reply = this.#wait(exchange, request);
     if (this.#isOver) return reply;
     this.#deliverKept();
-    for (const [key, text] of inputResponsesOf(request)) {
-      const question = this.#questions.get(key);
-      if (question === undefined) continue;
-      this.#questions.delete(key);
-      question.resolve({ message: resultMessage(question.id, text) });
-    }
+    this.#questions.answer(request);
     this.#goOn();
     return reply;
   }
@@ -163,36 +143,14 @@ export class BridgedCall implements ReplyStream {
   ask(exchange: Exchange, question: RequestMessage): Promise<Reply> {
     const refusal = this.#refusal(question);
     if (refusal !== undefined) return Promise.reject(refusal);
-    this.#asked++;
-    const key = `question-${this.#asked}`;
-    return new Promise<Reply>((resolve, reject) => {
-      const off = exchange.cancellation.onCancel((reason) => {
-        this.#questions.delete(key);
-        reject(cancelledError(reason));
-      });
-      this.#questions.set(key, {
-        id: question.id,
-        text: inputRequestText(question),
-        resolve: (reply) => {
-          off();
-          resolve(reply);
-        },
-        reject: (error) => {
-          off();
-          reject(error);
-        },
-      });
-      this.#gather();
-    });
+    const answer = this.#questions.add(exchange, question);
+    this.#gather();
+    return answer;
   }
 
   /** The server no longer wants an answer to its question. */
   withdraw(id: RequestId): void {
-    for (const [key, question] of this.#questions) {
-      if (question.id.key !== id.key) continue;
-      this.#questions.delete(key);
-      question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
-    }
+    this.#questions.withdraw(id);
   }
 
   /** Takes a notification that belongs to this call to the client, now or with its retry. */
@@ -291,9 +249,8 @@ export class BridgedCall implements ReplyStream {
       this.end("client-gone", state);
       return;
     }
-    const entries = [...this.#questions].map(([key, { text }]) => `${JSON.stringify(key)}:${text}`);
     const meta = this.serverInfo === undefined ? "" : `,"_meta":${metaOf(this.serverInfo)}`;
-    const result = `{"resultType":"input_required","inputRequests":{${entries.join(",")}},"requestState":${JSON.stringify(state)}${meta}}`;
+    const result = `{"resultType":"input_required","inputRequests":${this.#questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
     this.#waiter = undefined;
     this.#shrink();
     waiter.resolve({ message: resultMessage(waiter.request.id, result) });
@@ -302,7 +259,7 @@ export class BridgedCall implements ReplyStream {
   /** Lets go of what a call does not need while it is parked, which may be long. */
   #shrink(): void {
     const related = this.#related;
-    const request = compactRequest(this.#request);
+    const request = CompactRequest.of(this.#request);
     if (related.original === related.message) related.original = request;
     related.message = request;
     related.tracking.entry = undefined;
@@ -354,8 +311,6 @@ export class BridgedCall implements ReplyStream {
     this.#outcome = undefined;
     this.#kept = undefined;
     this.#keeper.unpark(this);
-    for (const { reject } of this.#questions.values())
-      reject(new GatewayError("cancelled", "the call that asked is over"));
-    this.#questions.clear();
+    this.#questions.giveUp("the call that asked is over");
   }
 }

@@ -1,22 +1,34 @@
 import { messageBytes } from "../../protocol/batch.ts";
-import type { RequestMessage } from "../../protocol/message.ts";
+import type { Outline } from "../../protocol/json/outline.ts";
+import type { Diagnostic, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { readOwn } from "./own-messages.ts";
 
 /**
- * The same request in as little memory as it can have, for when it has to be kept long: its own bytes and not the
- * network's buffer around them, and an outline that is made anew whenever somebody looks.
+ * A request in as little memory as it can have, for when it may be kept long: an outline, which is larger than most
+ * messages, is made anew whenever somebody looks.
  */
-export function compactRequest(request: RequestMessage): RequestMessage {
-  const { kind, id, method, diagnostics } = request;
-  const bytes = Buffer.from(messageBytes(request));
-  return {
-    kind,
-    id,
-    method,
-    diagnostics,
-    bytes,
-    get outline() {
-      return readOwn(bytes).outline;
-    },
-  };
+export class CompactRequest implements RequestMessage {
+  readonly kind = "request";
+  readonly id: RequestId;
+  readonly method: string;
+  readonly bytes: Buffer;
+  readonly diagnostics: readonly Diagnostic[];
+
+  /** The bytes are those of the request alone. */
+  constructor(id: RequestId, method: string, bytes: Buffer, diagnostics: readonly Diagnostic[] = []) {
+    this.id = id;
+    this.method = method;
+    this.bytes = bytes;
+    this.diagnostics = diagnostics;
+  }
+
+  /** The same request with a copy of its own bytes, without the network's buffer around them. */
+  static of(request: RequestMessage): CompactRequest {
+    const bytes = Buffer.from(messageBytes(request));
+    return new CompactRequest(request.id, request.method, bytes, request.diagnostics);
+  }
+
+  get outline(): Outline {
+    return readOwn(this.bytes).outline;
+  }
 }

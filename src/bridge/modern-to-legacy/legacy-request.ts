@@ -3,6 +3,8 @@ import type { Span } from "../../protocol/json/outline.ts";
 import type { Replacement } from "../../protocol/json/splice.ts";
 import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { splice } from "../../protocol/json/splice.ts";
+import { CompactRequest } from "./compact-message.ts";
 import { editObject } from "./object-edit.ts";
 import type { MemberChange } from "./object-edit.ts";
 import { respell } from "./own-messages.ts";
@@ -21,15 +23,14 @@ const modernOnly: ReadonlySet<string> = new Set(["inputResponses", "requestState
  * becomes the id, because tokens of different clients may be the same; all other members stay as they are.
  */
 export function toLegacyRequest(message: RequestMessage, id: RequestId): RequestMessage {
+  const { outline } = message;
   const replacements: Replacement[] = [];
-  const idSpan = spanOf(message.outline, "id");
+  const idSpan = spanOf(outline, "id");
   if (idSpan !== undefined) replacements.push({ span: idSpan, bytes: Buffer.from(id.json) });
-  const params = spanOf(message.outline, "params");
+  const params = spanOf(outline, "params");
   if (params !== undefined)
     replacements.push({ span: params, bytes: legacyParams(message.bytes, params, id) });
-  const made = respell(message, replacements);
-  // The id has been replaced by an id, and nothing else decides the kind.
-  return made as RequestMessage;
+  return new CompactRequest(id, message.method, splice(message.bytes, outline, replacements));
 }
 
 /** A modern notification without what only modern servers understand. */

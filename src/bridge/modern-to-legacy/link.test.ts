@@ -92,6 +92,35 @@ describe("the legacy session behind modern requests", () => {
     expect(bridge.troubles).toHaveLength(1);
   });
 
+  it("is given up when the server does not answer the handshake, and tried again", async () => {
+    const bridge = createBridge({ isSilent: true });
+    const [first, second] = [bridge.ask("tools/list"), bridge.ask("prompts/list")];
+    await bridge.time.advance(30_000);
+    await expect(first.reply).rejects.toMatchObject({ code: "cancelled" });
+    await expect(second.reply).rejects.toMatchObject({ code: "cancelled" });
+    expect(bridge.sessions).toHaveLength(1);
+    expect(sessionOf(bridge).isClosed).toBe(true);
+    bridge.ask("tools/list");
+    await settled();
+    expect(bridge.sessions).toHaveLength(2);
+  });
+
+  it("is told again what it has forgotten with the session", async () => {
+    const bridge = createBridge({ capabilities: { resources: { subscribe: true }, logging: {} } });
+    const logging = { meta: { "io.modelcontextprotocol/logLevel": "info" } };
+    bridge.ask("subscriptions/listen", { notifications: { resourceSubscriptions: ["file:///a"] } });
+    bridge.ask("tools/list", {}, logging);
+    await settled();
+    const session = sessionOf(bridge);
+    session.upstreamId = "second";
+    session.answer("tools/list", { tools: [] });
+    bridge.ask("prompts/list", {}, logging);
+    await settled();
+    const told = (method: string) => session.received.filter((message) => message["method"] === method);
+    expect(told("resources/subscribe")).toHaveLength(2);
+    expect(told("logging/setLevel")).toHaveLength(2);
+  });
+
   it("is refused when the server answers with a revision that nobody knows", async () => {
     const bridge = createBridge({ revision: "2031-01-01" });
     await expect(bridge.ask("tools/list").reply).rejects.toMatchObject({ code: "upstream_invalid" });

@@ -31,7 +31,7 @@ export interface ModernToLegacyLimits extends PoolLimits, ListenLimits {
   readonly urlRounds: number;
 }
 
-export const defaultModernToLegacyLimits: ModernToLegacyLimits = {
+const defaultModernToLegacyLimits: ModernToLegacyLimits = {
   sessions: 4,
   waiting: 256,
   idleMs: 60_000,

@@ -16,7 +16,7 @@ import { urlElicitationRequired } from "./url-questions.ts";
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
 /** The hints on results that may be cached: a legacy server says nothing of it, so nothing is kept or shared. */
-export const uncached: readonly AddedMember[] = [
+const uncached: readonly AddedMember[] = [
   ["ttlMs", "0"],
   ["cacheScope", '"private"'],
 ];

@@ -19,7 +19,7 @@ export interface ParkingLimits extends CallLimits {
   readonly parkedMs: number;
 }
 
-export const defaultParkingLimits: ParkingLimits = {
+const defaultParkingLimits: ParkingLimits = {
   parked: 10_000,
   parkedPerPrincipal: 1_000,
   parkedMs: 10 * 60_000,

@@ -13,6 +13,9 @@ export default defineConfig({
         test: {
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
+          // Real processes start here, on machines that may be busy; a test that hangs is still found.
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
         },
       },
     ],

@@ -21,6 +21,7 @@ while (due < total) {
   const count = Math.min(total, 1 + Math.floor((clockMs() - startsAt) / intervalMs));
   if (count > due) {
     due = count;
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a worker has no origins
     parentPort?.postMessage(due);
   }
   const wait = startsAt + due * intervalMs - clockMs() - slackMs;

@@ -107,7 +107,7 @@ async function startServer(
     const { promise, resolve: answered } = Promise.withResolvers<Usage>();
     child.once("message", answered);
     child.send(question);
-    return await Promise.race([promise, failed]);
+    return Promise.race([promise, failed]);
   };
   return {
     url,

@@ -39,6 +39,6 @@ export function medianOfPairs<Figure>(
 
 /** The value below which a share of the values lies. */
 export function quantile(values: readonly number[], share: number): number {
-  const sorted = Float64Array.from(values).sort();
+  const sorted = Float64Array.from(values).toSorted();
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }

@@ -129,7 +129,8 @@ export function createContext(options: ContextOptions): OpenContext {
     refused: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
       counted(route, error.code);
       // A bug of ours must leave a trace, whatever the caller is told.
-      if (error.code === "internal") log.error({ route: route.name, ...errorFields(error) }, "request failed");
+      if (error.code === "internal")
+        log.error({ route: route.name, ...errorFields(error) }, "request failed");
       const { http, jsonrpc } = error.facts;
       const retryAfter = retryAfterOf(error);
       const headers: Record<string, string> =

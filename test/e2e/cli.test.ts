@@ -42,7 +42,8 @@ describe("the headgate command", () => {
     const { exitCode, stdout } = await headgate(["--help"]);
     expect(exitCode).toBe(0);
     expect(stdout).toContain("Usage:");
-    for (const command of ["run", "stdio", "check", "schema", "tools", "call"]) expect(stdout).toContain(`  ${command}`);
+    for (const command of ["run", "stdio", "check", "schema", "tools", "call"])
+      expect(stdout).toContain(`  ${command}`);
     const own = await headgate(["run", "--help"]);
     expect(own.stdout).toContain("headgate run --upstream");
   });

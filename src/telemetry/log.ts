@@ -63,6 +63,11 @@ export function createLogger(options: LogOptions): RootLogger {
   // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process.
   const opened =
     options.destination === undefined ? openDestination({ fd: standardError, sync: false }) : undefined;
+  // Whoever read the log may be gone, as with a closed terminal. What is left would be tried for ever, at the latest
+  // when the process ends; so it is given up, as pino itself does it for broken pipes.
+  opened?.on("error", () => {
+    Object.assign(opened, { write: () => true, end: () => {}, flushSync: () => {}, destroy: () => {} });
+  });
   const target: LogDestination | undefined = options.destination ?? opened;
   const edit = (line: string): string => {
     const clean = redact === undefined ? line : redact(line);

@@ -62,7 +62,7 @@ async function time(): Promise<BenchRow[]> {
   const micros = (name: string): number => (median(costs.get(name)?.wallMs ?? []) * 1000) / (count * 2);
   const parseOnly = micros("parse");
   return ["session", "modern exchange"].map((name) => ({
-    name: `parse and correlate 1 KB, ${name}`,
+    name: `[SC-075] parse and correlate 1 KB, ${name}`,
     value: micros(name),
     unit: "µs a message",
     threshold: { max: 5 },
@@ -86,14 +86,14 @@ function memory(): BenchRow[] {
   correlator.close();
   return [
     {
-      name: "memory of a pending entry",
+      name: "[SC-075] memory of a pending entry",
       value: held / pending,
       unit: "B",
       threshold: { max: 2048 },
       note: "its share of the tables, its id and its token included",
     },
     {
-      name: "10,000 pending in 1,000 scopes",
+      name: "[SC-075] 10,000 pending in 1,000 scopes",
       value: held / 2 ** 20,
       unit: "MB",
       threshold: { max: 100 },

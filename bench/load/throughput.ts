@@ -81,6 +81,13 @@ export async function throughputRows(
       .slice(0, 2)
       .map(({ name }) => figureRow(`${modernBytes} B call of the modern era, ${name}`, modern(name))),
     {
+      // A call is two messages: the request and its answer, each parsed, tracked and passed on.
+      name: "[SC-075] messages",
+      value: 2 * medianOf(legacy("gateway"), ({ perSecond }) => perSecond),
+      unit: "a second",
+      threshold: { min: 10_000 },
+    },
+    {
       name: `${callBytes} B call, logs at warn`,
       value: ratio(legacy, "gateway"),
       unit: "× pass-through",

@@ -126,12 +126,16 @@ export function withMessage(exchange: Exchange, message: Message): Exchange {
 /** Why nobody waits any more: the peer said so, has gone, took too long, or the session or process ends. */
 export type CancelReason = "cancelled" | "client-gone" | "timeout" | "session-ended" | "shutdown";
 
+const none: readonly never[] = [];
+
 /**
  * Says once that nobody waits for the outcome any more. A set of callbacks and a signal made only on demand, because
  * an AbortSignal per request, or a listener on a long-lived one, is measurably expensive.
  */
 export class Cancellation {
-  #callbacks: Set<(reason: CancelReason) => void> | undefined;
+  /** Most exchanges have one callback; only a second one makes a list. */
+  #callback: ((reason: CancelReason) => void) | undefined;
+  #more: readonly ((reason: CancelReason) => void)[] = none;
   #controller: AbortController | undefined;
   #reason: CancelReason | undefined;
 
@@ -150,10 +154,11 @@ export class Cancellation {
       callback(this.#reason);
       return () => {};
     }
-    const callbacks = (this.#callbacks ??= new Set());
-    callbacks.add(callback);
+    if (this.#callback === undefined) this.#callback = callback;
+    else this.#more = [...this.#more, callback];
     return () => {
-      callbacks.delete(callback);
+      if (this.#callback === callback) this.#callback = undefined;
+      else if (this.#more.length > 0) this.#more = this.#more.filter((other) => other !== callback);
     };
   }
 
@@ -169,9 +174,11 @@ export class Cancellation {
   cancel(reason: CancelReason): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
-    const callbacks = this.#callbacks;
-    this.#callbacks = undefined;
-    for (const callback of callbacks ?? []) callback(reason);
+    const [callback, more] = [this.#callback, this.#more];
+    this.#callback = undefined;
+    this.#more = none;
+    callback?.(reason);
+    for (const other of more) other(reason);
     this.#controller?.abort(reason);
   }
 }

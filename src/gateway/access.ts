@@ -35,8 +35,13 @@ export function createAccessCheck(
     const name = host.toLowerCase();
     return hosts.has(name) || hosts.has(nameOf(name)) || loopbackNames.has(nameOf(name));
   };
+  /** Clients say the same again and again. */
+  let lastKnown: string | undefined;
   return (host, origin) => {
-    if (checksHost && (host === undefined || !isKnownHost(host))) return "the Host header names another host";
+    if (checksHost && (host === undefined || host !== lastKnown)) {
+      if (host === undefined || !isKnownHost(host)) return "the Host header names another host";
+      lastKnown = host;
+    }
     // Only browsers send an Origin; clients without one are not pages.
     if (origin === undefined || origins.has("*") || origins.has(origin.toLowerCase())) return undefined;
     const url = URL.parse(origin);

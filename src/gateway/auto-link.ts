@@ -1,4 +1,6 @@
 import { GatewayError } from "../errors.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Reply } from "../pipeline.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 
 /** Which of the two HTTP transports an upstream turned out to speak. */
@@ -31,6 +33,32 @@ export function createAutoLink(
     },
   };
 
+  async function shakeHands(first: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    try {
+      const reply = await first.request(exchange);
+      verdict.transport = "streamable-http";
+      return reply;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      if (!unknownPost.has(failure.details?.["upstreamStatus"])) throw failure;
+      isTrying = true;
+      const older = openSse(trying);
+      try {
+        const reply = await older.request(exchange);
+        verdict.transport = "sse";
+        link = older;
+        await first.close("the upstream speaks HTTP+SSE");
+        return reply;
+      } catch {
+        // It speaks neither; what it said to the newer one is the better clue.
+        await older.close("the upstream does not speak HTTP+SSE");
+        throw failure;
+      } finally {
+        isTrying = false;
+      }
+    }
+  }
+
   return {
     get incarnation() {
       return current().incarnation;
@@ -41,33 +69,11 @@ export function createAutoLink(
     get upstreamSession() {
       return link?.upstreamSession;
     },
-    request: async (exchange) => {
+    request: (exchange) => {
       const first = current();
-      if (verdict.transport !== undefined || exchange.message.method !== "initialize")
-        return first.request(exchange);
-      try {
-        const reply = await first.request(exchange);
-        verdict.transport = "streamable-http";
-        return reply;
-      } catch (error) {
-        const failure = GatewayError.from(error);
-        if (!unknownPost.has(failure.details?.["upstreamStatus"])) throw failure;
-        isTrying = true;
-        const older = openSse(trying);
-        try {
-          const reply = await older.request(exchange);
-          verdict.transport = "sse";
-          link = older;
-          await first.close("the upstream speaks HTTP+SSE");
-          return reply;
-        } catch {
-          // It speaks neither; what it said to the newer one is the better clue.
-          await older.close("the upstream does not speak HTTP+SSE");
-          throw failure;
-        } finally {
-          isTrying = false;
-        }
-      }
+      return verdict.transport !== undefined || exchange.message.method !== "initialize"
+        ? first.request(exchange)
+        : shakeHands(first, exchange);
     },
     send: (exchange) => current().send(exchange),
     listen: () => {

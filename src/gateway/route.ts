@@ -148,11 +148,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   }
 
   /** The innermost step towards the upstream. */
-  async function toUpstream(exchange: Exchange): Promise<Reply> {
+  function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = sessionOf(exchange);
-    if (exchange.session !== undefined && session === undefined) {
-      throw sessionEnded();
-    }
+    if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
     const capabilities =
       exchange.era === "modern"
         ? memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities")
@@ -161,7 +159,10 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const link = way.linkFor(exchange, session, capabilities);
     if (session !== undefined) begunOn.set(session, way);
     tap.sent("upstream", exchange.message, exchange);
-    if (exchange.message.kind === "request") return request(way, link, exchange);
+    return exchange.message.kind === "request" ? request(way, link, exchange) : send(link, exchange, session);
+  }
+
+  async function send(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
     const reply = await link.send(exchange);
     if (
       exchange.message.method === "notifications/initialized" &&

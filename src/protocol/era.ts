@@ -51,6 +51,7 @@ export function classifyVerb(verb: string, { eras }: Pick<Serving, "eras">): Ver
 
 /** Whether a Content-Type says JSON, parameters aside; a POST of anything else is answered 415. */
 export function isJsonContentType(value: string | undefined): boolean {
+  if (value === "application/json") return true;
   const [essence = ""] = (value ?? "").split(";", 1);
   return trimHeaderValue(essence).toLowerCase() === "application/json";
 }

@@ -36,12 +36,12 @@ const decimal = /^-?\d+(?:\.\d+)?$/;
 
 /** The version that a request POST names in its header, without surrounding blanks. */
 export function revisionHeaderOf(header: HeaderLookup): string | undefined {
-  return trimmed(header, revisionHeader);
+  return trimmed(header, "mcp-protocol-version");
 }
 
 /** The method that a POST names in `Mcp-Method`; compared as it is, case included. */
 export function methodHeaderOf(header: HeaderLookup): string | undefined {
-  return trimmed(header, methodHeader);
+  return trimmed(header, "mcp-method");
 }
 
 /**
@@ -95,7 +95,7 @@ export function replaceMirroredHeaders(
 export function checkNameHeader(message: RequestMessage, header: HeaderLookup): HeaderMismatch | undefined {
   if (methodFacts(message.method)?.nameSource === undefined) return undefined;
   const expected = bodyNameOf(message);
-  const received = trimmed(header, nameHeader);
+  const received = trimmed(header, "mcp-name");
   if (received === undefined) {
     // A body without a usable name is for the check of parameters to refuse.
     return expected === undefined ? undefined : mismatch(nameHeader, "missing");
@@ -118,7 +118,7 @@ export function checkParameterHeaders(
     const text = headerTextOf(value);
     // Null, absent or without a header form: no header is expected, and one that is there means nothing.
     if (text === undefined) continue;
-    const received = trimmed(header, parameter.header);
+    const received = trimmed(header, parameter.header.toLowerCase());
     if (received === undefined) return mismatch(parameter.header, "missing");
     const decoded = decodeHeaderValue(received);
     if (decoded === undefined) return mismatch(parameter.header, "malformed");
@@ -153,7 +153,7 @@ function isSameInteger(text: string, value: unknown): boolean {
 }
 
 function trimmed(header: HeaderLookup, name: string): string | undefined {
-  const value = header(name.toLowerCase());
+  const value = header(name);
   return value === undefined ? undefined : trimHeaderValue(value);
 }
 

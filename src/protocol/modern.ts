@@ -180,10 +180,10 @@ function checkRequiredHeaders({ message, header }: State): Refusal | undefined {
 
 function checkCapabilities({ message, facts, envelope, revision }: State): Refusal | undefined {
   if (message.kind === "notification" || envelope === undefined) return undefined;
-  const required = {
-    ...extensionNeeded(message.method, revision),
-    ...facts.requiredCapabilities?.(message),
-  };
+  const needed = extensionNeeded(message.method, revision);
+  const demanded = facts.requiredCapabilities?.(message);
+  if (needed === undefined && demanded === undefined) return undefined;
+  const required = { ...needed, ...demanded };
   if (Object.keys(required).length === 0) return undefined;
   // The check of the envelope has seen that this is the text of an object.
   const declared = JSON.parse(envelope.clientCapabilities) as Capabilities;
@@ -197,7 +197,8 @@ function checkCapabilities({ message, facts, envelope, revision }: State): Refus
 }
 
 function checkParameters({ message, header, facts }: State): Refusal | undefined {
-  if (message.kind === "notification" || methodFacts(message.method)?.target !== "tool") return undefined;
+  if (facts.headerParameters === undefined || message.kind === "notification") return undefined;
+  if (methodFacts(message.method)?.target !== "tool") return undefined;
   const tool = memberString(message, "params.name");
   const parameters = tool === undefined ? undefined : facts.headerParameters?.(tool);
   const found = parameters === undefined ? undefined : checkParameterHeaders(message, parameters, header);

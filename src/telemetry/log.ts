@@ -73,13 +73,23 @@ export function createLogger(options: LogOptions): RootLogger {
     const clean = redact === undefined ? line : redact(line);
     return pretty ? formatLogLine(clean, { color }) : clean;
   };
+  /** Many lines fall into one millisecond. */
+  let stampedAt = Number.NaN;
+  let stamp = "";
   const root = pino(
     {
       level,
       base: null,
       messageKey: "msg",
       serializers: {},
-      timestamp: () => `,"time":"${new Date(wall()).toISOString()}"`,
+      timestamp: () => {
+        const now = wall();
+        if (now !== stampedAt) {
+          stampedAt = now;
+          stamp = `,"time":"${new Date(now).toISOString()}"`;
+        }
+        return stamp;
+      },
       formatters: { level: (label) => ({ level: label }) },
     },
     redact === undefined && !pretty && opened !== undefined

@@ -57,7 +57,8 @@ class HttpLink implements UpstreamLink {
   readonly #upstream: HttpUpstream;
   readonly #events: LinkEvents;
   readonly #state: LinkState;
-  readonly #readers = new Set<ResponseReader>();
+  /** An array, not a Set: a set whose members keep changing makes new tables, which keep each other alive. */
+  readonly #readers: ResponseReader[] = [];
   #handshake: Exchange | undefined;
   #initialized: Exchange | undefined;
   #renewal: Promise<void> | undefined;
@@ -118,7 +119,7 @@ class HttpLink implements UpstreamLink {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#stream?.close();
-    for (const reader of this.#readers) reader.abort(new GatewayError("cancelled", reason));
+    for (const reader of this.#readers.slice()) reader.abort(new GatewayError("cancelled", reason));
     if (this.#state.session !== undefined) await this.#goodbye();
   }
 
@@ -159,7 +160,7 @@ class HttpLink implements UpstreamLink {
         this.#resume(exchange, { lastEventId, retryMs, emptyTries: 0 }, answered, reject);
       };
       const finish = () => {
-        this.#readers.delete(reader);
+        this.#forget(reader);
         off();
       };
       let isAnswered = false;
@@ -208,7 +209,7 @@ class HttpLink implements UpstreamLink {
         limits.maxBytes,
         this.#upstream.onStream,
       );
-      this.#readers.add(reader);
+      reader.place = this.#readers.push(reader) - 1;
       const off = cancellation.onCancel((reason) => {
         reader.abort(cancelledError(reason));
         // Closing the stream means nothing to a legacy upstream, and the client's own cancel has gone there already.
@@ -221,6 +222,14 @@ class HttpLink implements UpstreamLink {
         reader,
       );
     });
+  }
+
+  /** Takes a reader out; the last one moves to its place. */
+  #forget(reader: ResponseReader): void {
+    const last = this.#readers.pop();
+    if (last === undefined || last === reader) return;
+    this.#readers[reader.place] = last;
+    last.place = reader.place;
   }
 
   /** Deals with one event of an answer stream: the answer itself, or something on the way to it. */

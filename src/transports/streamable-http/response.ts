@@ -46,6 +46,8 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
   #busy = false;
   #finished = false;
   #isDone = false;
+  /** For whoever keeps the readers that are under way. */
+  place = -1;
 
   constructor(events: ResponseEvents, maxBytes: number, onStream?: StreamCount) {
     this.#events = events;

@@ -1,6 +1,8 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -24,11 +26,10 @@ export interface Generator extends AsyncDisposable {
   run(job: Job): Promise<JobResult>;
 }
 
-/** How a server is started besides its command. */
+/** What there is to know about a server besides its command. */
 export interface ServerOptions {
-  /** What it prints when it listens, with the URL as its first group. */
-  readonly listening?: RegExp;
-  readonly env?: Readonly<Record<string, string>>;
+  /** Where it will listen, if it does not say so itself. */
+  readonly url?: string;
 }
 
 /** Where everything runs: made before the first server, taken down after the last. */
@@ -84,21 +85,22 @@ export function ownProcess(name: "upstream" | "stdio-upstream"): readonly string
 async function startServer(
   [file = "", ...args]: readonly string[],
   logFile: string,
-  { listening = /listening on (http\S+)/u, env }: ServerOptions,
+  { url: knownUrl }: ServerOptions,
 ): Promise<Server> {
   // Output goes to a file, as a service's would: reading it here would take time from what is measured.
   const log = openSync(logFile, "w");
   const probe = `--import=${join(compiled, "probe.js")}`;
   const start = performance.now();
   const child = spawn(file, args, {
-    env: { ...process.env, ...env, NODE_OPTIONS: probe },
+    env: { ...process.env, NODE_OPTIONS: probe },
     stdio: ["ignore", log, log, "ipc"],
     // A group of its own, so that what it starts ends with it.
     detached: true,
   });
   closeSync(log);
   const failed = failureOf(child, `${file} ${args.join(" ")}`);
-  const url = await Promise.race([failed, waitFor(logFile, listening)]).catch((error: unknown) => {
+  const listening = knownUrl === undefined ? announced(logFile) : reachable(knownUrl);
+  const url = await Promise.race([failed, listening]).catch((error: unknown) => {
     endGroup(child);
     throw new Error(`${String(error)}\n${readFileSync(logFile, "utf8").slice(-2000)}`);
   });
@@ -159,14 +161,36 @@ function endGroup({ pid, exitCode, signalCode }: ChildProcess): void {
   if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, "SIGKILL");
 }
 
-async function waitFor(logFile: string, pattern: RegExp): Promise<string> {
+/** Waits until a server says where it listens. */
+function announced(logFile: string): Promise<string> {
+  return tried(() => /listening on (http\S+)/u.exec(readFileSync(logFile, "utf8"))?.[1]);
+}
+
+/** Waits until somebody takes connections at a place. */
+function reachable(url: string): Promise<string> {
+  const { hostname, port } = new URL(url);
+  return tried(async () => {
+    const socket = connect({ host: hostname, port: Number(port) });
+    try {
+      await once(socket, "connect");
+      return url;
+    } catch {
+      // Not yet; whoever waits tries again until the time is over.
+      return undefined;
+    } finally {
+      socket.destroy();
+    }
+  });
+}
+
+async function tried(attempt: () => string | undefined | Promise<string | undefined>): Promise<string> {
   const deadline = performance.now() + startLimitMs;
   while (performance.now() < deadline) {
-    const url = pattern.exec(readFileSync(logFile, "utf8"))?.[1];
+    const url = await attempt();
     if (url !== undefined) return url;
     await sleep(2);
   }
-  throw new Error(`nothing like ${String(pattern)} was printed within ${startLimitMs} ms`);
+  throw new Error(`it did not listen within ${startLimitMs} ms`);
 }
 
 async function must(command: readonly [string, ...string[]]): Promise<void> {

@@ -65,7 +65,7 @@ export async function throughputRows(
     { name: "gateway", server: gateways.warn },
     { name: "gateway with a log line each", server: gateways.info },
   ];
-  const plan = { connections: 16, rounds: 5, seconds: 3 };
+  const plan = { connections: 16, rounds: 15, seconds: 1 };
   for (const { server } of contenders) {
     const target = { url: server.url, era: "legacy" } as const;
     await generator.run({ kind: "hold", target, sessions: plan.connections, streams: false });

@@ -46,7 +46,7 @@ function post(socket: Socket, body: Buffer): void {
 }
 
 function answer(socket: Socket, { id }: Ask, result: string, headers = ""): void {
-  const body = `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
+  const body = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`;
   socket.write(
     `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${headers}content-length: ${body.length}\r\n\r\n${body}`,
   );
@@ -58,7 +58,9 @@ function streamAnswer(socket: Socket, ask: Ask): void {
   setTimeout(() => {
     socket.write(eventChunk(progressOf(ask, process.hrtime.bigint())));
     setImmediate(() => {
-      socket.write(`${eventChunk(`{"jsonrpc":"2.0","id":${ask.id},"result":${toolResult}}`)}0\r\n\r\n`);
+      socket.write(
+        `${eventChunk(`{"jsonrpc":"2.0","id":${JSON.stringify(ask.id)},"result":${toolResult}}`)}0\r\n\r\n`,
+      );
     });
   }, thinkMs);
 }

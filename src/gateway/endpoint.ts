@@ -140,13 +140,13 @@ export function createEndpoint(gateway: GatewayContext) {
       writeJson(response, 202, undefined, {});
       return;
     }
-    const reply = legacyReply(visit, session, message);
+    const reply = replyTo(visit, session, message, false);
     await finishLegacy(visit, message, session, reply);
   }
 
   /** Opens a session with the client's own handshake; it exists for others only once the upstream agreed. */
   async function initialize(visit: Visit, message: RequestMessage): Promise<void> {
-    const { response, route } = visit;
+    const { route } = visit;
     const session = opened(visit, message);
     if (session === undefined) return;
     route.adopt(session);
@@ -156,12 +156,7 @@ export function createEndpoint(gateway: GatewayContext) {
       reading?.ok === true && revisions[reading.revision].era === "legacy"
         ? reading.revision
         : assumedWithoutHeader;
-    const reply = createLegacyReply(response, {
-      ...gateway.streamOptions(route),
-      headers: () => (session.isOver ? {} : { "mcp-session-id": session.id }),
-      openStream: () => route.streamsOf(session).open(message.id),
-      isPrimed: () => false,
-    });
+    const reply = replyTo(visit, session, message, true);
     const outcome = await runLegacy(visit, message, session, reply);
     if (outcome.message?.kind === "result") {
       const agreed = memberString(outcome.message, "result.protocolVersion");
@@ -211,13 +206,14 @@ export function createEndpoint(gateway: GatewayContext) {
     }
   }
 
-  function legacyReply(visit: Visit, session: Session, message: Message): HttpReply {
+  function replyTo(visit: Visit, session: Session, message: Message, isHandshake: boolean): HttpReply {
     const { response, route } = visit;
     return createLegacyReply(response, {
-      ...gateway.streamOptions(route),
-      headers: () => ({}),
-      openStream: () => route.streamsOf(session).open(message.id),
-      isPrimed: () => session.revision !== undefined && revisions[session.revision].primingEvent,
+      stream: gateway.streamOptions(route),
+      streams: () => route.streamsOf(session),
+      session,
+      request: message.id,
+      isHandshake,
     });
   }
 

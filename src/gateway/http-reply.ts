@@ -2,11 +2,13 @@ import type { ServerResponse } from "node:http";
 import type { ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { messageBytes } from "../protocol/batch.ts";
-import type { Message } from "../protocol/message.ts";
+import type { Message, RequestId } from "../protocol/message.ts";
+import { revisions } from "../protocol/revisions.ts";
 import { encodeSseEvent, encodeSseMessage } from "../protocol/sse-encoder.ts";
+import type { Session } from "../sessions/session.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { SseResponseOptions } from "../transports/http/sse-response.ts";
-import type { SessionStream } from "./session-streams.ts";
+import type { SessionStream, SessionStreams } from "./session-streams.ts";
 
 /** The answer to one POST: plain JSON as long as nothing streams, an event stream from then on. */
 export interface HttpReply extends ReplyStream {
@@ -39,47 +41,83 @@ export function createModernReply(response: ServerResponse, options: SseResponse
 }
 
 /** What a legacy answer needs to know of its session. */
-export interface LegacyReplyOptions extends SseResponseOptions {
-  /** Headers of the answer: the session id on the one to `initialize`. */
-  readonly headers: () => Readonly<Record<string, string>>;
-  readonly openStream: () => SessionStream;
-  /** Clients older than 2025-11-25 choke on events without data. */
-  readonly isPrimed: () => boolean;
+export interface LegacyReplyOptions {
+  readonly stream: SseResponseOptions;
+  readonly streams: () => SessionStreams;
+  readonly session: Session;
+  readonly request: RequestId | undefined;
+  /** The answer to `initialize` names the session, and its client cannot know priming events yet. */
+  readonly isHandshake: boolean;
 }
 
 /** For requests of a legacy session: the stream outlives the connection, so that the client can resume it. */
 export function createLegacyReply(response: ServerResponse, options: LegacyReplyOptions): HttpReply {
-  let stream: SessionStream | undefined;
-  const open = (): SessionStream => {
-    if (stream === undefined) {
-      stream = options.openStream();
-      if (!response.headersSent && !response.destroyed) {
-        stream.attach(new SseResponse(response, options, options.headers()));
-      }
-      if (options.isPrimed()) stream.prime();
+  return new LegacyReply(response, options);
+}
+
+/** A class, because one is made for every request and most never need more than `finish`. */
+class LegacyReply implements HttpReply {
+  readonly #response: ServerResponse;
+  readonly #options: LegacyReplyOptions;
+  #stream: SessionStream | undefined;
+
+  constructor(response: ServerResponse, options: LegacyReplyOptions) {
+    this.#response = response;
+    this.#options = options;
+  }
+
+  open(): void {
+    this.#open();
+  }
+
+  write(message: Message): void | Promise<void> {
+    return this.#open().write(message);
+  }
+
+  writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
+    return this.#open().writeRaw(data, type);
+  }
+
+  pause(retryMs: number): void {
+    if (this.#isPrimed()) this.#stream?.pause(retryMs);
+  }
+
+  finish(reply: Reply, status: number): void {
+    // A client that left before anything streamed may come back for the answer, which then is on a stream.
+    if (this.#stream === undefined && !this.#response.destroyed) {
+      const own = this.#headers();
+      const headers = reply.retryAfter === undefined ? own : { ...own, ...retryHeaders(reply) };
+      writeJson(this.#response, status, reply.message, headers);
+      return;
     }
-    return stream;
-  };
-  return {
-    open: () => {
-      open();
-    },
-    write: (message) => open().write(message),
-    writeRaw: (data, type) => open().writeRaw(data, type),
-    pause: (retryMs) => {
-      if (options.isPrimed()) stream?.pause(retryMs);
-    },
-    finish: (reply, status) => {
-      // A client that left before anything streamed may come back for the answer, which then is on a stream.
-      if (stream === undefined && !response.destroyed) {
-        writeJson(response, status, reply.message, { ...options.headers(), ...retryHeaders(reply) });
-        return;
+    const answer = this.#open();
+    if (reply.message !== undefined) void answer.write(reply.message);
+    answer.end();
+  }
+
+  #open(): SessionStream {
+    if (this.#stream === undefined) {
+      const { stream, streams, request } = this.#options;
+      this.#stream = streams().open(request);
+      const response = this.#response;
+      if (!response.headersSent && !response.destroyed) {
+        this.#stream.attach(new SseResponse(response, stream, this.#headers()));
       }
-      const answer = open();
-      if (reply.message !== undefined) void answer.write(reply.message);
-      answer.end();
-    },
-  };
+      if (this.#isPrimed()) this.#stream.prime();
+    }
+    return this.#stream;
+  }
+
+  #headers(): Readonly<Record<string, string>> {
+    const { session, isHandshake } = this.#options;
+    return isHandshake && !session.isOver ? { "mcp-session-id": session.id } : noHeaders;
+  }
+
+  /** Clients older than 2025-11-25 choke on events without data. */
+  #isPrimed(): boolean {
+    const { session, isHandshake } = this.#options;
+    return !isHandshake && session.revision !== undefined && revisions[session.revision].primingEvent;
+  }
 }
 
 const noHeaders: Readonly<Record<string, string>> = {};
@@ -102,10 +140,17 @@ export function writeJson(
     return;
   }
   const body = messageBytes(message);
-  response.writeHead(status, {
-    ...headers,
-    "content-type": "application/json",
-    "content-length": body.length,
-  });
-  response.end(body);
+  const length = body.length;
+  response.writeHead(
+    status,
+    headers === noHeaders
+      ? { "content-type": "application/json", "content-length": length }
+      : { ...headers, "content-type": "application/json", "content-length": length },
+  );
+  // As text of single bytes, head and body leave in one write; with a buffer Node gathers them, which costs more.
+  if (length <= gatheredFrom) response.end(body.toString("latin1"), "latin1");
+  else response.end(body);
 }
+
+/** Beyond this length copying costs more than gathering. */
+const gatheredFrom = 16 * 1024;

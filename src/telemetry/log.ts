@@ -60,9 +60,13 @@ const standardError = 2;
 /** A log of JSON lines, or of lines for people. */
 export function createLogger(options: LogOptions): RootLogger {
   const { level, pretty, color = false, redact, wall = systemClock.wall } = options;
-  // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process.
+  // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process; lines for
+  // machines leave some at a time, because a write for each costs more than making it.
+  const gathered = pretty ? {} : { minLength: 4096, periodicFlush: 100 };
   const opened =
-    options.destination === undefined ? openDestination({ fd: standardError, sync: false }) : undefined;
+    options.destination === undefined
+      ? openDestination({ fd: standardError, sync: false, ...gathered })
+      : undefined;
   // Whoever read the log may be gone, as with a closed terminal. What is left would be tried for ever, at the latest
   // when the process ends; so it is given up, as pino itself does it for broken pipes.
   opened?.on("error", () => {

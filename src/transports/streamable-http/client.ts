@@ -6,7 +6,6 @@ import { cancelledError, cancelledNotice } from "../cancel.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import { messageBytes } from "../../protocol/batch.ts";
-import { insertMember, replaceMember } from "../../protocol/json/splice.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
@@ -20,6 +19,7 @@ import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
 import type { ServerStream } from "./server-stream.ts";
+import { isAnswerTo, sessionHeader, sseContext, statusError, withIdOf } from "./upstream-answer.ts";
 
 /** One upstream server reached over Streamable HTTP; shared by all links to it. */
 export interface HttpUpstream {
@@ -395,52 +395,3 @@ class SessionLost extends GatewayError {
 
 /** undici's own limits would cut calls that take their time; ours are set per route and method. */
 const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 } as const;
-
-function isAnswerTo(answer: Message, request: Message): boolean {
-  if (answer.kind !== "result" && answer.kind !== "error") return false;
-  return answer.id === undefined ? answer.kind === "error" : answer.id.key === request.id?.key;
-}
-
-/** An error that came without an id answers the request it came back on; the client needs to be told which. */
-function withIdOf(request: Message, answer: Message): Message {
-  if (answer.id !== undefined || request.id === undefined) return answer;
-  // Servers also write null where they mean none.
-  const bytes =
-    replaceMember(answer, "id", request.id.json) ??
-    insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
-  return (
-    readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ??
-    answer
-  );
-}
-
-function sessionHeader(headers: ResponseHeaders): string | undefined {
-  const value = headers["mcp-session-id"];
-  return typeof value === "string" ? value : undefined;
-}
-
-function sseContext(stream: string, event: SseEvent) {
-  return {
-    type: "sse",
-    stream,
-    ...(event.id === undefined ? {} : { eventId: event.id }),
-    ...(event.event === undefined ? {} : { event: event.event }),
-    ...(event.retry === undefined ? {} : { retry: event.retry }),
-  } as const;
-}
-
-function statusError(status: number, headers: ResponseHeaders = {}): GatewayError {
-  const details = { upstreamStatus: status };
-  if (status === 401 || status === 403) {
-    return new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials", {
-      details,
-    });
-  }
-  if (status >= 300 && status < 400) {
-    const where = headers["location"] === undefined ? "" : "; redirects are not followed";
-    return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${where}`, {
-      details,
-    });
-  }
-  return new GatewayError("upstream_invalid", `the upstream answered with status ${status}`, { details });
-}

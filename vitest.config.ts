@@ -7,6 +7,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["src/**/*.test.ts", "test/house/**/*.test.ts", "scripts/**/*.test.ts"],
+          setupFiles: ["test/support/fixed-seed.ts"],
         },
       },
       {

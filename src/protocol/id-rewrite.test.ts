@@ -234,7 +234,8 @@ describe("any traffic", () => {
       owner: fc.constantFrom("a", "b", "c"),
       id,
       token: fc.option(id),
-      body: fc.jsonValue(),
+      // JSON writes -0 as 0.
+      body: fc.jsonValue().map((value): unknown => JSON.parse(JSON.stringify(value))),
     });
     fc.assert(
       fc.property(fc.array(call, { maxLength: 40 }), fc.func(fc.nat()), (calls, rank) => {

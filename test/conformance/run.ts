@@ -10,8 +10,8 @@ import { runSuite, type SuiteRun } from "./suite.ts";
 import { startTarget } from "./target.ts";
 import { failuresIn, judge, regressionsBetween, type Finding } from "./verdict.ts";
 
-// More would share the two cores so thinly that scenarios with a time limit of their own fail.
-const lanesAtOnce = 2;
+// Two would share the cores so thinly that scenarios with a time limit of their own fail now and then.
+const lanesAtOnce = 1;
 
 const { values } = parseArgs({
   options: {

@@ -3,10 +3,19 @@ import type { Era, Revision } from "./protocol/revisions.ts";
 
 /** Who is calling. Until an authenticator says otherwise everybody is `anonymous`. */
 export interface Principal {
+  /** Tells callers apart: unique over all authenticators of a gateway, and no secret. */
   readonly id: string;
+  /** How it became known. */
+  readonly kind: "anonymous" | "token" | "key" | "certificate";
+  /** What its credentials allow it to do, as the issuer or the configuration says. */
+  readonly scopes: ReadonlySet<string>;
+  /** What else the credentials say: the claims of a token, the subject of a certificate, the labels of a key. */
+  readonly claims: Readonly<Record<string, unknown>>;
+  /** Wall time in milliseconds after which it has to show its credentials again. */
+  readonly expiresAt?: number;
 }
 
-export const anonymous: Principal = { id: "anonymous" };
+export const anonymous: Principal = { id: "anonymous", kind: "anonymous", scopes: new Set(), claims: {} };
 
 /** How a message came to us or will leave: per connection facts, apart from the message itself (SC-044). */
 export type TransportContext =

@@ -1,13 +1,17 @@
 import { describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../test/support/exchange.ts";
+import { principalNamed } from "../../test/support/principals.ts";
 import { notificationOf, requestOf } from "../../test/support/messages.ts";
 import type { Exchange } from "../exchange.ts";
 import { noReply, type Reply } from "../pipeline.ts";
 import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
 
 function call(principal: string, facts: Partial<Exchange> = {}): Exchange {
-  return exchangeWith(requestOf("tools/call", { name: "slow" }), { principal: { id: principal }, ...facts });
+  return exchangeWith(requestOf("tools/call", { name: "slow" }), {
+    principal: principalNamed(principal),
+    ...facts,
+  });
 }
 
 describe("concurrency", () => {

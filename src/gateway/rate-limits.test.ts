@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../test/support/exchange.ts";
 import { createFakeTime } from "../../test/support/fake-time.ts";
+import { principalNamed } from "../../test/support/principals.ts";
 import { notificationOf, requestOf } from "../../test/support/messages.ts";
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
@@ -43,7 +44,7 @@ describe("the rate limit", () => {
     const { send, time } = bench({ principal: once });
     expect(await send(call())).toBe("passed");
     expect(await send(call())).toEqual({ scope: "principal", retryAfter: 2 });
-    expect(await send(call({ principal: { id: "bob" } }))).toBe("passed");
+    expect(await send(call({ principal: principalNamed("bob") }))).toBe("passed");
     await time.advance(2000);
     expect(await send(call())).toBe("passed");
   });

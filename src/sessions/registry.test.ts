@@ -1,11 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
+import { principalNamed } from "../../test/support/principals.ts";
 import { GatewayError } from "../errors.ts";
 import { createSessionRegistry } from "./registry.ts";
 import type { SessionLimits } from "./registry.ts";
 
-const alice = { id: "alice" };
-const bob = { id: "bob" };
+const alice = principalNamed("alice");
+const bob = principalNamed("bob");
 
 function registry(limits: Partial<SessionLimits> = {}) {
   const time = createFakeTime();
@@ -81,7 +82,7 @@ describe("session registry", () => {
     const modest = sessions.open("files", bob);
     await time.advance(1);
     const greedy = [sessions.open("files", alice), sessions.open("files", alice)];
-    sessions.open("files", { id: "carol" });
+    sessions.open("files", principalNamed("carol"));
     expect([modest.isOver, greedy[0]?.isOver, greedy[1]?.isOver]).toEqual([false, true, false]);
   });
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { idFrom } from "../protocol/ids.ts";
+import { principalNamed } from "../../test/support/principals.ts";
 import { resultMessage } from "../reply.ts";
 import { Session } from "./session.ts";
 
-const open = (): Session => new Session("ours", "files", { id: "alice" }, 0);
+const open = (): Session => new Session("ours", "files", principalNamed("alice"), 0);
 
 describe("session", () => {
   it("[SC-046] keeps its own id and the upstream's apart, with an explicit mapping", () => {

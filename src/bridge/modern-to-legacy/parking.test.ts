@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
+import { principalNamed } from "../../../test/support/principals.ts";
 import { createBridge, parkingLot } from "../../../test/support/modern-to-legacy.ts";
 import type { AskFacts, Asked, Bridge, PlayedSession, Wire } from "../../../test/support/modern-to-legacy.ts";
 
@@ -196,7 +197,7 @@ describe("the state of a parked call", () => {
     const { round } = await parkedCall(bridge);
     const other = bridge.ask("prompts/get", { ...call, requestState: round.requestState }, { capabilities });
     await expect(other.reply).rejects.toMatchObject({ details: { requestState: "changed" } });
-    for (const facts of [{ principal: { id: "mallory" } }, { route: "elsewhere" }]) {
+    for (const facts of [{ principal: principalNamed("mallory") }, { route: "elsewhere" }]) {
       // One after the other: each must leave the call as it was.
       await expect(retry(bridge, round, {}, facts).reply).rejects.toMatchObject({
         details: { requestState: "broken" },
@@ -300,7 +301,7 @@ describe("the bounds of the lot", () => {
   it("turns a call away when its principal or all together have too many parked", async () => {
     const bridge = createBridge({}, { parking: { parkedPerPrincipal: 1, parked: 2 } });
     const ask = async (principal: string): Promise<Asked> => {
-      const asked = bridge.ask("tools/call", call, { capabilities, principal: { id: principal } });
+      const asked = bridge.ask("tools/call", call, { capabilities, principal: principalNamed(principal) });
       await settled();
       elicit(serverOf(bridge), "q", "Sure?");
       await bridge.time.advance(5);

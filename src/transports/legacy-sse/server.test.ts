@@ -4,6 +4,7 @@ import type { IncomingMessage } from "node:http";
 
 import { describe, expect, it } from "vitest";
 
+import { principalNamed } from "../../../test/support/principals.ts";
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
 import { serveSse } from "../../../test/support/legacy-sse.ts";
 import type { ServedSse } from "../../../test/support/legacy-sse.ts";
@@ -282,7 +283,7 @@ describe("a message that is refused", () => {
 
   it("comes from another principal than the one who opened the session: 404, as if there were none", async () => {
     await using served = await serve({
-      principalOf: ({ headers }) => ({ id: String(headers["x-user"]) }),
+      principalOf: ({ headers }) => principalNamed(String(headers["x-user"])),
     });
     await using client = await connect(served, "/files/sse", { "x-user": "ada" });
     const stranger = await client.post(ping, { "x-user": "bob" });

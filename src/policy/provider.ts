@@ -1,0 +1,116 @@
+import type { Change } from "../intercept/action.ts";
+import type { Subject } from "../intercept/subject.ts";
+
+/**
+ * Whoever decides: rules of our own, or a decision point elsewhere. The core is two questions (PA-007); what a provider
+ * knows of wires and formats stays inside it. Answers that are known at once are given at once, not as a promise.
+ */
+export interface PolicyProvider {
+  /** Shown in logs, records and explanations. */
+  readonly name: string;
+  /** May this request or notification go on, and in which form? */
+  evaluateRequest(subject: Subject, call: PolicyCall): PolicyVerdict | Promise<PolicyVerdict>;
+  /** May this answer be seen, and in which form? `call.memory` is what the request's verdict left for it. */
+  evaluateResponse(subject: Subject, call: PolicyCall): PolicyVerdict | Promise<PolicyVerdict>;
+  /**
+   * Which entries of a list the caller may know of. A provider without it is asked nothing about lists, and its
+   * `evaluateResponse` sees them whole.
+   */
+  filterList?(list: ListQuestion, call: PolicyCall): ListVerdict | Promise<ListVerdict>;
+  close?(): void | Promise<void>;
+}
+
+/** What goes with a question. */
+export interface PolicyCall {
+  /** Aborted when nobody waits for the verdict any more, or its time is over; made when first asked for (PA-212). */
+  readonly signal: AbortSignal;
+  /** What the verdict on the request left for the verdict on its answer. */
+  readonly memory: unknown;
+}
+
+/** A decision, and why. */
+export type PolicyVerdict =
+  | {
+      readonly effect: "allow";
+      /** The message goes on in this form; it is parsed again as strictly as anything from a wire. */
+      readonly change?: Change;
+      /** Handed to `evaluateResponse` for the answer to the same request. */
+      readonly memory?: unknown;
+      readonly explanation: Explanation;
+    }
+  | { readonly effect: "deny"; readonly denial: Denial; readonly explanation: Explanation };
+
+/**
+ * What kind of no it is. `hidden` looks exactly like a name that does not exist; `scope` can be cured by a token with
+ * more scopes, `rate` by waiting; `unavailable` says that no decision could be had; `invalid` that the message cannot
+ * be judged.
+ */
+export type DenialKind = "forbidden" | "hidden" | "scope" | "rate" | "unavailable" | "invalid";
+
+/** A no, in words that an agent can act on. Nothing in it is secret. */
+export interface Denial {
+  readonly kind: DenialKind;
+  /** Stable, lower-case with underscores; for programs. */
+  readonly code: string;
+  /** For the agent and the people behind it. */
+  readonly reason: string;
+  /** For `scope`: what a token would need. */
+  readonly scopes?: readonly string[];
+  /** For `rate` and `unavailable`: seconds after which to come back. */
+  readonly retryAfter?: number;
+  /** The answer that the decision point itself wrote (PingAuthorize); used by the refusal profile `ping`. */
+  readonly http?: DecidedAnswer;
+}
+
+/** An HTTP answer as a decision point wrote it. */
+export interface DecidedAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, readonly string[]>>;
+  readonly body: string;
+}
+
+/** Why a decision came out as it did; goes into the log, the audit stream and the record, never to the agent. */
+export interface Explanation {
+  readonly provider: string;
+  /** The rule or policy that decided; undefined where none matched and the default did. */
+  readonly rule: string | undefined;
+  /** Paths of what the decision read, such as `mcp.arguments.amount`. */
+  readonly read: readonly string[];
+  /** How long the decision took. */
+  readonly durationMs: number;
+  /** What rules in shadow mode would have decided. */
+  readonly shadow?: readonly ShadowVerdict[];
+  /** More for operators: obligations, policy versions, why a provider failed and the gate was open. */
+  readonly notes?: readonly string[];
+}
+
+/** What a rule that is not enforced would have done. */
+export interface ShadowVerdict {
+  readonly rule: string;
+  readonly effect: "allow" | "deny" | "change";
+  readonly reason: string;
+}
+
+/** One page of a list that is on its way to a client. */
+export interface ListQuestion {
+  /** The answer that holds the list; its `request` asked for it. */
+  readonly subject: Subject;
+  readonly kind: ListKind;
+  readonly entries: readonly ListEntry[];
+}
+
+export type ListKind = "tool" | "resource" | "resource-template" | "prompt";
+
+/** One entry of a list. */
+export interface ListEntry {
+  /** The name of a tool or prompt, the URI of a resource, the URI template of a template. */
+  readonly name: string;
+  /** The whole entry, read when first asked for. */
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** Which entries may be seen, in the order of the question. */
+export interface ListVerdict {
+  readonly visible: readonly boolean[];
+  readonly explanation: Explanation;
+}

@@ -54,7 +54,7 @@ async function afterManyRequests(rig: Rig, upstream: Server): Promise<BenchRow[]
   await using generator = rig.startGenerator();
   await using baseline = await startBaseline(rig, upstream.url);
   await using gateway = await startGateway(rig, { url: upstream.url }, "warn");
-  return await memoryRows(generator, baseline, gateway, { requests: 200_000, isGrowthBounded: false });
+  return await memoryRows(generator, baseline, gateway, { requests: 200_000, isJudged: false });
 }
 
 async function withSessions(rig: Rig, upstream: Server): Promise<BenchRow[]> {

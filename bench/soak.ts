@@ -9,5 +9,5 @@ await using upstream = await startUpstream(rig);
 await using generator = rig.startGenerator();
 await using baseline = await startBaseline(rig, upstream.url);
 await using gateway = await startGateway(rig, { url: upstream.url }, "warn");
-const rows = await memoryRows(generator, baseline, gateway, { requests: 1_000_000, isGrowthBounded: true });
+const rows = await memoryRows(generator, baseline, gateway, { requests: 1_000_000, isJudged: true });
 process.exitCode = printRows(rows) === 0 ? 0 : 1;

@@ -1,3 +1,4 @@
+import { fstatSync } from "node:fs";
 import { destination as openDestination, pino } from "pino";
 
 import { systemClock } from "../exchange.ts";
@@ -63,9 +64,10 @@ export function createLogger(options: LogOptions): RootLogger {
   // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process; lines for
   // machines leave some at a time, because a write for each costs more than making it.
   const gathered = pretty ? {} : { minLength: 4096, periodicFlush: 100 };
+  // A file takes what it is given at once; a thread in between, as a pipe needs one, only costs.
   const opened =
     options.destination === undefined
-      ? openDestination({ fd: standardError, sync: false, ...gathered })
+      ? openDestination({ fd: standardError, sync: !pretty && isFile(standardError), ...gathered })
       : undefined;
   // Whoever read the log may be gone, as with a closed terminal. What is left would be tried for ever, at the latest
   // when the process ends; so it is given up, as pino itself does it for broken pipes.
@@ -106,4 +108,13 @@ export function createLogger(options: LogOptions): RootLogger {
       root.level = next;
     },
   });
+}
+
+function isFile(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isFile();
+  } catch {
+    // Closed before we began: there is nothing to write to, and the destination deals with that.
+    return false;
+  }
 }

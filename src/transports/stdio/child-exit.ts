@@ -23,12 +23,17 @@ export function exitCause(exit: ChildExit): Error {
   return new Error(`${exitText(exit)}, ${words}`);
 }
 
-/** The error for a child that was not to be started: names the command and what to look at. */
+/**
+ * The error for a child that was not to be started. Its cause, which only the log shows, names the command and what to
+ * look at: the paths of this machine are no business of a peer.
+ */
 export function startError(command: string, cwd: string | undefined, cause: unknown): GatewayError {
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-  return new GatewayError("upstream_unreachable", `cannot start "${command}": ${reasonOf(code, cwd)}`, {
-    cause,
-  });
+  return new GatewayError(
+    "upstream_unreachable",
+    "the server process cannot be started; the log of the gateway says why",
+    { cause: new Error(`cannot start "${command}": ${reasonOf(code, cwd)}`, { cause }) },
+  );
 }
 
 function reasonOf(code: unknown, cwd: string | undefined): string {

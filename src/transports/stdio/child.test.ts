@@ -183,13 +183,17 @@ describe("a child's surroundings", () => {
 });
 
 describe("a child that cannot start", () => {
+  /** What the log shows, and no peer. */
+  const causeOf = ({ cause }: GatewayError): string => (cause instanceof Error ? cause.message : "");
+
   it.each([
     ["is missing", {}, 'cannot start "no-such-server": not found; check the spelling'],
     ["has no working directory", { cwd: "/no/such/folder" }, "working directory does not exist; check `cwd`"],
   ])("says so when the command %s", async (_what, options, text) => {
     const error = await rejection(start([], { command: "no-such-server", ...options }));
     expect(error.code).toBe("upstream_unreachable");
-    expect(error.message).toContain(text);
+    expect(causeOf(error)).toContain(text);
+    expect(error.message).toBe("the server process cannot be started; the log of the gateway says why");
   });
 
   it("says so when the file may not be executed", async () => {
@@ -198,13 +202,13 @@ describe("a child that cannot start", () => {
     const command = join(folder, "server");
     writeFileSync(command, "#!/bin/sh\n", { mode: 0o644 });
     const error = await rejection(start([], { command }));
-    expect(error.message).toContain(`cannot start "${command}": permission denied; check`);
+    expect(causeOf(error)).toContain(`cannot start "${command}": permission denied; check`);
   });
 
   it("says so when an argument holds a NUL character", async () => {
     const error = await rejection(start(["a\0b"]));
     expect(error.code).toBe("upstream_unreachable");
-    expect(error.message).toContain("holds a NUL character");
+    expect(causeOf(error)).toContain("holds a NUL character");
   });
 });
 

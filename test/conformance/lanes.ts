@@ -12,6 +12,8 @@ export interface Lane {
   readonly behindGateway?: FixtureChoice;
   /** The ways it is run; all unless told. */
   readonly ways?: readonly Way[];
+  /** The suite is the server instead, and judges what these scenarios bring it: direct, and from the gateway. */
+  readonly clientScenarios?: readonly string[];
 }
 
 /** How a lane's scenarios reach the server: themselves, or through the gateway and one of its transports. */
@@ -47,7 +49,36 @@ export const lanes: readonly Lane[] = [
     behindGateway: { era: "legacy" },
     ways: ["direct", "http"],
   },
+  clientLane("2025-11-25", [
+    "initialize",
+    "tools_call",
+    "sse-retry",
+    "elicitation-sep1034-client-defaults",
+    "json-schema-2020-12-preservation",
+  ]),
+  clientLane("2026-07-28", [
+    "tools_call",
+    "request-metadata",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "sep-2322-client-request-state",
+    "json-schema-ref-no-deref",
+    "json-schema-2020-12-preservation",
+  ]),
 ];
+
+/** Scenarios for clients, of which all but those about getting tokens say something of a gateway. */
+function clientLane(revision: string, clientScenarios: readonly string[]): Lane {
+  return {
+    name: `client-${revision}`,
+    selection: ["--spec-version", revision],
+    scored: false,
+    fixture: { era: "dual" },
+    ways: ["direct", "http"],
+    clientScenarios,
+  };
+}
 
 function requirements(revision: string): Pick<Lane, "selection" | "scored"> {
   return { selection: ["--requirements", revision], scored: true };

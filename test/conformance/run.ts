@@ -1,12 +1,13 @@
 // Runs the official conformance suite against the everything server, direct and through the gateway: every check that
-// passes direct has to pass through the gateway too. The last line is always "N passed, N failed".
+// passes direct has to pass through the gateway too; and lets its scenarios for clients judge what the gateway sends.
+// The last line is always "N passed, N failed".
 //   npm run conformance [-- [--lane NAME]… [--way direct|http|stdio]…]
 import { parseArgs } from "node:util";
 
 import { expectedFailuresFor } from "./expected-failures.ts";
 import { lanes, ways, type Lane, type Way } from "./lanes.ts";
 import { complaintsOf, countsOf, heading, rowOf, type Result } from "./report.ts";
-import { runSuite, type SuiteRun } from "./suite.ts";
+import { runClientScenarios, runSuite, type SuiteRun } from "./suite.ts";
 import { startTarget } from "./target.ts";
 import { failuresIn, judge, regressionsBetween, type Finding } from "./verdict.ts";
 
@@ -58,6 +59,8 @@ async function runLane(lane: Lane): Promise<void> {
 }
 
 async function suiteOn(way: Way, lane: Lane): Promise<SuiteRun> {
+  if (lane.clientScenarios !== undefined)
+    return runClientScenarios(lane.clientScenarios, lane.selection, way !== "direct");
   await using target = await startTarget(way, lane);
   return await runSuite(target.url, lane.selection);
 }

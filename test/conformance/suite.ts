@@ -60,11 +60,41 @@ export async function runSuite(url: string, selection: readonly string[]): Promi
   }
 }
 
+const clientMain = join(import.meta.dirname, "client/main.ts");
+
+/** Runs scenarios for clients, one after the other: our client calls the suite's server, itself or through a gateway. */
+export async function runClientScenarios(
+  scenarios: readonly string[],
+  selection: readonly string[],
+  isThroughGateway: boolean,
+): Promise<SuiteRun> {
+  const outcome = new Map<string, readonly Check[]>();
+  let accepted = true;
+  for (const scenario of scenarios) {
+    const folder = await mkdtemp(join(tmpdir(), "headgate-conformance-"));
+    try {
+      const command = [process.execPath, clientMain, ...(isThroughGateway ? ["--gateway"] : [])].join(" ");
+      const options = ["--scenario", scenario, "--command", command, "-o", folder];
+      const { exitCode, output } = await runTool(
+        [process.execPath, conformance, "client", ...selection, ...options],
+        { cwd: root, timeoutMs },
+      );
+      const found = (await readOutcome(folder)).get(scenario);
+      if (found === undefined) throw new Error(`the conformance suite did not run ${scenario}:\n${output}`);
+      outcome.set(scenario, found);
+      accepted &&= exitCode === 0;
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+  return { outcome, accepted };
+}
+
 async function readOutcome(folder: string): Promise<Outcome> {
   const outcome = new Map<string, readonly Check[]>();
   for (const name of await readdir(folder)) {
     // Each scenario has a folder, named after it and the time it began.
-    const scenario = /^server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$/u.exec(name)?.[1];
+    const scenario = /^(?:server-)?(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$/u.exec(name)?.[1];
     if (scenario !== undefined)
       outcome.set(scenario, await readChecks(join(folder, name, "checks.json"), scenario));
   }

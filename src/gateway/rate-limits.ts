@@ -3,8 +3,8 @@ import type { Exchange } from "../exchange.ts";
 import { createMethodTest } from "../intercept/method-glob.ts";
 import type { Interceptor } from "../pipeline.ts";
 import { methodNames } from "../protocol/methods.ts";
-import { createTokenBuckets } from "./token-buckets.ts";
-import type { Bucket, Rate, TokenBuckets } from "./token-buckets.ts";
+import { createTokenBuckets } from "../state/token-buckets.ts";
+import type { Bucket, Rate, TokenBuckets } from "../state/token-buckets.ts";
 
 /** What clients may send on one route; what is not given is not limited. */
 export interface Rates {

@@ -44,3 +44,19 @@ export function progressOf({ id, params }: Ask, sentAt: bigint): string {
     params: { progressToken, progress: 1, message: String(sentAt) },
   });
 }
+
+/** A question in the middle of a call, which the call then waits for. */
+export function questionOf({ id }: Ask): string {
+  return JSON.stringify({
+    jsonrpc: "2.0",
+    id: `question-${id}`,
+    method: "elicitation/create",
+    params: {
+      message: "Which berth shall it be, and until when?",
+      requestedSchema: {
+        type: "object",
+        properties: { berth: { type: "string" }, until: { type: "string" } },
+      },
+    },
+  });
+}

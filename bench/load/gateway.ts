@@ -3,7 +3,7 @@ import type { Rig, Server } from "./rig.ts";
 
 /** Where the gateway sends what it gets. */
 export type Upstream =
-  | { readonly url: string }
+  | { readonly url: string; readonly era?: "legacy" | "modern" }
   | { readonly command: string; readonly args: readonly string[] };
 
 /** All of the benchmark's clients are one principal, which has as many sessions here as all together elsewhere. */

@@ -3,7 +3,7 @@ import { firstId } from "./calls.ts";
 import { runClosedLoop } from "./closed-loop.ts";
 import { runFixedRate } from "./fixed-rate.ts";
 import type { Job, JobResult } from "./jobs.ts";
-import { holdSessions, timeFirstEvent } from "./sessions.ts";
+import { holdSessions, parkCalls, timeFirstEvent } from "./sessions.ts";
 import type { HeldSessions } from "./sessions.ts";
 
 /** By URL, each time `hold` was asked for. */
@@ -32,6 +32,10 @@ async function work(job: Job): Promise<JobResult> {
     return resultOf(start, job.sessions, []);
   }
   const sessions = job.target.era === "legacy" ? (held.get(url) ?? []).flatMap(({ ids }) => ids) : [];
+  if (job.kind === "park") {
+    await parkCalls(job.target, job.calls);
+    return resultOf(start, job.calls, []);
+  }
   if (job.kind === "closed-loop") return runClosedLoop({ ...job, sessions });
   if (job.kind === "fixed-rate") return runFixedRate({ ...job, sessions });
   const latencies: number[] = [];

@@ -22,6 +22,8 @@ export type Job =
       readonly rate: number;
       readonly seconds: number;
     }
+  /** Modern calls that the server asks something in: each is answered with the question, and waits for its retry. */
+  | { readonly kind: "park"; readonly target: Target; readonly calls: number }
   /** Streamed calls one after the other, each timed from the server's first event to its arrival. */
   | { readonly kind: "first-event"; readonly target: Target; readonly calls: number };
 

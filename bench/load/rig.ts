@@ -14,6 +14,7 @@ import type { Usage } from "./usage.ts";
 /** A server of the benchmark, in a process of its own. */
 export interface Server extends AsyncDisposable {
   readonly url: string;
+  readonly pid: number;
   /** From the start of the process until it said that it listens. */
   readonly startMs: number;
   usage(): Promise<Usage>;
@@ -113,6 +114,7 @@ async function startServer(
   };
   return {
     url,
+    pid: child.pid ?? 0,
     startMs,
     usage: () => ask("usage"),
     collectedUsage: () => ask("collected usage"),

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import type { IncomingMessage } from "node:http";
-import { callBody, postHeaders } from "./calls.ts";
+import { callBody, firstId, postHeaders } from "./calls.ts";
 import type { Target } from "./calls.ts";
 
 /** Sessions that were opened at a place, with the streams that stay open. */
@@ -58,6 +58,31 @@ export async function timeFirstEvent(
   return latency;
 }
 
+/** Makes calls that end in a question each; the retries never come. */
+export async function parkCalls(target: Target, count: number): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: openersAtOnce });
+  const headers = {
+    ...postHeaders("modern", undefined),
+    "mcp-method": "tools/call",
+    "mcp-name": "ask",
+  };
+  let left = count;
+  const caller = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      const body = callBody("modern", firstId + left, "ask").replace(
+        '"io.modelcontextprotocol/clientCapabilities":{}',
+        '"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}',
+      );
+      const answer = await send(target, "POST", headers, body, agent);
+      const text = await drain(answer);
+      if (!text.includes('"input_required"')) throw new Error(`the call was not parked: ${text}`);
+    }
+  };
+  await Promise.all(Array.from({ length: openersAtOnce }, caller));
+  agent.destroy();
+}
+
 async function openSession(target: Target, agent: Agent): Promise<string> {
   const params = {
     protocolVersion: "2025-11-25",
@@ -104,6 +129,8 @@ function send(
   });
 }
 
-async function drain(answer: IncomingMessage): Promise<void> {
-  for await (const _chunk of answer);
+async function drain(answer: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of answer) text += String(chunk);
+  return text;
 }

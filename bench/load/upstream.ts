@@ -2,7 +2,7 @@
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
-import { discoverResult, initializeResult, isAsk, progressOf, toolResult } from "./answers.ts";
+import { discoverResult, initializeResult, isAsk, progressOf, questionOf, toolResult } from "./answers.ts";
 import type { Ask } from "./answers.ts";
 import { createFrameReader } from "./frames.ts";
 import { announce } from "./serve.ts";
@@ -40,6 +40,9 @@ function post(socket: Socket, body: Buffer): void {
     answer(socket, ask, discoverResult);
   } else if (ask.params?.name === "stream") {
     streamAnswer(socket, ask);
+  } else if (ask.params?.name === "ask") {
+    openStream(socket);
+    socket.write(eventChunk(questionOf(ask)));
   } else {
     answer(socket, ask, toolResult);
   }

@@ -6,6 +6,7 @@ import { renderCliPage } from "./generate/cli-page.ts";
 import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
 import { renderErrorsPage } from "./generate/errors-page.ts";
+import { renderFeaturesPage } from "./generate/features-page.ts";
 import { renderMetricsPage } from "./generate/metrics-page.ts";
 import { renderRevisionTables } from "./generate/revisions.ts";
 
@@ -21,6 +22,7 @@ const generated: readonly Generated[] = [
   { file: "docs/reference/config.md", render: renderConfigPage },
   { file: "docs/reference/correlation.md", render: renderCorrelationPage },
   { file: "docs/reference/errors.md", render: renderErrorsPage },
+  { file: "docs/reference/features.md", render: renderFeaturesPage },
   { file: "docs/reference/metrics.md", render: renderMetricsPage },
   { file: "docs/reference/revisions.md", render: renderRevisionTables },
   { file: "schema/config.schema.json", render: renderConfigSchema },

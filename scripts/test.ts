@@ -10,6 +10,8 @@ interface Step {
   readonly name: string;
   /** A command, or the name of a vitest project. */
   readonly run: readonly [string, ...string[]] | { readonly suite: string };
+  /** The vitest report that a command leaves where it could run tests; then it counts as these. */
+  readonly report?: string;
   /** Whether --quick runs it too. */
   readonly quick?: true;
 }
@@ -23,8 +25,10 @@ const steps: readonly Step[] = [
   { name: "generated files", run: ["node", "scripts/generate.ts", "--check"] },
   { name: "build and pack", run: ["node", "scripts/pack-smoke.ts"] },
   { name: "fuzz", run: ["node", "scripts/fuzz.ts", "--seconds", "5"] },
+  { name: "system parts", run: ["node", "scripts/system-parts.ts"] },
   { name: "end-to-end tests", run: { suite: "e2e" } },
   { name: "conformance", run: ["node", "test/conformance/run.ts"] },
+  { name: "real Claude CLI", run: ["node", "test/claude/run.ts"], report: "claude" },
   { name: "requirements", run: ["node", "scripts/requirements.ts", "--verify", "--reports", ".reports"] },
 ];
 
@@ -45,13 +49,13 @@ const { passed, failed } = sumOf(tallies);
 process.exitCode = failed === 0 ? 0 : 1;
 console.log(`${passed} passed, ${failed} failed`);
 
-async function runStep({ name, run }: Step): Promise<Tally> {
+async function runStep({ name, run, report: left }: Step): Promise<Tally> {
   const started = performance.now();
-  const report = "suite" in run ? join(reports, `${run.suite}.json`) : undefined;
   const { exitCode, output } = await runTool("suite" in run ? vitest(run.suite) : run, {
     cwd: root,
     timeoutMs: stepLimitMs,
   });
+  const report = "suite" in run ? reportFile(run.suite) : existingReport(left);
   const tally = report === undefined ? tallyOfStep(exitCode) : tallyOfReport(exitCode, readReport(report));
   const seconds = ((performance.now() - started) / 1000).toFixed(1).padStart(6);
   const verdict = tally.failed === 0 ? "ok  " : "FAIL";
@@ -59,11 +63,12 @@ async function runStep({ name, run }: Step): Promise<Tally> {
     `${verdict} ${name.padEnd(18)}${seconds} s${report === undefined ? "" : `  ${inWords(tally)}`}`,
   );
   if (tally.failed > 0) console.log(indented(output));
+  // What a step could not do is said even where it did not fail.
+  else for (const [notice] of output.matchAll(/^NOTICE .*$/gmu)) console.log(indented(notice));
   return tally;
 }
 
 function vitest(suite: string): readonly [string, ...string[]] {
-  const report = join(reports, `${suite}.json`);
   return [
     "vitest",
     "run",
@@ -71,8 +76,16 @@ function vitest(suite: string): readonly [string, ...string[]] {
     suite,
     "--reporter=default",
     "--reporter=json",
-    `--outputFile.json=${report}`,
+    `--outputFile.json=${reportFile(suite)}`,
   ];
+}
+
+function reportFile(suite: string): string {
+  return join(reports, `${suite}.json`);
+}
+
+function existingReport(suite: string | undefined): string | undefined {
+  return suite !== undefined && existsSync(reportFile(suite)) ? reportFile(suite) : undefined;
 }
 
 function readReport(file: string): unknown {

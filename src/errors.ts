@@ -76,17 +76,17 @@ const table = {
   },
   unauthenticated: {
     http: 401,
-    jsonrpc: undefined,
+    jsonrpc: 4010,
     retryable: false,
     level: "info",
-    description: "No valid credentials. The answer is a challenge header and no details.",
+    description: "No valid credentials. Over HTTP a challenge header says how to get some.",
   },
   insufficient_scope: {
     http: 403,
-    jsonrpc: undefined,
+    jsonrpc: 4031,
     retryable: false,
     level: "info",
-    description: "The credentials lack a scope. The challenge header names it; there are no other details.",
+    description: "The credentials lack a scope. The data names it, and over HTTP the challenge header.",
   },
   policy_denied: {
     http: 200,

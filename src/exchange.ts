@@ -28,6 +28,8 @@ export type TransportContext =
       readonly headers: Readonly<Record<string, string>>;
       readonly status?: number;
       readonly peer?: string;
+      /** The trace that the request says it is part of, as it says it (W3C Trace Context). */
+      readonly trace?: TraceHeaders;
     }
   | {
       readonly type: "sse";
@@ -93,9 +95,28 @@ export interface ReplyStream {
   pause?(retryMs: number): void;
 }
 
-/** Where correlation keeps its entry for an exchange; nobody else looks inside. */
+/** The headers of W3C Trace Context. */
+export interface TraceHeaders {
+  readonly traceparent: string;
+  readonly tracestate?: string;
+}
+
+/** One span of a trace, here or elsewhere. */
+export interface TraceLink {
+  /** 32 hexadecimal digits. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits. */
+  readonly spanId: string;
+  /** Whether somebody keeps the trace. */
+  readonly isSampled: boolean;
+}
+
+/** What is kept with an exchange and all its copies. */
 export interface Tracking {
+  /** Where correlation keeps its entry; nobody else looks inside. */
   entry: unknown;
+  /** The span that follows the exchange, where one does. */
+  trace?: TraceLink;
 }
 
 /**
@@ -121,6 +142,8 @@ export interface Exchange {
   readonly cancellation: Cancellation;
   /** Kept by all copies of the exchange: what correlation knows of its request. */
   readonly tracking: Tracking;
+  /** Headers that say which trace it is part of; they go with it where it leaves over HTTP. */
+  readonly traceHeaders?: TraceHeaders;
   /** The source cannot wait: the message is handed over, and the bound of the client's queue holds, not its pace. */
   readonly isUnpaced?: true;
   /** Present for requests of a client: where to put what comes before the answer. */

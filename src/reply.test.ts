@@ -102,7 +102,24 @@ describe("errorReply", () => {
     expect(textOf(message)).not.toContain("secret");
   });
 
-  it.each(codes.filter((code) => errorTable[code].jsonrpc === undefined))(
+  it.each(["unauthenticated", "insufficient_scope"] as const)(
+    "gives %s a challenge for HTTP, and a refusal for where there is no status to carry one",
+    (code) => {
+      const error = new GatewayError(code, "no", { details: { scopes: ["a", "b", 3] } });
+      const reply = errorReply(exchangeWith(requestOf("x")), error);
+      expect(reply.status).toBe(errorTable[code].http);
+      expect(reply.challenge).toEqual({
+        error: code === "unauthenticated" ? "invalid_token" : code,
+        scopes: ["a", "b"],
+        description: "no",
+      });
+      expect(valueOf(reply.message)).toMatchObject({
+        error: { code: errorTable[code].jsonrpc, data: { origin: "gateway", code } },
+      });
+    },
+  );
+
+  it.each(codes.filter((code) => errorTable[code].http === undefined))(
     "gives %s, which has no JSON-RPC form, its status alone",
     (code) => {
       const reply = errorReply(exchangeWith(requestOf("x")), new GatewayError(code, "no"));

@@ -2,7 +2,7 @@ import { errorTable, GatewayError } from "./errors.ts";
 import type { ErrorCode } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import { noReply } from "./pipeline.ts";
-import type { Reply } from "./pipeline.ts";
+import type { Challenge, Reply } from "./pipeline.ts";
 import { defaultLimits } from "./protocol/message.ts";
 import type { ErrorMessage, Message, RequestId, ResultMessage } from "./protocol/message.ts";
 import { parseText } from "./protocol/parse.ts";
@@ -49,14 +49,27 @@ export function errorReply(
   const { message } = exchange;
   const status = statusOf(error.code, exchange.era);
   const retryAfter = retryAfterOf(error);
+  const challenge = challengeOf(error);
   const http = {
     ...(status === undefined ? {} : { status }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
+    ...(challenge === undefined ? {} : { challenge }),
   };
   if (message.kind !== "request" || code === undefined) {
     return status === undefined ? noReply : { message: undefined, ...http };
   }
   return { message: gatewayErrorMessage(exchange, message.id, error, code), ...http };
+}
+
+/** What a caller is asked to show, where an error of ours says that its credentials do not suffice (`scopes`). */
+export function challengeOf({ code, message, details }: GatewayError): Challenge | undefined {
+  if (code !== "unauthenticated" && code !== "insufficient_scope") return undefined;
+  const scopes = details?.["scopes"];
+  return {
+    error: code === "unauthenticated" ? "invalid_token" : code,
+    scopes: Array.isArray(scopes) ? scopes.filter((scope) => typeof scope === "string") : [],
+    description: message,
+  };
 }
 
 /** Seconds after which whoever met an error may come back, where its details say so (`retryAfter`). */

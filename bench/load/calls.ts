@@ -5,6 +5,8 @@ export type CallEra = "legacy" | "modern";
 export interface Target {
   readonly url: string;
   readonly era: CallEra;
+  /** Sent as the Authorization header with everything. */
+  readonly authorization?: string | undefined;
 }
 
 /** A call as it goes over the wire, and where its id stands in it. */
@@ -51,11 +53,12 @@ export function callBody(era: CallEra, id: number, tool: string): string {
 }
 
 /** A whole POST of a call, made once and sent over and over with other ids. */
-export function callTemplate({ url, era }: Target, session: string | undefined): CallTemplate {
+export function callTemplate({ url, era, authorization }: Target, session: string | undefined): CallTemplate {
   const { host, pathname } = new URL(url);
   const body = callBody(era, firstId, "echo");
   const headers = {
     host,
+    ...(authorization === undefined ? {} : { authorization }),
     ...postHeaders(era, session),
     ...(era === "modern" ? { "mcp-method": "tools/call", "mcp-name": "echo" } : {}),
     "content-length": String(body.length),

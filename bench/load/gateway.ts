@@ -10,10 +10,22 @@ export type Upstream =
 const limits = { sessions: 5000, sessionsPerPrincipal: 5000 };
 let started = 0;
 
-/** Starts the gateway before an upstream: no policy, metrics and correlation as always. */
-export async function startGateway(rig: Rig, upstream: Upstream, level: "warn" | "info"): Promise<Server> {
+/** Starts the gateway before an upstream: no policy unless given, metrics and correlation as always. */
+export async function startGateway(
+  rig: Rig,
+  upstream: Upstream,
+  level: "warn" | "info",
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<Server> {
   started += 1;
-  const config = { listen: { port: 0 }, admin: false, log: { level, format: "json" }, limits, upstream };
+  const config = {
+    listen: { port: 0 },
+    admin: false,
+    log: { level, format: "json" },
+    limits,
+    upstream,
+    ...more,
+  };
   const file = rig.file(`gateway-${started}.json`, JSON.stringify(config));
   return rig.startServer([...rig.gateway, "run", "--config", file]);
 }

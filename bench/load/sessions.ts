@@ -111,17 +111,20 @@ async function openStream(target: Target, session: string): Promise<IncomingMess
 }
 
 function send(
-  { url }: Target,
+  { url, authorization }: Target,
   method: string,
   headers: Record<string, string>,
   body?: string,
   agent?: Agent,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const length = body === undefined ? {} : { "content-length": String(body.length) };
+    const more = {
+      ...(body === undefined ? {} : { "content-length": String(body.length) }),
+      ...(authorization === undefined ? {} : { authorization }),
+    };
     const outgoing = request(
       url,
-      { method, headers: { ...headers, ...length }, ...(agent && { agent }) },
+      { method, headers: { ...headers, ...more }, ...(agent && { agent }) },
       resolve,
     );
     outgoing.on("error", reject);

@@ -8,6 +8,8 @@ import { interleave, medianOf, medianOfPairs } from "./rounds.ts";
 export interface Contender {
   readonly name: string;
   readonly server: Server;
+  /** What its callers show. */
+  readonly authorization?: string;
 }
 
 /** What one round of calls cost. */
@@ -34,11 +36,11 @@ export async function measureThroughput(
   contenders: readonly Contender[],
   { era, connections, rounds, seconds }: CallPlan,
 ): Promise<(name: string) => readonly Throughput[]> {
-  const call = async ({ server }: Contender): Promise<Throughput> => {
+  const call = async ({ server, authorization }: Contender): Promise<Throughput> => {
     const before = await server.usage();
     const result = await generator.run({
       kind: "closed-loop",
-      target: { url: server.url, era },
+      target: { url: server.url, era, authorization },
       connections,
       seconds,
     });

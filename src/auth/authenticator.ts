@@ -6,6 +6,11 @@ export interface Credentials {
   readonly header: (name: string) => string | undefined;
   /** The client's certificate in DER, where TLS verified one. */
   readonly certificate?: Uint8Array | undefined;
+  /**
+   * Under which names tokens are issued for the place that is called (RFC 8707). An authenticator that has been given
+   * audiences of its own goes by those instead; one that has neither refuses every token.
+   */
+  readonly audience?: readonly string[] | undefined;
 }
 
 /** Why a caller is not let in; the words of RFC 6750 section 3.1 and what they mean to the challenge. */
@@ -14,6 +19,8 @@ export interface AuthenticationFailure {
   readonly error: "missing" | "invalid_token" | "invalid_request" | "unavailable";
   /** Safe to show; never says which part of a credential was close. */
   readonly description: string;
+  /** The credentials are of a kind, or of an issuer, that this authenticator does not know; another one may. */
+  readonly isForeign?: true;
   /** For the log only. */
   readonly cause?: unknown;
 }

@@ -155,6 +155,63 @@ export const commands = {
     exits: ["ok", "config"],
     exitTexts: { config: "The arguments are wrong." },
   },
+  key: {
+    usage: ["key", "key --stdin"],
+    summary: "makes an API key for a client, and its hash for the configuration",
+    about: [
+      "Prints a new random key and its hash. The key goes to its owner, who sends it as `Authorization: Bearer KEY`; the configuration keeps the hash only, under `auth.authenticators`. Nothing is stored.",
+      "With `--stdin` it reads a key that exists already, of 32 characters or more, and prints its hash.",
+    ],
+    options: { stdin: { type: "boolean", text: "Hashes the key on standard input instead of making one." } },
+    examples: [{ text: "A key for a new client", command: "headgate key" }],
+    exits: ["ok", "usage"],
+  },
+  policy: {
+    usage: [
+      "policy test FILE",
+      "policy explain METHOD [PARAMS] --config FILE [--route NAME] [--principal JSON] [--answer JSON]",
+    ],
+    summary: "tries the rules of a policy out, without starting anything",
+    about: [
+      "`test` asks the rules of a configuration about the cases of a file and says which came out as expected. A case has a message, a principal and the decision that is expected; the file names its configuration.",
+      "`explain` asks about one message and shows what each rule said, what was looked at, and what the agent would be told. PARAMS is the `params` of the message as JSON; with `--answer` the rules for answers are asked instead.",
+    ],
+    options: {
+      config: { type: "string", short: "c", value: "FILE", text: "For `explain`: the configuration." },
+      route: {
+        type: "string",
+        value: "NAME",
+        text: "For `explain`: which of its routes, where it has several.",
+      },
+      principal: {
+        type: "string",
+        value: "JSON",
+        text: "For `explain`: the caller, with any of `id`, `kind`, `scopes` and `claims`; anonymous unless given.",
+      },
+      answer: {
+        type: "string",
+        value: "JSON",
+        text: "For `explain`: the answer to the message, an object with `result` or `error`.",
+      },
+    },
+    examples: [
+      { text: "Before a change goes live, or in CI", command: "headgate policy test policy.test.yaml" },
+      {
+        text: "Why may nobody delete files?",
+        command: `headgate policy explain tools/call '{"name":"delete_file"}' -c headgate.yaml`,
+      },
+      {
+        text: "The same for somebody with a token",
+        command: `headgate policy explain tools/call '{"name":"delete_file"}' -c headgate.yaml --principal '{"id":"ann","scopes":["files:write"]}'`,
+      },
+    ],
+    exits: ["ok", "usage", "config"],
+    exitTexts: {
+      ok: "Every case came out as expected, or the message was explained.",
+      usage: "A case came out otherwise, or the arguments are wrong.",
+      config: "The configuration or the file of cases is wrong.",
+    },
+  },
   tools: {
     usage: ["tools [URL] [--header NAME:VALUE]… [--json]", "tools [--json] -- COMMAND [ARGS…]"],
     summary: "lists the tools of a server with their arguments",

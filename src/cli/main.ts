@@ -11,6 +11,8 @@ const commands: Readonly<
   stdio: async () => (await import("./stdio.ts")).stdio,
   check: async () => (await import("./check.ts")).check,
   schema: async () => (await import("./schema.ts")).schema,
+  policy: async () => (await import("./policy.ts")).policy,
+  key: async () => (await import("./key.ts")).key,
   tools: async () => (await import("./tools.ts")).tools,
   call: async () => (await import("./call.ts")).call,
 };

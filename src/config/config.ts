@@ -1,4 +1,7 @@
-import type { UpstreamConfig } from "../transports/config.ts";
+import type * as z from "zod";
+
+import type { PolicyConfig } from "../policy/config.ts";
+import type { upstreamConfig } from "./routes.ts";
 import type { WrittenConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -26,7 +29,27 @@ export interface Route {
   readonly timeouts: RouteTimeouts;
   readonly rates: Config["limits"]["rates"];
   readonly cors: Config["listen"]["cors"];
+  readonly auth: RouteAuth;
+  /** What callers may do and see; undefined where everything is allowed. */
+  readonly policy: RoutePolicy | undefined;
 }
+
+/** A policy with its defaults filled in. */
+export type RoutePolicy = Readable<PolicyConfig>;
+
+/** Who may call a route. */
+export interface RouteAuth {
+  /** Names of authenticators in the order they are asked; none where nobody is asked. */
+  readonly use: readonly string[];
+  /** Whether callers without credentials are let in. */
+  readonly allowsAnonymous: boolean;
+  /** Scopes that every caller needs. */
+  readonly scopes: readonly string[];
+  /** More scopes that clients may ask for. */
+  readonly offeredScopes: readonly string[];
+}
+
+type UpstreamConfig = z.output<typeof upstreamConfig>;
 
 /** A server as it is reached, told apart by `type`. */
 export type Upstream = HttpUpstream | Readable<Exclude<UpstreamConfig, { readonly type: "http" }>>;

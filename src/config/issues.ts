@@ -57,7 +57,12 @@ export function toFindings(issues: readonly PlacedIssue[], tree: unknown): reado
   );
   return findings
     .filter(({ path }) => !misspelt.has(formatPath(path)) || valueAt(tree, path) !== undefined)
-    .map(({ path, key, message }) => ({ path, message, ...(key === undefined ? {} : { key }) }));
+    .map(({ path, key, message, offset }) => ({
+      path,
+      message,
+      ...(key === undefined ? {} : { key }),
+      ...(offset === undefined ? {} : { offset }),
+    }));
 }
 
 interface Guess extends Finding {
@@ -83,8 +88,11 @@ function findingsOf({ issue, path }: PlacedIssue, tree: unknown): readonly Guess
         .filter(({ meant }) => meant !== undefined);
       return slips.length > 0 ? slips : [{ path, message: issue.message }];
     }
-    default:
-      return [{ path, message: issue.message }];
+    default: {
+      // A check of a text may say at which character it failed.
+      const offset: unknown = issue.code === "custom" ? issue.params?.["offset"] : undefined;
+      return [{ path, message: issue.message, ...(typeof offset === "number" ? { offset } : {}) }];
+    }
   }
 }
 

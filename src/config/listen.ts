@@ -34,7 +34,13 @@ const serverTls = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("PEM file with the authorities whose client certificates are demanded."),
+    .describe("PEM file with the authorities whose client certificates are taken."),
+  clientCertificate: z
+    .enum(["required", "optional"])
+    .default("required")
+    .describe(
+      "With `caFile`: whether a client without a certificate may connect, to show credentials of another kind.",
+    ),
 });
 
 /** The `listen` part of the configuration: where clients connect. */
@@ -72,7 +78,7 @@ export const listenConfig = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Says in words that everybody who can connect may call; needed beyond loopback without an authenticator.",
+      "Says in words that everybody who can connect may call without credentials; needed beyond loopback for every route that lets such callers in.",
     ),
 });
 

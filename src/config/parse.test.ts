@@ -35,6 +35,7 @@ describe("a configuration", () => {
         allowAnonymous: false,
       },
       admin: { host: "127.0.0.1", port: 8485, allowAnonymous: false },
+      auth: { authenticators: {}, scopes: [], offeredScopes: [], impliedScopes: {} },
       log: { level: "info", format: "auto" },
       limits: {
         bodyBytes: 10_485_760,
@@ -80,6 +81,7 @@ describe("a configuration", () => {
           },
           rates: { methods: {} },
           cors: { origins: [] },
+          auth: { use: [], allowsAnonymous: true, scopes: [], offeredScopes: [] },
         },
       },
     });
@@ -293,10 +295,10 @@ describe("routes", () => {
 
 describe("listeners", () => {
   it("are not opened to others by mistake", () => {
-    const open = "others than this machine can reach it and nothing asks who they are; say";
+    const open = "others than this machine can reach it and nothing asks who they are";
     expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0" }, admin: { host: "::" } })).toEqual([
-      `listen.host: ${open} \`listen.allowAnonymous: true\` if that is meant`,
-      `admin.host: ${open} \`admin.allowAnonymous: true\` if that is meant`,
+      `listen.host: ${open} (\`default\`); give \`auth\`, or say \`listen.allowAnonymous: true\` if that is meant`,
+      `admin.host: ${open}; say \`admin.allowAnonymous: true\` if that is meant`,
     ]);
     expect(
       problemsOf({

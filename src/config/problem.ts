@@ -19,6 +19,8 @@ export interface Finding {
   readonly message: string;
   /** The key that the finding is about, where it is not the value but the key itself. */
   readonly key?: string;
+  /** The character of a text that the finding is about, from 0. */
+  readonly offset?: number;
 }
 
 /** A path as people write it: `routes.files.upstream`, `routes["a.b"].args[0]`. */

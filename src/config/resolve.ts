@@ -1,6 +1,7 @@
 import { resolve as resolvePath } from "node:path";
 
 import { isLoopback } from "./addresses.ts";
+import { authProblems, authWarnings, resolveRouteAuth } from "./auth.ts";
 import { unnamedRoute, type Config, type Route, type RouteTimeouts, type Upstream } from "./config.ts";
 import { formatDuration } from "./duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
@@ -43,23 +44,32 @@ export function resolveConfig(written: WrittenConfig, surroundings: Surroundings
       timeouts: resolveTimeouts(written.timeouts, route.timeouts),
       rates: route.rates ?? written.limits.rates,
       cors: route.cors ?? written.listen.cors,
+      auth: resolveRouteAuth(written.auth, route.auth),
+      policy: resolvePolicy(route.policy ?? written.policy, path),
     };
   });
   const config: Config = {
     ...rest,
     listen: resolveListen(rest.listen, path),
+    ...(rest.audit === undefined ? {} : { audit: { ...rest.audit, file: path(rest.audit.file) } }),
     routes: Object.fromEntries(routes.map((route) => [route.name, route])),
     secrets: surroundings.secrets,
   };
+  const placed = list.flatMap(({ path: place, written: route }, index) => {
+    const resolved = routes[index];
+    return resolved === undefined ? [] : [{ path: place, written: route, route: resolved }];
+  });
   return {
     config,
     problems: [
       ...problems,
+      ...authProblems(config, placed),
       ...listenProblems(config),
       ...timeoutProblems(list, config),
       ...modeProblems(list),
+      ...policyProblems(list, written),
     ],
-    warnings: [...warnings, ...trustWarnings(list)],
+    warnings: [...warnings, ...authWarnings(config, placed), ...trustWarnings(list)],
   };
 }
 
@@ -75,6 +85,17 @@ function modeProblems(list: readonly ListedRoute[]): readonly Finding[] {
         ]
       : [],
   );
+}
+
+/** A route that only watches refuses nothing, so it must not look as if it did. */
+function policyProblems(list: readonly ListedRoute[], { policy }: WrittenConfig): readonly Finding[] {
+  return list.flatMap(({ path, written }) => {
+    if (written.mode !== "observe" || (written.policy ?? policy) === undefined) return [];
+    const own = written.policy !== undefined;
+    const which = own ? "a `policy`" : "the general `policy`";
+    const message = `\`observe\` passes everything on, so ${which} cannot be enforced here; use \`mode: enforce\`, with \`policy.shadow: true\` to try a policy out`;
+    return [{ path: [...path, "mode"], message }];
+  });
 }
 
 type WrittenRoute = WrittenConfig["routes"][string];
@@ -144,6 +165,12 @@ function resolveListen(listen: WrittenConfig["listen"], path: (text: string) => 
   };
 }
 
+function resolvePolicy(policy: WrittenConfig["policy"], path: (text: string) => string): Route["policy"] {
+  const remote = policy?.pingAuthorize;
+  if (policy === undefined || remote?.tls === undefined) return policy;
+  return { ...policy, pingAuthorize: { ...remote, tls: { ...remote.tls, ...withPaths(remote.tls, path) } } };
+}
+
 type PemFile = "certFile" | "keyFile" | "caFile";
 
 function withPaths(
@@ -171,14 +198,15 @@ function resolveTimeouts(general: WrittenConfig["timeouts"], own: WrittenRoute["
 
 function listenProblems({ listen, admin }: Config): readonly Finding[] {
   const problems: Finding[] = [];
-  const open = (section: "listen" | "admin"): Finding => ({
-    path: [section, "host"],
-    message: `others than this machine can reach it and nothing asks who they are; say \`${section}.allowAnonymous: true\` if that is meant`,
-  });
   const overTcp = listen.unixSocket === undefined;
-  if (overTcp && !isLoopback(listen.host) && !listen.allowAnonymous) problems.push(open("listen"));
   if (admin === false) return problems;
-  if (!isLoopback(admin.host) && !admin.allowAnonymous) problems.push(open("admin"));
+  if (!isLoopback(admin.host) && !admin.allowAnonymous) {
+    problems.push({
+      path: ["admin", "host"],
+      message:
+        "others than this machine can reach it and nothing asks who they are; say `admin.allowAnonymous: true` if that is meant",
+    });
+  }
   if (overTcp && admin.port === listen.port && admin.port !== 0) {
     problems.push({ path: ["admin", "port"], message: `is the port of \`listen\` too: ${admin.port}` });
   }

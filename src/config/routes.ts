@@ -1,5 +1,7 @@
 import * as z from "zod";
 
+import { createCredentialsConfig, routeAuthConfig } from "../auth/config.ts";
+import { createPolicyConfig } from "../policy/config.ts";
 import { createUpstreamConfig, headerName } from "../transports/config.ts";
 import { durationField } from "./duration.ts";
 import { corsConfig } from "./listen.ts";
@@ -28,7 +30,10 @@ export const routeName = z
   });
 
 /** Where a server is and how it is spoken to. */
-export const upstreamConfig = createUpstreamConfig(durationField);
+export const upstreamConfig = createUpstreamConfig(durationField, createCredentialsConfig({ headerName }));
+
+/** What callers may do and see. */
+export const policyConfig = createPolicyConfig(durationField);
 
 /** One entry of `routes`. */
 export const routeConfig = z.strictObject({
@@ -45,5 +50,9 @@ export const routeConfig = z.strictObject({
   rates: ratesConfig
     .optional()
     .describe("How often clients may send on this route, instead of `limits.rates`."),
+  auth: routeAuthConfig.prefault({}).describe("Who may call, where that differs from the general `auth`."),
+  policy: policyConfig
+    .optional()
+    .describe("What callers may do and see on this route, instead of the general `policy`."),
   cors: corsConfig.optional().describe("Answers to pages of browsers, instead of those of `listen`."),
 });

@@ -1,12 +1,15 @@
 import * as z from "zod";
 
+import { createAuthConfig } from "../auth/config.ts";
+import { createAuditConfig } from "../policy/config.ts";
 import { createSessionsConfig } from "../sessions/config.ts";
 import { logConfig } from "../telemetry/config.ts";
-import { durationField } from "./duration.ts";
+import { headerName } from "../transports/config.ts";
+import { anyDuration, durationField } from "./duration.ts";
 import { limitsConfig } from "./limits.ts";
 import { adminConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
-import { routeConfig, routeName, upstreamConfig } from "./routes.ts";
+import { policyConfig, routeConfig, routeName, upstreamConfig } from "./routes.ts";
 import { shutdownConfig, timeoutsConfig } from "./timeouts.ts";
 
 /** The one schema of the configuration: types, checks, defaults, JSON schema and reference page come from it. */
@@ -16,6 +19,15 @@ export const configSchema = z.strictObject({
   admin: adminConfig.describe(
     "Where `/readyz` and `/metrics` are served, apart from the clients; `false` for nowhere.",
   ),
+  auth: createAuthConfig({ anyDuration, headerName })
+    .prefault({})
+    .describe("Who may call; a route can have its own rules."),
+  policy: policyConfig
+    .optional()
+    .describe("What callers may do and see, on every route that has no `policy` of its own."),
+  audit: createAuditConfig(durationField)
+    .optional()
+    .describe("Where the decisions of policies are written down; nowhere but the log unless given."),
   log: logConfig.prefault({}).describe("What is logged, to standard error."),
   limits: limitsConfig.prefault({}).describe("What the gateway takes and holds at most."),
   sessions: createSessionsConfig(durationField).prefault({}).describe("How long sessions live."),

@@ -2,6 +2,7 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Docum
 
 import { scan, skipSpace } from "../protocol/json/scan.ts";
 import type { Finding, Path } from "./problem.ts";
+import { offsetInSource } from "./scalar-place.ts";
 
 /** A place in a file, from 1. */
 export interface Place {
@@ -15,7 +16,7 @@ export type Source =
       readonly ok: true;
       readonly tree: unknown;
       /** The place of a finding, or of what is nearest around it. */
-      readonly placeOf: (finding: Pick<Finding, "path" | "key">) => Place | undefined;
+      readonly placeOf: (finding: Pick<Finding, "path" | "key" | "offset">) => Place | undefined;
     }
   | { readonly ok: false; readonly faults: readonly (Partial<Place> & { readonly message: string })[] };
 
@@ -51,7 +52,12 @@ export function readSource(given: string, format: SourceFormat): Source {
     const tree: unknown = json === undefined ? document.toJS({ maxAliasCount: maxAliases }) : json.value;
     // A part that holds itself by alias would have no end; JSON has a word for that.
     JSON.stringify(tree);
-    return { ok: true, tree, placeOf: ({ path, key }) => placeOf(document, lines, path, key) };
+    return {
+      ok: true,
+      tree,
+      placeOf: ({ path, key, offset }) =>
+        placeInside(text, document, lines, path, offset) ?? placeOf(document, lines, path, key),
+    };
   } catch (error) {
     return { ok: false, faults: [{ message: wordsFor(error) }] };
   }
@@ -109,6 +115,24 @@ function placeOf(
     } else break;
   }
   return place;
+}
+
+/** The place of a character of the text at a path; undefined where there is none. */
+function placeInside(
+  text: string,
+  document: Document,
+  lines: LineCounter,
+  path: Path,
+  offset: number | undefined,
+): Place | undefined {
+  if (offset === undefined) return undefined;
+  let node: unknown = document.contents;
+  for (const step of path) {
+    const inner = resolveAlias(node, document);
+    node = isMap(inner) || isSeq(inner) ? inner.get(step, true) : undefined;
+  }
+  const scalar = resolveAlias(node, document);
+  return isScalar(scalar) ? placeAt(lines, offsetInSource(text, scalar, offset)) : undefined;
 }
 
 function resolveAlias(node: unknown, document: Document): unknown {

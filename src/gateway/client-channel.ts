@@ -23,6 +23,7 @@ import type { Route } from "./route.ts";
 /** Where a client that is a channel of its own comes from. */
 export interface ChannelClient {
   readonly route: Route;
+  /** Asked with every message: newer credentials may have been shown. */
   readonly principal: Principal;
   /** HTTP+SSE clients are legacy; on stdio the first message tells. */
   readonly eras: "legacy" | "both";
@@ -40,7 +41,7 @@ export function serveChannel(
   client: ChannelClient,
 ): ChannelEvents {
   const { clock, registry, limits, newExchangeId, log } = gateway;
-  const { route, principal } = client;
+  const { route } = client;
   const running = new Map<string, Exchange>();
   let session: Session | undefined;
   /** Messages go on in the order they came, up to where each is sent upstream. */
@@ -134,7 +135,7 @@ export function serveChannel(
     if (session !== undefined) session.end("the client shook hands again");
     let own: Session;
     try {
-      own = registry.open(route.name, principal);
+      own = registry.open(route.name, client.principal);
     } catch (error) {
       const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
       return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error))).message;
@@ -210,6 +211,8 @@ export function serveChannel(
   }
 
   function exchangeFor(message: Message, revision: Revision, own: Session | undefined): Exchange {
+    const { principal } = client;
+    own?.renew(principal);
     return {
       id: newExchangeId(),
       direction: "client-to-server",

@@ -1,7 +1,7 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import type { Clock, Exchange, Principal, SetTimer } from "../exchange.ts";
+import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import type { EventStore } from "../sessions/event-store.ts";
 import type { SessionRegistry } from "../sessions/registry.ts";
@@ -24,8 +24,6 @@ export interface GatewayContext {
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
   /** Short, unique in this process, and not a secret. */
   readonly newExchangeId: () => string;
-  /** Who sent an HTTP request. */
-  readonly principalOf: (request: IncomingMessage) => Principal;
   /** From which address an HTTP request comes; proxies are believed only where they are trusted. */
   readonly addressOf: ClientAddress;
   readonly streamOptions: (route: Route) => SseResponseOptions;

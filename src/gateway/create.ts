@@ -1,5 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
+import { createSubjectTokens } from "../auth/subject-tokens.ts";
+import { exposureProblem } from "../config/auth.ts";
 import type { Config } from "../config/config.ts";
 import { createChangingSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
@@ -7,6 +9,8 @@ import { anonymous, systemClock, systemTimer } from "../exchange.ts";
 import { composeInterceptors } from "../intercept/compose.ts";
 import type { MessageInterceptor } from "../intercept/interceptor.ts";
 import { PauseBoard } from "../intercept/pause-board.ts";
+import type { DecisionListener } from "../policy/decision.ts";
+import type { PolicyProvider } from "../policy/provider.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -19,22 +23,31 @@ import { isLoopbackHost } from "./access.ts";
 import { adminListener, createAdmin } from "./admin.ts";
 import { serveChannel } from "./client-channel.ts";
 import { compareConfigs } from "./config-changes.ts";
+import { createGatewayAudit } from "./audit.ts";
 import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
 import { createEndpoint } from "./endpoint.ts";
+import { createDoors, createIssuerClient } from "./doors.ts";
 import { createEdge } from "./http.ts";
 import type { EdgeTable } from "./http.ts";
 import { createListener } from "./listener.ts";
 import type { Listener } from "./listener.ts";
 import type { Route } from "./route.ts";
 import { createRouteTable } from "./route-table.ts";
+import type { TableRoute } from "./route-table.ts";
 import { createContext } from "./shared.ts";
 import type { ContextSettings } from "./shared.ts";
 import { createSseEndpoints } from "./sse-endpoints.ts";
+import { createTaskOwners } from "./task-owners.ts";
+import { createWellKnown } from "./well-known.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
   /** Steps of your own for every message, beside what the configuration brings. */
   readonly interceptors?: readonly MessageInterceptor[];
+  /** Decision points of your own by the name of their route, in place of configured rules. */
+  readonly policies?: Readonly<Record<string, PolicyProvider>>;
+  /** Told of every decision of a policy, beside log and metrics. */
+  readonly onDecision?: DecisionListener;
   readonly log?: Logger;
   /** The environment of which child processes get the few variables that every program needs. */
   readonly environment?: Environment;
@@ -100,6 +113,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     composeInterceptors(interceptors, { clock, setTimer, board: held });
   let custom = compose(options.interceptors ?? []);
   const concurrency = concurrencyOf(config);
+  const identity = { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() };
+  const doors = createDoors(identity);
+  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics: context.metrics });
   const sse = createSseEndpoints(context, () => publicPathOf(running));
   const table = createRouteTable({
     context,
@@ -120,13 +136,28 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       watchdog,
       demo: options.demo ?? missingDemo,
       parking: context.parking,
+      credentials: identity,
+    },
+    taskOwners: createTaskOwners(clock),
+    policies: {
+      clock,
+      setTimer,
+      log,
+      metrics: context.metrics,
+      limits: context.limits.parse,
+      newDecisionId: context.newExchangeId,
+      onDecision: options.onDecision,
+      audit,
+      providers: options.policies ?? {},
     },
     concurrencyLimit: createConcurrencyLimit(createConcurrency(concurrency)),
     onGone: (route) => {
       edge.use(edgeTable());
+      doors.forget(route.name);
       void sse.forget(route, "this route has been taken out of the configuration");
     },
   });
+  doors.prepare(config)();
   table.prepare(config, custom).commit(config.shutdown.grace);
   let isShuttingDown = false;
   const listeners: Listener[] = [];
@@ -150,6 +181,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 
   function edgeTable(): EdgeTable {
     const { listen: rules } = running;
+    const guarded = (route: TableRoute) => ({ ...route, door: doors.of(route.name) });
+    const routes = table.routes.map(guarded);
     return {
       access: {
         isLoopback: rules.unixSocket !== undefined || isLoopbackHost(rules.host),
@@ -157,8 +190,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         allowedOrigins: [...rules.allowedOrigins, ...originsOf(running)],
         corsOrigins: rules.cors.origins,
       },
-      routes: table.routes,
-      leaving: table.leaving,
+      routes,
+      leaving: table.leaving.map(guarded),
+      wellKnown: createWellKnown(routes, publicPathOf(running), (issuer) => doors.issuerDocument(issuer)),
     };
   }
 
@@ -166,14 +200,20 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   function reload(next: Config, changes: Pick<GatewayOptions, "interceptors">): ReloadOutcome {
     if (isShuttingDown) return { ok: false, problem: "the gateway is shutting down" };
     const { paths, needsRestart, applicable } = compareConfigs(running, next);
+    // The listener stays where it is, whatever address the new configuration was checked for.
+    const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
+    if (exposure !== undefined) return { ok: false, problem: `${running.listen.host}: ${exposure}` };
     try {
       const steps = changes.interceptors === undefined ? custom : compose(changes.interceptors);
+      const openDoors = doors.prepare(applicable);
       const prepared = table.prepare(applicable, steps);
       running = applicable;
       follow(applicable);
+      audit.follow(applicable.audit);
       custom = steps;
       Object.assign(concurrency, concurrencyOf(applicable));
       context.apply(settingsOf(applicable));
+      openDoors();
       prepared.commit(applicable.shutdown.grace);
       edge.use(edgeTable());
       return { ok: true, changed: paths, needsRestart };
@@ -224,6 +264,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     context.close("the gateway is shutting down");
     await table.close("the gateway is shutting down");
     await Promise.all(listeners.map((listener) => listener.close()));
+    await audit.close();
     await watchdog.close();
     watching[Symbol.dispose]();
   }

@@ -1,50 +1,55 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { errorTable, GatewayError } from "../errors.ts";
+import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
-import type { Exchange, ReplyStream, TransportContext } from "../exchange.ts";
+import type { Exchange, ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { classifyPost, classifyVerb, isJsonContentType } from "../protocol/era.ts";
-import { messageBytes } from "../protocol/batch.ts";
-import type { Message, ParseOutcome, RequestId, RequestMessage } from "../protocol/message.ts";
+import type { Message, ParseOutcome, RequestMessage } from "../protocol/message.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { parse } from "../protocol/parse.ts";
 import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { errorMessage, refusalReply } from "../reply.ts";
+import { challengeOf, refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import { readBody } from "../transports/http/body.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { GatewayContext } from "./context.ts";
 import { answerBatch } from "./batches.ts";
+import type { Caller } from "./door.ts";
+import { onExpiry } from "./expiry.ts";
 import { createLegacyReply, createModernReply, writeJson } from "./http-reply.ts";
 import type { HttpReply } from "./http-reply.ts";
 import { judgeModernPost } from "./modern-post.ts";
+import { isListening } from "./passage.ts";
 import { replyStatus } from "./reply-status.ts";
 import type { Route } from "./route.ts";
-
-/** One HTTP request at a route's MCP endpoint. */
-interface Visit {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly route: Route;
-  readonly header: (name: string) => string | undefined;
-}
+import {
+  headerRevision,
+  httpContext,
+  lostEvents,
+  noStream,
+  refuseHttp,
+  revisionProblem,
+  tellChallenge,
+} from "./visit.ts";
+import type { Visit } from "./visit.ts";
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
 export function createEndpoint(gateway: GatewayContext) {
-  const { clock, newExchangeId, registry, limits, principalOf, addressOf } = gateway;
+  const { clock, newExchangeId, registry, limits, addressOf } = gateway;
 
   return async function serve(
     request: IncomingMessage,
     response: ServerResponse,
     route: Route,
+    caller: Caller,
   ): Promise<void> {
     const { headers } = request;
     const header = (name: string): string | undefined => {
       const value = headers[name];
       return typeof value === "string" ? value : value?.join(", ");
     };
-    const visit: Visit = { request, response, route, header };
+    const visit: Visit = { request, response, route, caller, header };
     const verb = classifyVerb(request.method ?? "", route.serving);
     try {
       if (!verb.ok) {
@@ -54,7 +59,9 @@ export function createEndpoint(gateway: GatewayContext) {
       else if (verb.route === "stream") openStream(visit);
       else endSession(visit);
     } catch (error) {
-      gateway.refused(route, response, GatewayError.from(error), undefined);
+      const failure = GatewayError.from(error);
+      tellChallenge(visit, challengeOf(failure));
+      gateway.refused(route, response, failure, undefined);
     }
   };
 
@@ -66,7 +73,7 @@ export function createEndpoint(gateway: GatewayContext) {
     }
     const body = await readBody(request, limits.parse.maxBytes);
     const sessionId = header("mcp-session-id");
-    const principal = principalOf(request);
+    const { principal } = visit.caller;
     const session = sessionId === undefined ? undefined : registry.find(sessionId, route.name, principal);
     const revision = session?.revision ?? headerRevision(header) ?? assumedWithoutHeader;
     const outcome = parse(body, { revision, mode: "enforce", limits: limits.parse });
@@ -102,7 +109,19 @@ export function createEndpoint(gateway: GatewayContext) {
     response.on("close", () => {
       if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
     });
+    // Whoever listens may do so for days; nobody does longer than its credentials hold.
+    const stop = isListening(exchange)
+      ? onExpiry(
+          () => exchange.principal,
+          gateway,
+          () => {
+            exchange.cancellation.cancel("session-ended");
+          },
+        )
+      : undefined;
     const outcome = await route.answer(exchange);
+    stop?.();
+    tellChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("modern", outcome));
   }
 
@@ -166,13 +185,14 @@ export function createEndpoint(gateway: GatewayContext) {
     } else {
       session.end("the upstream refused the handshake", "refused");
     }
+    tellChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("legacy", outcome));
   }
 
   /** A new session, or the word to the client that there is no room for one. */
-  function opened({ request, response, route }: Visit, message: RequestMessage): Session | undefined {
+  function opened({ response, route, caller }: Visit, message: RequestMessage): Session | undefined {
     try {
-      return registry.open(route.name, principalOf(request));
+      return registry.open(route.name, caller.principal);
     } catch (error) {
       gateway.refused(route, response, GatewayError.from(error), message);
       return undefined;
@@ -186,6 +206,7 @@ export function createEndpoint(gateway: GatewayContext) {
     reply: HttpReply,
   ): Promise<void> {
     const outcome = await runLegacy(visit, message, session, reply);
+    tellChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("legacy", outcome));
   }
 
@@ -241,6 +262,15 @@ export function createEndpoint(gateway: GatewayContext) {
       session.touch(clock.now());
     });
     const connection = new SseResponse(response, gateway.streamOptions(route));
+    // The client comes back with newer credentials and misses nothing; requests of the session renew them too.
+    const stop = onExpiry(
+      () => session.principal,
+      gateway,
+      () => {
+        connection.end();
+      },
+    );
+    response.on("close", stop);
     const isKnown = stream.attach(connection, resumed === undefined ? undefined : lastEventId);
     if (!isKnown) {
       // What was missed is gone: the caller must not wait for an answer that cannot come any more.
@@ -262,9 +292,9 @@ export function createEndpoint(gateway: GatewayContext) {
     visit.response.end();
   }
 
-  function sessionOf({ request, response, route, header }: Visit): Session | undefined {
+  function sessionOf({ response, route, caller, header }: Visit): Session | undefined {
     const id = header("mcp-session-id");
-    const session = id === undefined ? undefined : registry.find(id, route.name, principalOf(request));
+    const session = id === undefined ? undefined : registry.find(id, route.name, caller.principal);
     if (session === undefined) refuseSession(response, route, id, undefined);
     return session;
   }
@@ -298,7 +328,7 @@ export function createEndpoint(gateway: GatewayContext) {
       message,
       original: message,
       route: visit.route.name,
-      principal: principalOf(visit.request),
+      principal: visit.caller.principal,
       revision,
       era: revisions[revision].era,
       session,
@@ -310,60 +340,4 @@ export function createEndpoint(gateway: GatewayContext) {
       reply: message.kind === "request" ? reply : undefined,
     };
   }
-}
-
-/** Answers a call whose events are no longer kept: its caller must not wait for ever. */
-function lostEvents(request: RequestId): Message {
-  const { jsonrpc } = errorTable.overloaded;
-  const message = "the events after that id are no longer kept; send the request again";
-  return errorMessage(request, {
-    code: jsonrpc ?? -32603,
-    message,
-    data: { origin: "gateway", code: "overloaded" },
-  });
-}
-
-const noStream: ReplyStream = { open: () => {}, write: () => {} };
-
-const noHeaders: Readonly<Record<string, string>> = {};
-
-/** The context of a POST, with the headers that may go on: allowed ones and mirrored parameters. */
-function httpContext({ request, route, header }: Visit, peer: string | undefined): TransportContext {
-  let kept: Record<string, string> | undefined;
-  for (const name in request.headers) {
-    if (!name.startsWith("mcp-param-") && !route.forwardHeaders.has(name)) continue;
-    const value = header(name);
-    if (value !== undefined) (kept ??= {})[name] = value;
-  }
-  const facts = {
-    type: "http",
-    method: "POST",
-    path: request.url ?? "",
-    headers: kept ?? noHeaders,
-  } as const;
-  return peer === undefined ? facts : { ...facts, peer };
-}
-
-function headerRevision(header: (name: string) => string | undefined): Revision | undefined {
-  const named = header("mcp-protocol-version");
-  const reading = named === undefined ? undefined : parseRevision(named.trim());
-  return reading?.ok === true ? reading.revision : undefined;
-}
-
-/** A version header that the revision does not know, or that is not the one agreed on (SC-004, SC-005). */
-function revisionProblem(session: Session, header: (name: string) => string | undefined): string | undefined {
-  const named = header("mcp-protocol-version")?.trim();
-  if (named === undefined || session.revision === undefined || named === session.revision) return undefined;
-  return parseRevision(named).ok
-    ? `the header MCP-Protocol-Version says ${named}, but this session agreed on ${session.revision}`
-    : `the header MCP-Protocol-Version names an unsupported version: ${named}`;
-}
-
-function refuseHttp(response: ServerResponse, status: number, text: string): void {
-  const message = errorMessage(undefined, { code: -32000, message: text });
-  response.writeHead(status, {
-    "content-type": "application/json",
-    "content-length": messageBytes(message).length,
-  });
-  response.end(messageBytes(message));
 }

@@ -129,6 +129,7 @@ describe("the probe", () => {
   const probe = (answer: () => Promise<Reply>, silenceIsLegacy = false) => {
     const time = createFakeTime();
     return probeEra({
+      principal: anonymous,
       route: "r",
       clock: time.clock,
       setTimer: time.setTimer,

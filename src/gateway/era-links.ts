@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Exchange } from "../exchange.ts";
+import type { Clock, Exchange, Principal } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { memberInteger, memberSource } from "../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
@@ -20,7 +20,8 @@ export interface EraLinkOptions {
   /** Links that speak the scope's own era. */
   readonly plain: OpenLink;
   readonly bridges: Bridges;
-  readonly probe: () => Promise<ProbeVerdict>;
+  /** Asks the upstream, on behalf of the caller because of whom it must be known. */
+  readonly probe: (principal: Principal) => Promise<ProbeVerdict>;
   readonly clock: Clock;
   /** Told once per finding. */
   readonly onVerdict?: (verdict: ProbeVerdict) => void;
@@ -63,8 +64,8 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
     return isStale ? undefined : known.servesModern;
   }
 
-  async function ask(): Promise<ProbeVerdict> {
-    known.asking ??= options.probe().finally(() => {
+  async function ask({ principal }: Exchange): Promise<ProbeVerdict> {
+    known.asking ??= options.probe(principal).finally(() => {
       known.asking = undefined;
     });
     const verdict = await known.asking;
@@ -96,7 +97,7 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       const verdict = servesModern();
       if (verdict === true) return plainLink();
       if (verdict === false) return bridgeFor(exchange);
-      return ask().then((found) => (found === "modern" ? plainLink() : bridgeFor(exchange)));
+      return ask(exchange).then((found) => (found === "modern" ? plainLink() : bridgeFor(exchange)));
     };
     return {
       get incarnation() {
@@ -148,7 +149,7 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
         failure = GatewayError.from(error);
         if (failure.details?.["upstreamStatus"] === undefined) throw failure;
       }
-      if ((await ask()) === "modern") {
+      if ((await ask(exchange)) === "modern") {
         known.servesLegacy = false;
         isDecided = true;
         isReplaced = true;

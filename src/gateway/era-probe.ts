@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
-import { anonymous, Cancellation } from "../exchange.ts";
-import type { Clock, Exchange, SetTimer } from "../exchange.ts";
+import { Cancellation } from "../exchange.ts";
+import type { Clock, Exchange, Principal, SetTimer } from "../exchange.ts";
 import { memberInteger, memberType, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { parseText } from "../protocol/parse.ts";
@@ -12,6 +12,8 @@ export type ProbeVerdict = "modern" | "legacy";
 
 export interface EraProbeDeps {
   readonly route: string;
+  /** On whose behalf is asked: the caller because of whom it must be known. */
+  readonly principal: Principal;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -60,7 +62,7 @@ function isModernAnswer(message: Message, _status: number | undefined): boolean 
   return Array.isArray(supported) && supported.includes(newestModern);
 }
 
-function discoverExchange({ route, clock, newId }: EraProbeDeps): Exchange {
+function discoverExchange({ route, principal, clock, newId }: EraProbeDeps): Exchange {
   const meta = {
     "io.modelcontextprotocol/protocolVersion": newestModern,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -80,7 +82,7 @@ function discoverExchange({ route, clock, newId }: EraProbeDeps): Exchange {
     message: outcome.message,
     original: outcome.message,
     route,
-    principal: anonymous,
+    principal,
     revision: newestModern,
     era: "modern",
     session: undefined,

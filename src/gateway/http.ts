@@ -4,10 +4,16 @@ import { createAccessCheck, createCors } from "./access.ts";
 import type { AccessRules } from "./access.ts";
 import type { Concurrency } from "./concurrency.ts";
 import type { GatewayContext } from "./context.ts";
+import type { Admission, Caller, Door } from "./door.ts";
 import type { Route } from "./route.ts";
 
-/** Serves one request at a route. */
-export type Serve = (request: IncomingMessage, response: ServerResponse, route: Route) => Promise<void>;
+/** Serves one request of a known caller at a route. */
+export type Serve = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  route: Route,
+  caller: Caller,
+) => Promise<void>;
 
 /** A route and where it is found. */
 export interface EdgeRoute {
@@ -18,12 +24,19 @@ export interface EdgeRoute {
   readonly serve?: Serve | undefined;
 }
 
+/** A route with the door by which its callers come in. */
+export interface GuardedRoute extends EdgeRoute {
+  readonly door: Door;
+}
+
 /** What may be another after a reload: who is let in, and what is where. */
 export interface EdgeTable {
   readonly access: AccessRules;
-  readonly routes: readonly EdgeRoute[];
+  readonly routes: readonly GuardedRoute[];
   /** Routes that are being left: open sessions are served to their end, and nothing new begins. */
-  readonly leaving: readonly EdgeRoute[];
+  readonly leaving: readonly GuardedRoute[];
+  /** Documents for clients, by their paths; pages of any origin may read them. */
+  readonly wellKnown: ReadonlyMap<string, RequestListener>;
 }
 
 export interface EdgeOptions {
@@ -44,6 +57,7 @@ const shutdownSeconds = 5;
 interface Place {
   readonly route: Route;
   readonly serve: Serve;
+  readonly door: Door;
   /** Served only to those who have a session already. */
   readonly isLeaving: boolean;
 }
@@ -61,27 +75,36 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
   let current = read(first);
   const { receiving } = options;
 
-  function read({ access, routes, leaving }: EdgeTable) {
+  function read({ access, routes, leaving, wellKnown }: EdgeTable) {
     const places = new Map<string, Place>();
     const add = (
       isLeaving: boolean,
-      { route, prefixes, serve = options.streamableHttp }: EdgeRoute,
+      { route, prefixes, door, serve = options.streamableHttp }: GuardedRoute,
     ): void => {
       for (const prefix of prefixes) {
-        places.set(`${prefix}/mcp`, { route, serve, isLeaving });
-        if (!isLeaving) places.set(`${prefix}/sse`, { route, serve: options.sseStream, isLeaving });
-        places.set(`${prefix}/messages`, { route, serve: options.sseMessages, isLeaving: false });
+        places.set(`${prefix}/mcp`, { route, door, serve, isLeaving });
+        if (!isLeaving) places.set(`${prefix}/sse`, { route, door, serve: options.sseStream, isLeaving });
+        places.set(`${prefix}/messages`, { route, door, serve: options.sseMessages, isLeaving: false });
       }
     };
     // A path that has been given to another route is that route's.
     for (const route of leaving) add(true, route);
     for (const route of routes) add(false, route);
-    return { checkAccess: createAccessCheck(access), cors: createCors(access.corsOrigins), places };
+    return {
+      checkAccess: createAccessCheck(access),
+      cors: createCors(access.corsOrigins),
+      places,
+      wellKnown,
+    };
   }
 
   /** Takes a place for a body to be read in; false when there is none and the request has been refused. */
-  function admit(request: IncomingMessage, response: ServerResponse, route: Route): boolean {
-    const principal = gateway.principalOf(request).id;
+  function makeRoom(
+    request: IncomingMessage,
+    response: ServerResponse,
+    route: Route,
+    principal: string,
+  ): boolean {
     const error = receiving.enter(principal);
     if (error !== undefined) {
       gateway.refused(route, response, error, undefined);
@@ -94,14 +117,19 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
-    const { checkAccess, cors, places } = current;
+    const { checkAccess, cors, places, wellKnown } = current;
+    const path = pathOf(request.url ?? "/");
     const refusal = checkAccess(request.headers.host, request.headers.origin);
     if (refusal !== undefined) {
-      plain(response, 403, refusal);
+      const document = wellKnown.get(path);
+      if (document === undefined || checkAccess(request.headers.host, undefined) !== undefined) {
+        plain(response, 403, refusal);
+      } else {
+        document(request, response);
+      }
       return;
     }
     if (request.headers.origin !== undefined && cors(request, response)) return;
-    const path = pathOf(request.url ?? "/");
     const place = places.get(path);
     if (place === undefined || (place.isLeaving && request.headers["mcp-session-id"] === undefined)) {
       elsewhere(request, response, path);
@@ -118,12 +146,36 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
       );
       return;
     }
-    if (request.method === "POST" && !admit(request, response, place.route)) return;
-    void place.serve(request, response, place.route);
+    const admission = place.door.admit(request);
+    if (admission instanceof Promise) {
+      void admission.then((known) => {
+        // A client that left meanwhile waits for nothing.
+        if (!request.destroyed) enter(request, response, place, known);
+      });
+    } else {
+      enter(request, response, place, admission);
+    }
+  }
+
+  function enter(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { route, door, serve }: Place,
+    admission: Admission,
+  ): void {
+    if (!admission.ok) {
+      const { error, challenge } = admission;
+      if (challenge !== undefined) response.setHeader("www-authenticate", challenge);
+      gateway.refused(route, response, error, undefined);
+      return;
+    }
+    const { principal } = admission;
+    if (request.method === "POST" && !makeRoom(request, response, route, principal.id)) return;
+    void serve(request, response, route, { principal, door });
   }
 
   function elsewhere(request: IncomingMessage, response: ServerResponse, path: string): void {
-    const own = options.extra[path];
+    const own = options.extra[path] ?? current.wellKnown.get(path);
     if (own !== undefined) own(request, response);
     else if (path === "/healthz") plain(response, 200, "ok");
     else if (path === "/") plain(response, 200, `headgate: MCP endpoints are ${endpoints()}`);

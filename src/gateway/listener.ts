@@ -14,7 +14,14 @@ export interface ListenOptions {
   readonly port: number;
   readonly unixSocket?: string | undefined;
   readonly tls?:
-    | { readonly certFile: string; readonly keyFile: string; readonly caFile?: string | undefined }
+    | {
+        readonly certFile: string;
+        readonly keyFile: string;
+        /** Authorities whose client certificates are taken. */
+        readonly caFile?: string | undefined;
+        /** Whether clients without one may connect; whoever looks at certificates must check that they were verified. */
+        readonly clientCertificate?: "required" | "optional" | undefined;
+      }
     | undefined;
   readonly headerBytes: number;
   /** Told when a certificate was read anew, or could not be. */
@@ -76,32 +83,34 @@ export async function createListener(options: ListenOptions, handler: RequestLis
 
 type Tls = NonNullable<ListenOptions["tls"]>;
 
-function readCertificate({ certFile, keyFile, caFile }: Tls) {
+function readCertificate({ certFile, keyFile, caFile, clientCertificate = "required" }: Tls) {
+  const rejectUnauthorized = clientCertificate === "required";
   return {
     cert: readPem(certFile),
     key: readPem(keyFile),
-    ...(caFile === undefined ? {} : { ca: readPem(caFile), requestCert: true }),
+    ...(caFile === undefined ? {} : { ca: readPem(caFile), requestCert: true, rejectUnauthorized }),
   };
 }
 
 /** Reads the certificate anew when its folder changes: editors and Kubernetes put new files in place by renaming. */
 function watchCertificate(server: TlsServer, tls: Tls, told: ListenOptions["onCertificate"]): () => void {
-  let last = readCertificate(tls).cert.toString();
+  const textOf = ({ cert, ca = "" }: { readonly cert: Buffer; readonly ca?: Buffer | string }): string =>
+    `${cert.toString()}${ca.toString()}`;
+  let last = textOf(readCertificate(tls));
   const check = (): void => {
     try {
       const next = readCertificate(tls);
-      if (next.cert.toString() === last) return;
+      if (textOf(next) === last) return;
       server.setSecureContext(next);
-      last = next.cert.toString();
+      last = textOf(next);
       told?.(undefined);
     } catch (error) {
       // The old certificate stays in use: half-written files are normal while they are being replaced.
       told?.(error instanceof Error ? error.message : String(error));
     }
   };
-  const watchers = [...new Set([dirname(tls.certFile), dirname(tls.keyFile)])].map((folder) =>
-    watch(folder, check),
-  );
+  const files = [tls.certFile, tls.keyFile, ...(tls.caFile === undefined ? [] : [tls.caFile])];
+  const watchers = [...new Set(files.map((file) => dirname(file)))].map((folder) => watch(folder, check));
   for (const watcher of watchers) watcher.unref();
   return () => {
     for (const watcher of watchers) watcher.close();

@@ -42,10 +42,10 @@ export function createObservedRoute(
     log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
   });
   return {
-    serve: async (request, response, route) => {
+    serve: async (request, response, route, { door }) => {
       const release = route.hold();
       try {
-        await pass(request, response);
+        await pass(request, response, door.credentialHeaders);
       } finally {
         release();
       }

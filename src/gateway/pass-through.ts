@@ -20,15 +20,17 @@ const hopByHop: ReadonlySet<string> = new Set([
   "expect",
 ]);
 
+const none: ReadonlySet<string> = new Set();
+
 /**
  * Makes the handler of a route in observe mode: every byte goes on in both directions as it comes, whatever it is, and
- * is shown to the observer afterwards. Nothing the observer does, not even a fault in it, changes what passes (SC-062).
+ * is shown to the observer afterwards. Only the headers that hold credentials for the gateway (`kept`) stay here. Nothing the observer does, not even a fault in it, changes what passes (SC-062).
  */
 export function createPassThrough(
   upstream: HttpUpstream,
   observer: TrafficObserver,
   onFault: (error: unknown) => void,
-): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
+): (request: IncomingMessage, response: ServerResponse, kept?: ReadonlySet<string>) => Promise<void> {
   /** Observing comes after forwarding and must not reach back into it. */
   const observe = (look: () => void): void => {
     try {
@@ -38,7 +40,7 @@ export function createPassThrough(
     }
   };
 
-  return (request, response) =>
+  return (request, response, kept = none) =>
     new Promise((resolve) => {
       const visit = observer.open(request);
       const done = (): void => {
@@ -47,11 +49,15 @@ export function createPassThrough(
         });
         resolve();
       };
-      const relay = new Relay(response, (chunk) => {
-        observe(() => {
-          visit.fromUpstream(chunk);
-        });
-      });
+      const relay = new Relay(
+        response,
+        (chunk) => {
+          observe(() => {
+            visit.fromUpstream(chunk);
+          });
+        },
+        kept.size > 0,
+      );
       relay.onHead = (status, headers) => {
         observe(() => {
           visit.answered(status, headers);
@@ -79,7 +85,7 @@ export function createPassThrough(
           origin: upstream.origin,
           path: upstream.path,
           method: verbOf(request.method),
-          headers: forwardable(request.headers, upstream.headers),
+          headers: forwardable(request.headers, upstream.headers, kept),
           body: hasBody ? body : null,
           headersTimeout: 0,
           bodyTimeout: 0,
@@ -97,11 +103,13 @@ class Relay implements Dispatcher.DispatchHandler {
   onDone: () => void = () => {};
   readonly #response: ServerResponse;
   readonly #afterwards: (chunk: Buffer) => void;
+  readonly #isAuthenticated: boolean;
   #controller: Dispatcher.DispatchController | undefined;
 
-  constructor(response: ServerResponse, afterwards: (chunk: Buffer) => void) {
+  constructor(response: ServerResponse, afterwards: (chunk: Buffer) => void, isAuthenticated: boolean) {
     this.#response = response;
     this.#afterwards = afterwards;
+    this.#isAuthenticated = isAuthenticated;
   }
 
   abort(): void {
@@ -114,11 +122,20 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (this.#response.headersSent) return;
+    if (status === 401 && this.#isAuthenticated) {
+      // It is the gateway that the upstream does not know; the client would look for another token in vain.
+      this.onHead(status, headers);
+      this.onResponseError(controller, new Error("it refuses the gateway's credentials"));
+      controller.abort(
+        new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials"),
+      );
+      return;
+    }
     this.#response.writeHead(status, forwardable(headers, {}));
     this.#response.flushHeaders();
     this.onHead(status, headers);
@@ -158,10 +175,11 @@ function verbOf(method: string | undefined): Dispatcher.HttpMethod {
 function forwardable(
   received: Readonly<Record<string, string | string[] | undefined>>,
   own: Readonly<Record<string, string>>,
+  kept: ReadonlySet<string> = none,
 ): Record<string, string | string[]> {
   const headers: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(received)) {
-    if (value !== undefined && !hopByHop.has(name)) headers[name] = value;
+    if (value !== undefined && !hopByHop.has(name) && !kept.has(name)) headers[name] = value;
   }
   return { ...headers, ...own };
 }

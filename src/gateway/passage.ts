@@ -6,6 +6,7 @@ import type { Session } from "../sessions/session.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import { createLinks } from "./links.ts";
 import type { LinkEventsFor, Links } from "./links.ts";
+import type { ParameterFacts } from "./parameter-headers.ts";
 import { createRunningCalls } from "./running-calls.ts";
 import type { RunningCalls } from "./running-calls.ts";
 import { createToolHeaders } from "./tool-headers.ts";
@@ -41,6 +42,8 @@ export interface Passage {
   readonly links: Links;
   /** What is known of header parameters; absent where the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
+  /** What headers that repeat arguments are compared with, and computed from. */
+  readonly parameters: ParameterFacts;
   /** The link for an exchange; a passage that is being left opens no new ones. */
   linkFor(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
   /** Sends a request and follows what becomes of it. */
@@ -102,6 +105,12 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
   return {
     upstream,
     links,
+    parameters: {
+      tools: toolHeaders,
+      get upstreamSeesHeaders() {
+        return upstream.seesHeaders();
+      },
+    },
     get toolHeaders() {
       return upstream.seesHeaders() ? undefined : toolHeaders;
     },

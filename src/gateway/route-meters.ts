@@ -1,5 +1,6 @@
 import type { CorrelationStatistics } from "../sessions/correlation/statistics.ts";
 import type { Session } from "../sessions/session.ts";
+import { metricDefinitions, type MetricDefinition } from "../telemetry/metric-names.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
 /** Makes the function that counts a new session of a route now, and its end when it comes. */
@@ -76,20 +77,10 @@ export function meterCorrelation(
 
 /** Forgets every figure of a route that is no more, so that none of them stands still for ever. */
 export function forgetRoute(route: string, { metrics }: Metrics): void {
-  const families: readonly { remove(values: { readonly route: string }): void }[] = [
-    metrics.exchanges,
-    metrics.exchangeDuration,
-    metrics.upstreamRequests,
-    metrics.sessions,
-    metrics.sessionsOpened,
-    metrics.sessionsClosed,
-    metrics.streams,
-    metrics.pending,
-    metrics.refusals,
-    metrics.messages,
-    metrics.children,
-    metrics.childRestarts,
-    metrics.evictedReaders,
-  ];
-  for (const family of families) family.remove({ route });
+  const keys = Object.keys(metrics) as (keyof typeof metrics)[];
+  for (const key of keys) {
+    const { labels }: MetricDefinition = metricDefinitions[key];
+    // Only what is told apart by route can be about this one.
+    if (labels.includes("route")) metrics[key].remove({ route } as Readonly<Record<string, string>>);
+  }
 }

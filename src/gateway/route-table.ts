@@ -11,8 +11,12 @@ import type { CorrelationSettings } from "../sessions/correlation/options.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import { createCorrelate, onEntryFinished } from "./correlate.ts";
 import type { EdgeRoute, Serve } from "./http.ts";
+import { createListChanges } from "./list-changes.ts";
+import type { ListChanges } from "./list-changes.ts";
 import { createObservedRoute } from "./observed-route.ts";
 import { createObserver } from "./observe.ts";
+import { openPolicy } from "./policies.ts";
+import type { OpenPolicy, PolicyDeps } from "./policies.ts";
 import { createRateLimit } from "./rate-limits.ts";
 import { createRoute } from "./route.ts";
 import type { Route, RouteParts } from "./route.ts";
@@ -30,8 +34,11 @@ import type { OpenUpstream, UpstreamDeps } from "./upstreams.ts";
 export interface RouteTableDeps {
   readonly context: OpenContext;
   readonly upstreams: UpstreamDeps;
+  readonly policies: PolicyDeps;
   /** Bounds what all routes do at once. */
   readonly concurrencyLimit: Interceptor;
+  /** Keeps the tasks of one caller from others. */
+  readonly taskOwners: Interceptor;
   /** Called when a route that was left is gone for good. */
   readonly onGone: (route: Route) => void;
 }
@@ -71,6 +78,7 @@ interface Standing {
   readonly serve: Serve | undefined;
   readonly health: UpstreamHealth;
   readonly rateLimit: Interceptor | undefined;
+  readonly policy: OpenPolicy | undefined;
 }
 
 /** One route for as long as its name is in use: what is kept over reloads, and how it stands. */
@@ -78,27 +86,35 @@ interface Entry {
   readonly route: Route;
   readonly correlator: Correlator<Exchange>;
   readonly correlate: Interceptor;
+  readonly listChanges: ListChanges;
   standing: Standing;
 }
+
+/** What has been opened for a configuration, and is closed again where that cannot be used. */
+type Opened = Pick<OpenUpstream, "close">;
 
 const replaced = "the server of this route has been replaced; open a new session with initialize";
 const removed = "this route has been taken out of the configuration";
 
 /** Makes an empty table; the first configuration comes in like every later one. */
 export function createRouteTable(deps: RouteTableDeps): RouteTable {
-  const { context, upstreams, concurrencyLimit } = deps;
+  const { context, upstreams, policies, concurrencyLimit, taskOwners } = deps;
   const { clock, setTimer, log, metrics, registry } = context;
   let entries = new Map<string, Entry>();
   const leaving = new Map<string, Entry>();
   const meter = meterCorrelation(metrics, () => [...entries.values(), ...leaving.values()].map(toTracked));
 
-  function standingOf(config: RouteConfig, before: Standing | undefined, opened: OpenUpstream[]): Standing {
+  function standingOf(config: RouteConfig, before: Standing | undefined, opened: Opened[]): Standing {
     const fragment = upstreamFragment(config);
     const hasSameRates = before !== undefined && isDeepStrictEqual(before.config.rates, config.rates);
     // Counts go on where the limit is the same: a reload must be no way to start them afresh.
     const rateLimit = hasSameRates ? before.rateLimit : createRateLimit(config.rates, clock.now);
+    // What a policy remembers, as how often somebody called, goes on where the policy is the same.
+    const hasSamePolicy = before !== undefined && isDeepStrictEqual(before.config.policy, config.policy);
+    const policy = hasSamePolicy ? before.policy : openPolicy(config, policies);
+    if (policy !== undefined && policy !== before?.policy) opened.push(policy);
     if (before !== undefined && isSameUpstream(before.fragment, fragment)) {
-      return { ...before, config, rateLimit };
+      return { ...before, config, rateLimit, policy };
     }
     const upstream = openUpstream(config, upstreams);
     opened.push(upstream);
@@ -110,6 +126,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       config,
       fragment,
       rateLimit,
+      policy,
       serve: observed?.serve,
       health: createUpstreamHealth(config.name, metrics, clock),
       upstream: {
@@ -123,9 +140,9 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
   }
 
   function partsOf(
-    { config, upstream, health, rateLimit }: Standing,
+    { config, upstream, health, rateLimit, policy }: Standing,
     custom: Interceptor,
-    correlate: Interceptor,
+    { correlate, listChanges }: Pick<Entry, "correlate" | "listChanges">,
   ) {
     return {
       serving: { eras: "both", supported: [newestModern] },
@@ -136,9 +153,14 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         createObserver(config.name, metrics, log, clock.now),
         ...(rateLimit === undefined ? [] : [rateLimit]),
         concurrencyLimit,
+        taskOwners,
         custom,
+        // Behind everything that could change a message: what was decided about is what goes on.
+        ...(policy === undefined ? [] : [policy.step]),
+        listChanges.step,
         correlate,
       ],
+      isGuarded: policy !== undefined,
     } satisfies RouteParts;
   }
 
@@ -152,16 +174,24 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       onFinished: onEntryFinished,
     });
     const correlate = createCorrelate(correlator, registry);
-    const parts = partsOf(standing, custom, correlate);
+    const listChanges = createListChanges(registry, (session, message) => {
+      route.tell(session, message);
+    });
+    const parts = partsOf(standing, custom, { correlate, listChanges });
     const route = createRoute(context, { ...parts, name, tap: createMeterTap(name, metrics) });
-    return { route, correlator, correlate, standing };
+    return { route, correlator, correlate, listChanges, standing };
   }
 
   function change(entry: Entry, standing: Standing, custom: Interceptor, graceMs: number): void {
-    const { route, correlate } = entry;
+    const { route, listChanges } = entry;
+    const { policy: before } = entry.standing;
     if (standing.upstream !== entry.standing.upstream) log.info({ route: route.name }, replaced);
     entry.standing = standing;
-    watch(route, route.replace(partsOf(standing, custom, correlate), { reason: replaced, graceMs }));
+    watch(route, route.replace(partsOf(standing, custom, entry), { reason: replaced, graceMs }));
+    if (before === standing.policy) return;
+    if (before !== undefined) watch(route, before.close());
+    // Other rules, other lists: whoever keeps one is told to ask again.
+    listChanges.announce();
   }
 
   function leave(entry: Entry, graceMs: number): void {
@@ -174,6 +204,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       leaving.delete(route.name);
       meter.gone(toTracked(entry));
       entry.correlator.close();
+      if (entry.standing.policy !== undefined) watch(route, entry.standing.policy.close());
       context.forget(route.name);
       deps.onGone(route);
     });
@@ -197,7 +228,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       return [...leaving.values()].map(toTableRoute);
     },
     prepare: (config, custom) => {
-      const opened: OpenUpstream[] = [];
+      const opened: Opened[] = [];
       const standings = Object.values(config.routes);
       try {
         const prepared = standings.map((route) =>
@@ -221,7 +252,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
           },
         };
       } catch (error) {
-        for (const upstream of opened) void upstream.close("the configuration cannot be used");
+        for (const one of opened) void one.close("the configuration cannot be used");
         throw error;
       }
     },
@@ -232,6 +263,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     close: async (reason) => {
       const all = [...entries.values(), ...leaving.values()];
       await Promise.all(all.map(({ route }) => route.close(reason)));
+      await Promise.all(all.map(async ({ standing: { policy } }) => policy?.close()));
       for (const { correlator } of all) correlator.close();
     },
   };

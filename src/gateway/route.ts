@@ -11,8 +11,11 @@ import type { Revision } from "../protocol/revisions.ts";
 import { errorReply, gatewayErrorMessage } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { askClient } from "./client-question.ts";
+import type { Outlet } from "./client-question.ts";
 import type { GatewayContext } from "./context.ts";
 import type { LinkScope } from "./links.ts";
+import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers.ts";
 import { createPassage, isListening } from "./passage.ts";
 import type { Farewell, Passage } from "./passage.ts";
 import { createSessionMeter } from "./route-meters.ts";
@@ -33,6 +36,8 @@ export interface RouteParts {
   readonly health: UpstreamHealth;
   /** Everything that stands between the client and the upstream, outermost first. */
   readonly interceptors: readonly Interceptor[];
+  /** Whether a policy decides about messages, so that nothing may differ from what it saw. */
+  readonly isGuarded: boolean;
 }
 
 /** What a route is made of. */
@@ -62,6 +67,8 @@ export interface Route {
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: its streams end with it. */
   readonly adopt: (session: Session) => void;
+  /** Tells the client of a session something outside any request; one that has gone is not waited for. */
+  readonly tell: (session: Session, message: Message) => void;
   /** Sends messages outside any request to a client that is a channel of its own, not an HTTP session. */
   readonly setOutlet: (session: Session, outlet: Outlet) => void;
   /** Keeps the upstream as it is now from being let go; the answer gives it free. */
@@ -72,9 +79,6 @@ export interface Route {
   readonly leave: (farewell: Farewell) => Promise<void>;
   readonly close: (reason: string) => Promise<void>;
 }
-
-/** Where messages go that belong to no request of the client. */
-export type Outlet = (message: Message) => void | Promise<void>;
 
 /** Builds a route: composes the pipeline once and joins it to the links upstream. */
 export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
@@ -89,6 +93,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   let serving = options.serving;
   let forwardHeaders: ReadonlySet<string> = new Set(options.forwardHeaders);
   let handle = pipelineOf(options);
+  let { isGuarded } = options;
   let passage = passageTo(options);
   const meterSession = createSessionMeter(name, gateway.metrics);
 
@@ -158,8 +163,15 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const way = (session === undefined ? undefined : begunOn.get(session)) ?? passage;
     const link = way.linkFor(exchange, session, capabilities);
     if (session !== undefined) begunOn.set(session, way);
-    tap.sent("upstream", exchange.message, exchange);
-    return exchange.message.kind === "request" ? request(way, link, exchange) : send(link, exchange, session);
+    if (exchange.message.kind !== "request") {
+      tap.sent("upstream", exchange.message, exchange);
+      return send(link, exchange, session);
+    }
+    return needsParameterHeaders(exchange, way.parameters, isGuarded)
+      ? withParameterHeaders(exchange, way.parameters, isGuarded).then((fitting) =>
+          request(way, link, fitting),
+        )
+      : request(way, link, exchange);
   }
 
   async function send(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
@@ -176,6 +188,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   }
 
   async function request(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    tap.sent("upstream", exchange.message, exchange);
     const reply = await way.request(link, exchange);
     if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
     return reply;
@@ -207,43 +220,11 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       throw new GatewayError("invalid_message", "clients of this revision take no requests from servers");
     }
     tap.sent("client", message, exchange);
-    return ask(session, exchange, message, outlet);
+    return askClient(tap, session, exchange, message, outlet);
   }
 
   function untaken(error: unknown): void {
     log.debug({ route: name, reason: GatewayError.from(error).message }, "the client could not be told");
-  }
-
-  /** Puts a request of the server to the client and waits for what it says. */
-  function ask(
-    session: Session,
-    exchange: Exchange,
-    message: Message & { kind: "request" },
-    outlet: Outlet,
-  ): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const offEnd = session.onEnd(() => {
-        exchange.cancellation.cancel("session-ended");
-      });
-      const giveUp = session.ask(message.id, (said) => {
-        over();
-        tap.received("client", said, exchange);
-        resolve({ message: said });
-      });
-      const offCancel = exchange.cancellation.onCancel((reason) => {
-        over();
-        reject(new GatewayError("cancelled", `the question was not answered (${reason})`));
-      });
-      const over = () => {
-        offEnd();
-        giveUp();
-        offCancel();
-      };
-      Promise.resolve(outlet(message)).catch((error: unknown) => {
-        over();
-        reject(GatewayError.from(error));
-      });
-    });
   }
 
   function upstreamEvents(scope: LinkScope, link: () => UpstreamLink): LinkEvents {
@@ -282,7 +263,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       message,
       original: message,
       route: name,
-      principal: related?.principal ?? scope.principal,
+      principal: related?.principal ?? scope.session?.principal ?? scope.principal,
       revision,
       era: revisions[revision].era,
       session: scope.session,
@@ -351,7 +332,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     answer,
     linkOf: (session) => begunOn.get(session)?.links.of(session),
     get toolHeaders() {
-      return passage.toolHeaders;
+      // Where a policy decides, headers are compared after it: a mismatch must not tell of tools that it hides.
+      return isGuarded ? undefined : passage.toolHeaders;
     },
     streamsOf,
     adopt: (session) => {
@@ -359,6 +341,11 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       session.onEnd(() => {
         streams.get(session)?.close();
       });
+    },
+    tell: (session, message) => {
+      const outlet = outlets.get(session);
+      const written = outlet === undefined ? streamsOf(session).general.write(message) : outlet(message);
+      written?.catch(untaken);
     },
     setOutlet: (session, outlet) => {
       outlets.set(session, outlet);
@@ -369,6 +356,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       serving = parts.serving;
       forwardHeaders = new Set(parts.forwardHeaders);
       handle = pipelineOf(parts);
+      ({ isGuarded } = parts);
       if (parts.upstream === old.upstream) return;
       passage = passageTo(parts);
       await letGo(old, farewell);

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { createParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import { anonymous, systemClock, systemTimer } from "../exchange.ts";
+import { systemClock, systemTimer } from "../exchange.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import { errorMessage, retryAfterOf } from "../reply.ts";
@@ -117,7 +117,6 @@ export function createContext(options: ContextOptions): OpenContext {
     }),
     limits,
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
-    principalOf: (_request: IncomingMessage) => anonymous,
     addressOf: (request) => addressOf(request),
     streamOptions,
     counted,

@@ -1,8 +1,13 @@
 import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { anonymous } from "../exchange.ts";
+import type { Principal } from "../exchange.ts";
 import { createSseServer } from "../transports/legacy-sse/server.ts";
 import type { SseServer } from "../transports/legacy-sse/server.ts";
+import type { Channel } from "../transports/transport.ts";
 import { serveChannel } from "./client-channel.ts";
 import type { GatewayContext } from "./context.ts";
+import { longerOf, onExpiry } from "./expiry.ts";
 import type { Serve } from "./http.ts";
 import type { Route } from "./route.ts";
 
@@ -18,6 +23,10 @@ export interface SseEndpoints {
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
 export function createSseEndpoints(gateway: GatewayContext, publicPath: () => string): SseEndpoints {
   const servers = new Map<Route, SseServer>();
+  const principals = new WeakMap<IncomingMessage, Principal>();
+  /** The credentials that were shown last for a connection, and those of them that hold for longest. */
+  const shown = new WeakMap<Channel, { readonly last: Principal; readonly longest: Principal }>();
+  const principalOf = (request: IncomingMessage): Principal => principals.get(request) ?? anonymous;
 
   function serverOf(route: Route): SseServer {
     let server = servers.get(route);
@@ -27,15 +36,29 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: () => st
         maxBytes: () => gateway.limits.parse.maxBytes,
         newId: () => randomBytes(24).toString("base64url"),
         setTimer: gateway.setTimer,
-        principalOf: gateway.principalOf,
-        accept: (channel, request) =>
-          serveChannel(gateway, channel, {
+        principalOf,
+        accept: (channel, request) => {
+          const first = principalOf(request);
+          shown.set(channel, { last: first, longest: first });
+          const longest = (): Principal => shown.get(channel)?.longest ?? first;
+          const stop = onExpiry(longest, gateway, () => {
+            void channel.close("the client's credentials have expired");
+          });
+          return serveChannel(gateway, channel, {
             route,
-            principal: gateway.principalOf(request),
+            get principal() {
+              return shown.get(channel)?.last ?? first;
+            },
             eras: "legacy",
             context: { type: "sse", stream: channel.incarnation },
             mayStillRead: false,
-          }),
+            onGone: stop,
+          });
+        },
+        renew: (channel, request) => {
+          const last = principalOf(request);
+          shown.set(channel, { last, longest: longerOf(shown.get(channel)?.longest ?? last, last) });
+        },
         publicPath,
         onRefused: (error) => {
           gateway.counted(route, error.code);
@@ -47,10 +70,14 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: () => st
   }
 
   return {
-    stream: async (request, response, route) => {
+    stream: async (request, response, route, { principal }) => {
+      principals.set(request, principal);
       serverOf(route).stream(request, response);
     },
-    messages: (request, response, route) => serverOf(route).messages(request, response),
+    messages: (request, response, route, { principal }) => {
+      principals.set(request, principal);
+      return serverOf(route).messages(request, response);
+    },
     forget: async (route, reason) => {
       const server = servers.get(route);
       servers.delete(route);

@@ -15,6 +15,7 @@ export interface HttpUpstreamDeps {
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   readonly onStream: StreamCount;
+  readonly credentials: HttpUpstream["credentials"];
 }
 
 /** An HTTP upstream with its connections; closing ends them. */
@@ -34,6 +35,7 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       origin: url.origin,
       path: url.pathname + url.search,
       headers: config.headers,
+      credentials: deps.credentials,
       forwardHeaders: deps.forwardHeaders,
       calls,
       streams,

@@ -3,7 +3,6 @@ import { createModernToLegacyLink } from "../bridge/modern-to-legacy/link.ts";
 import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
 import type { Route as RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
-import { anonymous } from "../exchange.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -26,6 +25,8 @@ import type { HttpVerdict } from "./auto-link.ts";
 import { createEraLinks } from "./era-links.ts";
 import { probeEra } from "./era-probe.ts";
 import type { ModernSharing, OpenLink } from "./links.ts";
+import { openCredentials } from "./upstream-credentials.ts";
+import type { CredentialDeps } from "./upstream-credentials.ts";
 import { openHttpUpstream } from "./upstream-http.ts";
 
 /** The way to a route's upstream. */
@@ -57,6 +58,8 @@ export interface UpstreamDeps {
   readonly demo: McpServerFactory;
   /** Where calls of modern clients wait while a legacy server asks. */
   readonly parking: ParkingLot;
+  /** What credentials for upstreams are obtained with. */
+  readonly credentials: CredentialDeps;
 }
 
 /** How long a process that sessions share outlives the last of them: reconnecting clients need no new one. */
@@ -104,17 +107,14 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
           newId,
         }),
     },
-    probe: () =>
+    probe: (principal) =>
       probeEra({
         route: route.name,
+        principal,
         clock,
         setTimer,
         newId,
-        open: () =>
-          upstream.open(
-            { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" },
-            deaf,
-          ),
+        open: () => upstream.open({ era: "modern", principal, session: undefined, capabilities: "{}" }, deaf),
         silenceIsLegacy: upstream.http === undefined,
         timeoutMs: route.timeouts.quick,
       }),
@@ -148,6 +148,8 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     limits: deps.limits,
     setTimer: deps.setTimer,
     newId: deps.newId,
+    credentials:
+      config.credentials === undefined ? undefined : openCredentials(config.credentials, deps.credentials),
     onStream: (change) => {
       streams.inc(change);
     },
@@ -156,7 +158,11 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     scope.era === "modern"
       ? refusingLink("this upstream speaks HTTP+SSE, which has no 2026-07-28")
       : channelLink(
-          async (channelEvents) => openSseChannel(upstream, channelEvents),
+          async (channelEvents) =>
+            openSseChannel(
+              { ...upstream, principalOf: () => scope.session?.principal ?? scope.principal },
+              channelEvents,
+            ),
           scope.era,
           false,
           deps,

@@ -58,6 +58,11 @@ export interface Denial {
   readonly scopes?: readonly string[];
   /** For `rate` and `unavailable`: seconds after which to come back. */
   readonly retryAfter?: number;
+  /**
+   * For `unavailable`: the gate stays shut also where the owner of the route opens it for lack of a decision. A decision
+   * point that refuses us, or whose answer cannot be followed, is in no trouble that passes (PA-126).
+   */
+  readonly neverOpen?: true;
   /** The answer that the decision point itself wrote (PingAuthorize); used by the refusal profile `ping`. */
   readonly http?: DecidedAnswer;
 }
@@ -109,8 +114,10 @@ export interface ListEntry {
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** Which entries may be seen, in the order of the question. */
+/** Which entries may be seen, in the order of the question; or why that could not be decided. */
 export interface ListVerdict {
   readonly visible: readonly boolean[];
+  /** The list is refused as a whole, whatever `visible` says. */
+  readonly denial?: Denial;
   readonly explanation: Explanation;
 }

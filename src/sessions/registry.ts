@@ -109,7 +109,9 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     find: (id, route, principal) => {
       const session = sessions.get(id);
       const isTheirs = session?.route === route && session.principal.id === principal.id;
-      return isTheirs && !session.isOver ? session : undefined;
+      if (!isTheirs || session.isOver) return undefined;
+      session.renew(principal);
+      return session;
     },
     get: (id) => sessions.get(id),
     get size() {

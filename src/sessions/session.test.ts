@@ -44,6 +44,20 @@ describe("session", () => {
     expect(session.answer(resultMessage(idFrom(1), "{}"))).toBe(false);
   });
 
+  it("keeps the credentials of its principal that hold for longest, and nobody else's", () => {
+    const brief = principalNamed("alice", { expiresAt: 1 });
+    const session = new Session("s", "r", brief, 0);
+    const long = principalNamed("alice", { expiresAt: 2 });
+    session.renew(long);
+    session.renew(brief);
+    session.renew(principalNamed("bob", { expiresAt: 3 }));
+    expect(session.principal).toBe(long);
+    const always = principalNamed("alice");
+    session.renew(always);
+    session.renew(long);
+    expect(session.principal).toBe(always);
+  });
+
   it("tells everybody once when it ends, except who no longer wants to know", () => {
     const session = open();
     const told: string[] = [];

@@ -23,7 +23,7 @@ const failures: ReadonlySet<SessionEnding> = new Set(["upstream", "refused"]);
 export class Session implements SessionContext {
   readonly id: string;
   readonly route: string;
-  readonly principal: Principal;
+  #principal: Principal;
   readonly openedAt: number;
   state: SessionState = "initializing";
   /** Agreed in the handshake; governs every later message. */
@@ -39,9 +39,21 @@ export class Session implements SessionContext {
   constructor(id: string, route: string, principal: Principal, now: number) {
     this.id = id;
     this.route = route;
-    this.principal = principal;
+    this.#principal = principal;
     this.openedAt = now;
     this.lastActiveAt = now;
+  }
+
+  /** Whose it is, as the credentials say that hold for longest. */
+  get principal(): Principal {
+    return this.#principal;
+  }
+
+  /** The same principal has shown credentials again; those that hold for longer count. */
+  renew(principal: Principal): void {
+    const { id, expiresAt = Number.POSITIVE_INFINITY } = this.#principal;
+    const holdsLonger = (principal.expiresAt ?? Number.POSITIVE_INFINITY) >= expiresAt;
+    if (principal.id === id && holdsLonger) this.#principal = principal;
   }
 
   get isOver(): boolean {

@@ -1,3 +1,5 @@
+import { routeSidebandMetrics } from "./sideband-metric-names.ts";
+
 /** What a metric is called, what it counts, and by which labels it is told apart. */
 export interface MetricDefinition {
   readonly name: string;
@@ -20,6 +22,12 @@ export const labelMeanings = {
   direction: "`in` for what the gateway received, `out` for what it sent",
   code: "code of the error table",
   kind: "`request`, `notification`, `result` or `error`",
+  phase: "`request` (`access` for PingAuthorize), `response`, or `list` for the entries of a list",
+  effect: "`allow`, `change`, `filter` or `deny`",
+  mode: "`enforce`, or `shadow` where decisions are not carried out",
+  result: "`allow`, `deny` or `error`",
+  decision: "`allow` or `deny`",
+  tool: "name of a tool, `other` for those beyond the first 200",
 } as const;
 
 const durationBuckets = [
@@ -124,6 +132,62 @@ export const metricDefinitions = {
     type: "counter",
     help: "Requests and answers by what correlation made of them.",
     labels: ["outcome"],
+  },
+  policyDecisions: {
+    name: "headgate_policy_decisions_total",
+    type: "counter",
+    help: "Decisions of policies about messages and lists.",
+    labels: ["route", "phase", "effect", "mode"],
+  },
+  policyDuration: {
+    name: "headgate_policy_duration_seconds",
+    type: "histogram",
+    help: "Time that a decision took.",
+    labels: ["route"],
+    buckets: [0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  },
+  policyTimeouts: {
+    name: "headgate_policy_timeouts_total",
+    type: "counter",
+    help: "Decisions that did not come in time.",
+    labels: ["route"],
+  },
+  policyFailOpen: {
+    name: "headgate_policy_fail_open_total",
+    type: "counter",
+    help: "Messages that passed although no decision could be had, as configured.",
+    labels: ["route"],
+  },
+  policyCache: {
+    name: "headgate_policy_cache_total",
+    type: "counter",
+    help: "Looks for a decision among those that are kept, `hit` or `miss`.",
+    labels: ["route", "outcome"],
+  },
+  policyRetries: {
+    name: "headgate_policy_retries_total",
+    type: "counter",
+    help: "Questions that were put to a decision point again after a failure.",
+    labels: ["route"],
+  },
+  policyBreaker: {
+    name: "headgate_policy_breaker_open",
+    type: "gauge",
+    help: "1 while a decision point is not asked because it failed or wants a pause, else 0.",
+    labels: ["route"],
+  },
+  ...routeSidebandMetrics,
+  auditFailures: {
+    name: "headgate_audit_failures_total",
+    type: "counter",
+    help: "Attempts to write the audit stream that failed; what was to be written is kept and tried again.",
+    labels: [],
+  },
+  auditLost: {
+    name: "headgate_audit_lost_total",
+    type: "counter",
+    help: "Decisions that are missing from the audit stream because too many were waiting.",
+    labels: [],
   },
   startTime: {
     name: "process_start_time_seconds",

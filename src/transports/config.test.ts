@@ -4,7 +4,10 @@ import * as z from "zod";
 
 import { createUpstreamConfig, headerName, type ServerFactory } from "./config.ts";
 
-const upstream = createUpstreamConfig((fallback) => z.string().transform(Number).prefault(fallback));
+const upstream = createUpstreamConfig(
+  (fallback) => z.string().transform(Number).prefault(fallback),
+  z.undefined(),
+);
 
 describe("the configuration of an upstream", () => {
   it("is told apart by its type", () => {

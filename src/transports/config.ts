@@ -76,8 +76,11 @@ const clientTls = z
     error: "`certFile` and `keyFile` go together",
   });
 
-/** The `upstream` part of a route: where its server is and how it is spoken to. */
-export function createUpstreamConfig(duration: DurationField) {
+/** The `upstream` part of a route: where its server is, how it is spoken to, and what is shown to it. */
+export function createUpstreamConfig<Credentials extends z.ZodType>(
+  duration: DurationField,
+  credentials: Credentials,
+) {
   const http = z.strictObject({
     url: z
       .string()
@@ -93,6 +96,9 @@ export function createUpstreamConfig(duration: DurationField) {
       .record(headerName, headerValue)
       .prefault({})
       .describe("Headers sent with every request, such as a key of the upstream."),
+    credentials: credentials
+      .optional()
+      .describe("What the gateway shows to the upstream; the client's own credentials never go there."),
     tls: clientTls.optional().describe("Own authorities and client certificate for https."),
     proxy: z
       .union([z.enum(["auto", "none"]), z.string().superRefine(checkProxy)], {
@@ -152,9 +158,6 @@ export function createUpstreamConfig(duration: DurationField) {
     { error: "needs exactly one of `url`, `command` and `demo`" },
   );
 }
-
-/** An upstream as it is configured, told apart by `type`. */
-export type UpstreamConfig = z.infer<ReturnType<typeof createUpstreamConfig>>;
 
 function checkUrl(text: string, context: z.RefinementCtx): void {
   const problem = URL.canParse(text) ? problemOfUrl(new URL(text)) : "is not a URL";

@@ -35,6 +35,7 @@ export const lanes: readonly Lane[] = [
   { name: "2025-11-25-legacy-only", ...requirements("2025-11-25"), fixture: { era: "legacy" } },
   { name: "2026-07-28", ...requirements("2026-07-28"), fixture: { era: "dual" } },
   { name: "2026-07-28-modern-only", ...requirements("2026-07-28"), fixture: { era: "modern" } },
+  ...kitLanes(),
   {
     name: "2025-11-25-on-modern",
     ...requirements("2025-11-25"),
@@ -82,4 +83,20 @@ function clientLane(revision: string, clientScenarios: readonly string[]): Lane 
 
 function requirements(revision: string): Pick<Lane, "selection" | "scored"> {
   return { selection: ["--requirements", revision], scored: true };
+}
+
+/** The everything server of the server kit (KO-129); the gateway in front of a server has lanes enough. */
+function kitLanes(): readonly Lane[] {
+  const direct = { ways: ["direct"] } as const satisfies Partial<Lane>;
+  return [
+    {
+      name: "kit-2025-06-18",
+      selection: ["--suite", "all", "--spec-version", "2025-06-18"],
+      scored: false,
+      fixture: { era: "dual", by: "kit", newestLegacy: "2025-06-18" },
+      ...direct,
+    },
+    { name: "kit-2025-11-25", ...requirements("2025-11-25"), fixture: { era: "dual", by: "kit" }, ...direct },
+    { name: "kit-2026-07-28", ...requirements("2026-07-28"), fixture: { era: "dual", by: "kit" }, ...direct },
+  ];
 }

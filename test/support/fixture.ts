@@ -8,6 +8,8 @@ export interface FixtureChoice {
   readonly era: FixtureEra;
   /** The newest revision that a legacy session agrees on; the newest there is, if not given. */
   readonly newestLegacy?: string | undefined;
+  /** Served by the server kit instead of the SDK alone. */
+  readonly by?: "kit";
 }
 
 /** The everything server in a process of its own, over HTTP. */
@@ -20,6 +22,7 @@ export interface RunningFixture extends AsyncDisposable {
 }
 
 const main = fileURLToPath(import.meta.resolve("../fixtures/everything/main.ts"));
+const kitMain = fileURLToPath(import.meta.resolve("../../examples/everything/main.ts"));
 
 /** The command that speaks on its standard streams. */
 export function stdioFixture({ era, newestLegacy }: FixtureChoice): [string, ...string[]] {
@@ -27,8 +30,12 @@ export function stdioFixture({ era, newestLegacy }: FixtureChoice): [string, ...
 }
 
 /** Starts the fixture on a free port. */
-export async function startFixture({ era, newestLegacy }: FixtureChoice): Promise<RunningFixture> {
-  const child = await startProcess([process.execPath, main, "--http", ...argumentsFor(era, newestLegacy)]);
+export async function startFixture({ era, newestLegacy, by }: FixtureChoice): Promise<RunningFixture> {
+  const command =
+    by === "kit"
+      ? [kitMain, "--port", "0", ...(newestLegacy === undefined ? [] : ["--newest-legacy", newestLegacy])]
+      : [main, "--http", ...argumentsFor(era, newestLegacy)];
+  const child = await startProcess([process.execPath, ...command]);
   try {
     const [line] = await child.waitForLine(/^\{"url":.*\}$/u);
     const { url, sseUrl } = JSON.parse(line) as { readonly url: string; readonly sseUrl?: string };

@@ -19,12 +19,16 @@ export interface LegacySession {
   readonly end: () => Promise<RawAnswer>;
 }
 
-/** Shakes hands over Streamable HTTP. */
-export async function openSession(url: string, revision: Revision = "2025-11-25"): Promise<LegacySession> {
-  const answer = await post(url, handshake(revision));
+/** Shakes hands over Streamable HTTP; the extra headers, such as credentials, go with every request. */
+export async function openSession(
+  url: string,
+  revision: Revision = "2025-11-25",
+  extra: Readonly<Record<string, string>> = {},
+): Promise<LegacySession> {
+  const answer = await post(url, handshake(revision), extra);
   if (answer.status !== 200) throw new Error(`initialize was answered ${answer.status}: ${answer.text}`);
   const id = String(answer.headers["mcp-session-id"]);
-  const headers = { "mcp-session-id": id, "mcp-protocol-version": revision };
+  const headers = { ...extra, "mcp-session-id": id, "mcp-protocol-version": revision };
   const session: LegacySession = {
     id,
     headers,

@@ -3,6 +3,7 @@ import type { Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberType, memberValue } from "../../protocol/json/read.ts";
+import { memberSpan, splice } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
@@ -34,6 +35,8 @@ const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: ResultFacts): ResultMessage {
   const { bytes, outline } = answer;
   const { method, id } = asked.message;
+  const quick = withoutType(answer, asked, facts);
+  if (quick !== undefined) return quick;
   const result = spanOf(outline, "result") ?? outline;
   const changes = new Map<string, string | Buffer | undefined>([["resultType", undefined]]);
   if (methodFacts(method)?.cacheable === true) {
@@ -63,6 +66,36 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
     ),
   );
 }
+
+/** The way of most results: another id, and no `resultType`; undefined where more has to change. */
+function withoutType(
+  answer: ResultMessage,
+  { message, revision }: Asked,
+  facts: ResultFacts,
+): ResultMessage | undefined {
+  const { bytes, outline, diagnostics } = answer;
+  const [id, type] = [spanOf(outline, "id"), spanOf(outline, "result.resultType")];
+  const isOther =
+    diagnostics.length > 0 ||
+    facts.tools !== undefined ||
+    facts.isWrapped ||
+    !knowsAllContent(revision) ||
+    spanOf(outline, "result._meta") !== undefined ||
+    spanOf(outline, "result.structuredContent") !== undefined ||
+    (methodFacts(message.method)?.cacheable === true &&
+      (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined));
+  if (isOther || id === undefined || type === undefined) return undefined;
+  const member = memberSpan(bytes, type, "resultType");
+  if (member === undefined) return undefined;
+  return toResult(
+    splice(bytes, outline, [
+      { span: id, bytes: Buffer.from(message.id.json) },
+      { span: member, bytes: nothing },
+    ]),
+  );
+}
+
+const nothing = Buffer.alloc(0);
 
 function addToolContent(
   answer: ResultMessage,

@@ -44,7 +44,8 @@ export interface CallDeps {
 export async function runCall(call: Call, deps: CallDeps): Promise<Reply> {
   const { limits, tools } = deps;
   const name = toolNameOf(call.message);
-  let tool = name === undefined ? undefined : await unlessCancelled(call, tools.find(name));
+  const found = name === undefined ? undefined : tools.find(name);
+  let tool = found instanceof Promise ? await unlessCancelled(call, found) : found;
   let input: RoundInput | undefined;
   let isReadAgain = false;
   for (let round = 0; ;) {
@@ -56,7 +57,7 @@ export async function runCall(call: Call, deps: CallDeps): Promise<Reply> {
       // The tool's schema has changed: the request was refused before anything was done, so it can be sent again.
       isReadAgain = true;
       await unlessCancelled(call, tools.refresh());
-      tool = await unlessCancelled(call, tools.find(name));
+      tool = await tools.find(name);
       continue;
     }
     if (answer?.kind !== "result") {

@@ -2,7 +2,9 @@ import { GatewayError } from "../../errors.ts";
 import type { Capabilities } from "../../protocol/capabilities.ts";
 import type { LogLevel } from "../../protocol/envelope.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
+import type { Span } from "../../protocol/json/outline.ts";
 import { memberType } from "../../protocol/json/read.ts";
+import { splice } from "../../protocol/json/splice.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
@@ -45,6 +47,10 @@ export function toModernRequest(
   if (meta !== undefined && memberType(message, "params._meta") !== "object") {
     throw new GatewayError("invalid_params", "params._meta must be an object");
   }
+  if (input === undefined && meta === undefined && params !== undefined && isUnmarked(message)) {
+    const quick = withEnvelope(message, id, params, envelope);
+    if (quick !== undefined) return quick;
+  }
   const keys = envelopeMembers(envelope);
   const changes = new Map<string, string | Buffer | undefined>([
     ["_meta", meta === undefined ? objectText(keys) : editObject(bytes, meta, keys)],
@@ -66,6 +72,57 @@ export function toModernRequest(
       ]),
     ),
   );
+}
+
+/** Whether nothing in a request must go before it is modern. */
+function isUnmarked({ outline, diagnostics }: RequestMessage): boolean {
+  return (
+    diagnostics.length === 0 &&
+    spanOf(outline, "params.inputResponses") === undefined &&
+    spanOf(outline, "params.requestState") === undefined &&
+    spanOf(outline, "params.task") === undefined
+  );
+}
+
+/** The way of most requests: another id, and the envelope in front of the other parameters. */
+function withEnvelope(
+  { bytes, outline }: RequestMessage,
+  id: RequestId,
+  params: Span,
+  envelope: ClientEnvelope,
+): RequestMessage | undefined {
+  const old = spanOf(outline, "id");
+  const at = params.start + 1;
+  // An empty object would need no comma.
+  if (old === undefined || bytes[at] !== quote) return undefined;
+  return toRequest(
+    splice(bytes, outline, [
+      { span: old, bytes: Buffer.from(id.json) },
+      { span: { start: at, end: at }, bytes: frontOf(envelope) },
+    ]),
+  );
+}
+
+const quote = 0x22;
+
+interface Front {
+  readonly clientInfo: string | undefined;
+  readonly logLevel: LogLevel | undefined;
+  readonly bytes: Buffer;
+}
+
+const fronts = new WeakMap<Capabilities, Front>();
+
+/** The envelope as the first of several members; the same for every request of a client. */
+function frontOf(envelope: ClientEnvelope): Buffer {
+  const { capabilities, clientInfo, logLevel } = envelope;
+  let front = fronts.get(capabilities);
+  if (front === undefined || front.clientInfo !== clientInfo || front.logLevel !== logLevel) {
+    const bytes = Buffer.from(`"_meta":${objectText(envelopeMembers(envelope))},`);
+    front = { clientInfo, logLevel, bytes };
+    fronts.set(capabilities, front);
+  }
+  return front.bytes;
 }
 
 /** A request of our own on behalf of the client; `members` is the text of its parameters besides `_meta`. */

@@ -80,6 +80,11 @@ interface Agreed {
 /** Methods of the legacy era that the bridge answers itself, as the modern one has them no more. */
 type Local = (exchange: Exchange, message: RequestMessage) => Promise<Reply>;
 
+/** An exchange upstream that knows which one of the client it was made for. */
+interface MadeFor extends Exchange {
+  readonly madeFor: Exchange;
+}
+
 class LegacyToModernLink implements UpstreamLink {
   readonly upstreamSession = undefined;
   readonly #events: LinkEvents;
@@ -88,8 +93,6 @@ class LegacyToModernLink implements UpstreamLink {
   readonly #inner: UpstreamLink;
   /** Requests of the client that are not answered yet, by their id. */
   readonly #calls = new Map<string, Call>();
-  /** Which request of the client a request upstream was made for. */
-  readonly #madeFor = new WeakMap<Exchange, Exchange>();
   readonly #questions;
   readonly #tools;
   readonly #feed;
@@ -282,16 +285,15 @@ class LegacyToModernLink implements UpstreamLink {
   }
 
   /** A request upstream as part of a request of the client. */
-  #onBehalf(call: Call, message: RequestMessage, tool: ToolFacts | undefined): Exchange {
+  #onBehalf(call: Call, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
     const { exchange: client, cancellation } = call;
-    const exchange: Exchange = {
-      ...toModernExchange(client, message, parameterHeaders(message, tool)),
+    const exchange = toModernExchange(client, message, parameterHeaders(message, tool));
+    return Object.assign(exchange, {
       id: `${client.id}.${this.#requests}`,
       cancellation,
       reply: withoutPause(client.reply),
-    };
-    this.#madeFor.set(exchange, client);
-    return exchange;
+      madeFor: client,
+    });
   }
 
   /** A request upstream that no request of the client led to. */
@@ -339,7 +341,7 @@ class LegacyToModernLink implements UpstreamLink {
 
   /** The request of the client that a message belongs to, or the only one that runs where the transport cannot tell. */
   #clientExchange(related: Exchange | undefined): Exchange | undefined {
-    if (related !== undefined) return this.#madeFor.get(related);
+    if (related !== undefined) return "madeFor" in related ? (related as MadeFor).madeFor : undefined;
     const [only, another] = this.#calls.values();
     return another === undefined ? only?.exchange : undefined;
   }

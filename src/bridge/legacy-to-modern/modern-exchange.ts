@@ -51,8 +51,14 @@ export function withoutPause(reply: ReplyStream | undefined): ReplyStream | unde
   };
 }
 
+function hasParameters(headers: Readonly<Record<string, string>>): boolean {
+  for (const name in headers) if (name.startsWith("mcp-param-")) return true;
+  return false;
+}
+
 function withHeaders(transport: TransportContext, lines: readonly HeaderLine[]): TransportContext {
-  if (transport.type !== "http" && lines.length === 0) return transport;
+  if (lines.length === 0 && (transport.type !== "http" || !hasParameters(transport.headers)))
+    return transport;
   const received = transport.type === "http" ? Object.entries(transport.headers) : [];
   const headers = Object.fromEntries([
     ...received.filter(([name]) => !name.startsWith("mcp-param-")),

@@ -20,7 +20,7 @@ export interface ToolFacts {
 /** The tools of one upstream as one client may see them. */
 export interface ToolTable {
   /** What is known of a tool; reads the list first when it has not been read yet. */
-  find(name: string): Promise<ToolFacts | undefined>;
+  find(name: string): ToolFacts | undefined | Promise<ToolFacts | undefined>;
   /** Reads the list again, all pages; one reading serves all who ask meanwhile. Never rejects. */
   refresh(): Promise<void>;
   /** The list has changed: what is known is worth nothing. */
@@ -74,10 +74,7 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
   }
 
   return {
-    find: async (name) => {
-      if (!tools.has(name) && !isComplete) await refresh();
-      return tools.get(name);
-    },
+    find: (name) => (tools.has(name) || isComplete ? tools.get(name) : refresh().then(() => tools.get(name))),
     refresh,
     forget: () => {
       tools = new Map();

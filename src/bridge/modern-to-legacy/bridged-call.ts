@@ -36,8 +36,6 @@ export type CallOutcome = GatewayError | ((request: RequestMessage) => Reply);
 export interface CallKeeper {
   readonly limits: CallLimits;
   readonly setTimer: SetTimer;
-  /** Questions find their call by this. */
-  bind(tracking: Tracking, call: BridgedCall): void;
   /** Takes a call in that waits for input: the state for its retry, or why there is no room. */
   park(call: BridgedCall, request: Exchange): string | GatewayError;
   /** The call waits no longer. */
@@ -49,6 +47,17 @@ interface Waiter {
   readonly request: RequestMessage;
   readonly resolve: (reply: Reply) => void;
   readonly reject: (error: GatewayError) => void;
+}
+
+/** Questions find their call by this. */
+export class CallTracking implements Tracking {
+  entry: unknown;
+  readonly call: BridgedCall;
+
+  constructor(entry: unknown, call: BridgedCall) {
+    this.entry = entry;
+    this.call = call;
+  }
 }
 
 /** Ours alone, so it may change while nobody looks. */
@@ -63,6 +72,8 @@ export class BridgedCall implements ReplyStream {
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
   serverInfo: string | undefined;
+  /** What the server was sent last; it waits as long as the call does. */
+  upstreamRequest: CompactRequest | undefined;
   /** Takes an answer of the client to who asked. */
   onAnswer: ((answer: Message) => Promise<void>) | undefined;
   readonly #keeper: CallKeeper;
@@ -190,8 +201,7 @@ export class BridgedCall implements ReplyStream {
 
   #relatedTo(exchange: Exchange): Related {
     // Its own note of the entry, which is forgotten while the call is parked: the entry holds on to the connection.
-    const tracking: Tracking = { entry: exchange.tracking.entry };
-    this.#keeper.bind(tracking, this);
+    const tracking = new CallTracking(exchange.tracking.entry, this);
     return { ...exchange, tracking, reply: this };
   }
 
@@ -253,7 +263,7 @@ export class BridgedCall implements ReplyStream {
     const result = `{"resultType":"input_required","inputRequests":${this.#questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
     this.#waiter = undefined;
     this.#shrink();
-    waiter.resolve({ message: resultMessage(waiter.request.id, result) });
+    waiter.resolve({ message: resultMessage(waiter.request.id, result), hasJudgedQuestions: true });
   }
 
   /** Lets go of what a call does not need while it is parked, which may be long. */
@@ -264,6 +274,7 @@ export class BridgedCall implements ReplyStream {
     related.message = request;
     related.tracking.entry = undefined;
     this.#request = request;
+    this.upstreamRequest?.shrink();
   }
 
   /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */

@@ -5,7 +5,7 @@ import { readOwn } from "./own-messages.ts";
 
 /**
  * A request in as little memory as it can have, for when it may be kept long: an outline, which is larger than most
- * messages, is made anew whenever somebody looks.
+ * messages, is made when somebody looks, and can be let go.
  */
 export class CompactRequest implements RequestMessage {
   readonly kind = "request";
@@ -13,6 +13,7 @@ export class CompactRequest implements RequestMessage {
   readonly method: string;
   readonly bytes: Buffer;
   readonly diagnostics: readonly Diagnostic[];
+  #outline: Outline | undefined;
 
   /** The bytes are those of the request alone. */
   constructor(id: RequestId, method: string, bytes: Buffer, diagnostics: readonly Diagnostic[] = []) {
@@ -29,6 +30,11 @@ export class CompactRequest implements RequestMessage {
   }
 
   get outline(): Outline {
-    return readOwn(this.bytes).outline;
+    return (this.#outline ??= readOwn(this.bytes).outline);
+  }
+
+  /** Forgets what can be made anew. */
+  shrink(): void {
+    this.#outline = undefined;
   }
 }

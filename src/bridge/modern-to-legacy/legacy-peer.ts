@@ -40,7 +40,6 @@ export interface PeerOptions {
   readonly openLegacy: OpenLegacy;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  readonly newId: () => string;
   /** How long the server may take for what the gateway itself asks of it. */
   readonly ownRequestMs: number;
 }
@@ -256,15 +255,16 @@ export class LegacyPeer {
 
   #innerExchange(call: BridgedCall, id: RequestId, { facts }: OpenSession): Exchange {
     const message = toLegacyRequest(call.request, id);
+    call.upstreamRequest = message;
     const exchange = this.#exchangeFor(call.related, message, facts.revision);
     return { ...exchange, cancellation: call.cancellation, reply: call };
   }
 
   #exchangeFor(like: Exchange, message: Message, revision: ServerFacts["revision"]): Exchange {
-    const { clock, newId } = this.#options;
+    const { clock } = this.#options;
     const { route, principal, transport } = like;
     return {
-      id: newId(),
+      id: `${like.id}.${this.#lastId}`,
       direction: "client-to-server",
       message,
       original: message,

@@ -61,7 +61,7 @@ export interface ModernToLegacyOptions {
 export function createModernToLegacyLink(options: ModernToLegacyOptions): UpstreamLink {
   const { openLegacy, events, parking, clock, setTimer, newId } = options;
   const limits = options.limits ?? defaultModernToLegacyLimits;
-  const peerOptions = { openLegacy, clock, setTimer, newId, ownRequestMs: limits.ownRequestMs };
+  const peerOptions = { openLegacy, clock, setTimer, ownRequestMs: limits.ownRequestMs };
   const peerEvents: PeerEvents = {
     message: fromServer,
     rubbish: (bytes, reason) => {

@@ -37,6 +37,10 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
   const result = spanOf(outline, "result");
   if (result === undefined) return answer;
   const isCacheable = methodFacts(request.method)?.cacheable === true;
+  const quick = isPlain(request, answer, isCacheable)
+    ? frontFor(bytes, result, isCacheable, serverInfo)
+    : undefined;
+  if (quick !== undefined) return respell(answer, [...idOf(request, answer), quick]);
   const added: AddedMember[] = [["resultType", '"complete"'], ...(isCacheable ? uncached : [])];
   const meta = spanOf(outline, "result._meta");
   const hasMeta = meta !== undefined && typeAt(bytes, meta.start) === "object";
@@ -54,6 +58,37 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
     added,
   );
   return respell(answer, [...idOf(request, answer), { span: result, bytes: edited }]);
+}
+
+/** Whether a result has none of the members that a modern one gets; a list of tools may have more to change. */
+function isPlain({ method }: RequestMessage, { outline, diagnostics }: ResultMessage, isCacheable: boolean) {
+  return (
+    diagnostics.length === 0 &&
+    method !== "tools/list" &&
+    spanOf(outline, "result.resultType") === undefined &&
+    spanOf(outline, "result._meta") === undefined &&
+    !(
+      isCacheable &&
+      (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined)
+    )
+  );
+}
+
+const quote = 0x22;
+
+/** What goes in front of the members of a result. */
+function frontFor(
+  bytes: Buffer,
+  result: Span,
+  isCacheable: boolean,
+  serverInfo: string,
+): Replacement | undefined {
+  const at = result.start + 1;
+  // An empty object would need no comma.
+  if (bytes[at] !== quote) return undefined;
+  const hints = isCacheable ? uncached.map(([name, json]) => `"${name}":${String(json)},`).join("") : "";
+  const text = `"resultType":"complete",${hints}"_meta":${metaOf(serverInfo)},`;
+  return { span: { start: at, end: at }, bytes: Buffer.from(text) };
 }
 
 /** The text of a `_meta` that names the server. */

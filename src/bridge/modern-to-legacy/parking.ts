@@ -1,10 +1,10 @@
 import { GatewayError } from "../../errors.ts";
-import type { Clock, Exchange, SetTimer, Tracking } from "../../exchange.ts";
+import type { Clock, Exchange, SetTimer } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import { BridgedCall } from "./bridged-call.ts";
+import { BridgedCall, CallTracking } from "./bridged-call.ts";
 import type { CallKeeper, CallLimits } from "./bridged-call.ts";
 import { paramsDigest } from "./params-digest.ts";
 import { createRequestSeal, ownerDigest } from "./request-seal.ts";
@@ -71,7 +71,6 @@ interface Parked {
 export function createParkingLot(options: ParkingOptions): ParkingLot {
   const { clock, setTimer, newId, limits = defaultParkingLimits } = options;
   const seal = createRequestSeal(options.instance, options.secret);
-  const calls = new WeakMap<Tracking, BridgedCall>();
   const byId = new Map<string, Parked>();
   const byCall = new Map<BridgedCall, Parked>();
   const counts = new Map<string, number>();
@@ -79,9 +78,6 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
   const keeper: CallKeeper = {
     limits,
     setTimer,
-    bind: (tracking, call) => {
-      calls.set(tracking, call);
-    },
     park,
     unpark: (call) => {
       const parked = byCall.get(call);
@@ -145,7 +141,7 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
   }
 
   function callOf({ parent }: Exchange): BridgedCall | undefined {
-    return parent === undefined ? undefined : calls.get(parent.tracking);
+    return parent?.tracking instanceof CallTracking ? parent.tracking.call : undefined;
   }
 
   return {

@@ -14,15 +14,23 @@ export function splice(bytes: Buffer, within: Span, replacements: readonly Repla
   if (only === undefined) return bytes.subarray(within.start, within.end);
   if (replacements.length === 1) return spliceOne(bytes, within, only);
   const ordered = replacements.toSorted((a, b) => a.span.start - b.span.start);
-  const parts: Buffer[] = [];
+  let length = within.end - within.start;
   let at = within.start;
   for (const { span, bytes: replacement } of ordered) {
     if (span.start < at) throw new RangeError("spans to replace overlap");
-    parts.push(bytes.subarray(at, span.start), replacement);
+    length += replacement.length - (span.end - span.start);
     at = span.end;
   }
-  parts.push(bytes.subarray(at, within.end));
-  return Buffer.concat(parts);
+  const result = Buffer.allocUnsafe(length);
+  let to = 0;
+  at = within.start;
+  for (const { span, bytes: replacement } of ordered) {
+    to += bytes.copy(result, to, at, span.start);
+    to += replacement.copy(result, to);
+    at = span.end;
+  }
+  bytes.copy(result, to, at, within.end);
+  return result;
 }
 
 function spliceOne(bytes: Buffer, within: Span, { span, bytes: replacement }: Replacement): Buffer {
@@ -66,4 +74,21 @@ export function insertMember(
   ]);
   const at = object.start + 1;
   return splice(bytes, within, [{ span: { start: at, end: at }, bytes: text }]);
+}
+
+const [comma, opening, closing] = [0x2c, 0x7b, 0x7d] as const;
+
+/**
+ * The span of a whole member, its name and one comma included, so that taking it out leaves a valid object. Given by
+ * its value, whose name the scanner has read; undefined where it is not written the usual way, without spaces.
+ */
+export function memberSpan(bytes: Buffer, value: Span, name: string): Span | undefined {
+  const head = `"${name}":`;
+  const start = value.start - head.length;
+  if (start < 1 || bytes.toString("latin1", start, value.start) !== head) return undefined;
+  const [before, behind] = [bytes[start - 1], bytes[value.end]];
+  if (behind === comma) return { start, end: value.end + 1 };
+  if (behind !== closing) return undefined;
+  if (before === comma) return { start: start - 1, end: value.end };
+  return before === opening ? { start, end: value.end } : undefined;
 }

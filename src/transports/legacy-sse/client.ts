@@ -1,8 +1,11 @@
 import { GatewayError } from "../../errors.ts";
+import { anonymous } from "../../exchange.ts";
+import type { Principal } from "../../exchange.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import type { HttpUpstream } from "../streamable-http/client.ts";
 import { isEventStream, ResponseReader } from "../streamable-http/response.ts";
 import type { ResponseHeaders } from "../streamable-http/response.ts";
+import { sendWith } from "../request-credentials.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { readEndpoint } from "./endpoint-uri.ts";
 import { createPosts, statusError } from "./posts.ts";
@@ -10,8 +13,19 @@ import { createPosts, statusError } from "./posts.ts";
 /** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
 export interface SseUpstream extends Pick<
   HttpUpstream,
-  "origin" | "path" | "headers" | "calls" | "streams" | "limits" | "setTimer" | "newId" | "onStream"
+  | "origin"
+  | "path"
+  | "headers"
+  | "credentials"
+  | "calls"
+  | "streams"
+  | "limits"
+  | "setTimer"
+  | "newId"
+  | "onStream"
 > {
+  /** On whose behalf the session is; asked with every request. */
+  readonly principalOf?: () => Principal;
   /** How long the upstream has to connect and to name its endpoint; 30 s unless given. */
   readonly endpointMs?: number;
   /** Most messages that wait for the upstream to accept them; 1,000 unless given. */
@@ -32,21 +46,23 @@ const defaultPendingBytes = 16 * 1024 * 1024;
  * An answer may come before the promise of its request's `send` resolves.
  */
 export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Channel {
-  const { origin, path, headers, streams, limits, setTimer, newId } = upstream;
+  const { origin, path, headers, credentials, streams, limits, setTimer, newId } = upstream;
+  const { principalOf = () => anonymous } = upstream;
   const { endpointMs = defaultEndpointMs, maxPending = defaultPending } = upstream;
   const { maxPendingBytes = defaultPendingBytes } = upstream;
-  const posts = createPosts({ ...upstream, maxPending, maxPendingBytes });
+  const posts = createPosts({ ...upstream, principalOf, maxPending, maxPendingBytes });
   const incarnation = newId();
   let gone: GatewayError | undefined;
   let hasEndpoint = false;
   let isOpening = true;
+  let reader: ResponseReader | undefined;
 
   function finish(error: GatewayError): void {
     if (gone !== undefined) return;
     gone = error;
     stopTimer();
     posts.stop(error);
-    reader.abort(error);
+    reader?.abort(error);
     if (isOpening) setImmediate(() => events.closed(error));
     else events.closed(error);
   }
@@ -75,40 +91,60 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
     }
   }
 
-  const reader = new ResponseReader(
-    {
-      started: (status, answer) => {
-        const problem = streamProblem(status, answer);
-        if (problem !== undefined) finish(problem);
+  /** Opens the stream; resolves when it is there, and rejects when it is refused. */
+  function connect(own: Readonly<Record<string, string>>): Promise<void> {
+    const opened = Promise.withResolvers<void>();
+    let isOpen = false;
+    const stream = new ResponseReader(
+      {
+        started: (status, answer) => {
+          const problem = streamProblem(status, answer);
+          isOpen = problem === undefined;
+          if (problem === undefined) opened.resolve();
+          else opened.reject(problem);
+        },
+        event: take,
+        ended: () => {
+          if (isOpen) finish(over("the upstream ended its event stream"));
+        },
+        failed: (error) => {
+          const isBroken = isOpen && error.code === "upstream_unreachable";
+          if (isOpen) finish(isBroken ? over("the connection to the upstream broke", error.cause) : error);
+          else opened.reject(error);
+        },
       },
-      event: take,
-      ended: () => {
-        finish(over("the upstream ended its event stream"));
+      limits.maxBytes,
+      upstream.onStream,
+    );
+    reader = stream;
+    streams.dispatch(
+      {
+        origin,
+        path,
+        method: "GET",
+        headers: { accept: "text/event-stream", "accept-encoding": "identity", ...headers, ...own },
+        headersTimeout: 0,
+        bodyTimeout: 0,
       },
-      failed: (error) => {
-        const isBroken = reader.hasStarted && error.code === "upstream_unreachable";
-        finish(isBroken ? over("the connection to the upstream broke", error.cause) : error);
-      },
-    },
-    limits.maxBytes,
-    upstream.onStream,
-  );
+      stream,
+    );
+    return opened.promise;
+  }
+
   const stopTimer = setTimer(endpointMs, () => {
     finish(
       new GatewayError("upstream_timeout", "the upstream did not name its endpoint for messages in time"),
     );
   });
-  streams.dispatch(
-    {
-      origin,
-      path,
-      method: "GET",
-      headers: { accept: "text/event-stream", "accept-encoding": "identity", ...headers },
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    },
-    reader,
-  );
+  const connected =
+    credentials === undefined
+      ? connect({})
+      : sendWith(credentials, principalOf(), async (own) => {
+          if (gone === undefined) await connect(own);
+        });
+  connected.catch((error: unknown) => {
+    finish(GatewayError.from(error));
+  });
   isOpening = false;
 
   return {

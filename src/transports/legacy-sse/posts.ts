@@ -2,13 +2,17 @@ import type { HttpUpstream } from "../streamable-http/client.ts";
 import { ResponseReader } from "../streamable-http/response.ts";
 import type { ResponseHeaders } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
+import type { Principal } from "../../exchange.ts";
+import { sendWith } from "../request-credentials.ts";
 import { parse } from "../../protocol/parse.ts";
 
 /** Where messages are posted, and how many may be under way. */
 export interface PostTarget extends Pick<
   HttpUpstream,
-  "origin" | "headers" | "calls" | "limits" | "setTimer"
+  "origin" | "headers" | "credentials" | "calls" | "limits" | "setTimer"
 > {
+  /** On whose behalf messages are posted. */
+  readonly principalOf: () => Principal;
   /** Most messages that wait to be posted or for their POST to be answered. */
   readonly maxPending: number;
   /** Most bytes of these; a single larger message is taken when nothing else waits. */
@@ -54,6 +58,19 @@ export function createPosts(target: PostTarget): Posts {
   let everythingEarlier: Promise<unknown> = opened.promise;
 
   function dispatch(message: Buffer, accepted: () => void, over: () => void): Promise<void> {
+    const { credentials, principalOf } = target;
+    if (credentials === undefined) return postOnce(message, accepted, over, {});
+    return sendWith(credentials, principalOf(), (own) => postOnce(message, accepted, over, own)).finally(
+      over,
+    );
+  }
+
+  function postOnce(
+    message: Buffer,
+    accepted: () => void,
+    over: () => void,
+    own: Readonly<Record<string, string>>,
+  ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const finish = (): void => {
       underWay.delete(abandon);
@@ -84,7 +101,15 @@ export function createPosts(target: PostTarget): Posts {
     };
     underWay.add(abandon);
     calls.dispatch(
-      { origin, path, method: "POST", headers, body: message, headersTimeout: 0, bodyTimeout: 0 },
+      {
+        origin,
+        path,
+        method: "POST",
+        headers: { ...headers, ...own },
+        body: message,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      },
       reader,
     );
     return promise;

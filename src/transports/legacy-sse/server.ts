@@ -27,6 +27,8 @@ export interface SseServerOptions {
    * receiver's `message` throws is answered to the POST it came with.
    */
   readonly accept: (channel: Channel, request: IncomingMessage) => ChannelEvents;
+  /** A client has shown who it is anew, with a message on its channel. */
+  readonly renew?: (channel: Channel, request: IncomingMessage) => void;
   /** The path under which a proxy that removes it shows us to clients, `/tools` for example. */
   readonly publicPath?: () => string;
   /** Hears of every request that was refused; for counters. */
@@ -109,6 +111,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     }
     const body = await readBody(request, maxBytes());
     if (channel.isOver) throw unknownSession();
+    options.renew?.(channel, request);
     events.message(body);
     response.writeHead(202, acceptedHeaders);
     response.end(acceptedText);

@@ -183,9 +183,6 @@ describe("a child's surroundings", () => {
 });
 
 describe("a child that cannot start", () => {
-  /** What the log shows, and no peer. */
-  const causeOf = ({ cause }: GatewayError): string => (cause instanceof Error ? cause.message : "");
-
   it.each([
     ["is missing", {}, 'cannot start "no-such-server": not found; check the spelling'],
     ["has no working directory", { cwd: "/no/such/folder" }, "working directory does not exist; check `cwd`"],

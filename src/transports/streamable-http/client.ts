@@ -11,9 +11,11 @@ import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
+import { sendWith, type RequestCredentials } from "../request-credentials.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
-import { requestHeaders } from "./headers.ts";
+import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
+import { SessionLost } from "./session-lost.ts";
 import { isEventStream, isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
 import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
@@ -25,8 +27,10 @@ import { isAnswerTo, sessionHeader, sseContext, statusError, withIdOf } from "./
 export interface HttpUpstream {
   readonly origin: string;
   readonly path: string;
-  /** Sent with every request: configured headers and credentials. */
+  /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Shown with every request, where they have to be obtained or depend on who is calling. */
+  readonly credentials?: RequestCredentials | undefined;
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   /** For requests. Not limited in connections: a streamed answer must never keep another call waiting. */
@@ -68,7 +72,7 @@ class HttpLink implements UpstreamLink {
   constructor(upstream: HttpUpstream, era: Era, events: LinkEvents) {
     this.#upstream = upstream;
     this.#events = events;
-    this.#state = { era, session: undefined, revision: undefined };
+    this.#state = { era, session: undefined, revision: undefined, principal: undefined };
     this.incarnation = upstream.newId();
   }
 
@@ -124,9 +128,10 @@ class HttpLink implements UpstreamLink {
   }
 
   /** Asks the upstream to forget the session; it may refuse (405) or be gone, which is all the same now. */
-  #goodbye(): Promise<void> {
+  async #goodbye(): Promise<void> {
     const { origin, path, calls, setTimer, limits } = this.#upstream;
-    const headers = requestHeaders(this.#upstream, this.#state, undefined);
+    const own = await heldCredentials(this.#upstream, this.#state);
+    const headers = requestHeaders(this.#upstream, this.#state, undefined, own);
     return new Promise((resolve) => {
       const done = () => {
         stop();
@@ -148,6 +153,13 @@ class HttpLink implements UpstreamLink {
 
   /** Sends one message and waits for what it leads to: an answer, or the word that it was accepted. */
   #post(exchange: Exchange): Promise<Reply> {
+    const { credentials } = this.#upstream;
+    if (credentials === undefined) return this.#dispatch(exchange, undefined);
+    this.#state.principal = exchange.principal;
+    return sendWith(credentials, exchange.principal, (own) => this.#dispatch(exchange, own));
+  }
+
+  #dispatch(exchange: Exchange, own: Readonly<Record<string, string>> | undefined): Promise<Reply> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
     const { origin, path, calls, limits } = this.#upstream;
@@ -216,7 +228,7 @@ class HttpLink implements UpstreamLink {
         if (this.#state.era === "legacy" && message.kind === "request" && reason !== "cancelled")
           this.#tellCancelled(exchange);
       });
-      const headers = requestHeaders(this.#upstream, this.#state, exchange);
+      const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
       calls.dispatch(
         { origin, path, method: "POST", headers, body: messageBytes(message), ...noTimeouts },
         reader,
@@ -381,15 +393,6 @@ class HttpLink implements UpstreamLink {
     }
     if (this.#initialized !== undefined) await this.#post(this.#initialized);
     if (wasListening) this.listen();
-  }
-}
-
-/** The upstream answered that it does not know the session. Stays inside this file. */
-class SessionLost extends GatewayError {
-  readonly session: string;
-  constructor(session: string) {
-    super("upstream_unreachable", "the upstream has forgotten the session");
-    this.session = session;
   }
 }
 

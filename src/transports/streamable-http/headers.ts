@@ -1,8 +1,9 @@
-import type { Exchange } from "../../exchange.ts";
+import type { Exchange, Principal } from "../../exchange.ts";
 import { mirroredHeadersOf } from "../../protocol/mirrored-headers.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import type { Era, Revision } from "../../protocol/revisions.ts";
 import { GatewayError } from "../../errors.ts";
+import type { RequestCredentials } from "../request-credentials.ts";
 
 /** What a link has agreed with its upstream. */
 export interface LinkState {
@@ -11,9 +12,25 @@ export interface LinkState {
   session: string | undefined;
   /** The revision of the handshake; modern requests name theirs one by one. */
   revision: Revision | undefined;
+  /** Who called last, for requests that belong to no call of anybody. */
+  principal: Principal | undefined;
 }
 
-/** The headers of a request to an upstream: fixed ones, allowed ones of the client, and those of the protocol. */
+/** The credentials for a request that belongs to no call; undefined where there are none, or none to be had. */
+export async function heldCredentials(
+  { credentials }: { readonly credentials?: RequestCredentials | undefined },
+  { principal }: LinkState,
+): Promise<Readonly<Record<string, string>> | undefined> {
+  if (credentials === undefined || principal === undefined) return undefined;
+  try {
+    return await credentials.headersFor(principal);
+  } catch {
+    // Without them the upstream will refuse, which is what the caller deals with anyway.
+    return undefined;
+  }
+}
+
+/** The headers of a request to an upstream: fixed ones, allowed ones of the client, credentials, and the protocol's. */
 export function requestHeaders(
   upstream: {
     readonly headers: Readonly<Record<string, string>>;
@@ -21,6 +38,7 @@ export function requestHeaders(
   },
   state: LinkState,
   exchange: Exchange | undefined,
+  own?: Readonly<Record<string, string>>,
 ): Record<string, string> {
   const headers: Record<string, string> = {
     "content-type": "application/json",
@@ -35,6 +53,8 @@ export function requestHeaders(
       if (value !== undefined) headers[name] = value;
     }
   }
+  // Last, so that nothing a client sends can stand in their place.
+  if (own !== undefined) Object.assign(headers, own);
   if (state.era === "legacy") {
     if (state.session !== undefined) headers["mcp-session-id"] = state.session;
     if (state.revision !== undefined && revisions[state.revision].versionHeader !== "none") {

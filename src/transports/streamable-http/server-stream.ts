@@ -1,7 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import type { HttpUpstream } from "./client.ts";
-import { requestHeaders } from "./headers.ts";
+import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
 import { isEventStream, ResponseReader } from "./response.ts";
 
@@ -41,6 +41,24 @@ export function openServerStream(
   let isClosed = false;
 
   function connect(): void {
+    if (upstream.credentials === undefined) {
+      dispatch(undefined);
+      return;
+    }
+    void heldCredentials(upstream, state).then((own) => {
+      if (!isClosed) dispatch(own);
+    });
+  }
+
+  /** Whether an upstream that refused our credentials may take newer ones. */
+  function mayShowOthers(status: number, own: Readonly<Record<string, string>> | undefined): boolean {
+    const { credentials } = upstream;
+    const { principal } = state;
+    if (status !== 401 || credentials === undefined || principal === undefined) return false;
+    return own !== undefined && credentials.refused(principal, own);
+  }
+
+  function dispatch(own: Readonly<Record<string, string>> | undefined): void {
     let sawEvents = false;
     let isOffered = false;
     const over = () => {
@@ -57,7 +75,7 @@ export function openServerStream(
     reader = new ResponseReader(
       {
         started: (status, headers) => {
-          isOffered = status === 200 && isEventStream(headers);
+          isOffered = (status === 200 && isEventStream(headers)) || mayShowOthers(status, own);
         },
         event: (event) => {
           if (!sawEvents && once === undefined) retryMs = wishedMs;
@@ -79,7 +97,7 @@ export function openServerStream(
       limits.maxBytes,
       upstream.onStream,
     );
-    const headers = requestHeaders(upstream, state, undefined);
+    const headers = requestHeaders(upstream, state, undefined, own);
     headers["accept"] = "text/event-stream";
     if (lastEventId !== undefined) headers["last-event-id"] = lastEventId;
     streams.dispatch({ origin, path, method: "GET", headers, headersTimeout: 0, bodyTimeout: 0 }, reader);

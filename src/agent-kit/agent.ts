@@ -1,0 +1,197 @@
+import { systemTimer, type SetTimer } from "../exchange.ts";
+import { createAgentServers, type AgentServers } from "./agent-servers.ts";
+import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "./bridge.ts";
+import { startCliProcess, type CliProcess } from "./cli-process.ts";
+import { createControlChannel, type ControlChannel } from "./control-channel.ts";
+import { AgentError, messageOf, type OnWarning } from "./errors.ts";
+import { findCli } from "./find-cli.ts";
+import { createHookTable, type HookTable } from "./hooks.ts";
+import type { JsonObject } from "./json-object.ts";
+import { captureManifests } from "./manifests.ts";
+import { parseAgentMessage, type AgentMessage, type ResultMessage } from "./messages.ts";
+import { cliArguments, type AgentOptions, type PermissionMode } from "./options.ts";
+import { decidePermission, type CanUseTool } from "./permissions.ts";
+import { checkServers } from "./server-config.ts";
+import { createTurns, type UserContent } from "./turns.ts";
+
+/** A running agent: one CLI with its servers, for any number of turns. */
+export interface Agent extends AsyncDisposable {
+  /**
+   * Says something to the agent and yields what comes of it, the result last. Nothing is sent before the first message
+   * is asked for; turns run one after the other; leaving one early interrupts it.
+   */
+  send(content: UserContent): AsyncGenerator<AgentMessage, void, void>;
+  /** Says something to the agent and resolves with the result of that turn. */
+  ask(content: UserContent): Promise<ResultMessage>;
+  /** Stops the turn that runs; its handlers are aborted and its result comes as usual. */
+  interrupt(): Promise<void>;
+  setPermissionMode(mode: PermissionMode): Promise<void>;
+  setModel(model: string): Promise<void>;
+  readonly servers: AgentServers;
+  /** What the CLI said of itself at the start: commands, models, version. */
+  readonly info: JsonObject;
+  /**
+   * Ends the agent: handlers are aborted, the CLI stops, the bridges close. Servers of yours are not touched.
+   * The CLI may finish what it does; with `force` it may not.
+   */
+  close(how?: { readonly force?: boolean }): Promise<void>;
+}
+
+const defaults = { controlTimeoutMs: 60_000, closeTimeoutMs: 5000, maxLineBytes: 16 * 1024 * 1024 };
+
+/** Starts an agent; resolves when its CLI is ready for the first turn. Wrong options reject before a process starts. */
+export async function startAgent(
+  options: AgentOptions = {},
+  setTimer: SetTimer = systemTimer,
+): Promise<Agent> {
+  const { controlTimeoutMs, closeTimeoutMs, maxLineBytes } = { ...defaults, ...options };
+  const { onWarning = printWarning, env: environment = process.env, signal } = options;
+  const initial = checkServers(options.mcpServers);
+  const command = findCli(options.cliPath, environment);
+  const hooks = createHookTable(options.hooks);
+  if (signal?.aborted === true) throw aborted(signal);
+
+  let cli: CliProcess | undefined;
+  const write = async (line: string): Promise<void> => {
+    if (cli === undefined) throw new AgentError("agent_closed", "the CLI does not run");
+    await cli.write(line);
+  };
+  const channel = createControlChannel({
+    write,
+    onRequest: async (request, requestSignal) =>
+      answerRequest({ bridge, hooks, canUseTool: options.canUseTool, onWarning }, request, requestSignal),
+    onMessage: (message) => {
+      turns.push(parseAgentMessage(message));
+    },
+    onWarning,
+    timeoutMs: controlTimeoutMs,
+    setTimer,
+  });
+  const interrupt = async (): Promise<void> => {
+    await channel.request({ subtype: "interrupt" });
+  };
+  const turns = createTurns({ write, interrupt });
+  const bridge = await bridgeControlChannel({
+    servers: initial.inProcess,
+    send: channel.send,
+    onWarning,
+    closeTimeoutMs,
+    setTimer,
+  });
+
+  let closing: Promise<void> | undefined;
+  async function stop(error: AgentError, force: boolean): Promise<void> {
+    // Requests and turns first, so that nobody waits for the process to end.
+    turns.fail(error);
+    channel.fail(error);
+    signal?.removeEventListener("abort", onAbort);
+    await bridge.close();
+    await cli?.close(force);
+  }
+  const close = async (error = closed(), force = false): Promise<void> => {
+    closing ??= stop(error, force);
+    await closing;
+  };
+  /** Nobody awaits it here; whoever closes the agent later awaits the same end. */
+  function end(reason: AgentError): void {
+    close(reason, true).catch((cause: unknown) => {
+      onWarning(new AgentError("agent_closed", `the agent did not end well: ${messageOf(cause)}`, { cause }));
+    });
+  }
+  function onAbort(): void {
+    if (signal !== undefined) end(aborted(signal));
+  }
+
+  try {
+    const manifests =
+      options.sendManifests === true ? await captureManifests(bridge, initial.inProcess.keys()) : undefined;
+    cli = startCliProcess({
+      command: {
+        ...command,
+        args: [...command.args, ...cliArguments(options, initial.external, initial.inProcess)],
+      },
+      cwd: options.cwd,
+      environment,
+      maxLineBytes,
+      closeTimeoutMs,
+      setTimer,
+      onLine: channel.receive,
+      onStderr: options.onStderr,
+      onEnd: end,
+    });
+    signal?.addEventListener("abort", onAbort);
+    const info = await channel.request({
+      subtype: "initialize",
+      hooks: hooks.registration,
+      ...(options.announce === "mcp-config" ? {} : bridge.announcement()),
+      ...(manifests !== undefined && { sdkMcpServerManifests: manifests }),
+    });
+    return assemble(info);
+  } catch (error) {
+    await close(error instanceof AgentError ? error : closed(), true);
+    throw error;
+  }
+
+  function assemble(info: JsonObject): Agent {
+    return {
+      send: turns.run,
+      async ask(content) {
+        for await (const message of turns.run(content)) if (message.type === "result") return message;
+        throw closed();
+      },
+      interrupt,
+      setPermissionMode: async (mode) => order(channel, { subtype: "set_permission_mode", mode }),
+      setModel: async (model) => order(channel, { subtype: "set_model", model }),
+      servers: createAgentServers({ channel, bridge, initial, setTimer }),
+      info,
+      close: async ({ force = false } = {}) => close(closed(), force),
+      [Symbol.asyncDispose]: async () => close(),
+    };
+  }
+}
+
+interface Answering {
+  readonly bridge: ControlBridge;
+  readonly hooks: HookTable;
+  readonly canUseTool: CanUseTool | undefined;
+  readonly onWarning: OnWarning;
+}
+
+async function answerRequest(
+  { bridge, hooks, canUseTool, onWarning }: Answering,
+  request: JsonObject,
+  signal: AbortSignal,
+): Promise<ControlAnswer> {
+  switch (request["subtype"]) {
+    case "mcp_message":
+      return bridge.answer(request);
+    case "can_use_tool":
+      if (canUseTool === undefined) return { ok: false, error: "there is no permission callback" };
+      return encoded(await decidePermission(canUseTool, request, signal, onWarning));
+    case "hook_callback":
+      return encoded(await hooks.run(request, signal));
+    default:
+      return { ok: false, error: `Unsupported control request subtype: ${String(request["subtype"])}` };
+  }
+}
+
+async function order(channel: ControlChannel, request: JsonObject): Promise<void> {
+  await channel.request(request);
+}
+
+/** What a callback returns may not be JSON; then the CLI is told that, and not left waiting. */
+function encoded(body: JsonObject): ControlAnswer {
+  return { ok: true, json: JSON.stringify(body) };
+}
+
+function closed(): AgentError {
+  return new AgentError("agent_closed", "the agent is closed; start another one");
+}
+
+function aborted({ reason }: AbortSignal): AgentError {
+  return new AgentError("aborted", "the agent was aborted by its signal", { cause: reason });
+}
+
+const printWarning: OnWarning = ({ code, message }) => {
+  console.error(`headgate agent: ${code}: ${message}`);
+};

@@ -1,0 +1,168 @@
+import { isJsonObject, type JsonObject } from "./json-object.ts";
+
+/** A piece of what the model or a tool said. Kinds that are not listed come as `other`, with all they have in `raw`. */
+export type ContentBlock =
+  | { readonly type: "text"; readonly text: string; readonly raw: JsonObject }
+  | {
+      readonly type: "tool_use";
+      readonly id: string;
+      readonly name: string;
+      readonly input: unknown;
+      readonly raw: JsonObject;
+    }
+  | {
+      readonly type: "tool_result";
+      readonly toolUseId: string;
+      readonly isError: boolean;
+      readonly content: unknown;
+      readonly raw: JsonObject;
+    }
+  | { readonly type: "other"; readonly kind: string; readonly raw: JsonObject };
+
+/** What the model said: text, tool uses and other blocks. */
+export interface AssistantMessage {
+  readonly type: "assistant";
+  /** Its text blocks in one. */
+  readonly text: string;
+  readonly content: readonly ContentBlock[];
+  readonly raw: JsonObject;
+}
+
+/** What the model was told; tool results above all. */
+export interface UserMessage {
+  readonly type: "user";
+  readonly content: readonly ContentBlock[];
+  readonly raw: JsonObject;
+}
+
+/** News of the CLI itself, such as `init` or `permission_denied`. */
+export interface SystemMessage {
+  readonly type: "system";
+  readonly subtype: string;
+  readonly raw: JsonObject;
+}
+
+/** A call that was refused during a turn. */
+export interface PermissionDenial {
+  readonly toolName: string;
+  readonly toolUseId: string | undefined;
+  readonly input: unknown;
+}
+
+interface ResultFacts {
+  readonly type: "result";
+  /** What the agent has cost so far in US dollars, by the CLI's own estimate. */
+  readonly costUsd: number;
+  readonly turns: number;
+  readonly sessionId: string | undefined;
+  readonly permissionDenials: readonly PermissionDenial[];
+  readonly raw: JsonObject;
+}
+
+/** The end of a turn that went well. */
+export interface SuccessResult extends ResultFacts {
+  readonly ok: true;
+  readonly text: string;
+}
+
+/** The end of a turn that did not. */
+export interface ErrorResult extends ResultFacts {
+  readonly ok: false;
+  /** Such as `error_max_turns` or `error_during_execution`. */
+  readonly reason: string;
+  readonly errors: readonly string[];
+}
+
+/** The last message of a turn. */
+export type ResultMessage = SuccessResult | ErrorResult;
+
+/** A message of a kind that this version does not know, as it came. */
+export interface OtherMessage {
+  readonly type: "other";
+  readonly kind: string;
+  readonly raw: JsonObject;
+}
+
+/** Everything that an agent yields. */
+export type AgentMessage = AssistantMessage | UserMessage | SystemMessage | ResultMessage | OtherMessage;
+
+/** Types a message of the CLI. What does not have the shape of its kind comes as `other`; nothing is dropped. */
+export function parseAgentMessage(raw: JsonObject): AgentMessage {
+  const { type, subtype } = raw;
+  if (type === "assistant" || type === "user") {
+    const content = contentOf(raw["message"]);
+    if (content !== undefined) {
+      return type === "user" ? { type, content, raw } : { type, text: textOf(content), content, raw };
+    }
+  }
+  if (type === "system" && typeof subtype === "string") return { type, subtype, raw };
+  if (type === "result" && typeof subtype === "string") return resultOf(subtype, raw);
+  return { type: "other", kind: kindOf(raw), raw };
+}
+
+function resultOf(subtype: string, raw: JsonObject): ResultMessage {
+  const text = typeof raw["result"] === "string" ? raw["result"] : undefined;
+  const sessionId = raw["session_id"];
+  const facts: ResultFacts = {
+    type: "result",
+    costUsd: numberOf(raw["total_cost_usd"]),
+    turns: numberOf(raw["num_turns"]),
+    sessionId: typeof sessionId === "string" ? sessionId : undefined,
+    permissionDenials: listOf(raw["permission_denials"]).map(denialOf),
+    raw,
+  };
+  // A run that failed at the API has the subtype of a success and says so only here.
+  if (subtype === "success" && raw["is_error"] !== true) return { ...facts, ok: true, text: text ?? "" };
+  const errors = listOf(raw["errors"]).map(String);
+  return {
+    ...facts,
+    ok: false,
+    reason: subtype === "success" ? "error_from_api" : subtype,
+    errors: errors.length > 0 || text === undefined ? errors : [text],
+  };
+}
+
+function denialOf(value: unknown): PermissionDenial {
+  const denial = isJsonObject(value) ? value : {};
+  const id = denial["tool_use_id"];
+  return {
+    toolName: String(denial["tool_name"]),
+    toolUseId: typeof id === "string" ? id : undefined,
+    input: denial["tool_input"],
+  };
+}
+
+function contentOf(message: unknown): readonly ContentBlock[] | undefined {
+  const content = isJsonObject(message) ? message["content"] : undefined;
+  if (typeof content === "string") return [blockOf({ type: "text", text: content })];
+  return Array.isArray(content)
+    ? content.map((block: unknown) => blockOf(isJsonObject(block) ? block : {}))
+    : undefined;
+}
+
+function blockOf(raw: JsonObject): ContentBlock {
+  const { type, text, id, name, input, tool_use_id: toolUseId, content } = raw;
+  if (type === "text" && typeof text === "string") return { type, text, raw };
+  if (type === "tool_use" && typeof id === "string" && typeof name === "string")
+    return { type, id, name, input, raw };
+  if (type === "tool_result" && typeof toolUseId === "string") {
+    return { type, toolUseId, isError: raw["is_error"] === true, content, raw };
+  }
+  return { type: "other", kind: kindOf(raw), raw };
+}
+
+function textOf(content: readonly ContentBlock[]): string {
+  return content.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+function kindOf({ type }: JsonObject): string {
+  return typeof type === "string" ? type : "unknown";
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function numberOf(value: unknown): number {
+  return typeof value === "number" ? value : 0;
+}

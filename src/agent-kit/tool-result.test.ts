@@ -1,0 +1,99 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { toFailureText } from "./tool-failure.ts";
+import { toCallToolResult } from "./tool-result.ts";
+
+describe("toCallToolResult", () => {
+  it("[IP-004] makes results of plain data and leaves whole results alone", () => {
+    expect(toCallToolResult({ sum: 42 })).toEqual({
+      content: [{ type: "text", text: '{"sum":42}' }],
+      structuredContent: { sum: 42 },
+    });
+    expect(toCallToolResult("hello")).toEqual({ content: [{ type: "text", text: "hello" }] });
+    expect(toCallToolResult([1, 2])).toEqual({
+      content: [{ type: "text", text: "[1,2]" }],
+      structuredContent: [1, 2],
+    });
+    expect(toCallToolResult(null)).toEqual({
+      content: [{ type: "text", text: "null" }],
+      structuredContent: null,
+    });
+    expect(toCallToolResult(undefined)).toEqual({ content: [] });
+    const whole = {
+      content: [{ type: "image", data: "AA==", mimeType: "image/png" }],
+      isError: true,
+      later: 1,
+    };
+    expect(toCallToolResult(whole)).toBe(whole);
+  });
+
+  it("[IP-004] keeps data that only looks a little like a result", () => {
+    expect(toCallToolResult({ content: "a page" }).structuredContent).toEqual({ content: "a page" });
+    expect(toCallToolResult({ isError: false }).structuredContent).toEqual({ isError: false });
+  });
+
+  it("[IP-058] names what was expected and what came for values that are no JSON", () => {
+    const itself: Record<string, unknown> = {};
+    itself["self"] = itself;
+    const cases: readonly (readonly [unknown, string])[] = [
+      [() => 1, "function"],
+      [Symbol("x"), "symbol"],
+      [10n, "bigint"],
+      [{ deep: [Number.NaN] }, "NaN"],
+      [{ deep: { size: 1n } }, "bigint"],
+      [itself, "refers to itself"],
+    ];
+    for (const [value, received] of cases) {
+      const { isError, content } = toCallToolResult(value);
+      expect([isError, content]).toEqual([
+        true,
+        [
+          {
+            type: "text",
+            text: expect.stringMatching(new RegExp(`expected JSON.*received.*${received}`, "u")),
+          },
+        ],
+      ]);
+    }
+  });
+
+  it("[IP-058] names the member for results with invalid content", () => {
+    const texts = [
+      { content: ["just text"] },
+      { content: [{ type: "text", text: 42 }] },
+      { content: "text", isError: true },
+      { content: 7, structuredContent: {} },
+    ].map((value) => toCallToolResult(value).content[0]);
+    expect(texts).toEqual([
+      { type: "text", text: expect.stringMatching(/expected a CallToolResult, but "content\.0" is string/u) },
+      { type: "text", text: expect.stringMatching(/"content\.0/u) },
+      { type: "text", text: expect.stringMatching(/"content" is string/u) },
+      { type: "text", text: expect.stringMatching(/"content" is number/u) },
+    ]);
+  });
+
+  it("[IP-004] gives every JSON value back as text", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const { content, isError } = toCallToolResult({ value });
+        const [block] = content;
+        const text = block?.type === "text" ? block.text : "";
+        expect([isError, JSON.parse(text)]).toEqual([undefined, JSON.parse(JSON.stringify({ value }))]);
+      }),
+    );
+  });
+});
+
+describe("toFailureText", () => {
+  it("[IP-052] keeps stack traces and places of this machine back", () => {
+    const error = new Error("broken\n    at run (/srv/app/tools.ts:3:7)\n    at main (/srv/app/main.ts:9:1)");
+    expect(toFailureText(error)).toBe("broken");
+    expect(toFailureText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");
+    expect(toFailureText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe(
+      "see <path> and <path>",
+    );
+    expect(toFailureText("a text")).toBe("a text");
+    expect(toFailureText(new Error("GET /api/items answered 404"))).toBe("GET /api/items answered 404");
+  });
+});

@@ -1,0 +1,106 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import type { Principal } from "../exchange.ts";
+import type { Authentication, Authenticator } from "./authenticator.ts";
+import { failed, malformed, missing, readBearer } from "./bearer.ts";
+import { expandScopes } from "./scopes.ts";
+import type { ImpliedScopes } from "./scopes.ts";
+
+/** A key as the configuration knows it: by its hash, which gives nobody the key. */
+export interface ApiKeyEntry {
+  /** `sha256:` and the hash in base64url, as `hashApiKey` makes it. */
+  readonly hash: string;
+  readonly scopes: readonly string[];
+  /** What policies and records may want to know of its owner. */
+  readonly labels: Readonly<Record<string, string>>;
+  /** Wall time in milliseconds from which it counts no more. */
+  readonly expiresAt?: number | undefined;
+}
+
+export interface ApiKeyOptions {
+  /** The name of this authenticator, which makes its principals differ from those of others. */
+  readonly name: string;
+  /** Lower-case name of the header that holds the key; undefined for a bearer token. */
+  readonly header: string | undefined;
+  readonly keys: Readonly<Record<string, ApiKeyEntry>>;
+  readonly impliedScopes: ImpliedScopes;
+  readonly wall: () => number;
+}
+
+const keyPrefix = "hgk_";
+const hashPrefix = "sha256:";
+const hashForm = /^sha256:[\w-]{43}$/u;
+
+interface Known {
+  readonly digest: Buffer;
+  readonly outcome: Authentication;
+  readonly expiresAt: number;
+}
+
+/**
+ * Takes keys that the configuration lists. Only hashes are kept, and they are compared in constant time: keys are found
+ * by the first bytes of their hash, which nobody can steer, and a whole hash is always compared.
+ */
+export function createApiKeys(options: ApiKeyOptions): Authenticator {
+  const known = new Map<string, Known>();
+  for (const [id, entry] of Object.entries(options.keys)) {
+    const digest = Buffer.from(entry.hash.slice(hashPrefix.length), "base64url");
+    const expiresAt = entry.expiresAt ?? Number.POSITIVE_INFINITY;
+    const outcome: Authentication = { ok: true, principal: principalOf(options, id, entry) };
+    known.set(bucketOf(digest), { digest, outcome, expiresAt });
+  }
+  const stranger: Known = { digest: Buffer.alloc(32), outcome: refused, expiresAt: 0 };
+
+  return {
+    authenticate: (credentials) => {
+      const bearer = options.header === undefined ? readBearer(credentials) : undefined;
+      if (bearer?.kind === "malformed") return malformed;
+      const key =
+        options.header === undefined
+          ? bearer?.kind === "token"
+            ? bearer.token
+            : undefined
+          : credentials.header(options.header);
+      if (key === undefined) return missing;
+      const digest = hash("sha256", key, "buffer");
+      const found = known.get(bucketOf(digest)) ?? stranger;
+      const isSame = timingSafeEqual(found.digest, digest);
+      if (isSame && found !== stranger) return options.wall() < found.expiresAt ? found.outcome : expired;
+      // A bearer token of another form may be for somebody else.
+      return options.header !== undefined || key.startsWith(keyPrefix) ? refused : foreign;
+    },
+  };
+}
+
+const refused: Authentication = failed("invalid_token", "the key is not valid");
+const expired: Authentication = failed("invalid_token", "the key has expired");
+const foreign: Authentication = failed("invalid_token", "the key is not valid", { isForeign: true });
+
+/** Writes random bytes as a key, which can be told from other tokens by how it begins. */
+export function formatApiKey(random: Uint8Array): string {
+  return keyPrefix + Buffer.from(random).toString("base64url");
+}
+
+/** What the configuration keeps of a key. One hash is enough for it: keys are random and long, unlike passwords. */
+export function hashApiKey(key: string): string {
+  return hashPrefix + hash("sha256", key, "base64url");
+}
+
+/** Whether a text has the form of a key's hash. */
+export function isApiKeyHash(text: string): boolean {
+  return hashForm.test(text);
+}
+
+function principalOf({ name, impliedScopes }: ApiKeyOptions, id: string, entry: ApiKeyEntry): Principal {
+  const { scopes, labels, expiresAt } = entry;
+  return {
+    id: `key:${name}/${id}`,
+    kind: "key",
+    scopes: expandScopes(scopes, impliedScopes),
+    claims: { sub: id, ...labels },
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+  };
+}
+
+function bucketOf(digest: Buffer): string {
+  return digest.toString("latin1", 0, 8);
+}

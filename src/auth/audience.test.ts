@@ -1,0 +1,33 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { canonical, isMeantFor, readAudience } from "./audience.ts";
+
+describe("an audience", () => {
+  it.each([
+    ["HTTPS://Gate.Example:443/Files/mcp/", "https://gate.example/Files/mcp"],
+    ["https://gate.example/", "https://gate.example"],
+    ["http://127.0.0.1:80/mcp", "http://127.0.0.1/mcp"],
+    ["api://gate", "api://gate"],
+    ["gate", "gate"],
+  ])("%s is the same as %s", (text, form) => {
+    expect(canonical(text)).toBe(form);
+  });
+
+  it("keeps its form once it has it", () => {
+    fc.assert(
+      fc.property(fc.webUrl(), (url) => {
+        expect(canonical(canonical(url))).toBe(canonical(url));
+      }),
+    );
+  });
+
+  it("is meant for a place that it names, and for none without a name", () => {
+    const audience = readAudience(["https://a/", 3, "b"]);
+    expect(isMeantFor(audience, ["x", "https://a"])).toBe(true);
+    expect(isMeantFor(audience, ["https://a/b"])).toBe(false);
+    expect(isMeantFor(audience, undefined)).toBe(false);
+    expect(isMeantFor(readAudience(undefined), ["undefined"])).toBe(false);
+    expect(isMeantFor(readAudience("b"), ["b"])).toBe(true);
+  });
+});

@@ -1,0 +1,96 @@
+import { GatewayError } from "../errors.ts";
+import type { Clock } from "../exchange.ts";
+import { objectOf } from "./http.ts";
+import type { AskHttp } from "./http.ts";
+
+/** What an authorization server says of itself (RFC 8414). */
+export interface IssuerMetadata {
+  readonly jwksUri: string | undefined;
+  readonly tokenEndpoint: string | undefined;
+  readonly introspectionEndpoint: string | undefined;
+  /** All of it, as it came. */
+  readonly document: Readonly<Record<string, unknown>>;
+}
+
+/** An authorization server, known by its issuer identifier. */
+export interface Issuer {
+  readonly url: string;
+  /** What it says of itself; asked again after a while. Rejects with a GatewayError where that cannot be had. */
+  metadata(): Promise<IssuerMetadata>;
+}
+
+const freshMs = 60 * 60_000;
+
+/** Makes an issuer whose metadata are found by discovery. */
+export function createIssuer(url: string, ask: AskHttp, clock: Pick<Clock, "now">): Issuer {
+  let known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
+  let asking: Promise<IssuerMetadata> | undefined;
+  return {
+    url,
+    metadata: () => {
+      if (known !== undefined && clock.now() - known.at < freshMs) return Promise.resolve(known.metadata);
+      asking ??= discover(url, ask)
+        .then((metadata) => {
+          known = { metadata, at: clock.now() };
+          return metadata;
+        })
+        .finally(() => {
+          asking = undefined;
+        });
+      return asking;
+    },
+  };
+}
+
+/** Where the metadata of an issuer may be, in the order that MCP 2025-11-25 and later give to clients. */
+export function metadataLocations(issuer: string): readonly string[] {
+  const { origin, pathname } = new URL(issuer);
+  const path = pathname.replace(/\/$/u, "");
+  const inserted = [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}/.well-known/openid-configuration${path}`,
+  ];
+  return path === "" ? inserted : [...inserted, `${origin}${path}/.well-known/openid-configuration`];
+}
+
+async function discover(issuer: string, ask: AskHttp): Promise<IssuerMetadata> {
+  let last: unknown;
+  for (const url of metadataLocations(issuer)) {
+    try {
+      const { status, json } = await ask({ url });
+      const document = status === 200 ? objectOf(json) : undefined;
+      if (document === undefined) {
+        last = `${url} answered ${status} without metadata`;
+        continue;
+      }
+      // RFC 8414 section 3.3: a document that names another issuer must not be used.
+      if (document["issuer"] !== issuer) {
+        throw new GatewayError("upstream_invalid", `the metadata at ${url} are those of another issuer`);
+      }
+      return {
+        jwksUri: endpoint(document, "jwks_uri"),
+        tokenEndpoint: endpoint(document, "token_endpoint"),
+        introspectionEndpoint: endpoint(document, "introspection_endpoint"),
+        document,
+      };
+    } catch (error) {
+      if (error instanceof GatewayError && error.code === "upstream_invalid") throw error;
+      last = error;
+    }
+  }
+  throw new GatewayError("upstream_unreachable", `the metadata of ${issuer} cannot be had`, { cause: last });
+}
+
+/** A URL of the metadata; one that would send secrets in the clear beyond this machine is not used. */
+function endpoint(document: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const value = document[name];
+  return typeof value === "string" && isSafeUrl(value) ? value : undefined;
+}
+
+/** Whether secrets may go there: https, or this machine. */
+export function isSafeUrl(text: string): boolean {
+  const url = URL.parse(text);
+  if (url === null) return false;
+  const isLocal = url.hostname === "localhost" || url.hostname === "[::1]" || url.hostname.startsWith("127.");
+  return url.protocol === "https:" || (url.protocol === "http:" && isLocal);
+}

@@ -1,0 +1,235 @@
+import { generateSecret, SignJWT, UnsecuredJWT } from "jose";
+import { describe, expect, it } from "vitest";
+
+import { createFakeTime } from "../../test/support/fake-time.ts";
+import { bearer, createKeyring, fakeAsk, type TokenFacts } from "../../test/support/tokens.ts";
+import type { Principal } from "../exchange.ts";
+import type { Authentication, Credentials } from "./authenticator.ts";
+import { createJwtAuthenticator, type JwtOptions } from "./jwt.ts";
+import { createKeySet } from "./key-set.ts";
+
+const issuer = "https://login.example";
+const place = "https://gate.example/files/mcp";
+
+async function setUp(changes: Partial<JwtOptions> = {}) {
+  const time = createFakeTime();
+  const keyring = await createKeyring(issuer, time.clock.wall);
+  const state = { isDown: false };
+  const { ask, asked } = fakeAsk({
+    [`${issuer}/jwks`]: () => (state.isDown ? { status: 503 } : { json: keyring.published() }),
+  });
+  const keys = createKeySet({ locate: async () => `${issuer}/jwks`, ask, clock: time.clock });
+  const kept: [Principal, string][] = [];
+  const authenticator = createJwtAuthenticator({
+    issuer,
+    keys,
+    audience: undefined,
+    algorithms: ["ES256", "RS256"],
+    types: ["at+jwt", "jwt"],
+    subjectClaim: "sub",
+    scopeClaim: "scope",
+    impliedScopes: { admin: ["read"] },
+    clockSkewMs: 30_000,
+    clock: time.clock,
+    maxRemembered: 10,
+    onToken: (principal, token) => kept.push([principal, token]),
+    ...changes,
+  });
+  const show = (token: string, extra: Partial<Credentials> = {}) =>
+    authenticator.authenticate({ header: headersOf(bearer(token)), audience: [place], ...extra });
+  return {
+    time,
+    keyring,
+    state,
+    kept,
+    authenticator,
+    show,
+    fetches: () => asked(`${issuer}/jwks`),
+    tokenOf: (facts: TokenFacts = {}) => keyring.token({ audience: place, ...facts }),
+  };
+}
+
+function headersOf(headers: Readonly<Record<string, string>>) {
+  return (name: string): string | undefined => headers[name];
+}
+
+const invalid = (description: string): Authentication =>
+  ({ ok: false, failure: { error: "invalid_token", description } }) as const;
+
+describe("a token of the trusted issuer", () => {
+  it("makes a principal of its subject, scopes with all that they imply, and claims", async () => {
+    const { show, tokenOf, kept } = await setUp();
+    const token = await tokenOf({ subject: "alice", scope: "admin write", claims: { team: "red" } });
+    const outcome = await show(token);
+    expect(outcome).toMatchObject({
+      ok: true,
+      principal: { id: `${issuer}#alice`, kind: "token", claims: { team: "red" } },
+    });
+    if (!outcome.ok) return;
+    expect(outcome.principal.scopes).toEqual(new Set(["admin", "read", "write"]));
+    expect(kept).toEqual([[outcome.principal, token]]);
+    expect(JSON.stringify(outcome.principal)).not.toContain(token);
+  });
+
+  it("is verified once, then known without a promise until it expires", async () => {
+    const { show, tokenOf, time, kept } = await setUp();
+    const token = await tokenOf({ expiresIn: 60 });
+    const first = await show(token);
+    const second = show(token);
+    expect(second).not.toBeInstanceOf(Promise);
+    expect(second).toEqual(first);
+    expect(kept).toHaveLength(1);
+    // The skew counts in its favour, and not a moment longer.
+    await time.advance(89_999);
+    expect(show(token)).toMatchObject({ ok: true });
+    await time.advance(1);
+    expect(await show(token)).toMatchObject(invalid("the token has expired"));
+  });
+
+  it("is verified once however many show it at the same time", async () => {
+    const { show, tokenOf, kept } = await setUp();
+    const token = await tokenOf();
+    const outcomes = await Promise.all([show(token), show(token), show(token)]);
+    expect(outcomes.every(({ ok }) => ok)).toBe(true);
+    expect(kept).toHaveLength(1);
+  });
+
+  it("is forgotten when too many others come, and works all the same", async () => {
+    const { show, tokenOf, kept } = await setUp({ maxRemembered: 1 });
+    const [one, two] = [await tokenOf({ subject: "one" }), await tokenOf({ subject: "two" })];
+    await show(one);
+    await show(two);
+    expect(await show(one)).toMatchObject({ ok: true });
+    expect(kept).toHaveLength(3);
+  });
+
+  it("opens only the place that it was issued for, also when it is known", async () => {
+    const { show, tokenOf } = await setUp();
+    const token = await tokenOf({ audience: [place, "https://other.example"] });
+    expect(await show(token)).toMatchObject({ ok: true });
+    expect(show(token, { audience: ["https://gate.example/mail/mcp"] })).toMatchObject(
+      invalid("the token was issued for another resource"),
+    );
+    expect(show(token, { audience: undefined })).toMatchObject({ ok: false });
+    expect(show(token, { audience: ["https://other.example"] })).toMatchObject({ ok: true });
+  });
+
+  it("may name its audience with capitals and a slash at the end", async () => {
+    const { show, tokenOf } = await setUp();
+    expect(await show(await tokenOf({ audience: "HTTPS://Gate.Example/files/mcp/" }))).toMatchObject({
+      ok: true,
+    });
+  });
+
+  it("must name the configured audience where there is one, whatever place is called", async () => {
+    const { show, tokenOf } = await setUp({ audience: ["api://gate"] });
+    expect(await show(await tokenOf())).toMatchObject({ ok: false });
+    expect(await show(await tokenOf({ audience: "api://gate" }))).toMatchObject({ ok: true });
+  });
+
+  it.each<[string, TokenFacts]>([
+    ["has expired", { expiresIn: -31 }],
+    ["is not valid yet", { claims: { nbf: Date.UTC(2027, 0, 1) / 1000 } }],
+    ["is an identity token by its type", { type: "id+jwt" }],
+    ["has no type", { type: null }],
+    ["is of an unknown key", { keyId: "nobody's" }],
+    ["has no audience", { audience: [] }],
+    ["is bound to a key that is not shown (DPoP)", { claims: { cnf: { jkt: "abc" } } }],
+    ["is bound to a certificate that is not shown", { claims: { cnf: { "x5t#S256": "abc" } } }],
+  ])("is refused when it %s", async (_what, facts) => {
+    const { show, tokenOf } = await setUp();
+    expect(await show(await tokenOf(facts))).toMatchObject({
+      ok: false,
+      failure: { error: "invalid_token" },
+    });
+  });
+
+  it("may be without a type where the configuration says so", async () => {
+    const { show, tokenOf } = await setUp({ types: ["none"] });
+    expect(await show(await tokenOf({ type: null }))).toMatchObject({ ok: true });
+  });
+
+  it("is refused when anything of it was changed", async () => {
+    const { show, tokenOf } = await setUp();
+    const [head = "", , signature = ""] = (await tokenOf()).split(".");
+    const [, claims = ""] = (await tokenOf({ subject: "root" })).split(".");
+    expect(await show(`${head}.${claims}.${signature}`)).toMatchObject(invalid("the token is not valid"));
+  });
+
+  it("is refused without a signature, or with one of a shared secret", async () => {
+    const { show } = await setUp();
+    const claims = { iss: issuer, sub: "alice", aud: place, exp: 9_999_999_999 };
+    const secret = await generateSecret("HS256");
+    const shared = await new SignJWT(claims).setProtectedHeader({ alg: "HS256", typ: "at+jwt" }).sign(secret);
+    expect(await show(shared)).toMatchObject({ ok: false });
+    expect(await show(new UnsecuredJWT(claims).encode())).toMatchObject({ ok: false });
+  });
+
+  it("names its subject in another claim where the configuration says so", async () => {
+    const { show, tokenOf } = await setUp({ subjectClaim: "oid", scopeClaim: "scp" });
+    const outcome = await show(await tokenOf({ claims: { oid: "0815", scp: ["a", "b"] } }));
+    expect(outcome).toMatchObject({ ok: true, principal: { id: `${issuer}#0815` } });
+    expect(await show(await tokenOf())).toMatchObject(invalid("the token names no subject"));
+  });
+});
+
+describe("credentials that are none of this issuer's", () => {
+  it.each([{}, { authorization: "Basic YTpi" }, { "x-api-key": "k" }])(
+    "are passed over: %j",
+    async (headers) => {
+      const { authenticator } = await setUp();
+      expect(authenticator.authenticate({ header: headersOf(headers) })).toMatchObject({
+        failure: { error: "missing" },
+      });
+    },
+  );
+
+  it("may be known to somebody else", async () => {
+    const { show } = await setUp();
+    const other = await createKeyring("https://elsewhere.example");
+    for (const token of ["opaque", "a.b.c", await other.token({ audience: place })]) {
+      expect(show(token)).toMatchObject({ ok: false, failure: { isForeign: true } });
+    }
+  });
+
+  it.each(["Bearer", "Bearer a b", "bearer ä"])(
+    "are malformed where they are no token at all: %j",
+    async (value) => {
+      const { authenticator } = await setUp();
+      expect(authenticator.authenticate({ header: headersOf({ authorization: value }) })).toMatchObject({
+        failure: { error: "invalid_request" },
+      });
+    },
+  );
+});
+
+describe("the keys of the issuer", () => {
+  it("are fetched again when a token has a new one", async () => {
+    const { show, tokenOf, keyring, time, fetches } = await setUp();
+    const old = await tokenOf();
+    await show(old);
+    await time.advance(30_000);
+    await keyring.rotate({ keepsOld: true });
+    expect(await show(await tokenOf({ subject: "bob" }))).toMatchObject({ ok: true });
+    expect(fetches()).toBe(2);
+    expect(show(old)).toMatchObject({ ok: true });
+  });
+
+  it("that were withdrawn take the tokens along that were known already", async () => {
+    const { show, tokenOf, keyring, time } = await setUp();
+    const old = await tokenOf({ expiresIn: 3600 });
+    await show(old);
+    await keyring.rotate();
+    await time.advance(10 * 60_000);
+    // The first to come has the keys fetched anew, without waiting.
+    expect(show(old)).toMatchObject({ ok: true });
+    await time.advance(0);
+    expect(await show(old)).toMatchObject({ ok: false });
+  });
+
+  it("that cannot be had leave tokens unchecked, not wrong", async () => {
+    const { show, tokenOf, state } = await setUp();
+    state.isDown = true;
+    expect(await show(await tokenOf())).toMatchObject({ ok: false, failure: { error: "unavailable" } });
+  });
+});

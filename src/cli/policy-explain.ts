@@ -1,0 +1,140 @@
+import * as z from "zod";
+
+import { loadConfig } from "../config/load.ts";
+import { formatProblem } from "../config/problem.ts";
+import { applyChange } from "../intercept/change.ts";
+import { Subject } from "../intercept/subject.ts";
+import type { RuleStep } from "../policy/cel/decide.ts";
+import type { PolicyVerdict } from "../policy/provider.ts";
+import { memberSource } from "../protocol/json/read.ts";
+import { anonymous, type Principal } from "../exchange.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { CliIo } from "./io.ts";
+import {
+  call,
+  chooseRoute,
+  exchangeOf,
+  messageOf,
+  principalInput,
+  principalOf,
+  requestInput,
+  rulesOf,
+} from "./policy-question.ts";
+
+/** What is to be explained, as it was typed. */
+export interface ExplainOptions {
+  readonly config: string;
+  readonly method: string;
+  /** JSON texts. */
+  readonly params: string | undefined;
+  readonly principal: string | undefined;
+  readonly answer: string | undefined;
+  readonly route: string | undefined;
+}
+
+/** `headgate policy explain`: asks the policy about one message and shows what each rule said. */
+export async function policyExplain(options: ExplainOptions, io: CliIo): Promise<number> {
+  const loaded = await loadConfig({ file: options.config, env: io.env, readFile: io.readFile });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(`${formatProblem(problem, options.config)}\n`);
+    return exitCodes.config.code;
+  }
+  const chosen = chooseRoute(loaded.config, options.route);
+  if (!chosen.ok) return fail(io, chosen.problem);
+  const steps: RuleStep[] = [];
+  const rules = rulesOf(chosen.route, (step) => steps.push(step));
+  if (!rules.ok) return fail(io, rules.problem);
+  const asked = questionOf(options, chosen.route.name);
+  if (typeof asked === "string") return fail(io, asked);
+  const { provider } = rules;
+  const { subject, principal } = asked;
+  const verdict =
+    subject.phase === "request"
+      ? provider.evaluateRequest(subject, call)
+      : provider.evaluateResponse(subject, call);
+  if (verdict instanceof Promise) return fail(io, "the policy did not decide at once");
+  io.out(
+    [
+      `${subject.phase} ${options.method} on route ${chosen.route.name}, by ${principal.id} (${principal.kind})`,
+      ...steps.map(describeStep),
+      ...describeVerdict(subject, verdict),
+      "",
+    ].join("\n"),
+  );
+  return exitCodes.ok.code;
+}
+
+function fail(io: CliIo, problem: string): number {
+  io.err(`headgate policy explain: ${problem}\n`);
+  return exitCodes.usage.code;
+}
+
+interface Question {
+  readonly subject: Subject;
+  readonly principal: Principal;
+}
+
+function questionOf({ method, params, principal, answer }: ExplainOptions, route: string): Question | string {
+  const who = principal === undefined ? undefined : principalInput.safeParse(jsonOf(principal));
+  if (who?.success === false) return `--principal is no principal: ${z.prettifyError(who.error)}`;
+  const caller = who === undefined ? anonymous : principalOf(who.data);
+  const value = params === undefined ? undefined : jsonOf(params);
+  if (params !== undefined && value === undefined) return "the parameters are no JSON";
+  const asked = messageOf({ id: 1, method, ...(value === undefined ? {} : { params: value }) });
+  if (!asked.ok) return `the message is none: ${asked.problem}`;
+  const exchange = exchangeOf(asked.message, { route, principal: caller, request: requestInput.parse({}) });
+  if (answer === undefined) return { subject: Subject.of(exchange), principal: caller };
+  const said = jsonOf(answer);
+  if (typeof said !== "object" || said === null) return "--answer is no JSON object";
+  const answered = messageOf({ id: 1, ...said });
+  if (!answered.ok || asked.message.kind !== "request") {
+    return `--answer is none: ${answered.ok ? "nothing was asked" : answered.problem}`;
+  }
+  return { subject: Subject.answering(exchange, asked.message, answered.message), principal: caller };
+}
+
+/** The value of JSON text; undefined where it is none. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function describeStep(step: RuleStep): string {
+  const { id, action, isShadow, condition } = step.rule;
+  const outcome = step.outcome === "failed" ? `failed: ${step.problem}` : step.outcome;
+  const text = condition.text.trim().replaceAll(/\s+/gu, " ");
+  return `  ${id} (${action}${isShadow ? ", shadow" : ""}) is ${outcome}: ${text}`;
+}
+
+function describeVerdict(subject: Subject, verdict: PolicyVerdict): readonly string[] {
+  const { rule, read, shadow = [], notes = [] } = verdict.explanation;
+  const by = rule === undefined ? "no rule decided" : `by rule ${rule}`;
+  const head =
+    verdict.effect === "allow"
+      ? `${verdict.change === undefined ? "allow" : "allow, changed"}: ${by}`
+      : `deny (${verdict.denial.kind}, ${verdict.denial.code}): ${by}`;
+  return [
+    head,
+    ...(verdict.effect === "deny"
+      ? [`  the agent is told: ${verdict.denial.reason}`]
+      : changeLines(subject, verdict)),
+    ...(read.length === 0 ? [] : [`  looked at: ${read.join(", ")}`]),
+    ...notes.map((note) => `  note: ${note}`),
+    ...shadow.map(({ rule: id, effect, reason }) => `  in shadow mode, ${id} would ${effect}: ${reason}`),
+  ];
+}
+
+function changeLines(
+  { message, exchange }: Subject,
+  verdict: PolicyVerdict & { readonly effect: "allow" },
+): readonly string[] {
+  if (verdict.change === undefined) return [];
+  const changed = applyChange(message, verdict.change, { revision: exchange.revision });
+  if (!changed.ok) return [`  but the change cannot be made: ${changed.problem}`];
+  const isAnswer = message.method === undefined;
+  const source = memberSource(changed.message, isAnswer ? "result" : "params") ?? "";
+  return [`  ${isAnswer ? "result is" : "params are"} then: ${source}`];
+}

@@ -1,0 +1,175 @@
+import { dirname, extname, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+
+import type { Route } from "../config/config.ts";
+import { loadConfig } from "../config/load.ts";
+import { formatProblem } from "../config/problem.ts";
+import { reasonOf } from "../config/substitute.ts";
+import { anonymous } from "../exchange.ts";
+import { applyChange } from "../intercept/change.ts";
+import { Subject } from "../intercept/subject.ts";
+import type { ListEntry, ListKind, PolicyProvider, PolicyVerdict } from "../policy/provider.ts";
+import { memberValue } from "../protocol/json/read.ts";
+import type { Message } from "../protocol/message.ts";
+import { exitCodes } from "./exit-codes.ts";
+import type { CliIo } from "./io.ts";
+import { parseCases, type CaseFile, type PolicyCase } from "./policy-cases.ts";
+import { call, chooseRoute, exchangeOf, messageOf, principalOf, rulesOf } from "./policy-question.ts";
+
+/** `headgate policy test FILE`: asks the policy of a configuration about cases, and says which came out as expected. */
+export async function policyTest(file: string, io: CliIo): Promise<number> {
+  let text: string;
+  try {
+    text = await io.readFile(file);
+  } catch (error) {
+    io.err(`${file} cannot be read: ${reasonOf(error)}\n`);
+    return exitCodes.config.code;
+  }
+  const parsed = await parseCases(text, extname(file).toLowerCase() === ".json" ? "json" : "yaml");
+  if (!parsed.ok) {
+    for (const problem of parsed.problems) io.err(`${formatProblem(problem, file)}\n`);
+    return exitCodes.config.code;
+  }
+  const { file: cases } = parsed;
+  const configFile = resolve(dirname(file), cases.config);
+  const loaded = await loadConfig({ file: configFile, env: io.env, readFile: io.readFile });
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.err(`${formatProblem(problem, cases.config)}\n`);
+    return exitCodes.config.code;
+  }
+  const chosen = chooseRoute(loaded.config, cases.route);
+  const rules = chosen.ok ? rulesOf(chosen.route) : chosen;
+  if (!chosen.ok || !rules.ok) {
+    io.err(`${file}: ${rules.ok ? "" : rules.problem}\n`);
+    return exitCodes.config.code;
+  }
+  return runCases(cases, chosen.route, file, io);
+}
+
+function runCases(file: CaseFile, route: Route, name: string, io: CliIo): number {
+  let failed = 0;
+  for (const [index, one] of file.cases.entries()) {
+    const mismatches = mismatchesOf(one, file, route);
+    if (mismatches.length === 0) {
+      io.out(`ok    ${one.name}\n`);
+      continue;
+    }
+    failed++;
+    const place = [name, file.places[index]?.line, file.places[index]?.column].filter(
+      (part) => part !== undefined,
+    );
+    io.out(
+      `FAIL  ${one.name}  (${place.join(":")})\n${mismatches.map((line) => `      ${line}\n`).join("")}`,
+    );
+  }
+  io.out(`${file.cases.length - failed} passed, ${failed} failed\n`);
+  return failed === 0 ? exitCodes.ok.code : exitCodes.usage.code;
+}
+
+/** What came out, in the terms of an expectation. */
+interface Outcome {
+  readonly decisions: readonly string[];
+  readonly rule: string | undefined;
+  readonly code: string | undefined;
+  readonly params?: unknown;
+  readonly result?: unknown;
+  readonly visible?: readonly string[] | undefined;
+  readonly why: string;
+}
+
+function mismatchesOf(one: PolicyCase, file: CaseFile, route: Route): readonly string[] {
+  // Each case has the policy for itself, so that none depends on what others have used up.
+  const rules = rulesOf(route);
+  if (!rules.ok) return [rules.problem];
+  const outcome = outcomeOf(one, file, route, rules.provider);
+  if (typeof outcome === "string") return [outcome];
+  const { decision, ...rest } = typeof one.expect === "string" ? { decision: one.expect } : one.expect;
+  const lines: string[] = [];
+  if (decision !== undefined && !outcome.decisions.includes(decision)) {
+    lines.push(`expected ${decision}, got ${outcome.decisions.join(" ")}${outcome.why}`);
+  }
+  for (const [key, expected] of Object.entries(rest)) {
+    const got = outcome[key as keyof typeof rest];
+    if (expected !== undefined && !isDeepStrictEqual(got, expected)) {
+      lines.push(
+        `expected ${key} ${JSON.stringify(expected)}, got ${JSON.stringify(got) ?? "none"}${outcome.why}`,
+      );
+    }
+  }
+  return lines;
+}
+
+function outcomeOf(
+  one: PolicyCase,
+  file: CaseFile,
+  route: Route,
+  provider: PolicyProvider,
+): Outcome | string {
+  const asked = messageOf({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
+  if (!asked.ok) return `the message is none: ${asked.problem}`;
+  const given = typeof one.principal === "string" ? file.principals[one.principal] : one.principal;
+  const principal = given === undefined ? anonymous : principalOf(given);
+  const exchange = exchangeOf(asked.message, { route: route.name, principal, request: one.request });
+  if (one.entries !== undefined) return listOutcome(one, Subject.of(exchange), provider);
+  let subject = Subject.of(exchange);
+  if (one.answer !== undefined) {
+    const answer = messageOf({ id: 1, ...one.answer });
+    if (!answer.ok || asked.message.kind !== "request")
+      return `the answer is none: ${answer.ok ? "nothing was asked" : answer.problem}`;
+    subject = Subject.answering(exchange, asked.message, answer.message);
+  }
+  let verdict: PolicyVerdict | undefined;
+  for (let time = 0; time < one.times; time++) {
+    const said =
+      one.answer === undefined
+        ? provider.evaluateRequest(subject, call)
+        : provider.evaluateResponse(subject, call);
+    if (said instanceof Promise) return "the policy did not decide at once";
+    verdict = said;
+  }
+  return verdict === undefined ? "nothing was asked" : verdictOutcome(subject, verdict);
+}
+
+function verdictOutcome(subject: Subject, verdict: PolicyVerdict): Outcome | string {
+  const { rule, notes = [] } = verdict.explanation;
+  const by = rule === undefined ? ", by no rule" : `, by rule ${rule}`;
+  const why = `${by}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`;
+  if (verdict.effect === "deny") {
+    const { kind, code } = verdict.denial;
+    return { decisions: ["deny", kind], rule, code, why: `${why}: ${code}` };
+  }
+  const { message, exchange } = subject;
+  const changed = verdict.change && applyChange(message, verdict.change, { revision: exchange.revision });
+  if (changed?.ok === false) return `the change cannot be made: ${changed.problem}`;
+  const after: Message = changed?.message ?? message;
+  return {
+    decisions: changed === undefined ? ["allow"] : ["allow", "change"],
+    rule,
+    code: undefined,
+    params: memberValue(after, "params"),
+    result: memberValue(after, "result"),
+    why,
+  };
+}
+
+const listKinds: Readonly<Record<string, readonly [ListKind, string]>> = {
+  "tools/list": ["tool", "name"],
+  "prompts/list": ["prompt", "name"],
+  "resources/list": ["resource", "uri"],
+  "resources/templates/list": ["resource-template", "uriTemplate"],
+};
+
+function listOutcome(
+  { message, entries = [] }: PolicyCase,
+  subject: Subject,
+  provider: PolicyProvider,
+): Outcome | string {
+  const known = listKinds[message.method];
+  if (known === undefined) return `\`entries\` go with ${Object.keys(listKinds).join(", ")}`;
+  const [kind, key] = known;
+  const list: ListEntry[] = entries.map((value) => ({ name: String(value[key]), value }));
+  const verdict = provider.filterList?.({ subject, kind, entries: list }, call);
+  if (verdict instanceof Promise) return "the policy did not decide at once";
+  const visible = list.filter((_, index) => verdict?.visible[index] ?? true).map(({ name }) => name);
+  return { decisions: ["allow"], rule: undefined, code: undefined, visible, why: "" };
+}

@@ -1,0 +1,34 @@
+import { parseCommandLine } from "./command-line.ts";
+import { commands } from "./commands.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { usageError } from "./help.ts";
+import type { CliIo } from "./io.ts";
+import { policyExplain } from "./policy-explain.ts";
+import { policyTest } from "./policy-test.ts";
+
+/** `headgate policy test` and `headgate policy explain`: tries rules out without starting anything. */
+export async function policy(args: readonly string[], io: CliIo): Promise<number> {
+  const line = parseCommandLine(commands.policy.options, args);
+  if (!line.ok) return misused(io, line.problem);
+  const [verb, first, second, ...rest] = line.positionals;
+  const { config, route, principal, answer } = line.values;
+  if (line.program !== undefined || rest.length > 0) return misused(io, "too many arguments");
+  switch (verb) {
+    case "test":
+      if (first === undefined || second !== undefined) return misused(io, "test takes one FILE of cases");
+      return policyTest(first, io);
+    case "explain":
+      if (config === undefined) return misused(io, "explain needs --config FILE");
+      if (first === undefined) return misused(io, "explain needs a METHOD, such as tools/call");
+      return policyExplain({ config, method: first, params: second, principal, answer, route }, io);
+    case undefined:
+      return misused(io, "needs `test` or `explain`");
+    default:
+      return misused(io, `there is no \`${verb}\`; there are \`test\` and \`explain\``);
+  }
+}
+
+function misused(io: CliIo, problem: string): number {
+  io.err(usageError("policy", problem));
+  return exitCodes.usage.code;
+}

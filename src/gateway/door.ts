@@ -1,0 +1,186 @@
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import { canonical } from "../auth/audience.ts";
+import type { Authentication, AuthenticationFailure, Authenticator } from "../auth/authenticator.ts";
+import {
+  formatChallenge,
+  insufficientScope,
+  metadataUrlOf,
+  protectedResourceMetadata,
+} from "../auth/resource-server.ts";
+import type { ChallengeFacts } from "../auth/resource-server.ts";
+import { GatewayError } from "../errors.ts";
+import { anonymous } from "../exchange.ts";
+import type { Principal } from "../exchange.ts";
+import type { Challenge } from "../pipeline.ts";
+
+/** Whoever sent a request, and the door it came in by. */
+export interface Caller {
+  readonly principal: Principal;
+  readonly door: Door;
+}
+
+/** A caller, or the error to answer with and the challenge that goes with it. */
+export type Admission =
+  | { readonly ok: true; readonly principal: Principal }
+  | { readonly ok: false; readonly error: GatewayError; readonly challenge: string | undefined };
+
+/** Where the callers of one route come in. */
+export interface Door {
+  /** Finds out who sends a request: at once where that is known already. Never rejects. */
+  admit(request: IncomingMessage): Admission | Promise<Admission>;
+  /** The value of `WWW-Authenticate` for a request that was refused. */
+  challenge(request: IncomingMessage, facts: Challenge): string;
+  /** The metadata of the endpoint at a path (RFC 9728); undefined where tokens are not to be had by OAuth. */
+  metadata(request: IncomingMessage, path: string): Readonly<Record<string, unknown>> | undefined;
+  /** Issuers whose tokens are taken, the preferred one first. */
+  readonly issuers: readonly string[];
+  /** Lower-case names of headers that hold callers' credentials, which go no further than this. */
+  readonly credentialHeaders: ReadonlySet<string>;
+}
+
+export interface DoorOptions {
+  readonly route: string;
+  /** Undefined where nobody is asked who they are. */
+  readonly authenticator: Authenticator | undefined;
+  readonly issuers: readonly string[];
+  readonly credentialHeaders: ReadonlySet<string>;
+  /** Scopes that every caller needs, and more that clients may ask for. */
+  readonly scopes: readonly string[];
+  readonly offeredScopes: readonly string[];
+  /** Paths of the route's endpoints. */
+  readonly endpoints: readonly string[];
+  readonly publicUrl: string | undefined;
+  /** Whether only this machine can connect; then its own names are the names of the endpoints. */
+  readonly isLoopback: boolean;
+  /** Told why somebody was not let in, for the log. */
+  readonly onFailure: (failure: AuthenticationFailure) => void;
+}
+
+/** After how many seconds a caller that could not be checked may come back. */
+const retryAfter = 5;
+const loopbackNames = ["127.0.0.1", "localhost", "[::1]"];
+const everybody: Admission = { ok: true, principal: anonymous };
+
+/** Makes the door of a route. */
+export function createDoor(options: DoorOptions): Door {
+  const { authenticator, issuers, credentialHeaders, scopes, endpoints, publicUrl } = options;
+  const certificates = new WeakMap<Socket, Uint8Array>();
+  const named = publicUrl === undefined ? undefined : endpoints.map((path) => canonical(publicUrl + path));
+  const byPort = new Map<number, readonly string[]>();
+
+  /** Names are taken from where we listen, never from the Host header: a caller could say anything there. */
+  function audienceOf({ socket }: IncomingMessage): readonly string[] | undefined {
+    if (named !== undefined || !options.isLoopback || socket.localPort === undefined) return named;
+    const { localPort: port } = socket;
+    let names = byPort.get(port);
+    if (names === undefined) {
+      const scheme = socket instanceof TLSSocket ? "https" : "http";
+      names = loopbackNames.flatMap((host) =>
+        endpoints.map((path) => canonical(`${scheme}://${host}:${port}${path}`)),
+      );
+      byPort.set(port, names);
+    }
+    return names;
+  }
+
+  function certificateOf({ socket }: IncomingMessage): Uint8Array | undefined {
+    if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
+    let known = certificates.get(socket);
+    if (known === undefined) {
+      const certificate = socket.getPeerX509Certificate();
+      if (certificate === undefined) return undefined;
+      known = certificate.raw;
+      certificates.set(socket, known);
+    }
+    return known;
+  }
+
+  /** The canonical URI of an endpoint as this client knows it; undefined where its Host header is none. */
+  function resourceOf(request: IncomingMessage, path: string): string | undefined {
+    if (publicUrl !== undefined) return canonical(publicUrl + path);
+    const { host = "" } = request.headers;
+    const scheme = request.socket instanceof TLSSocket ? "https" : "http";
+    return /^[\w.:[\]-]+$/u.test(host) ? canonical(`${scheme}://${host}${path}`) : undefined;
+  }
+
+  function challenge(request: IncomingMessage, facts: ChallengeFacts): string {
+    const resource = issuers.length === 0 ? undefined : resourceOf(request, endpointOf(request.url ?? ""));
+    return formatChallenge({
+      ...facts,
+      metadataUrl: resource === undefined ? undefined : metadataUrlOf(resource),
+    });
+  }
+
+  function judge(request: IncomingMessage, known: Authentication): Admission {
+    if (!known.ok) return refuse(request, known.failure);
+    for (const scope of scopes) {
+      if (known.principal.scopes.has(scope)) continue;
+      const error = insufficientScope(scopes);
+      const facts = { error: "insufficient_scope", scopes, description: error.message } as const;
+      return { ok: false, error, challenge: challenge(request, facts) };
+    }
+    return known;
+  }
+
+  function refuse(request: IncomingMessage, failure: AuthenticationFailure): Admission {
+    options.onFailure(failure);
+    const { error, description, cause } = failure;
+    if (error === "unavailable") {
+      const unavailable = new GatewayError("policy_unavailable", description, {
+        details: { retryAfter },
+        cause,
+      });
+      return { ok: false, error: unavailable, challenge: undefined };
+    }
+    // RFC 6750 section 3.1: a malformed request is 400, and only what was sent can be wrong.
+    const code = error === "invalid_request" ? "invalid_message" : "unauthenticated";
+    const facts = error === "missing" ? {} : { error, description };
+    const said = challenge(request, { ...facts, scopes });
+    return { ok: false, error: new GatewayError(code, description), challenge: said };
+  }
+
+  return {
+    issuers,
+    credentialHeaders,
+    challenge,
+    admit: (request) => {
+      if (authenticator === undefined) return everybody;
+      const { headers } = request;
+      const answer = authenticator.authenticate({
+        header: (name) => {
+          const value = headers[name];
+          return typeof value === "string" ? value : value?.join(", ");
+        },
+        get certificate() {
+          return certificateOf(request);
+        },
+        get audience() {
+          return audienceOf(request);
+        },
+      });
+      if (!(answer instanceof Promise)) return judge(request, answer);
+      return answer.then(
+        (known) => judge(request, known),
+        (error: unknown) => ({ ok: false, error: GatewayError.from(error), challenge: undefined }),
+      );
+    },
+    metadata: (request, path) => {
+      const resource = issuers.length === 0 ? undefined : resourceOf(request, path);
+      if (resource === undefined) return undefined;
+      return protectedResourceMetadata({
+        resource,
+        authorizationServers: issuers,
+        scopes: [...new Set([...scopes, ...options.offeredScopes])],
+        name: options.route,
+      });
+    },
+  };
+}
+
+/** The endpoint that a request belongs to: what is posted for an event stream is part of that stream's endpoint. */
+function endpointOf(url: string): string {
+  const [path = ""] = url.split("?");
+  return path.replace(/\/messages$/u, "/sse");
+}

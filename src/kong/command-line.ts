@@ -1,0 +1,74 @@
+import { parseArgs } from "node:util";
+import { identity } from "./identity.ts";
+
+/** What the command was asked to do, or what is wrong with the way it was asked. */
+export type Command =
+  | { readonly do: "help" }
+  | { readonly do: "version" }
+  | { readonly do: "query"; readonly accessOnly: boolean }
+  | { readonly do: "serve"; readonly socket: string; readonly accessOnly: boolean }
+  | { readonly do: "refuse"; readonly problem: string };
+
+/** Shown by `--help`. */
+export const help = `headgate-kong: the Kong plugin ${identity.name} ${identity.version}
+
+  headgate-kong --query [--access-only]          tell Kong of the plugin: one JSON document, then exit
+  headgate-kong --socket PATH [--access-only]    serve Kong on a Unix socket until told to stop
+
+Options
+  --query         Print name, version, priority, phases and settings of the plugin.
+  --socket PATH   Where Kong connects: pluginserver_<name>_socket in kong.conf.
+  --access-only   Leave the response phase out, so that Kong does not buffer responses and
+                  event streams flow. Give it to both commands.
+  --version       Print the version of the plugin.
+  --help          Print this.
+
+kong.conf
+  plugins = bundled,${identity.name}
+  pluginserver_names = headgate
+  pluginserver_headgate_socket    = /usr/local/kong/headgate.sock
+  pluginserver_headgate_start_cmd = headgate-kong --socket /usr/local/kong/headgate.sock
+  pluginserver_headgate_query_cmd = headgate-kong --query
+`;
+
+const names = ["--query", "--socket", "--access-only", "--version", "--help"];
+
+/** Understands the arguments. */
+export function parseCommand(args: readonly string[]): Command {
+  let given;
+  try {
+    given = parseArgs({
+      args: [...args],
+      options: {
+        query: { type: "boolean" },
+        socket: { type: "string" },
+        "access-only": { type: "boolean" },
+        version: { type: "boolean", short: "v" },
+        help: { type: "boolean", short: "h" },
+      },
+      strict: true,
+    }).values;
+  } catch (error) {
+    return { do: "refuse", problem: problemOf(error, args) };
+  }
+  const { query = false, socket, "access-only": accessOnly = false, version = false } = given;
+  if (given.help === true) return { do: "help" };
+  if (version) return { do: "version" };
+  if (query && socket !== undefined) {
+    return { do: "refuse", problem: "--query and --socket are two commands; give one of them" };
+  }
+  if (query) return { do: "query", accessOnly };
+  if (socket === undefined) return { do: "refuse", problem: "give --query or --socket PATH; see --help" };
+  if (socket === "") return { do: "refuse", problem: "--socket needs the path of a socket" };
+  return { do: "serve", socket, accessOnly };
+}
+
+/** Node's words go on for three lines; ours name what is wrong and what there is. */
+function problemOf(error: unknown, args: readonly string[]): string {
+  const stranger = args.find((word) => word.startsWith("-") && !names.includes(word.split("=", 1)[0] ?? ""));
+  if (stranger !== undefined) return `there is no option ${stranger}; there are ${names.join(", ")}`;
+  const loose = args.find((word, index) => !word.startsWith("-") && args[index - 1] !== "--socket");
+  if (loose !== undefined) return `${loose} is no option; there are ${names.join(", ")}`;
+  if (args.at(-1) === "--socket") return "--socket needs the path of a socket";
+  return error instanceof Error ? (error.message.split("\n", 1)[0] ?? "") : "the arguments are wrong";
+}

@@ -1,0 +1,110 @@
+import { createBreaker, type Breaker } from "../policy/breaker.ts";
+import type {
+  BreakerKind,
+  CreateSidebandEngine,
+  EngineSurroundings,
+  HttpPolicyEngine,
+} from "../policy/sideband/contract.ts";
+import type { InstanceConfig } from "./instance-config.ts";
+import { createFixedSecret, createVaultSecret, type SharedSecret } from "./shared-secret.ts";
+
+/** An engine that is in use. */
+export interface EngineLease {
+  readonly engine: HttpPolicyEngine;
+  readonly secret: SharedSecret;
+  release(): void;
+}
+
+/**
+ * The engines of all instances. Kong makes an instance in each of its workers, and a new one for each revision of a
+ * configuration: those that are the same to us share an engine with its connections. The breaker hangs on the plugin's
+ * id and on whom it calls, so that it also outlives a change of other settings (PA-105, A-14).
+ */
+export interface EnginePool {
+  lease(config: InstanceConfig): EngineLease;
+  /** How many engines and breakers are held. */
+  readonly counts: () => { readonly engines: number; readonly breakers: number };
+}
+
+/** What the pool makes engines of. */
+export interface EnginePoolOptions {
+  readonly createEngine: CreateSidebandEngine;
+  readonly surroundings: Pick<EngineSurroundings, "clock" | "setTimer" | "log" | "telemetry">;
+}
+
+interface Shared<Value> {
+  readonly value: Value;
+  users: number;
+}
+
+/** An empty pool. */
+export function createEnginePool({ createEngine, surroundings }: EnginePoolOptions): EnginePool {
+  const engines = new Map<string, Shared<Omit<EngineLease, "release">>>();
+  const breakers = new Map<string, Shared<Breaker<BreakerKind>>>();
+
+  function createMember({ settings, secretReference }: InstanceConfig, breaker: Breaker<BreakerKind>) {
+    const secret =
+      secretReference === undefined
+        ? createFixedSecret(settings.shared_secret)
+        : createVaultSecret(settings.shared_secret, secretReference, surroundings.clock.now);
+    const { log } = surroundings;
+    const engine = createEngine(settings, {
+      ...surroundings,
+      // One line for every question would fill Kong's log: those for debugging are for those who asked for them.
+      log: settings.enable_debug_logging
+        ? log
+        : (entry) => (entry.level === "debug" ? undefined : log(entry)),
+      breaker,
+      secret: secret.current,
+    });
+    return { engine, secret };
+  }
+
+  return {
+    lease(config) {
+      const breakerKey = breakerKeyOf(config);
+      const engineKey = engineKeyOf(config);
+      const breaker = use(breakers, breakerKey, () => createBreaker<BreakerKind>(surroundings.clock));
+      const member = use(engines, engineKey, () => createMember(config, breaker));
+      let isReleased = false;
+      return {
+        ...member,
+        release() {
+          if (isReleased) return;
+          isReleased = true;
+          leave(breakers, breakerKey);
+          leave(engines, engineKey)?.engine.close();
+        },
+      };
+    },
+    counts: () => ({ engines: engines.size, breakers: breakers.size }),
+  };
+}
+
+/** The member of this key, made when it is first needed; counts one user more. */
+function use<Value>(pool: Map<string, Shared<Value>>, key: string, create: () => Value): Value {
+  const known = pool.get(key) ?? { value: create(), users: 0 };
+  known.users += 1;
+  pool.set(key, known);
+  return known.value;
+}
+
+/** Counts one user less; answers the member if that was the last one. */
+function leave<Value>(pool: Map<string, Shared<Value>>, key: string): Value | undefined {
+  const known = pool.get(key);
+  if (known === undefined) return undefined;
+  known.users -= 1;
+  if (known.users > 0) return undefined;
+  pool.delete(key);
+  return known.value;
+}
+
+function breakerKeyOf({ pluginId, settings }: InstanceConfig): string {
+  return JSON.stringify([pluginId, settings.service_url, settings.verify_service_cert]);
+}
+
+/** A secret from a vault is known by its reference: the value may differ from one instance to the next. */
+function engineKeyOf({ pluginId, settings, secretReference }: InstanceConfig): string {
+  const secret = secretReference ?? settings.shared_secret;
+  return JSON.stringify([pluginId, secretReference !== undefined, { ...settings, shared_secret: secret }]);
+}

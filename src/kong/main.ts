@@ -1,0 +1,98 @@
+import { randomBytes } from "node:crypto";
+import { destination } from "pino";
+import { systemClock, systemTimer } from "../exchange.ts";
+import { createSidebandEngine } from "../policy/sideband/engine.ts";
+import { help, parseCommand } from "./command-line.ts";
+import { identity } from "./identity.ts";
+import { pluginDump } from "./kong-schema.ts";
+import { SocketProblem } from "./listener.ts";
+import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
+import { serve } from "./serve.ts";
+
+/** A collector that is slow must not hold up the end of the process. */
+const postMs = 5000;
+
+process.exitCode = await main(process.argv.slice(2));
+
+/** Does what the arguments say; the answer is the exit code. */
+async function main(args: readonly string[]): Promise<number> {
+  const command = parseCommand(args);
+  switch (command.do) {
+    case "help":
+      process.stdout.write(help);
+      return 0;
+    case "version":
+      process.stdout.write(`${identity.version}\n`);
+      return 0;
+    case "query":
+      // Kong takes all of standard output for one JSON document (PX-07).
+      process.stdout.write(`${JSON.stringify(pluginDump(command))}\n`);
+      return 0;
+    case "refuse":
+      process.stderr.write(`headgate-kong: ${command.problem}\n`);
+      return 1;
+    case "serve":
+      return serveUntilStopped(command);
+  }
+}
+
+async function serveUntilStopped(command: {
+  readonly socket: string;
+  readonly accessOnly: boolean;
+}): Promise<number> {
+  // Written without waiting: whoever reads the log may be slow, and no request should wait for that.
+  const output = destination({ fd: process.stderr.fd, sync: false });
+  // Or gone, which must not end the process (PX-01); then there is nobody left to write for.
+  output.on("error", () => Object.assign(output, { write: () => true, flushSync: () => {} }));
+  const writeLine = (line: string): void => {
+    output.write(`${line}\n`);
+  };
+  // One request's fault must not end those of all the others.
+  process.on("unhandledRejection", (reason) => {
+    const error = reason instanceof Error ? reason.stack : String(reason);
+    writeLine(JSON.stringify({ plugin: identity.name, level: "error", msg: "unhandled rejection", error }));
+  });
+  const telemetry = createOtlpTelemetry({
+    target: otlpTarget(process.env),
+    scope: { name: identity.name, version: identity.version },
+    clock: systemClock,
+    setTimer: systemTimer,
+    randomHex: (bytes) => randomBytes(bytes).toString("hex"),
+    post: postJson,
+    warn: (msg, fields) =>
+      writeLine(JSON.stringify({ plugin: identity.name, level: "warn", msg, ...fields })),
+  });
+  try {
+    const server = await serve({
+      ...command,
+      pid: process.pid,
+      clock: systemClock,
+      setTimer: systemTimer,
+      writeLine,
+      createEngine: createSidebandEngine,
+      telemetry,
+    });
+    const { promise: stopped, resolve } = Promise.withResolvers<void>();
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+    await Promise.race([stopped, server.replaced]);
+    await server.stop();
+    await telemetry.flush();
+    output.flushSync();
+    return 0;
+  } catch (error) {
+    if (!(error instanceof SocketProblem)) throw error;
+    process.stderr.write(`headgate-kong: ${error.message}\n`);
+    return 2;
+  }
+}
+
+async function postJson(url: string, headers: Readonly<Record<string, string>>, json: string): Promise<void> {
+  const response = await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: json,
+    signal: AbortSignal.timeout(postMs),
+  });
+  await response.arrayBuffer();
+  if (!response.ok) throw new Error(`${url} answered ${response.status}`);
+}

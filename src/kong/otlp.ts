@@ -1,0 +1,140 @@
+import type { Clock, SetTimer } from "../exchange.ts";
+import type { SidebandTelemetry } from "../policy/sideband/contract.ts";
+import { sidebandMetrics } from "../policy/sideband/metrics.ts";
+import { formatMetrics, formatSpans, type FinishedSpan, type Sender, type Series } from "./otlp-form.ts";
+
+/** Where telemetry goes, as the OpenTelemetry variables of the environment say. */
+export interface OtlpTarget {
+  readonly tracesUrl: string;
+  readonly metricsUrl: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+}
+
+/** Telemetry that is sent to a collector from time to time. */
+export interface OtlpTelemetry extends SidebandTelemetry {
+  /** Sends what is there; resolves when it is sent or given up. */
+  flush(): Promise<void>;
+}
+
+/** What sending needs. */
+export interface OtlpOptions {
+  readonly target: OtlpTarget;
+  readonly scope: Sender["scope"];
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  /** Some random bytes as hexadecimal text. */
+  readonly randomHex: (bytes: number) => string;
+  /** Posts JSON; rejects when it was not taken. */
+  readonly post: (url: string, headers: Readonly<Record<string, string>>, json: string) => Promise<void>;
+  readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+}
+
+const sendEveryMs = 10_000;
+/** Most spans that wait to be sent; what comes beyond is left out and counted. */
+const maxSpans = 2048;
+
+/** Reads the variables of the OpenTelemetry specification ("OTLP exporter configuration") that have a meaning here. */
+export function otlpTarget(env: Readonly<Record<string, string | undefined>>): OtlpTarget {
+  const base = (env["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? "http://localhost:4318").replace(/\/+$/u, "");
+  return {
+    tracesUrl: env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] ?? `${base}/v1/traces`,
+    metricsUrl: env["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"] ?? `${base}/v1/metrics`,
+    headers: Object.fromEntries(
+      (env["OTEL_EXPORTER_OTLP_HEADERS"] ?? "")
+        .split(",")
+        .map((pair) => pair.split("="))
+        .filter(([name = ""]) => name.trim() !== "")
+        .map(([name = "", ...value]) => [
+          name.trim().toLowerCase(),
+          decodeURIComponent(value.join("=").trim()),
+        ]),
+    ),
+    serviceName: env["OTEL_SERVICE_NAME"] ?? "idpartners-ping-authorize",
+  };
+}
+
+/** Telemetry for a collector. Nothing is set up before the first value comes. */
+export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
+  const { target, clock, setTimer, randomHex, post, warn } = options;
+  const sender: Sender = {
+    serviceName: target.serviceName,
+    scope: options.scope,
+    startedAt: clock.wall(),
+  };
+  const bounds = sidebandMetrics.duration.buckets;
+  const all = new Map<string, Map<string, Series>>();
+  let spans: FinishedSpan[] = [];
+  let lost = 0;
+  let cancel: (() => void) | undefined;
+  let isTroubled = false;
+
+  function seriesOf(name: string, labels: Readonly<Record<string, string>>): Series {
+    sendLater();
+    const byLabels = all.get(name) ?? new Map<string, Series>();
+    all.set(name, byLabels);
+    const key = JSON.stringify(labels);
+    const known = byLabels.get(key) ?? { labels, value: 0, buckets: bounds.map(() => 0).concat(0) };
+    byLabels.set(key, known);
+    return known;
+  }
+
+  function sendLater(): void {
+    cancel ??= setTimer(sendEveryMs, () => {
+      cancel = undefined;
+      void flush();
+    });
+  }
+
+  async function flush(): Promise<void> {
+    cancel?.();
+    cancel = undefined;
+    const taken = spans;
+    spans = [];
+    const metrics = new Map([...all].map(([name, series]) => [name, series.values()]));
+    const bodies: [string, unknown][] = [];
+    if (taken.length > 0) bodies.push([target.tracesUrl, formatSpans(sender, taken)]);
+    if (metrics.size > 0) bodies.push([target.metricsUrl, formatMetrics(sender, metrics, clock.wall())]);
+    try {
+      await Promise.all(bodies.map(([url, body]) => post(url, target.headers, JSON.stringify(body))));
+      isTroubled = false;
+    } catch (error) {
+      // One line for each time of trouble, not one every ten seconds.
+      if (!isTroubled)
+        warn("telemetry was not taken", { error: String(error), spans_lost: taken.length + lost });
+      isTroubled = true;
+      lost = 0;
+    }
+  }
+
+  return {
+    count(name, labels) {
+      seriesOf(name, labels).value += 1;
+    },
+    gauge(name, value, labels) {
+      seriesOf(name, labels).value = value;
+    },
+    observe(name, value, labels) {
+      const series = seriesOf(name, labels);
+      const bucket = bounds.findIndex((bound) => value <= bound);
+      const place = bucket === -1 ? bounds.length : bucket;
+      series.value += value;
+      series.buckets[place] = (series.buckets[place] ?? 0) + 1;
+    },
+    startSpan(name) {
+      const startedAt = clock.wall();
+      return {
+        end({ attributes, error }) {
+          sendLater();
+          if (spans.length >= maxSpans) {
+            lost += 1;
+            return;
+          }
+          const ids = { traceId: randomHex(16), spanId: randomHex(8) };
+          spans.push({ ...ids, name, startedAt, endedAt: clock.wall(), attributes, error });
+        },
+      };
+    },
+    flush,
+  };
+}

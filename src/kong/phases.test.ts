@@ -1,0 +1,243 @@
+import { describe, expect, it } from "vitest";
+import type {
+  HttpPolicyEngine,
+  HttpRequestFacts,
+  HttpResponseFacts,
+  RequestOutcome,
+  ResponseOutcome,
+  SidebandLogEntry,
+  StoredContext,
+} from "../policy/sideband/contract.ts";
+import { createPdk } from "./pdk.ts";
+import type { PhaseEnd } from "./phase.ts";
+import { createPhaseLog } from "./phase-log.ts";
+import { createAccessPhase, createResponsePhase } from "./phases.ts";
+import { createFixedSecret } from "./shared-secret.ts";
+
+interface Asked {
+  readonly facts: HttpRequestFacts | HttpResponseFacts;
+  readonly stored?: StoredContext;
+}
+
+const answers: Readonly<Record<string, unknown>> = {
+  "kong.client.get_ip": "192.0.2.7",
+  "kong.client.get_port": 5034,
+  "kong.request.get_method": "POST",
+  "kong.request.get_forwarded_scheme": "https",
+  "kong.request.get_forwarded_host": "api.example.com",
+  "kong.request.get_forwarded_port": 8443,
+  "kong.request.get_forwarded_path": "/a b",
+  "kong.request.get_raw_query": "x=1",
+  "kong.request.get_http_version": 1.1,
+  "kong.request.get_headers": { accept: ["a", "b"] },
+  "kong.client.tls.get_full_client_certificate_chain": undefined,
+  "kong.request.get_raw_body": Uint8Array.of(0xff, 0x00),
+  "kong.response.get_status": 201,
+  "kong.response.get_headers": [],
+  "kong.service.response.get_raw_body": Uint8Array.of(1, 2),
+};
+
+/** Runs a phase against a kit with these answers and an engine that decides so. */
+async function run(
+  outcome: RequestOutcome | ResponseOutcome,
+  options: {
+    readonly phase?: "access" | "response";
+    readonly shared?: Readonly<Record<string, string>>;
+    readonly logs?: readonly SidebandLogEntry[];
+    readonly hasResponsePhase?: boolean;
+    readonly withMcp?: boolean;
+  } = {},
+) {
+  const calls: (readonly [string, ...unknown[]])[] = [];
+  const asked: Asked[] = [];
+  const lines: SidebandLogEntry[] = [];
+  const phaseLog = createPhaseLog((entry) => lines.push(entry));
+  const decide = async (question: Asked): Promise<RequestOutcome | ResponseOutcome> => {
+    asked.push(question);
+    for (const entry of options.logs ?? []) phaseLog.write(entry);
+    return Promise.resolve(outcome);
+  };
+  const engine: HttpPolicyEngine = {
+    hasResponsePhase: options.hasResponsePhase ?? true,
+    evaluateRequest: (facts) => decide({ facts }) as Promise<RequestOutcome>,
+    evaluateResponse: (facts, stored) => decide({ facts, stored }) as Promise<ResponseOutcome>,
+    close: () => {},
+  };
+  const kong = createPdk((name, args) => {
+    calls.push([name, ...args]);
+    const value = name === "kong.ctx.shared.get" ? options.shared?.[String(args[0])] : answers[name];
+    return Promise.resolve(value);
+  });
+  const tools = {
+    engine,
+    secret: createFixedSecret("s"),
+    phaseLog,
+    budgetMs: 1,
+    withMcp: options.withMcp ?? false,
+  };
+  const phase = options.phase === "response" ? createResponsePhase(tools) : createAccessPhase(tools);
+  const end: PhaseEnd = await phase({ kong, signal: new AbortController().signal });
+  return { calls, asked, lines, end };
+}
+
+const allow: RequestOutcome = { action: "continue", decision: "allow", changes: [], store: undefined };
+const answer = { status: 403, headers: { "x-a": ["1", "2"] }, body: Buffer.from("no") };
+const refusal = { reason: "policy", status: 403, message: "no" } as const;
+const entry = { plugin: "p", phase: "access", service_url: "u", msg: "m" } as const;
+const sets = (calls: readonly (readonly unknown[])[]) =>
+  calls.filter(([name]) => !String(name).includes("get_") && !String(name).endsWith(".get"));
+
+describe("the access phase", () => {
+  it("[PA-042] [PA-043] [PA-044] [PA-045] [PA-048] [PA-050] [PX-05] reads the request through the kit, sizes given", async () => {
+    const { asked, calls } = await run(allow);
+    expect(asked[0]?.facts).toEqual({
+      clientAddress: "192.0.2.7",
+      clientPort: 5034,
+      method: "POST",
+      scheme: "https",
+      host: "api.example.com",
+      port: 8443,
+      path: "/a b",
+      query: "x=1",
+      httpVersion: 1.1,
+      headers: { accept: ["a", "b"] },
+      headerLimit: 1000,
+      clientCertificate: undefined,
+      body: Buffer.of(0xff, 0x00),
+    });
+    expect(calls).toContainEqual(["kong.request.get_headers", 1000]);
+    expect(calls).toContainEqual(["kong.request.get_raw_body", 2 ** 31 - 1]);
+  });
+
+  it("[PA-211] [PX-03] makes the changes in the engine's order, keeps the context, and sets the mark last", async () => {
+    const { calls, end } = await run({
+      action: "continue",
+      decision: "allow",
+      changes: [
+        { type: "set-headers", headers: { host: ["new:443"], "x-a": ["1", "2"], "x-b": ["1"] } },
+        { type: "clear-header", name: "accept-encoding" },
+        { type: "set-method", method: "PUT" },
+        { type: "set-path", path: "/new" },
+        { type: "set-query", query: "" },
+        { type: "set-body", body: Buffer.from("b") },
+      ],
+      store: { paz_original_request: "{}", paz_state: '"s"', paz_mcp: "{}" },
+    });
+    expect(sets(calls)).toEqual([
+      ["kong.service.request.set_headers", { host: "new:443", "x-a": ["1", "2"], "x-b": "1" }],
+      ["kong.service.request.clear_header", "accept-encoding"],
+      ["kong.service.request.set_method", "PUT"],
+      ["kong.service.request.set_path", "/new"],
+      ["kong.service.request.set_raw_query", ""],
+      ["kong.service.request.set_raw_body", Buffer.from("b")],
+      ["kong.ctx.shared.set", "paz_original_request", "{}"],
+      ["kong.ctx.shared.set", "paz_state", '"s"'],
+      ["kong.ctx.shared.set", "paz_mcp", "{}"],
+      ["kong.ctx.shared.set", "paz_access", "done"],
+    ]);
+    expect(end).toEqual({ end: "continue" });
+  });
+
+  it("[PX-03] answers a refusal without the mark", async () => {
+    const { calls, end } = await run({ action: "answer", answer, refusal });
+    expect(sets(calls)).toEqual([]);
+    expect(end).toEqual({ end: "exit", exit: answer });
+  });
+
+  it("[PA-138] brings warnings and errors to Kong's own log, and nothing else", async () => {
+    const { calls, lines } = await run(allow, {
+      logs: [
+        { ...entry, level: "info" },
+        { ...entry, level: "warn", status: 1 },
+        { ...entry, level: "error" },
+      ],
+    });
+    expect(sets(calls)).toEqual([
+      ["kong.log.warn", JSON.stringify({ ...entry, level: "warn", status: 1 })],
+      ["kong.log.err", JSON.stringify({ ...entry, level: "error" })],
+      ["kong.ctx.shared.set", "paz_access", "done"],
+    ]);
+    expect(lines.map(({ level }) => level)).toEqual(["info"]);
+  });
+});
+
+describe("the response phase", () => {
+  const stored = { paz_original_request: "{}", paz_state: '"s"' };
+  const pass: ResponseOutcome = { action: "pass", decision: "fail-open" };
+
+  it("[PA-086] [PA-087] [PA-088] [PA-090] reads the upstream's response and what access left", async () => {
+    const { asked, calls } = await run(pass, { phase: "response", shared: { ...stored, paz_mcp: "{}" } });
+    expect(asked).toEqual([
+      {
+        facts: { status: 201, headers: {}, headerLimit: 1000, body: Buffer.of(1, 2) },
+        stored,
+      },
+    ]);
+    expect(calls).toContainEqual(["kong.response.get_headers", 1000]);
+    expect(calls).not.toContainEqual(["kong.ctx.shared.get", "paz_mcp"]);
+  });
+
+  it("[PA-162] reads what access left about MCP where there may be something", async () => {
+    const shared = { ...stored, paz_mcp: '{"mcp_method":"tools/list"}' };
+    const { asked } = await run(pass, { phase: "response", withMcp: true, shared });
+    expect(asked[0]?.stored).toEqual(shared);
+  });
+
+  it("[PX-03] sets its mark last when the response passes as it is", async () => {
+    const { calls, end } = await run(pass, { phase: "response", shared: stored });
+    expect(sets(calls)).toEqual([["kong.ctx.shared.set", "paz_response", "done"]]);
+    expect(end).toEqual({ end: "continue" });
+  });
+
+  it("[PA-093] [PX-03] clears headers and sets its mark right before the answer", async () => {
+    const outcome: ResponseOutcome = {
+      action: "answer",
+      answer,
+      clearHeaders: ["x-internal", "server"],
+      isOriginalBody: false,
+    };
+    const { calls, end } = await run(outcome, { phase: "response", shared: stored });
+    expect(sets(calls)).toEqual([
+      ["kong.response.clear_header", "x-internal"],
+      ["kong.response.clear_header", "server"],
+      ["kong.ctx.shared.set", "paz_response", "done"],
+    ]);
+    expect(end).toEqual({ end: "exit", exit: answer });
+  });
+
+  it("[PA-217] answers 500 and asks nobody where access left nothing", async () => {
+    const { asked, end, calls } = await run(pass, { phase: "response" });
+    expect([asked, end]).toMatchObject([[], { end: "exit", exit: { status: 500, headers: {} } }]);
+    expect(sets(calls).map(([name]) => name)).toContain("kong.log.err");
+  });
+
+  it("[PA-085] reads nothing at all when it is switched off", async () => {
+    const { asked, calls } = await run(pass, { phase: "response", hasResponsePhase: false });
+    expect([asked, calls]).toEqual([[], [["kong.ctx.shared.set", "paz_response", "done"]]]);
+  });
+});
+
+describe("the log of phases", () => {
+  it("keeps apart what phases log that run at the same time, and loses nothing of one that fails", async () => {
+    const lines: SidebandLogEntry[] = [];
+    const log = createPhaseLog((line) => lines.push(line));
+    const gate = Promise.withResolvers<void>();
+    const reported: string[] = [];
+    const kong = createPdk((_name, [text]) => {
+      reported.push(String(text));
+      return Promise.resolve(undefined);
+    });
+    const work = (msg: string) =>
+      log.during(async () => {
+        await gate.promise;
+        log.write({ ...entry, level: "warn", msg });
+        if (msg === "bad") throw new Error("bad");
+      });
+    const both = Promise.allSettled([work("one"), work("two"), work("bad")]);
+    gate.resolve();
+    const [first] = await both;
+    if (first.status === "fulfilled") await first.value.record.report(kong);
+    expect(reported.map((text) => (JSON.parse(text) as SidebandLogEntry).msg)).toEqual(["one"]);
+    expect(lines.map(({ msg }) => msg)).toEqual(["bad"]);
+  });
+});

@@ -1,0 +1,281 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { createFakeTime, settled } from "../../test/support/fake-time.ts";
+import type { Phase } from "./phase.ts";
+import { createPluginServer, limits, type PluginServer } from "./plugin-server.ts";
+import type { RpcOutcome } from "./rpc.ts";
+
+const servers: PluginServer[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close();
+});
+
+function start(phase: Phase) {
+  const time = createFakeTime();
+  const faults: unknown[] = [];
+  let closed = 0;
+  const server = createPluginServer({
+    pluginName: "plugin",
+    firstId: 1000,
+    clock: time.clock,
+    setTimer: time.setTimer,
+    createInstance: ({ config }) => {
+      if (config === "bad") throw new Error("service_url: is required");
+      return { phase: (name) => (name === "access" ? phase : undefined), close: () => (closed += 1) };
+    },
+    log: { warn: () => {}, error: (_message, fields) => faults.push(fields?.["error"]) },
+  });
+  servers.push(server);
+  /** Makes a call; the outcome is undefined as long as there is none. */
+  function call(method: string, argument: unknown) {
+    const state: { outcome: RpcOutcome | undefined; abandon: () => void } = {
+      outcome: undefined,
+      abandon: () => {},
+    };
+    state.abandon = server.handle({ id: 1, method, argument }, (outcome) => {
+      state.outcome = outcome;
+    });
+    return state;
+  }
+  const instance = () => call("StartInstance", { Name: "plugin", Config: "{}" });
+  const event = (id = 1000) => call("HandleEvent", { InstanceId: id, EventName: "access" });
+  return { server, time, faults, call, instance, event, closed: () => closed };
+}
+
+const step = (data: unknown) => ({ EventId: 1000, Data: data });
+const asks = (Method: string, Args: readonly unknown[] = []) => ({
+  result: { EventId: 1000, Data: { Method, Args } },
+});
+const returned = { result: { EventId: 1000, Data: "ret" } };
+const never = new Promise<never>(() => {});
+
+describe("the plugin server", () => {
+  it("[PX-01] starts, runs and closes, and keeps nothing", async () => {
+    const { server, call, instance, event, closed } = start(async ({ kong }) => {
+      const address = await kong("kong.client.get_ip");
+      return { end: "exit", exit: { status: 403, headers: { via: [address] }, body: Buffer.from("no") } };
+    });
+    expect(instance().outcome).toEqual({
+      result: { Name: "plugin", Id: 1000, Config: null, StartTime: 1_767_225_600 },
+    });
+    expect(event().outcome).toEqual(asks("kong.client.get_ip"));
+    const stepped = call("Step", step("192.0.2.1"));
+    await settled();
+    expect(stepped.outcome).toEqual(
+      asks("kong.response.exit", [403, Buffer.from("no"), { via: "192.0.2.1" }]),
+    );
+    expect(server.counts()).toEqual({ instances: 1, events: 0 });
+    expect(call("CloseInstance", 1000).outcome).toEqual({ result: null });
+    expect([server.counts().instances, closed()]).toEqual([0, 1]);
+  });
+
+  it("[PX-01] frees an event whose phase made no call at all", async () => {
+    const { server, instance, event } = start(() => Promise.resolve({ end: "continue" }));
+    instance();
+    const started = event();
+    await settled();
+    expect([started.outcome, server.counts().events]).toEqual([returned, 0]);
+  });
+
+  it("[PA-216] hands out calls that were made together one after the other, without asking the phase again", () => {
+    const { call, instance, event } = start(async ({ kong }) => {
+      await Promise.all([kong("kong.client.get_ip"), kong("kong.client.get_port")]);
+      return never;
+    });
+    instance();
+    event();
+    // Nothing was awaited between the step and the next call: the reply is there at once.
+    expect(call("Step", step("192.0.2.1")).outcome).toEqual(asks("kong.client.get_port"));
+  });
+
+  it("[PA-008] answers 500 with an empty body to whatever a phase throws, and tells Kong's log", async () => {
+    const { faults, call, instance, event } = start(() => Promise.reject(new Error("broken")));
+    instance();
+    const started = event();
+    await settled();
+    expect(started.outcome).toEqual(asks("kong.log.err", ["unexpected error: broken"]));
+    const logged = call("Step", step(undefined));
+    await settled();
+    expect(logged.outcome).toEqual(asks("kong.response.exit", [500, new Uint8Array(0)]));
+    expect(String(faults[0])).toContain("broken");
+  });
+
+  it("answers 500 when Kong's kit answers what it never should", async () => {
+    const { call, instance, event } = start(async ({ kong }) => {
+      await kong("kong.client.get_port");
+      return { end: "continue" };
+    });
+    instance();
+    event();
+    const stepped = call("Step", step("no number"));
+    await settled();
+    expect(stepped.outcome).toMatchObject(
+      asks("kong.log.err", [expect.stringContaining("kong.client.get_port answered")]),
+    );
+  });
+
+  it("[PA-008] answers 500 when Kong could not do what it was asked for", async () => {
+    const { call, instance, event } = start(async ({ kong }) => {
+      await kong("kong.client.get_ip");
+      return { end: "continue" };
+    });
+    instance();
+    event();
+    const stepped = call("StepError", step("out of order"));
+    await settled();
+    expect(stepped.outcome).toMatchObject(
+      asks("kong.log.err", ["unexpected error: kong.client.get_ip: out of order"]),
+    );
+  });
+
+  it("[PX-04] never calls the kit after the end of a phase", async () => {
+    const late = Promise.withResolvers<unknown>();
+    const { server, instance, event } = start(({ kong }) => {
+      setImmediate(() => {
+        late.resolve(kong("kong.client.get_ip").catch((error: unknown) => String(error)));
+      });
+      return Promise.resolve({ end: "exit", exit: { status: 401, headers: {}, body: Buffer.from("") } });
+    });
+    instance();
+    const started = event();
+    await expect(late.promise).resolves.toContain("after the end of the phase");
+    // A body is always given: a nil would make Lua lose what stands behind it.
+    expect(started.outcome).toEqual(asks("kong.response.exit", [401, Buffer.from("")]));
+    expect(server.counts().events).toBe(0);
+  });
+
+  it("does what was asked for before it ends, also if the phase did not wait for it", async () => {
+    const { call, instance, event } = start(({ kong }) => {
+      void kong("kong.log.warn", "careful");
+      return Promise.resolve({ end: "continue" });
+    });
+    instance();
+    const started = event();
+    await settled();
+    expect(started.outcome).toEqual(asks("kong.log.warn", ["careful"]));
+    const stepped = call("Step", step(undefined));
+    await settled();
+    expect(stepped.outcome).toEqual(returned);
+  });
+
+  it("[PX-01] tells the phase when Kong has hung up, and forgets the event", async () => {
+    let reason: unknown;
+    const { server, faults, instance, event } = start(({ signal }) => {
+      signal.addEventListener("abort", () => {
+        reason = signal.reason;
+      });
+      return never;
+    });
+    instance();
+    event().abandon();
+    await settled();
+    expect([String(reason), server.counts().events, faults]).toEqual([
+      "EventOver: Kong does not wait any more",
+      0,
+      [],
+    ]);
+  });
+
+  it("[PX-01] forgets an event that Kong never comes back to", async () => {
+    const ended = Promise.withResolvers<unknown>();
+    const { server, time, instance, event } = start(async ({ kong }) => {
+      await kong("kong.request.get_raw_body", 1).catch(ended.resolve);
+      throw new Error("nobody hears this");
+    });
+    instance();
+    event();
+    await time.advance(limits.stepWithinMs - 2000);
+    expect(server.counts().events).toBe(1);
+    await time.advance(4000);
+    await expect(ended.promise).resolves.toMatchObject({ message: "Kong did not come back" });
+    expect([server.counts().events, time.pending()]).toEqual([0, 0]);
+  });
+
+  it("[PX-02] answers before Kong gives up: first it hurries the phase, then it answers for it", async () => {
+    let isHurried = false;
+    const { server, time, instance, event } = start(({ signal }) => {
+      signal.addEventListener("abort", () => {
+        isHurried = true;
+      });
+      return never;
+    });
+    instance();
+    const started = event();
+    await time.advance(limits.hurryAfterMs - 1500);
+    expect([isHurried, started.outcome]).toEqual([false, undefined]);
+    await time.advance(2500);
+    expect([isHurried, started.outcome]).toEqual([true, undefined]);
+    await time.advance(3000);
+    expect(started.outcome).toEqual(asks("kong.response.exit", [500, new Uint8Array(0)]));
+    expect(server.counts().events).toBe(0);
+    expect(limits.cutAfterMs + limits.sweepEveryMs).toBeLessThan(60_000);
+  });
+
+  it("[PX-02] counts the time from one call of the kit to the next, not that of the whole phase", async () => {
+    const { time, call, instance, event } = start(async ({ kong }) => {
+      await kong("kong.client.get_ip");
+      return never;
+    });
+    instance();
+    event();
+    await time.advance(limits.cutAfterMs);
+    const stepped = call("Step", step("192.0.2.1"));
+    await time.advance(limits.hurryAfterMs - 2000);
+    expect(stepped.outcome).toBeUndefined();
+  });
+
+  it("says that it knows no instance in the words that make Kong start one", () => {
+    const { event } = start(() => never);
+    expect(event(7).outcome).toEqual({ error: "no plugin instance 7" });
+  });
+
+  it("has other numbers in every process, so that those of the one before mean nothing here", () => {
+    const { call, instance, event } = start(() => never);
+    instance();
+    expect(event(0).outcome).toEqual({ error: "no plugin instance 0" });
+    expect(call("Step", { EventId: 0, Data: "x" }).outcome).toEqual({
+      error: "no plugin instance has an event 0",
+    });
+  });
+
+  it("refuses another plugin, a bad configuration, an unknown phase, an unknown method and a step out of turn", () => {
+    const { call, instance, event } = start(() => never);
+    instance();
+    event();
+    expect(call("StartInstance", { Name: "other", Config: "{}" }).outcome).toHaveProperty("error");
+    expect(call("StartInstance", { Name: "plugin", Config: "bad" }).outcome).toEqual({
+      error: "service_url: is required",
+    });
+    expect(call("HandleEvent", { InstanceId: 1000, EventName: "log" }).outcome).toEqual({
+      error: "plugin has no phase log",
+    });
+    expect(call("Reload", {}).outcome).toEqual({ error: "no method Reload" });
+    expect(call("Step", step("x")).outcome).toEqual({ error: "event 1000 did not wait for a step" });
+  });
+
+  it("forgets instances of workers that have gone, long after their last event", async () => {
+    const { server, time, instance, event, closed } = start(() => Promise.resolve({ end: "continue" }));
+    instance();
+    instance();
+    await time.advance(limits.idleInstanceMs - 1000);
+    event(1001);
+    await time.advance(2000);
+    instance();
+    expect([server.counts().instances, closed()]).toEqual([2, 1]);
+  });
+
+  it("waits for events that are under way before it stops", async () => {
+    const gate = Promise.withResolvers<{ end: "continue" }>();
+    const { server, instance, event } = start(() => gate.promise);
+    instance();
+    event();
+    let isIdle = false;
+    const idle = server.whenIdle().then(() => {
+      isIdle = true;
+    });
+    await settled();
+    expect(isIdle).toBe(false);
+    gate.resolve({ end: "continue" });
+    await idle;
+    expect(isIdle).toBe(true);
+  });
+});

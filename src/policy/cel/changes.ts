@@ -1,0 +1,115 @@
+import type { Change } from "../../intercept/action.ts";
+import { spanOf, type MemberName, type Outline } from "../../protocol/json/outline.ts";
+import { scan } from "../../protocol/json/scan.ts";
+import { splice, type Replacement } from "../../protocol/json/splice.ts";
+import type { Message } from "../../protocol/message.ts";
+import { detectPersonalData } from "../detectors/personal-data.ts";
+import type { Detector } from "../detectors/finding.ts";
+import { scanTexts } from "../detectors/scan-texts.ts";
+import { detectSecrets } from "../detectors/secrets.ts";
+import { applyEdits } from "../json-edit.ts";
+import type { Denial } from "../provider.ts";
+import type { Bindings } from "./facts.ts";
+import { toJson } from "./json-value.ts";
+import { mirroredTexts } from "./mirrored-texts.ts";
+import type { EditEffect, Rule } from "./rules.ts";
+
+/** What the effects of rules make of a message. */
+export interface Effects {
+  /** Its new form, where it has one. */
+  readonly change: Change | undefined;
+  /** What was found in it that must not pass. */
+  readonly denial: Denial | undefined;
+  /** The rule that says so. */
+  readonly rule: Rule | undefined;
+  /** What was found, for operators. */
+  readonly notes: readonly string[] | undefined;
+}
+
+/** Bytes on their way from one change to the next. */
+interface Draft {
+  readonly bytes: Buffer;
+  readonly outline: Outline;
+}
+
+const none: Effects = { change: undefined, denial: undefined, rule: undefined, notes: undefined };
+
+/** Changes the arguments of a request as rules say; throws where a value cannot be put where it belongs. */
+export function changeRequest(message: Message, rules: readonly Rule[], bindings: Bindings): Effects {
+  let draft: Draft = message;
+  for (const { edits } of rules) if (edits !== undefined) draft = edited(draft, "params", edits, bindings);
+  return draft === message ? none : { ...none, change: { bytes: draft.bytes } };
+}
+
+/** Changes an answer as rules say, and looks for what they want to be found. */
+export function changeResponse(message: Message, rules: readonly Rule[], bindings: Bindings): Effects {
+  let draft: Draft = message;
+  const member = message.kind === "error" ? "error" : "result";
+  for (const { edits } of rules) {
+    if (edits !== undefined && member === "result") draft = edited(draft, member, edits, bindings);
+  }
+  const notes: string[] = [];
+  for (const rule of rules) {
+    for (const [name, detect] of detectors) {
+      const action = rule.detect?.[name];
+      const span = action === undefined ? undefined : spanOf(draft.outline, member);
+      if (span === undefined) continue;
+      const { kinds, replacements, isInName } = scanTexts(draft.bytes, span, detect);
+      if (kinds.length === 0) continue;
+      notes.push(`${rule.id} found ${kinds.join(", ")}`);
+      // A name cannot be replaced without the risk of there being two of it.
+      if (action === "deny" || (action === "redact" && isInName))
+        return { ...none, denial: found[name], rule, notes };
+      if (action === "redact") draft = replaced(draft, replacements);
+    }
+  }
+  if (draft === message) return notes.length === 0 ? none : { ...none, notes };
+  return { ...none, change: { bytes: draft.bytes }, notes: notes.length === 0 ? undefined : notes };
+}
+
+type DetectorName = "secrets" | "personalData";
+
+const detectors: readonly (readonly [DetectorName, Detector])[] = [
+  ["secrets", detectSecrets],
+  ["personalData", detectPersonalData],
+];
+
+const found: Readonly<Record<DetectorName, Denial>> = {
+  secrets: {
+    kind: "forbidden",
+    code: "secrets_found",
+    reason: "The answer holds what looks like a secret, which may not be passed on.",
+  },
+  personalData: {
+    kind: "forbidden",
+    code: "personal_data_found",
+    reason: "The answer holds personal data, which may not be passed on.",
+  },
+};
+
+function edited(draft: Draft, member: MemberName, edits: EditEffect, bindings: Bindings): Draft {
+  const span = spanOf(draft.outline, member);
+  if (span === undefined) return draft;
+  const values = edits.values.map((value) =>
+    Buffer.isBuffer(value) ? value : jsonOf(value.evaluate(bindings)),
+  );
+  const outcome = applyEdits(draft.bytes, span, edits.plan, values);
+  if (!outcome.ok) throw new TypeError(`cannot be changed: ${outcome.problem}`);
+  const mirrored =
+    member === "result" ? mirroredTexts(draft.bytes, span, edits.plan, outcome.replacements) : [];
+  return replaced(draft, [...outcome.replacements, ...mirrored]);
+}
+
+function jsonOf(value: unknown): Buffer {
+  const json = toJson(value);
+  if (json === undefined) throw new TypeError("a value that is to be set is no JSON");
+  return Buffer.from(json);
+}
+
+function replaced(draft: Draft, replacements: readonly Replacement[]): Draft {
+  if (replacements.length === 0) return draft;
+  const bytes = splice(draft.bytes, draft.outline, replacements);
+  const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
+  if (!outline.ok) throw new TypeError("a changed message is no JSON");
+  return { bytes, outline };
+}

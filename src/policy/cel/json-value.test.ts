@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { NameSet } from "./name-set.ts";
+import { InexactNumber, readMembers, readValue, toCelValue, toJson } from "./json-value.ts";
+
+function valueOf(text: string): unknown {
+  const bytes = Buffer.from(text);
+  return readValue(bytes, { start: 0, end: bytes.length });
+}
+
+describe("JSON for CEL", () => {
+  it("is read with all its digits, and written as it was", () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        const back = toJson(valueOf(text));
+        // What is too big for CEL has no form to go back to.
+        if (back !== undefined) expect(JSON.parse(back)).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+
+  it.each([
+    ["9223372036854775807", 9223372036854775807n],
+    ["-0", 0n],
+    ["0.5", 0.5],
+    ["1E2", 100],
+    ["true", true],
+    ["false", false],
+    ["null", null],
+    ['"\\u0041\\n"', "A\n"],
+    [' [ 1 , "a" ] '.trim(), [1n, "a"]],
+  ])("reads %s", (text, expected) => {
+    expect(valueOf(text)).toEqual(expected);
+  });
+
+  it.each(["9223372036854775808", "-9223372036854775809", "1e16", "1e999", "9".repeat(500_000)])(
+    "does not round %#",
+    (text) => {
+      expect(valueOf(text)).toBeInstanceOf(InexactNumber);
+      expect(toJson(valueOf(text))).toBeUndefined();
+    },
+  );
+
+  it("builds only the members that are asked for, wherever they stand", () => {
+    const text =
+      '{"skip":{"a":[1,{"b":"}]"}],"c":2} , "want" : {"x":1}, "n":-1.5e3,"s":"\\"","l\\u0061st":true,"lost":1,"\u00e4b":2}';
+    const bytes = Buffer.from(text);
+    const members = readMembers(
+      bytes,
+      { start: 0, end: bytes.length },
+      new NameSet(["want", "last", "none", "\u00e4b"]),
+    );
+    expect([...members]).toEqual([
+      ["want", new Map([["x", 1n]])],
+      ["last", true],
+      ["\u00e4b", 2n],
+    ]);
+  });
+
+  it("keeps names that JavaScript has a use for", () => {
+    expect(valueOf('{"__proto__":1,"constructor":2}')).toEqual(
+      new Map([
+        ["__proto__", 1n],
+        ["constructor", 2n],
+      ]),
+    );
+  });
+
+  it("takes values of others", () => {
+    expect(toCelValue({ a: [1, 1.5, "x", null, true, undefined], big: 1e300 })).toEqual(
+      new Map<string, unknown>([
+        ["a", [1n, 1.5, "x", null, true, null]],
+        ["big", new InexactNumber("1e+300")],
+      ]),
+    );
+  });
+
+  it("is not made of what JSON has not", () => {
+    expect(
+      [Number.NaN, undefined, new Date(0), [Number.POSITIVE_INFINITY], new Map([["a", undefined]])].map(
+        toJson,
+      ),
+    ).toEqual(Array.from({ length: 5 }, () => undefined));
+    expect(toJson({ a: new Set(["x"]) })).toBe('{"a":["x"]}');
+  });
+});

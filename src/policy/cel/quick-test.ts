@@ -1,0 +1,177 @@
+import type { ASTNode } from "@marcbachmann/cel-js";
+
+import type { Bindings } from "./facts.ts";
+import { literalOf } from "./paths.ts";
+import { optionalValueOf, presenceOf, scopesIn, valueOf, type QuickValue } from "./quick-value.ts";
+
+/**
+ * A condition without the machinery of CEL: what CEL would say, or undefined where only CEL can tell, as when something
+ * is missing or has another type. It never fails.
+ */
+export type QuickTest = (bindings: Bindings) => boolean | undefined;
+
+/**
+ * Finds a quick way to tell a condition; undefined where there is none. CEL's `&&` is false as soon as either side is,
+ * whatever the other one does, and `||` true, so their order does not matter.
+ */
+export function quickTestOf(node: ASTNode): QuickTest | undefined {
+  switch (node.op) {
+    case "&&":
+      return joined(node.args, false);
+    case "||":
+      return joined(node.args, true);
+    case "!_": {
+      const inner = quickTestOf(node.args);
+      return inner && ((bindings) => negated(inner(bindings)));
+    }
+    case "==":
+      return comparison(node.args, isEqual);
+    case "!=":
+      return comparison(node.args, (a, b) => negated(isEqual(a, b)));
+    case "<":
+      return comparison(
+        node.args,
+        ordered((a, b) => a < b),
+      );
+    case "<=":
+      return comparison(
+        node.args,
+        ordered((a, b) => a <= b),
+      );
+    case ">":
+      return comparison(
+        node.args,
+        ordered((a, b) => a > b),
+      );
+    case ">=":
+      return comparison(
+        node.args,
+        ordered((a, b) => a >= b),
+      );
+    case "in":
+      return membership(node.args);
+    case "call":
+      return node.args[0] === "has" && node.args[1][0] !== undefined
+        ? presenceOf(node.args[1][0])
+        : undefined;
+    case "rcall":
+      return textTest(node.args) ?? truth(node);
+    default:
+      return truth(node);
+  }
+}
+
+function negated(value: boolean | undefined): boolean | undefined {
+  return value === undefined ? undefined : !value;
+}
+
+/** Both sides of a logical operator, of which one value decides alone. */
+function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): QuickTest | undefined {
+  const [a, b] = [quickTestOf(left), quickTestOf(right)];
+  const only = a ?? b;
+  if (only === undefined) return undefined;
+  if (a === undefined || b === undefined) {
+    return (bindings) => (only(bindings) === decisive ? decisive : undefined);
+  }
+  return (bindings) => {
+    const first = a(bindings);
+    if (first === decisive) return decisive;
+    const second = b(bindings);
+    if (second === decisive) return decisive;
+    return first === undefined || second === undefined ? undefined : !decisive;
+  };
+}
+
+/** A value that is a condition by itself. */
+function truth(node: ASTNode): QuickTest | undefined {
+  const value = quickValueOf(node);
+  return (
+    value &&
+    ((bindings) => {
+      const found = value(bindings);
+      return typeof found === "boolean" ? found : undefined;
+    })
+  );
+}
+
+function quickValueOf(node: ASTNode): QuickValue | undefined {
+  return valueOf(node) ?? optionalValueOf(node);
+}
+
+function comparison(
+  [left, right]: readonly [ASTNode, ASTNode],
+  compare: (a: unknown, b: unknown) => boolean | undefined,
+): QuickTest | undefined {
+  const [a, b] = [quickValueOf(left), quickValueOf(right)];
+  return a && b && ((bindings) => compare(a(bindings), b(bindings)));
+}
+
+/** Values of one simple type; others CEL compares in ways of its own. */
+function isEqual(a: unknown, b: unknown): boolean | undefined {
+  const type = typeof a;
+  const isSimple = type === "string" || type === "boolean" || type === "bigint" || type === "number";
+  return isSimple && type === typeof b ? a === b : undefined;
+}
+
+/** An order of texts or of numbers; CEL has none between others. */
+function ordered(
+  compare: (a: Ordered, b: Ordered) => boolean,
+): (a: unknown, b: unknown) => boolean | undefined {
+  return (a, b) => {
+    const isText = typeof a === "string" && typeof b === "string";
+    return isText || (isNumber(a) && isNumber(b)) ? compare(a, b) : undefined;
+  };
+}
+
+type Ordered = string | number | bigint;
+
+function isNumber(value: unknown): value is number | bigint {
+  return typeof value === "bigint" || typeof value === "number";
+}
+
+function membership([left, right]: readonly [ASTNode, ASTNode]): QuickTest | undefined {
+  const value = quickValueOf(left);
+  if (value === undefined) return undefined;
+  if (scopesIn(right)) {
+    return (bindings) => {
+      const found = value(bindings);
+      return typeof found === "string" ? bindings.principal.scopes.has(found) : undefined;
+    };
+  }
+  const literals = right.op === "list" ? right.args.map(literalOf) : [];
+  if (literals.length > 0 && literals.every((literal) => typeof literal === "string")) {
+    const set = new Set(literals);
+    return (bindings) => {
+      const found = value(bindings);
+      return typeof found === "string" ? set.has(found) : undefined;
+    };
+  }
+  const list = quickValueOf(right);
+  return list && ((bindings) => isIn(value(bindings), list(bindings)));
+}
+
+function isIn(value: unknown, list: unknown): boolean | undefined {
+  if (typeof value !== "string" || !Array.isArray(list)) return undefined;
+  // CEL goes by the first element to know of which type a list is.
+  return typeof list[0] === "string" ? list.includes(value) : undefined;
+}
+
+function textTest([name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]]):
+  | QuickTest
+  | undefined {
+  const test = Object.hasOwn(textTests, name) ? textTests[name] : undefined;
+  const [argument] = args;
+  if (test === undefined || argument === undefined || args.length > 1) return undefined;
+  const [text, part] = [quickValueOf(receiver), quickValueOf(argument)];
+  if (text === undefined || part === undefined) return undefined;
+  return (bindings) => {
+    const [whole, piece] = [text(bindings), part(bindings)];
+    return typeof whole === "string" && typeof piece === "string" ? test(whole, piece) : undefined;
+  };
+}
+
+const textTests: Readonly<Record<string, (text: string, part: string) => boolean>> = {
+  startsWith: (text, part) => text.startsWith(part),
+  endsWith: (text, part) => text.endsWith(part),
+  contains: (text, part) => text.includes(part),
+};

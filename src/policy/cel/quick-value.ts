@@ -1,0 +1,136 @@
+import type { ASTNode } from "@marcbachmann/cel-js";
+
+import { entryName, entryUri, type Bindings } from "./facts.ts";
+import { literalOf } from "./paths.ts";
+
+/** A value without the machinery of CEL; undefined where only CEL can tell, as when something is missing. */
+export type QuickValue = (bindings: Bindings) => unknown;
+
+/** Fields that are always there and always texts. */
+const texts: Readonly<Record<string, QuickValue>> = {
+  "mcp.method": ({ mcp }) => mcp.method,
+  "mcp.tool": ({ mcp }) => mcp.tool,
+  "mcp.resource": ({ mcp }) => mcp.resource,
+  "mcp.prompt": ({ mcp }) => mcp.prompt,
+  "mcp.task": ({ mcp }) => mcp.task,
+  "mcp.server": ({ mcp }) => mcp.server,
+  "mcp.revision": ({ mcp }) => mcp.revision,
+  "mcp.direction": ({ mcp }) => mcp.direction,
+  "mcp.kind": ({ mcp }) => mcp.kind,
+  "principal.id": ({ principal }) => principal.id,
+  "principal.kind": ({ principal }) => principal.kind,
+  "session.id": ({ session }) => session.id,
+  "entry.kind": ({ listed }) => listed?.kind ?? "",
+  "entry.name": ({ listed }) => (listed === undefined ? "" : entryName(listed)),
+  "entry.uri": ({ listed }) => (listed === undefined ? "" : entryUri(listed)),
+};
+
+/** What holds the JSON of others. */
+const roots: Readonly<Record<string, QuickValue>> = {
+  "mcp.arguments": ({ mcp }) => mcp.arguments,
+  "mcp.params": ({ mcp }) => mcp.params,
+  "principal.claims": ({ principal }) => principal.claims,
+  result: ({ result }) => result,
+  error: ({ error }) => error,
+  entry: ({ entry }) => entry,
+};
+
+/** The value of a literal, a field, or a path through JSON. */
+export function valueOf(node: ASTNode): QuickValue | undefined {
+  const literal = literalOf(node);
+  if (literal !== undefined) return isSimple(literal) ? () => literal : undefined;
+  const name = fieldName(node);
+  if (name !== undefined && Object.hasOwn(texts, name)) return texts[name];
+  const chain = chainOf(node);
+  if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
+  const { root, steps } = chain;
+  return (bindings) => {
+    let at = root(bindings);
+    for (const step of steps) {
+      if (!(at instanceof Map)) return undefined;
+      at = at.get(step);
+    }
+    return at;
+  };
+}
+
+/** The value of `path.?to.?it.orValue(literal)`. */
+export function optionalValueOf(node: ASTNode): QuickValue | undefined {
+  if (node.op !== "rcall" || node.args[0] !== "orValue") return undefined;
+  const [fallback, ...more] = node.args[2];
+  const literal = fallback === undefined ? undefined : literalOf(fallback);
+  const chain = chainOf(node.args[1]);
+  if (chain === undefined || !isSimple(literal) || more.length > 0) return undefined;
+  const { root, steps, optionalFrom } = chain;
+  if (optionalFrom === steps.length) return undefined;
+  return (bindings) => {
+    let at = root(bindings);
+    for (let index = 0; index < steps.length; index++) {
+      if (!(at instanceof Map)) return undefined;
+      at = at.get(steps[index]);
+      if (at === undefined) return index < optionalFrom ? undefined : literal;
+    }
+    return at;
+  };
+}
+
+/** Whether there is something at a path, as `has` says it. */
+export function presenceOf(node: ASTNode): ((bindings: Bindings) => boolean | undefined) | undefined {
+  const chain = node.op === "." ? chainOf(node) : undefined;
+  if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
+  const { root, steps } = chain;
+  return (bindings) => {
+    let at = root(bindings);
+    for (let index = 0; index < steps.length; index++) {
+      if (!(at instanceof Map)) return undefined;
+      if (index === steps.length - 1) return at.has(steps[index]);
+      at = at.get(steps[index]);
+    }
+    return undefined;
+  };
+}
+
+/** Whether a node is the scopes of the caller. */
+export function scopesIn(node: ASTNode): boolean {
+  return fieldName(node) === "principal.scopes";
+}
+
+interface Chain {
+  readonly root: QuickValue;
+  readonly steps: readonly string[];
+  /** The first step that may be missing; behind the last one where none may. */
+  readonly optionalFrom: number;
+}
+
+/** A path of at least one step through JSON, as long as every step is written out. */
+function chainOf(node: ASTNode): Chain | undefined {
+  const steps: string[] = [];
+  let optionals = 0;
+  let at = node;
+  for (;;) {
+    const name = at.op === "id" ? at.args : fieldName(at);
+    const root = name !== undefined && Object.hasOwn(roots, name) ? roots[name] : undefined;
+    if (root !== undefined) {
+      if (steps.length === 0) return undefined;
+      return { root, steps: steps.toReversed(), optionalFrom: steps.length - optionals };
+    }
+    if (at.op !== "." && at.op !== ".?") return undefined;
+    // What follows a step that may be missing may be missing too.
+    steps.push(at.args[1]);
+    if (at.op === ".?") optionals = steps.length;
+    at = at.args[0];
+  }
+}
+
+function fieldName(node: ASTNode): string | undefined {
+  return node.op === "." && node.args[0].op === "id" ? `${node.args[0].args}.${node.args[1]}` : undefined;
+}
+
+function isSimple(value: unknown): boolean {
+  return (
+    typeof value === "string" ||
+    typeof value === "boolean" ||
+    typeof value === "bigint" ||
+    typeof value === "number"
+  );
+}

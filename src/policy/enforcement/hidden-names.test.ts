@@ -1,0 +1,141 @@
+import { describe, expect, it } from "vitest";
+
+import { exchangeWith, messageFrom, valueOf } from "../../../test/support/exchange.ts";
+import { notificationOf, requestOf } from "../../../test/support/messages.ts";
+import { allow, answering, createPolicyBench, deny } from "../../../test/support/policy.ts";
+
+const sees = (name: string): boolean => !name.includes("secret");
+const link = (uri: string) => ({ type: "resource_link", uri, name: uri });
+const embedded = (uri: string) => ({ type: "resource", resource: { uri, text: "x" } });
+const text = { type: "text", text: "hi" };
+const modern = { revision: "2026-07-28", era: "modern" } as const;
+
+async function resultOf(method: string, params: unknown, result: unknown): Promise<unknown> {
+  const bench = createPolicyBench({ sees }, answering(result));
+  const { message } = await bench.handle(exchangeWith(requestOf(method, params)));
+  return Reflect.get(Object(valueOf(message)), "result");
+}
+
+describe("hidden names", () => {
+  it("are in no link and no embedded resource of a tool's result", async () => {
+    const content = [link("a:secret"), text, embedded("b:secret"), link("c:open"), embedded("d:open")];
+    const expected = { content: [text, link("c:open"), embedded("d:open")] };
+    expect(await resultOf("tools/call", { name: "t" }, { content })).toEqual(expected);
+  });
+
+  it.each([
+    ["tasks/result", (result: unknown) => result],
+    ["tasks/get", (result: unknown) => ({ taskId: "t", result })],
+  ])("are in no result of a task: %s", async (method, wrap) => {
+    const shown = [text, link("c:open")];
+    const bench = createPolicyBench({ sees }, async (exchange) => {
+      const isCall = exchange.message.method === "tools/call";
+      const content = [link("a:secret"), ...shown, embedded("b:secret")];
+      return answering(isCall ? { task: { taskId: "t" } } : wrap({ content }))(exchange);
+    });
+    await bench.handle(exchangeWith(requestOf("tools/call", { name: "t", task: {} })));
+    const { message } = await bench.handle(exchangeWith(requestOf(method, { taskId: "t" })));
+    expect(valueOf(message)).toMatchObject({ result: wrap({ content: shown }) });
+  });
+
+  it("are found however their blocks are spelled", async () => {
+    const bench = createPolicyBench({ sees }, async ({ message }) => ({
+      message: messageFrom(
+        `{"jsonrpc":"2.0","id":${message.id?.json},"result":{"content":[{"type":"\\u0072esource_link","uri":"a:secret"}]}}`,
+      ),
+    }));
+    const { message } = await bench.handle(exchangeWith(requestOf("tools/call", { name: "t" })));
+    expect(valueOf(message)).toMatchObject({ result: { content: [] } });
+  });
+
+  it("are in no message of a prompt", async () => {
+    const say = (content: unknown) => ({ role: "user", content });
+    const messages = [say(text), say(embedded("a:secret")), say(embedded("b:open"))];
+    expect(await resultOf("prompts/get", { name: "p" }, { messages })).toEqual({
+      messages: [messages[0], messages[2]],
+    });
+  });
+
+  it("are not read along with another resource; the one that was asked for is decided about as such", async () => {
+    const contents = [
+      { uri: "dir:secret", text: "1" },
+      { uri: "sub:secret", text: "2" },
+      { uri: "x:open", text: "3" },
+    ];
+    expect(await resultOf("resources/read", { uri: "dir:secret" }, { contents })).toEqual({
+      contents: [contents[0], contents[2]],
+    });
+  });
+
+  it("leave a server's own data alone", async () => {
+    const result = { content: [text], structuredContent: { items: [link("a:secret")] } };
+    expect(await resultOf("tools/call", { name: "t" }, result)).toEqual(result);
+  });
+
+  it.each([
+    ["prompt", { type: "ref/prompt", name: "secret" }],
+    ["resource", { type: "ref/resource", uri: "a:secret" }],
+    ["template", { type: "ref/resource", uri: "a:secret/{x}" }],
+  ])("are completed for nobody: a %s is answered as one that is not there", async (_, ref) => {
+    const bench = createPolicyBench({ sees });
+    const params = { ref, argument: { name: "x", value: "" } };
+    const { message } = await bench.handle(exchangeWith(requestOf("completion/complete", params)));
+    expect(bench.sent).toHaveLength(0);
+    expect(valueOf(message)).toMatchObject({ error: { code: -32602 } });
+    expect(valueOf(message)).not.toHaveProperty("error.data");
+  });
+
+  it("are no values of a completion, where the template is whole with them", async () => {
+    const completion = { values: ["secret", "open"], total: 2 };
+    const argument = { name: "path", value: "" };
+    expect(
+      await resultOf(
+        "completion/complete",
+        {
+          ref: { type: "ref/resource", uri: "file:///{dir}/{+path}" },
+          argument,
+          context: { arguments: { dir: "d" } },
+        },
+        { completion },
+      ),
+    ).toEqual({ completion: { values: ["open"], total: 2 } });
+    expect(
+      await resultOf(
+        "completion/complete",
+        { ref: { type: "ref/resource", uri: "file:///{dir}/{path}" }, argument },
+        { completion },
+      ),
+    ).toEqual({ completion });
+  });
+
+  it("are told of by no update", async () => {
+    const bench = createPolicyBench({ sees });
+    for (const uri of ["a:secret", "b:open"]) {
+      const message = notificationOf("notifications/resources/updated", { uri });
+      await bench.handle(exchangeWith(message, { direction: "server-to-client" }));
+    }
+    expect(bench.sent.map(({ message }) => valueOf(message))).toMatchObject([{ params: { uri: "b:open" } }]);
+  });
+
+  it("are listened to by nobody, and so is what may not be subscribed to", async () => {
+    const asked: unknown[] = [];
+    const bench = createPolicyBench({
+      sees,
+      request: ({ method, message }) => {
+        asked.push(method);
+        return method === "resources/subscribe" && JSON.stringify(valueOf(message)).includes("closed")
+          ? deny()
+          : allow();
+      },
+    });
+    const notifications = {
+      toolsListChanged: true,
+      resourceSubscriptions: ["a:secret", "b:closed", "c:open", "d:closed", "e:open"],
+    };
+    await bench.handle(exchangeWith(requestOf("subscriptions/listen", { notifications }), modern));
+    expect(valueOf(bench.sent[0]?.message)).toMatchObject({
+      params: { notifications: { toolsListChanged: true, resourceSubscriptions: ["c:open", "e:open"] } },
+    });
+    expect(asked.filter((method) => method === "resources/subscribe")).toHaveLength(5);
+  });
+});

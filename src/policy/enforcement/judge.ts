@@ -1,0 +1,196 @@
+import type { Cancellation } from "../../exchange.ts";
+import { isThenable } from "../../intercept/ask.ts";
+import { applyChange } from "../../intercept/change.ts";
+import type { Subject } from "../../intercept/subject.ts";
+import type { Message, ParseLimits } from "../../protocol/message.ts";
+import type { DecisionListener } from "../decision.ts";
+import type {
+  Denial,
+  Explanation,
+  ListEntry,
+  ListKind,
+  ListVerdict,
+  PolicyCall,
+  PolicyProvider,
+  PolicyVerdict,
+} from "../provider.ts";
+import { Decision } from "./decision-record.ts";
+import type { DecisionFacts } from "./decision-record.ts";
+
+/** Something that is known at once, or in a while. */
+export type Soon<T> = T | Promise<T>;
+
+/** A no, and the decision that it was. */
+export interface Refused {
+  readonly type: "refuse";
+  readonly denial: Denial;
+  readonly decision: string;
+}
+
+/** What is to become of a message. */
+export type Ruling = { readonly type: "pass"; readonly message: Message; readonly memory: unknown } | Refused;
+
+/** Which names may be seen, in the order of the question; or that no decision could be had. */
+export type Sight = { readonly type: "seen"; readonly visible: readonly boolean[] } | Refused;
+
+/** What a judge is made of. */
+export interface JudgeOptions {
+  readonly provider: PolicyProvider;
+  /** Whether what it decides is carried out, or only told. */
+  readonly isEnforced: boolean;
+  /** Makes ids that are unique in this process and no secret. */
+  readonly newDecisionId: () => string;
+  readonly onDecision?: DecisionListener | undefined;
+  /** Bounds for changed messages, those of the route. */
+  readonly limits?: ParseLimits | undefined;
+}
+
+/** Puts questions to a provider and makes of its verdicts what is to be done. Nothing that it does ever throws. */
+export interface Judge {
+  /** Whether there is somebody to ask about names at all. */
+  readonly seesLists: boolean;
+  /** Decides about a message; what was left by the verdict on its request goes with it. */
+  judge(subject: Subject, memory: unknown): Soon<Ruling>;
+  /** Decides which names the caller may know of. */
+  look(subject: Subject, kind: ListKind, entries: readonly ListEntry[]): Soon<Sight>;
+  /** Refuses what cannot be judged, or could not be brought into the form that was decided on. */
+  fail(subject: Subject, problem: string, denial?: Denial): Refused;
+}
+
+/** Makes a judge. It answers at once where its provider does, and fails closed: without a verdict nothing passes. */
+export function createJudge(options: JudgeOptions): Judge {
+  const { provider, isEnforced, newDecisionId, onDecision, limits } = options;
+
+  function tell(facts: DecisionFacts): Decision {
+    const decision = new Decision(facts, isEnforced, newDecisionId);
+    try {
+      onDecision?.(decision);
+    } catch {
+      // SC-062: whoever observes cannot change traffic, not even by failing.
+    }
+    return decision;
+  }
+
+  function refuse(subject: Subject, denial: Denial, explanation: Explanation, cause?: unknown): Refused {
+    const { id } = tell({ subject, phase: subject.phase, effect: "deny", denial, explanation, cause });
+    return { type: "refuse", denial, decision: id };
+  }
+
+  function failed(subject: Subject, problem: string, cause: unknown): Refused {
+    return refuse(subject, noDecision, explain(provider.name, problem), cause);
+  }
+
+  function rule(subject: Subject, verdict: PolicyVerdict): Ruling {
+    const { explanation } = verdict;
+    const { message, phase } = subject;
+    if (verdict.effect === "deny") return refuse(subject, verdict.denial, explanation);
+    const { change, memory } = verdict;
+    if (change === undefined) {
+      if (onDecision !== undefined) tell({ subject, phase, effect: "allow", explanation });
+      return { type: "pass", message, memory };
+    }
+    const outcome = applyChange(message, change, { revision: subject.exchange.revision, limits });
+    if (!outcome.ok) return failed(subject, `made a change that cannot be: ${outcome.problem}`, undefined);
+    tell({ subject, phase, effect: "change", explanation });
+    return { type: "pass", message: outcome.message, memory };
+  }
+
+  function judge(subject: Subject, memory: unknown): Soon<Ruling> {
+    const call = new Call(subject.exchange.cancellation, memory);
+    try {
+      const verdict =
+        subject.phase === "request"
+          ? provider.evaluateRequest(subject, call)
+          : provider.evaluateResponse(subject, call);
+      if (!isThenable(verdict)) return rule(subject, verdict);
+      return verdict
+        .then((late) => rule(subject, late))
+        .catch((thrown: unknown) => failed(subject, "the provider failed", thrown));
+    } catch (thrown) {
+      return failed(subject, "the provider failed", thrown);
+    }
+  }
+
+  function see(subject: Subject, kind: ListKind, entries: readonly ListEntry[], verdict: ListVerdict): Sight {
+    const { visible, denial, explanation } = verdict;
+    if (denial !== undefined) return refuse(subject, denial, explanation);
+    if (visible.length !== entries.length)
+      return failed(subject, "the provider did not decide about every name", undefined);
+    const hidden = visible.reduce((count, isVisible) => (isVisible ? count : count + 1), 0);
+    if (onDecision !== undefined) {
+      const list = { kind, total: entries.length, hidden };
+      tell({ subject, phase: "list", effect: hidden === 0 ? "allow" : "filter", explanation, list });
+    }
+    return { type: "seen", visible };
+  }
+
+  function look(subject: Subject, kind: ListKind, entries: readonly ListEntry[]): Soon<Sight> {
+    if (provider.filterList === undefined || entries.length === 0)
+      return { type: "seen", visible: entries.map(() => true) };
+    const call = new Call(subject.exchange.cancellation, undefined);
+    try {
+      const verdict = provider.filterList({ subject, kind, entries }, call);
+      if (!isThenable(verdict)) return see(subject, kind, entries, verdict);
+      return verdict
+        .then((late) => see(subject, kind, entries, late))
+        .catch((thrown: unknown) => failed(subject, "the provider failed", thrown));
+    } catch (thrown) {
+      return failed(subject, "the provider failed", thrown);
+    }
+  }
+
+  return {
+    seesLists: provider.filterList !== undefined,
+    judge,
+    look,
+    fail: (subject, problem, denial = noDecision) => refuse(subject, denial, explain(provider.name, problem)),
+  };
+}
+
+/** Goes on with a value: at once where it is there, so that messages which need no waiting keep their order. */
+export function andThen<T, U>(value: Soon<T>, goOn: (value: T) => Soon<U>): Soon<U> {
+  return isThenable(value) ? value.then(goOn) : goOn(value);
+}
+
+/** All values in their order: at once where all are there. */
+export function together<T>(values: readonly Soon<T>[]): Soon<readonly T[]> {
+  const known: T[] = [];
+  for (const value of values) {
+    if (isThenable(value)) return Promise.all(values.map((one) => Promise.resolve(one)));
+    known.push(value);
+  }
+  return known;
+}
+
+/** What an agent is told when no decision could be had: how that came is for the log alone. */
+const noDecision: Denial = {
+  kind: "unavailable",
+  code: "no_decision",
+  reason: "no decision about this could be had, so it is refused; try again later",
+};
+
+/** What an agent is told about a message that no policy can be asked about. */
+export const unjudgeable: Denial = {
+  kind: "invalid",
+  code: "not_judgeable",
+  reason: "the message holds something that cannot be understood, so it cannot be decided about",
+};
+
+function explain(provider: string, note: string): Explanation {
+  return { provider, rule: undefined, read: [], durationMs: 0, notes: [note] };
+}
+
+/** One question's circumstances; the signal costs nothing until it is asked for. */
+class Call implements PolicyCall {
+  readonly memory: unknown;
+  readonly #cancellation: Cancellation;
+
+  constructor(cancellation: Cancellation, memory: unknown) {
+    this.#cancellation = cancellation;
+    this.memory = memory;
+  }
+
+  get signal(): AbortSignal {
+    return this.#cancellation.signal;
+  }
+}

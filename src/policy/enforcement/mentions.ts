@@ -1,0 +1,79 @@
+import { spanOf } from "../../protocol/json/outline.ts";
+import { memberSource } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
+
+/** A resource that a result speaks of, and what to take out where it is hidden. */
+export interface Mention {
+  readonly uri: string;
+  /** Of the array element that holds it, from the message's root. */
+  readonly path: readonly (string | number)[];
+}
+
+/** What is the server's own data, or says nothing to the model. */
+const passedOver: ReadonlySet<string> = new Set([
+  "structuredContent",
+  "_meta",
+  "inputSchema",
+  "outputSchema",
+]);
+/** What every block of a resource has in it, unless it is spelled with an escape. */
+const mark = Buffer.from('"resource');
+const backslash = 0x5c;
+const escape = Buffer.from("\\u");
+/** The parser has refused anything deeper. */
+const maxDepth = 128;
+
+/**
+ * Finds links to resources, embedded resources and the contents of resources in a result, wherever it holds them: the
+ * content of a tool's result, the messages of a prompt, a task's result inside its task.
+ */
+export function mentionsIn(message: Message): readonly Mention[] {
+  const { bytes, outline } = message;
+  const region = bytes.subarray(outline.start, outline.end);
+  // Most results speak of no resource, and a search through their bytes costs next to nothing.
+  const mayMention =
+    spanOf(outline, "result.contents") !== undefined ||
+    region.includes(mark) ||
+    (region.includes(backslash) && region.includes(escape));
+  if (!mayMention) return [];
+  const member = message.kind === "result" ? "result" : "params";
+  const source = memberSource(message, member);
+  if (source === undefined) return [];
+  const mentions: Mention[] = [];
+  visit(JSON.parse(source), [member], undefined, mentions);
+  return mentions;
+}
+
+type Path = readonly (string | number)[];
+
+/** `element` is the path of the array element that the value stands in. */
+function visit(value: unknown, path: Path, element: Path | undefined, mentions: Mention[]): void {
+  if (typeof value !== "object" || value === null || path.length > maxDepth) return;
+  if (Array.isArray(value)) {
+    const isContents = path.at(-1) === "contents";
+    for (const [index, one] of value.entries()) {
+      const at = [...path, index];
+      const uri: unknown = isContents ? Reflect.get(Object(one), "uri") : undefined;
+      if (typeof uri === "string") mentions.push({ uri, path: at });
+      else visit(one, at, at, mentions);
+    }
+    return;
+  }
+  const uri = uriOf(value);
+  if (uri !== undefined && element !== undefined) {
+    mentions.push({ uri, path: element });
+    return;
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    if (!passedOver.has(name)) visit(inner, [...path, name], element, mentions);
+  }
+}
+
+/** The URI of a content block that is a link or an embedded resource (MCP 2025-06-18 and later, Tools). */
+function uriOf(block: object): string | undefined {
+  const type: unknown = Reflect.get(block, "type");
+  const holder: unknown =
+    type === "resource_link" ? block : type === "resource" ? Reflect.get(block, "resource") : undefined;
+  const uri: unknown = holder === undefined ? undefined : Reflect.get(Object(holder), "uri");
+  return typeof uri === "string" ? uri : undefined;
+}

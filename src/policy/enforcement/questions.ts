@@ -1,0 +1,180 @@
+import type { Exchange } from "../../exchange.ts";
+import { Subject } from "../../intercept/subject.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { MemberName, Span } from "../../protocol/json/outline.ts";
+import { decodeString, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
+import type { Replacement } from "../../protocol/json/splice.ts";
+import { membersOf } from "../../protocol/json/walk.ts";
+import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import { parseText } from "../../protocol/parse.ts";
+import { edited } from "./edit.ts";
+import { andThen, unjudgeable } from "./judge.ts";
+import type { Judge, Ruling, Soon } from "./judge.ts";
+import { createQuestionMemory } from "./question-memory.ts";
+
+/**
+ * Judges what modern servers ask inside results, and what clients answer inside requests, as the requests and
+ * responses that they are in other revisions (MCP 2026-07-28, Multi Round-Trip Requests): to a policy they are one
+ * thing. A result with a question that is refused is refused as a whole, and so is a retry with such an answer: to
+ * take a question out would only make the server ask it again.
+ */
+export interface Questions {
+  /** Judges the questions of a result; passes one that asks nothing. */
+  asked(subject: Subject): Soon<Ruling>;
+  /** Judges the answers of a retry; passes a request that brings none. */
+  answered(subject: Subject, memory: unknown): Soon<Ruling>;
+}
+
+/** Whether a result asks for input. */
+export function asksForInput(message: Message): boolean {
+  return message.kind === "result" && spanOf(message.outline, "result.inputRequests") !== undefined;
+}
+
+/** Whether a request brings answers. */
+export function bringsInput(message: Message): boolean {
+  return message.kind === "request" && spanOf(message.outline, "params.inputResponses") !== undefined;
+}
+
+/** Makes the checks for one route. */
+export function createQuestions(judge: Judge, limits: ParseLimits | undefined): Questions {
+  const remembered = createQuestionMemory();
+
+  /** Goes through the entries one after the other, until one is refused. */
+  function each(
+    subject: Subject,
+    member: MemberName,
+    memory: unknown,
+    decide: (key: string, value: Span) => Soon<Ruling | undefined>,
+    changed: (ruled: Message) => { readonly json: string } | undefined,
+  ): Soon<Ruling> {
+    const { message, exchange } = subject;
+    const span = spanOf(message.outline, member);
+    if (span === undefined) return { type: "pass", message, memory };
+    if (typeAt(message.bytes, span.start) !== "object")
+      return judge.fail(subject, `${member} is no object`, unjudgeable);
+    const entries = [...membersOf(message.bytes, span)];
+    const replacements: Replacement[] = [];
+    const from = (index: number): Soon<Ruling> => {
+      const entry = entries[index];
+      if (entry === undefined) {
+        const made = edited(message, replacements, exchange, limits);
+        return made === undefined
+          ? judge.fail(subject, `${member} could not be changed`)
+          : { type: "pass", message: made, memory };
+      }
+      return andThen(decide(entry.name, entry.value), (ruling) => {
+        if (ruling === undefined)
+          return judge.fail(subject, `an entry of ${member} cannot be judged`, unjudgeable);
+        if (ruling.type === "refuse") return ruling;
+        const change = changed(ruling.message);
+        if (change !== undefined) replacements.push({ span: entry.value, bytes: Buffer.from(change.json) });
+        return from(index + 1);
+      });
+    };
+    return from(0);
+  }
+
+  return {
+    asked: (subject) => {
+      const { message, exchange } = subject;
+      const state = memberString(message, "result.requestState");
+      let before: Message | undefined;
+      return each(
+        subject,
+        "result.inputRequests",
+        undefined,
+        (key, value) => {
+          const question = questionAt(message, key, value);
+          if (question === undefined) return undefined;
+          before = question;
+          return andThen(judge.judge(Subject.of(fromServer(exchange, question)), undefined), (ruling) => {
+            if (ruling.type === "pass")
+              remembered.keep(exchange, state, key, { question, memory: ruling.memory });
+            return ruling;
+          });
+        },
+        (ruled) => (ruled === before ? undefined : { json: entryText(ruled) }),
+      );
+    },
+    answered: (subject, memory) => {
+      const { message, exchange } = subject;
+      const state = memberString(message, "params.requestState");
+      let before: Message | undefined;
+      return each(
+        subject,
+        "params.inputResponses",
+        memory,
+        (key, value) => {
+          const asked = remembered.take(exchange, state, key);
+          const question = asked?.question ?? questionFor(message, key, value);
+          const answer = answerAt(message, key, value);
+          if (question === undefined || answer === undefined) return undefined;
+          before = answer;
+          const reply = Subject.answering(fromServer(exchange, question), question, answer);
+          return judge.judge(reply, asked?.memory);
+        },
+        (ruled) => (ruled === before ? undefined : { json: memberSource(ruled, "result") ?? "{}" }),
+      );
+    },
+  };
+}
+
+/** The exchange that the question would be, asked within the client's. */
+function fromServer(exchange: Exchange, message: RequestMessage): Exchange {
+  return {
+    ...exchange,
+    direction: "server-to-client",
+    message,
+    original: message,
+    parent: exchange,
+    reply: undefined,
+  };
+}
+
+function questionAt({ bytes }: Message, key: string, value: Span): RequestMessage | undefined {
+  if (typeAt(bytes, value.start) !== "object") return undefined;
+  const members = new Map([...membersOf(bytes, value)].map((member) => [member.name, member.value]));
+  const method = members.get("method");
+  const params = members.get("params");
+  if (method === undefined || typeAt(bytes, method.start) !== "string") return undefined;
+  return requestFrom(
+    key,
+    decodeString(bytes, method.start, method.end),
+    params === undefined ? undefined : bytes.toString("utf8", params.start, params.end),
+  );
+}
+
+/** What an answer is an answer to, by its form, where it is not known any more: the three kinds have nothing in common. */
+function questionFor({ bytes }: Message, key: string, value: Span): RequestMessage | undefined {
+  if (typeAt(bytes, value.start) !== "object") return undefined;
+  const names = new Set([...membersOf(bytes, value)].map(({ name }) => name));
+  if (names.has("action")) return requestFrom(key, "elicitation/create", undefined);
+  if (names.has("roots")) return requestFrom(key, "roots/list", undefined);
+  return names.has("role") ? requestFrom(key, "sampling/createMessage", undefined) : undefined;
+}
+
+function requestFrom(key: string, method: string, params: string | undefined): RequestMessage | undefined {
+  const member = params === undefined ? "" : `,"params":${params}`;
+  const made = messageOf(
+    `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${JSON.stringify(method)}${member}}`,
+  );
+  return made?.kind === "request" ? made : undefined;
+}
+
+function answerAt({ bytes }: Message, key: string, { start, end }: Span): Message | undefined {
+  const text = bytes.toString("utf8", start, end);
+  const made = messageOf(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"result":${text}}`);
+  return made?.kind === "result" ? made : undefined;
+}
+
+function messageOf(text: string): Message | undefined {
+  const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+/** A question as an entry of `inputRequests`: method and params, nothing of the JSON-RPC envelope. */
+function entryText(question: Message): string {
+  const params = memberSource(question, "params");
+  const member = params === undefined ? "" : `,"params":${params}`;
+  return `{"method":${JSON.stringify(question.method)}${member}}`;
+}

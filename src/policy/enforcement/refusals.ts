@@ -1,0 +1,121 @@
+import { GatewayError } from "../../errors.ts";
+import type { ErrorCode } from "../../errors.ts";
+import type { Subject } from "../../intercept/subject.ts";
+import { noReply } from "../../pipeline.ts";
+import type { Reply } from "../../pipeline.ts";
+import { gatewayErrorMessage } from "../../reply.ts";
+import type { Denial, DenialKind } from "../provider.ts";
+import { pingCode, pingMessage, pingStatus } from "./ping-profile.ts";
+import { unknownReply } from "./unknown-name.ts";
+import type { UnknownForms } from "./unknown-forms.ts";
+
+/**
+ * Which numbers refusals have: `default` those of the gateway's own table, `coaz` those of the AuthZEN profile for MCP,
+ * `ping` those of PingAuthorize's plugins, with the HTTP status of the decision.
+ */
+export type RefusalProfile = "default" | "coaz" | "ping";
+
+/** How refusals are told. */
+export interface RefusalSettings {
+  readonly profile: RefusalProfile;
+  /**
+   * Whether a denial is answered in band, with status 200, or by status 403. Clients show their users what an answer
+   * in band says; many do not look into the body of a 403.
+   */
+  readonly denialStatus: "in-band" | "forbidden";
+}
+
+/** Makes the answer to a message that was refused. Throws only where a challenge has to be answered (step-up). */
+export type Refuse = (subject: Subject, denial: Denial, decision: string) => Reply;
+
+/** What each kind of no is in the table of errors; `hidden` has no row, for it must look like nothing of ours. */
+const errorOf: Readonly<Record<Exclude<DenialKind, "hidden">, ErrorCode>> = {
+  forbidden: "policy_denied",
+  scope: "insufficient_scope",
+  rate: "rate_limited",
+  unavailable: "policy_unavailable",
+  invalid: "invalid_params",
+};
+
+/** COAZ-MCP binding, "Error handling": denial, mapping error, failure of the decision point. */
+const coazCode: Readonly<Record<Exclude<DenialKind, "hidden">, number>> = {
+  forbidden: -32001,
+  scope: -32001,
+  rate: -32001,
+  unavailable: -32603,
+  invalid: -32602,
+};
+
+/** Makes refusals in one form. */
+export function createRefusals({ profile, denialStatus }: RefusalSettings, forms: UnknownForms): Refuse {
+  return (subject, denial, decision) => {
+    const { message } = subject;
+    const request = message.kind === "request" ? message : undefined;
+    // What was never there cannot have run; a result that shall not exist is refused like any other.
+    if (denial.kind === "hidden" && request !== undefined) {
+      return unknownReply(subject, request, forms);
+    }
+    const error = errorFor(subject, denial, decision);
+    if (profile === "ping") return ping(subject, denial, error);
+    if (error.code === "insufficient_scope" && subject.request === undefined) throw error;
+    const code = profile === "coaz" ? coazCode[kindOf(denial)] : error.facts.jsonrpc;
+    return answer(subject, error, code, statusIn(profile, error, denialStatus), denial.retryAfter);
+  };
+}
+
+function kindOf({ kind }: Denial): Exclude<DenialKind, "hidden"> {
+  return kind === "hidden" ? "forbidden" : kind;
+}
+
+function errorFor(subject: Subject, denial: Denial, decision: string): GatewayError {
+  const { code, reason, scopes, retryAfter } = denial;
+  // A response is refused after the effect, and whoever reads the error must be able to tell.
+  const hasRun = subject.request !== undefined;
+  const details = {
+    reason: code,
+    decision,
+    ...(hasRun ? { executed: true } : {}),
+    ...(scopes === undefined ? {} : { scopes }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
+  const text = hasRun ? `the call ran, but its result is not shown: ${reason}` : reason;
+  return new GatewayError(errorOf[kindOf(denial)], text, { details });
+}
+
+function statusIn(
+  profile: RefusalProfile,
+  error: GatewayError,
+  denialStatus: RefusalSettings["denialStatus"],
+): number | undefined {
+  if (profile === "coaz") return 200;
+  const { http, httpInstead } = error.facts;
+  return error.code === "policy_denied" && denialStatus === "forbidden"
+    ? (httpInstead?.status ?? http)
+    : http;
+}
+
+function answer(
+  subject: Subject,
+  error: GatewayError,
+  code: number | undefined,
+  status: number | undefined,
+  retryAfter: number | undefined,
+): Reply {
+  const { exchange, answerId } = subject;
+  const facts = {
+    ...(status === undefined ? {} : { status }),
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+  };
+  if (answerId === undefined)
+    return status === undefined || status < 400 ? noReply : { message: undefined, ...facts };
+  return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...facts };
+}
+
+/** PA-168 to PA-175: code by the status of the refusal, its own words, its own status. */
+function ping(subject: Subject, denial: Denial, error: GatewayError): Reply {
+  const status = pingStatus(denial);
+  const told = new GatewayError(error.code, pingMessage(denial, error.message), {
+    details: error.details ?? {},
+  });
+  return answer(subject, told, pingCode(status), status, denial.retryAfter);
+}

@@ -1,0 +1,46 @@
+import type { SetTimer } from "../exchange.ts";
+
+/** How often something is tried again, and when. */
+export interface RetryOptions<Result> {
+  /** Further attempts after the first; 0 for none. */
+  readonly retries: number;
+  /** The pause between two attempts, always the same. */
+  readonly pauseMs: number;
+  readonly setTimer: SetTimer;
+  /** Ends the pause and the attempts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Whether a result is worth another attempt. */
+  readonly isTransient: (result: Result) => boolean;
+  /** Asked before each pause; without time for another attempt the last result stands. */
+  readonly hasTime?: (() => boolean) | undefined;
+  /** Told of every further attempt, to be counted. */
+  readonly onRetry?: (() => void) | undefined;
+}
+
+/** Tries until a result is final or the attempts are used up; the last result is the result (PA-117 to PA-121). */
+export async function withRetry<Result>(
+  attempt: () => Promise<Result>,
+  options: RetryOptions<Result>,
+): Promise<Result> {
+  const { retries, pauseMs, setTimer, signal, isTransient, hasTime, onRetry } = options;
+  let result = await attempt();
+  for (let left = retries; left > 0 && isTransient(result); left--) {
+    if (hasTime?.() === false) break;
+    await pause(pauseMs, setTimer, signal);
+    if (signal?.aborted === true) break;
+    onRetry?.();
+    result = await attempt();
+  }
+  return result;
+}
+
+async function pause(pauseMs: number, setTimer: SetTimer, signal: AbortSignal | undefined): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const cancel = setTimer(pauseMs, resolve);
+  const onAbort = (): void => resolve();
+  if (signal?.aborted === true) resolve();
+  signal?.addEventListener("abort", onAbort);
+  await promise;
+  signal?.removeEventListener("abort", onAbort);
+  cancel();
+}

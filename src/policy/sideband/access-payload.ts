@@ -1,0 +1,130 @@
+import { mcpContextOf } from "../../protocol/mcp-context.ts";
+import type { McpContext } from "../../protocol/mcp-context.ts";
+import { toClientCertificate } from "./certificate-jwk.ts";
+import type { ClientCertificate } from "./certificate-jwk.ts";
+import type { HttpRequestFacts } from "./contract.ts";
+import { countValues, toHeaderMap, toSidebandHeaders } from "./header-format.ts";
+import type { HeaderMap } from "./header-format.ts";
+import { objectText } from "./json-text.ts";
+import type { TextMember } from "./json-text.ts";
+import { mcpFacts, mcpMember } from "./mcp-facts.ts";
+import type { McpFacts } from "./mcp-facts.ts";
+import type { Payload } from "./payload-size.ts";
+import { composeUrl } from "./request-url.ts";
+import type { SidebandSettings } from "./settings.ts";
+
+/** What is sent about a request, and what an answer is compared with. */
+export interface AccessPayload extends Payload {
+  readonly sourceIp: string;
+  readonly sourcePort: string;
+  readonly method: string;
+  readonly url: string;
+  readonly headers: HeaderMap;
+  readonly httpVersion: string;
+  readonly certificate: ClientCertificate | undefined;
+  readonly mcp: McpFacts | undefined;
+  /** Query arguments that the decision point does not get to see. */
+  readonly omittedArguments: number;
+}
+
+/** A payload, or why the request cannot be put into one. */
+export type ComposedAccess =
+  | { readonly ok: true; readonly payload: AccessPayload }
+  | {
+      readonly ok: false;
+      /** For the log. */
+      readonly problem: string;
+      /** Present when the body is MCP that could be read in two ways: its refusal may be JSON-RPC (PX-10). */
+      readonly mcp?: { readonly id: string | undefined };
+    };
+
+/** Puts a request into the form of the Sideband API (PA-042 to PA-052, PA-158 to PA-161). */
+export function composeAccess(facts: HttpRequestFacts, settings: SidebandSettings): ComposedAccess {
+  const headers = toHeaderMap(facts.headers);
+  if (headers === undefined) return refused("a header value is neither a text nor a list of texts");
+  if (countValues(headers) >= (facts.headerLimit ?? Number.POSITIVE_INFINITY)) {
+    return refused("there are more headers than can be read");
+  }
+  const composed = composeUrl(facts);
+  if (composed === undefined) return refused("the path is not UTF-8");
+  const { clientCertificate: pem } = facts;
+  const certificate =
+    pem === undefined ? undefined : toClientCertificate(pem, settings.include_full_cert_chain);
+  if (pem !== undefined && certificate === undefined) {
+    return refused("the client certificate cannot be read, or its key is of another type");
+  }
+  const reading = mcpContextOf(facts.body, { enableMcp: settings.enable_mcp });
+  if (reading.kind === "refused") {
+    const { message, id } = reading.refusal;
+    return { ok: false, problem: message, mcp: { id: id?.json } };
+  }
+  const context = reading.kind === "mcp" ? reading.context : undefined;
+  const method = facts.method;
+  const httpVersion = formatHttpVersion(facts.httpVersion);
+  const sourceIp = facts.clientAddress;
+  const sourcePort = String(facts.clientPort);
+  const { url, omittedArguments } = composed;
+  const before: readonly TextMember[] = [
+    ["source_ip", JSON.stringify(sourceIp)],
+    ["source_port", JSON.stringify(sourcePort)],
+    ["method", JSON.stringify(method)],
+    ["url", JSON.stringify(url)],
+  ];
+  const after: readonly (TextMember | undefined)[] = [
+    ["headers", JSON.stringify(toSidebandHeaders(headers))],
+    ["http_version", JSON.stringify(httpVersion)],
+    certificate === undefined ? undefined : ["client_certificate", JSON.stringify(certificate)],
+    facts.accessToken === undefined ? undefined : ["access_token", JSON.stringify(facts.accessToken)],
+    ...mcpMembers(context, headers, settings),
+  ];
+  return {
+    ok: true,
+    payload: {
+      sourceIp,
+      sourcePort,
+      method,
+      url,
+      headers,
+      httpVersion,
+      certificate,
+      mcp: context === undefined ? undefined : mcpFacts(context),
+      omittedArguments,
+      body: facts.body.toString("utf8"),
+      render: (body) => objectText([...before, ["body", JSON.stringify(body)], ...after]),
+    },
+  };
+}
+
+function refused(problem: string): ComposedAccess {
+  return { ok: false, problem };
+}
+
+function mcpMembers(
+  context: McpContext | undefined,
+  headers: HeaderMap,
+  settings: SidebandSettings,
+): readonly (TextMember | undefined)[] {
+  const extracted = settings.enable_mcp ? extractHeaders(headers, settings.extract_headers) : [];
+  return [
+    context === undefined ? undefined : ["traffic_type", '"mcp"'],
+    context === undefined ? undefined : ["mcp", mcpMember(context)],
+    extracted.length === 0 ? undefined : ["extracted_headers", objectText(extracted)],
+  ];
+}
+
+/** The first value of each named header that is there (PA-161). */
+function extractHeaders(headers: HeaderMap, names: readonly string[]): readonly TextMember[] {
+  const members: TextMember[] = [];
+  for (const name of new Set(names.map((given) => given.toLowerCase()))) {
+    const first = headers.get(name)?.[0];
+    if (first !== undefined) members.push([name, JSON.stringify(first)]);
+  }
+  return members;
+}
+
+/** `1.0`, `1.1`, `2` or `3`, however the version was given (PA-050). */
+export function formatHttpVersion(version: number | string): string {
+  const text = String(version).replace(/^HTTP\//iu, "");
+  if (text === "1") return "1.0";
+  return text.replace(/^([23])\.0$/u, "$1");
+}

@@ -1,0 +1,94 @@
+import type { PdpReply } from "./contract.ts";
+import type { HeaderMap } from "./header-format.ts";
+import { isObject, parseJson } from "./json-text.ts";
+import type { WriteLog } from "./log.ts";
+import { messageInBody } from "./pdp-answer.ts";
+import type { PdpOutcome } from "./pdp-call.ts";
+import { rateLimited, rejected, unavailable } from "./refusal-answer.ts";
+import type { RefusalFacts } from "./refusal-answer.ts";
+import { responseStatusText } from "./response-payload.ts";
+import type { SidebandSettings } from "./settings.ts";
+
+/** What follows from how a question ended, before any answer is looked at (PA-065). */
+export type Judgement<Answer> =
+  | { readonly kind: "answer"; readonly answer: Answer }
+  /** The client gets this, whatever `fail_open` says. */
+  | { readonly kind: "refuse"; readonly facts: RefusalFacts }
+  /** Nobody could be asked: `fail_open` decides. */
+  | { readonly kind: "unavailable"; readonly cause: string };
+
+/** Judges by the status alone; an answer is read only when it is a decision (PA-066). Logs what went wrong. */
+export function judgeOutcome<Answer>(
+  outcome: PdpOutcome<Answer>,
+  settings: SidebandSettings,
+  log: WriteLog,
+): Judgement<Answer> {
+  switch (outcome.kind) {
+    case "answer":
+      return { kind: "answer", answer: outcome.answer };
+    case "failed":
+      log("error", "PingAuthorize unreachable", { error: outcome.error });
+      return { kind: "unavailable", cause: "unreachable" };
+    case "open":
+      log("warn", "Circuit breaker open", {
+        trigger: outcome.open.kind,
+        remaining_seconds: outcome.open.remainingSeconds,
+      });
+      // An open breaker after 429 stays 429, also with fail_open (PA-111).
+      return outcome.open.kind === "rate"
+        ? { kind: "refuse", facts: rateLimited(outcome.open.remainingSeconds) }
+        : { kind: "unavailable", cause: "circuit breaker open" };
+    case "reply": {
+      logReply(outcome.reply, log);
+      const { status } = outcome.reply;
+      if (settings.passthrough_status_codes.includes(status)) {
+        return { kind: "refuse", facts: passthrough(outcome.reply) };
+      }
+      if (outcome.tripped?.kind === "rate") {
+        return { kind: "refuse", facts: rateLimited(outcome.tripped.remainingSeconds) };
+      }
+      return status >= 500
+        ? { kind: "unavailable", cause: `status ${status}` }
+        : { kind: "refuse", facts: rejected };
+    }
+  }
+}
+
+/** PingAuthorize's refusals are warnings, its failures errors, with what it says about them (PA-129). */
+function logReply({ status, body }: PdpReply, log: WriteLog): void {
+  const value = parseJson(body.toString("utf8"));
+  const { message, id } = isObject(value) ? value : {};
+  const fields = { status, message, id };
+  if (status >= 500) log("error", "Sideband request failed", fields);
+  else if (status >= 400) log("warn", "Sideband request denied", fields);
+  else log("warn", "Sideband request answered with neither a decision nor an error", fields);
+}
+
+/** The decision point's own answer for the client (PA-127). */
+function passthrough({ status, headers, body }: PdpReply): RefusalFacts {
+  const text = body.toString("utf8");
+  const isJson = parseJson(text) !== undefined;
+  const contentType = isJson ? "application/json" : first(headers["content-type"]);
+  const kept: HeaderMap = new Map(
+    [
+      ["content-type", contentType] as const,
+      // Of the others only this one is meant for whoever is refused.
+      ["retry-after", first(headers["retry-after"])] as const,
+    ].flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const])),
+  );
+  const message = messageInBody(text) ?? (responseStatusText(status) || "Request refused.");
+  return { reason: "passthrough", status, message, headers: kept, body: text };
+}
+
+function first(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === "string" ? value : value?.[0];
+}
+
+/** Whether the gate is open although nobody could be asked; says so in the log (PA-130). */
+export function opensGate(cause: string, settings: SidebandSettings, log: WriteLog): boolean {
+  if (settings.fail_open) log("warn", "No decision, fail-open is on: letting it through", { cause });
+  return settings.fail_open;
+}
+
+/** The refusal when nobody could be asked and the gate is closed. */
+export const closedGate: RefusalFacts = unavailable;

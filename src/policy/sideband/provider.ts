@@ -1,0 +1,167 @@
+import type { Subject } from "../../intercept/subject.ts";
+import type { OnFailOpen } from "../fail-open.ts";
+import type {
+  Denial,
+  Explanation,
+  PolicyCall,
+  PolicyProvider,
+  PolicyVerdict,
+} from "../provider.ts";
+import { toSidebandSettings } from "./config.ts";
+import type { SidebandConfig } from "./config.ts";
+import type {
+  EngineSurroundings,
+  HttpAnswer,
+  Refusal,
+  RefusalReason,
+  RequestChange,
+  StoredContext,
+} from "./contract.ts";
+import { createSidebandEngine } from "./engine.ts";
+import { toRequestFacts, toResponseFacts } from "./synthetic-http.ts";
+
+/** What a provider needs from outside, besides what its engine needs. */
+export interface SidebandProviderSurroundings extends Pick<
+  EngineSurroundings,
+  "clock" | "setTimer" | "log" | "telemetry" | "breaker" | "client" | "tls" | "secret" | "userAgent" | "onRetry"
+> {
+  /** Whether messages pass when nobody could be asked; the engine itself knows which failures that means. */
+  readonly failOpen?: boolean;
+  /** Told of every message that passed so. */
+  readonly onFailOpen?: OnFailOpen;
+}
+
+const name = "pingauthorize";
+
+/** What the policy gets to see of a message. */
+const seen: readonly string[] = ["message", "principal", "request", "mcp"];
+
+/**
+ * PingAuthorize as a provider of the gateway: messages become HTTP requests as `synthetic-http.ts` says, and what the
+ * policy makes of their bodies becomes the messages that go on. Changes that only a web server could follow (method,
+ * URL, headers that are forwarded) refuse the message, for what the policy asked for cannot be done.
+ */
+export function createSidebandProvider(
+  config: SidebandConfig,
+  surroundings: SidebandProviderSurroundings,
+): PolicyProvider {
+  const { clock, failOpen = false, onFailOpen } = surroundings;
+  const engine = createSidebandEngine(toSidebandSettings(config, failOpen), {
+    userAgent: "Headgate",
+    ...surroundings,
+    plugin: "headgate",
+    knownMethods: new Set(),
+  });
+
+  const explain = (startedAt: number, notes: readonly string[] = []): Explanation => ({
+    provider: name,
+    rule: undefined,
+    read: seen,
+    durationMs: clock.now() - startedAt,
+    ...(notes.length === 0 ? {} : { notes }),
+  });
+
+  function open(startedAt: number, memory: unknown): PolicyVerdict {
+    const problem = "PingAuthorize could not be asked";
+    onFailOpen?.(problem);
+    return { effect: "allow", memory, explanation: explain(startedAt, [`the gate was open: ${problem}`]) };
+  }
+
+  function deny(startedAt: number, refusal: Refusal, answer: HttpAnswer): PolicyVerdict {
+    const denial = toDenial(refusal, answer);
+    return { effect: "deny", denial, explanation: explain(startedAt, [`status ${refusal.status}`]) };
+  }
+
+  /** What the policy wants cannot be done here. */
+  function cannot(startedAt: number, what: string): PolicyVerdict {
+    const refusal = { reason: "invalid_answer", status: 502, message: couldNotBeChecked } as const;
+    const verdict = deny(startedAt, refusal, { status: 502, headers: {}, body: Buffer.alloc(0) });
+    return {
+      ...verdict,
+      explanation: explain(startedAt, [`the policy asks for what cannot be done: ${what}`]),
+    };
+  }
+
+  async function evaluateRequest(subject: Subject, { signal }: PolicyCall): Promise<PolicyVerdict> {
+    const startedAt = clock.now();
+    const outcome = await engine.evaluateRequest(toRequestFacts(subject, config.publicUrl), { signal });
+    if (outcome.action === "answer") return deny(startedAt, outcome.refusal, outcome.answer);
+    if (outcome.decision === "fail-open") return open(startedAt, outcome.store);
+    const impossible = outcome.changes.find((change) => !isPossible(change, subject));
+    if (impossible !== undefined) return cannot(startedAt, impossible.type);
+    const body = outcome.changes.find((change) => change.type === "set-body")?.body;
+    return {
+      effect: "allow",
+      ...(body === undefined ? {} : { change: { bytes: body } }),
+      memory: outcome.store,
+      explanation: explain(startedAt),
+    };
+  }
+
+  async function evaluateResponse(subject: Subject, { signal, memory }: PolicyCall): Promise<PolicyVerdict> {
+    const startedAt = clock.now();
+    if (!isStored(memory)) {
+      // Nothing was asked about the request, so a policy cannot know what this answers (PA-217).
+      const refusal = { reason: "internal", status: 500, message: couldNotBeChecked } as const;
+      return deny(startedAt, refusal, { status: 500, headers: {}, body: Buffer.alloc(0) });
+    }
+    const outcome = await engine.evaluateResponse(toResponseFacts(subject), memory, { signal });
+    if (outcome.action === "pass") return open(startedAt, undefined);
+    const { answer, refusal } = outcome;
+    if (refusal !== undefined) return deny(startedAt, refusal, answer);
+    if (answer.status < 200 || answer.status > 299) return cannot(startedAt, `status ${answer.status}`);
+    if (outcome.isOriginalBody) return { effect: "allow", explanation: explain(startedAt) };
+    if (answer.body.length === 0) return cannot(startedAt, "an empty answer");
+    return { effect: "allow", change: { bytes: answer.body }, explanation: explain(startedAt) };
+  }
+
+  return {
+    name,
+    evaluateRequest,
+    evaluateResponse: engine.hasResponsePhase
+      ? evaluateResponse
+      : () => ({ effect: "allow", explanation: explain(clock.now(), ["the response phase is off"]) }),
+    close: () => engine.close(),
+  };
+}
+
+const couldNotBeChecked = "the decision about this could not be carried out, so it is refused";
+
+/** Bodies can be changed; a header that goes nowhere can be taken off, for nobody will see it. */
+function isPossible(change: RequestChange, { exchange: { transport } }: Subject): boolean {
+  if (change.type === "set-body") return true;
+  const forwarded = transport.type === "http" ? transport.headers : {};
+  return change.type === "clear-header" && !Object.hasOwn(forwarded, change.name);
+}
+
+function isStored(memory: unknown): memory is StoredContext {
+  // Only this provider's own verdicts leave a memory for it.
+  return typeof memory === "object" && memory !== null && "paz_original_request" in memory;
+}
+
+/**
+ * What kind of no a refusal is. A decision point that refuses us, or whose answer cannot be followed, is no lack of a
+ * decision: that must stay shut where the gate is open for lack of one (PA-126, PA-208, PA-209).
+ */
+const kinds: Readonly<Record<RefusalReason, Pick<Denial, "kind" | "code" | "neverOpen">>> = {
+  policy: { kind: "forbidden", code: "denied_by_policy" },
+  unavailable: { kind: "unavailable", code: "decision_point_unavailable" },
+  rate_limited: { kind: "rate", code: "decision_point_rate_limited" },
+  passthrough: { kind: "forbidden", code: "decision_point_refused" },
+  rejected: { kind: "unavailable", code: "decision_point_rejected", neverOpen: true },
+  invalid_answer: { kind: "unavailable", code: "decision_not_usable", neverOpen: true },
+  too_large: { kind: "invalid", code: "too_large_to_decide" },
+  bad_request: { kind: "invalid", code: "not_decidable" },
+  internal: { kind: "unavailable", code: "decision_failed", neverOpen: true },
+};
+
+function toDenial(refusal: Refusal, { status, headers, body }: HttpAnswer): Denial {
+  const { code, ...facts } = kinds[refusal.reason];
+  return {
+    ...(refusal.isUndecided === true ? { kind: "unavailable" } : facts),
+    code,
+    reason: refusal.message,
+    ...(refusal.retryAfter === undefined ? {} : { retryAfter: refusal.retryAfter }),
+    http: { status, headers, body: body.toString("utf8") },
+  };
+}

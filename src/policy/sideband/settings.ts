@@ -1,0 +1,218 @@
+import type { RecognisedMethod } from "../../protocol/mcp-context.ts";
+
+/** The settings of the Sideband engine, under the names that the Kong plugin's configuration gives them. */
+export interface SidebandSettings {
+  /** Base URL of PingAuthorize, without `/sideband/…`. */
+  readonly service_url: string;
+  /** The secret that PingAuthorize knows this caller by. */
+  readonly shared_secret: string;
+  /** The header that carries the secret. */
+  readonly secret_header_name: string;
+  /** One limit for connecting, writing and reading of each attempt. */
+  readonly connection_timeout_ms: number;
+  /** How long an idle connection is kept. */
+  readonly connection_keepalive_ms: number;
+  /** Whether the certificate of PingAuthorize must be trusted; off for test environments only. */
+  readonly verify_service_cert: boolean;
+  /** Lets responses go to the client without a question. */
+  readonly skip_response_phase: boolean;
+  /** Lets requests through when PingAuthorize cannot be asked. */
+  readonly fail_open: boolean;
+  /** Statuses of PingAuthorize that the client gets as they are. */
+  readonly passthrough_status_codes: readonly number[];
+  /** Further attempts after a failed one. */
+  readonly max_retries: number;
+  /** The pause between two attempts. */
+  readonly retry_backoff_ms: number;
+  /** Stops asking for a while after a failure. */
+  readonly circuit_breaker_enabled: boolean;
+  /** Takes `Accept-Encoding` off the upstream request. */
+  readonly strip_accept_encoding: boolean;
+  /** Sends all certificates of the client's chain and not only its own. */
+  readonly include_full_cert_chain: boolean;
+  /** Logs payloads and answers. */
+  readonly enable_debug_logging: boolean;
+  /** Makes spans and metrics. */
+  readonly enable_otel: boolean;
+  /** Headers whose values are never logged. */
+  readonly redact_headers: readonly string[];
+  /** Longest body in a log entry; 0 for no limit. */
+  readonly debug_body_max_bytes: number;
+  /** The master switch of everything about MCP. */
+  readonly enable_mcp: boolean;
+  /** Answers MCP requests with JSON-RPC errors. */
+  readonly mcp_jsonrpc_errors: boolean;
+  /** Longest payload; 0 for no limit. */
+  readonly max_sideband_body_bytes: number;
+  /** What happens to a payload over the limit. */
+  readonly max_sideband_body_action: "truncate" | "reject";
+  /** Request headers that are repeated in `extracted_headers`. */
+  readonly extract_headers: readonly string[];
+  /** MCP methods whose questions may be retried. */
+  readonly mcp_retry_methods: readonly RecognisedMethod[];
+}
+
+/** What a value of one setting may be. `description` is for people, the rest for programs. */
+export type SettingDefinition = { readonly description: string } & (
+  | {
+      readonly type: "string";
+      readonly required?: true;
+      readonly default?: string;
+      readonly oneOf?: readonly string[];
+      /** May be a reference to a secret in a vault. */
+      readonly referenceable?: true;
+    }
+  | { readonly type: "integer"; readonly default: number; readonly min: number }
+  | { readonly type: "boolean"; readonly default: boolean }
+  | {
+      readonly type: "integers";
+      readonly default: readonly number[];
+      readonly between: readonly [number, number];
+    }
+  | { readonly type: "strings"; readonly default: readonly string[]; readonly oneOf?: readonly string[] }
+);
+
+const mcpMethods: readonly RecognisedMethod[] = [
+  "tools/call",
+  "tools/list",
+  "resources/read",
+  "resources/list",
+  "prompts/get",
+  "prompts/list",
+  "initialize",
+];
+
+/** Every setting, in the order of the documents. Schemas for Kong, checks and tables are made from this. */
+export const settingDefinitions: { readonly [Name in keyof SidebandSettings]: SettingDefinition } = {
+  service_url: {
+    type: "string",
+    required: true,
+    description: "Base URL of PingAuthorize, http or https, without `/sideband/…`.",
+  },
+  shared_secret: {
+    type: "string",
+    required: true,
+    referenceable: true,
+    description: "The secret that PingAuthorize knows this caller by.",
+  },
+  secret_header_name: {
+    type: "string",
+    required: true,
+    description: "The header that carries the secret, such as `CLIENT-TOKEN`.",
+  },
+  connection_timeout_ms: {
+    type: "integer",
+    default: 10_000,
+    min: 1,
+    description: "One limit for connecting, writing and reading of each attempt.",
+  },
+  connection_keepalive_ms: {
+    type: "integer",
+    default: 60_000,
+    min: 1,
+    description: "How long an idle connection is kept.",
+  },
+  verify_service_cert: {
+    type: "boolean",
+    default: true,
+    description:
+      "Refuses a certificate of PingAuthorize that is not trusted. Off for test environments only.",
+  },
+  skip_response_phase: {
+    type: "boolean",
+    default: false,
+    description: "Lets responses go to the client without a question.",
+  },
+  fail_open: {
+    type: "boolean",
+    default: false,
+    description: "Lets requests through when PingAuthorize cannot be asked.",
+  },
+  passthrough_status_codes: {
+    type: "integers",
+    default: [413],
+    between: [400, 599],
+    description: "Statuses of PingAuthorize that the client gets as they are.",
+  },
+  max_retries: {
+    type: "integer",
+    default: 0,
+    min: 0,
+    description: "Further attempts after a failed one.",
+  },
+  retry_backoff_ms: {
+    type: "integer",
+    default: 500,
+    min: 1,
+    description: "The pause between two attempts.",
+  },
+  circuit_breaker_enabled: {
+    type: "boolean",
+    default: true,
+    description: "Stops asking for a while after a failure.",
+  },
+  strip_accept_encoding: {
+    type: "boolean",
+    default: true,
+    description: "Takes `Accept-Encoding` off the upstream request.",
+  },
+  include_full_cert_chain: {
+    type: "boolean",
+    default: false,
+    description: "Sends all certificates of the client's chain and not only its own.",
+  },
+  enable_debug_logging: {
+    type: "boolean",
+    default: false,
+    description: "Logs payloads and answers.",
+  },
+  enable_otel: {
+    type: "boolean",
+    default: false,
+    description: "Makes spans and metrics.",
+  },
+  redact_headers: {
+    type: "strings",
+    default: ["authorization", "cookie"],
+    description: "Headers whose values are never logged.",
+  },
+  debug_body_max_bytes: {
+    type: "integer",
+    default: 8192,
+    min: 0,
+    description: "Longest body in a log entry; 0 for no limit.",
+  },
+  enable_mcp: {
+    type: "boolean",
+    default: false,
+    description: "The master switch of everything about MCP.",
+  },
+  mcp_jsonrpc_errors: {
+    type: "boolean",
+    default: false,
+    description: "Answers MCP requests with JSON-RPC errors.",
+  },
+  max_sideband_body_bytes: {
+    type: "integer",
+    default: 0,
+    min: 0,
+    description: "Longest payload in bytes; 0 for no limit.",
+  },
+  max_sideband_body_action: {
+    type: "string",
+    default: "truncate",
+    oneOf: ["truncate", "reject"],
+    description: "What happens to a payload over the limit: its body is shortened, or it is refused.",
+  },
+  extract_headers: {
+    type: "strings",
+    default: [],
+    description: "Request headers that are repeated in `extracted_headers`.",
+  },
+  mcp_retry_methods: {
+    type: "strings",
+    default: ["tools/list", "resources/list", "prompts/list", "initialize"],
+    oneOf: mcpMethods,
+    description: "MCP methods whose questions may be retried.",
+  },
+};

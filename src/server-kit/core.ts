@@ -1,0 +1,185 @@
+import type { Implementation, McpServer, ServerNotifier, ServerOptions } from "@modelcontextprotocol/server";
+
+import { GatewayError } from "../errors.ts";
+import type { Clock, SetTimer } from "../exchange.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { toAuthInfo } from "./caller.ts";
+import { createCatalogue } from "./catalogue.ts";
+import type { Catalogue } from "./catalogue.ts";
+import type { ConnectionFacts, KitCore } from "./contract.ts";
+import { createCursors } from "./cursor.ts";
+import type { KitTool } from "./custom-tool.ts";
+import type { Entity } from "./entity.ts";
+import { createExecutor } from "./executor.ts";
+import { kitFailure } from "./failure.ts";
+import { createKitServer } from "./mcp-server.ts";
+import type { ExtendContext } from "./mcp-server.ts";
+import { restPaths } from "./open-api.ts";
+import { createRecords, tableOf } from "./records.ts";
+import type { Records } from "./records.ts";
+import { createRest } from "./rest.ts";
+import type { KitSettings } from "./settings.ts";
+import type { EntityStore } from "./stores/store.ts";
+import { createStreamableSessions } from "./streamable-sessions.ts";
+import { createStreamable } from "./streamable.ts";
+
+/** What a core is made from. */
+export interface CoreParts {
+  readonly info: Implementation;
+  readonly serverOptions: ServerOptions;
+  readonly extend: ((server: McpServer, context: ExtendContext) => void) | undefined;
+  readonly entities: readonly Entity[];
+  readonly tools: readonly KitTool[];
+  readonly store: EntityStore;
+  readonly cursorSecret: string | Uint8Array;
+  readonly settings: KitSettings;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+  readonly newUuid: () => string;
+}
+
+/** The core with what only create.ts needs of it. */
+export interface OwnedCore extends KitCore {
+  /** Replaces the settings; says which changes need a restart and are left as they were (KO-142). */
+  reload(settings: KitSettings): readonly string[];
+  records(entity: string): Records | undefined;
+  warnings(): readonly string[];
+}
+
+const fixedAtStart = [
+  "enableStdioTransport",
+  "enableHttpSseTransport",
+  "enableStreamableHttp",
+  "enableRest",
+  "httpSseRoute",
+  "restRoute",
+] as const satisfies readonly (keyof KitSettings)[];
+
+/** Puts the core together; the store is opened and every schema compiled, once. */
+export async function createCore(parts: CoreParts): Promise<OwnedCore> {
+  const { clock, setTimer, newId, log } = parts;
+  const store = guarded(parts.store);
+  const shared = { store, cursors: createCursors(parts.cursorSecret), clock, newUuid: parts.newUuid };
+  const records = parts.entities.map((entity) => createRecords(entity, shared));
+  let catalogue: Catalogue = createCatalogue(records, parts.tools, parts.settings);
+  const current = (): Catalogue => catalogue;
+  const settings = (): KitSettings => catalogue.settings;
+  await parts.store.open(parts.entities.map(tableOf));
+
+  const executor = createExecutor(current, clock, newId);
+  const { info, serverOptions: options, extend } = parts;
+  const notify = (): ServerNotifier => streamable.notify;
+  const serverParts = { info, options, extend, catalogue: current, executor, newId, notify };
+  const createServer = (connection: ConnectionFacts): McpServer => createKitServer(serverParts, connection);
+  const sessions = createStreamableSessions({
+    settings,
+    clock,
+    setTimer,
+    newId,
+    createServer: (sessionId, sessionLog) =>
+      createServer({ via: "streamable-http", sessionId, log: sessionLog, era: "legacy" }),
+  });
+  const streamable = createStreamable({
+    settings,
+    catalogue: current,
+    sessions,
+    createServer: () => createServer({ via: "streamable-http", sessionId: undefined, log, era: "modern" }),
+    onError: (error) => log.debug({ reason: error.message }, "streamable request refused"),
+  });
+  const rest = createRest(current, executor);
+  if (extend !== undefined) tryHook();
+
+  return {
+    settings,
+    admitsAnonymous: () => catalogue.admitsAnonymous(),
+    judge: (caller, tool) => catalogue.judge(caller, tool),
+    capabilityTools: (principal) => catalogue.capabilityTools(principal),
+    createServer,
+    toAuthInfo,
+    streamable: async (request, caller) => streamable.handle(request, caller),
+    rest,
+    onCall: (listener) => executor.onCall(listener),
+    storeHealth: async () => {
+      try {
+        await parts.store.check();
+        return { ok: true };
+      } catch (error) {
+        return { ok: false, reason: error instanceof Error ? error.message : String(error) };
+      }
+    },
+    streamableSessions: () => sessions.size,
+    counts: () => ({ entities: catalogue.entities.length, tools: catalogue.tools.size }),
+    openApi: () => restPaths(catalogue),
+    drain: async (timeoutMs) => {
+      let stop: (() => void) | undefined;
+      const tooLong = new Promise<boolean>((resolve) => {
+        stop = setTimer(timeoutMs, () => resolve(false));
+      });
+      const drained = await Promise.race([executor.idle().then(() => true), tooLong]);
+      stop?.();
+      return drained;
+    },
+    close: async () => {
+      await streamable.close();
+      await parts.store.close();
+    },
+    reload: (next) => {
+      const before = catalogue.settings;
+      const fixed = fixedAtStart.filter((name) => before[name] !== next[name]);
+      const kept = Object.fromEntries(fixedAtStart.map((name) => [name, before[name]]));
+      catalogue = createCatalogue(records, parts.tools, { ...next, ...kept });
+      streamable.notify.toolsChanged();
+      return fixed.map((name) => `${name} changed; that needs a restart and stays as it was`);
+    },
+    records: (name) => records.find(({ entity }) => entity.name === name),
+    warnings: () => [...catalogue.warnings, ...leniency(catalogue)],
+  };
+
+  /** A hook that fails, as by a tool that the catalogue has already, fails at start-up and not at the first client. */
+  function tryHook(): void {
+    try {
+      createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" });
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new GatewayError("config_invalid", `the hook extend of createServerKit fails: ${reason}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Says at start-up that scopes bind nobody who does not log in (KO-139). */
+function leniency({ settings, tools }: Catalogue): readonly string[] {
+  const isLenient = !settings.deployed && !settings.requireAuthentication;
+  const scoped = [...tools.values()].filter(
+    ({ access }) => access.requiredScopes.length > 0 && !access.requireAuthentication,
+  );
+  if (!isLenient || scoped.length === 0) return [];
+  return [
+    `${scoped.length} tools need scopes, but anonymous callers pass them in ${settings.environmentName}; ` +
+      "set requireAuthentication to true to try the rules",
+  ];
+}
+
+/** A store whose faults are failures in words for the caller; the reason goes to the log only. */
+function guarded(store: EntityStore): EntityStore {
+  const guard =
+    <Given extends readonly unknown[], Result>(call: (...given: Given) => Promise<Result>) =>
+    async (...given: Given): Promise<Result> => {
+      try {
+        return await call(...given);
+      } catch (error) {
+        throw kitFailure("store_failed", "the store did not answer; try again later", { cause: error });
+      }
+    };
+  return {
+    open: async (tables) => store.open(tables),
+    list: guard(async (table, query) => store.list(table, query)),
+    count: guard(async (table, where) => store.count(table, where)),
+    apply: guard(async (changes) => store.apply(changes)),
+    check: async () => store.check(),
+    close: async () => store.close(),
+  };
+}

@@ -1,0 +1,123 @@
+import type {
+  CallToolResult,
+  InputRequiredResult,
+  ServerContext,
+  ToolAnnotations,
+} from "@modelcontextprotocol/server";
+import { z } from "zod";
+
+import type { Principal } from "../exchange.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { toIssues } from "./arguments.ts";
+import { transportNames } from "./contract.ts";
+import type { TransportName } from "./contract.ts";
+import { problemIn } from "./entity-tools.ts";
+import { invalidArguments } from "./failure.ts";
+import { jsonSchemaOf } from "./fields.ts";
+import type { JsonObject } from "./row.ts";
+import type { KitSettings } from "./settings.ts";
+import type { ToolEntry, ToolOutput } from "./tool-entry.ts";
+
+/** What a custom tool is told about its call. */
+export interface ToolScene {
+  readonly principal: Principal;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** For progress, logging and asking the client. */
+  readonly context: ServerContext | undefined;
+}
+
+/** What a custom tool may give without an output schema: text, or a whole MCP result. */
+export type FreeOutput = string | CallToolResult | InputRequiredResult;
+
+interface ToolRules {
+  readonly title?: string;
+  readonly description: string;
+  readonly annotations?: ToolAnnotations;
+  readonly requiredScopes?: readonly string[];
+  readonly requireAuthentication?: boolean;
+  readonly enabledTransports?: readonly TransportName[];
+}
+
+/** A custom tool whose data is checked by an output schema. */
+export interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolRules {
+  readonly input: Input;
+  readonly output: Output;
+  readonly run: (
+    given: z.output<Input>,
+    scene: ToolScene,
+  ) => z.input<Output> | CallToolResult | Promise<z.input<Output> | CallToolResult>;
+}
+
+/** A custom tool that answers with text or content blocks. */
+export interface FreeTool<Input extends z.ZodObject> extends ToolRules {
+  readonly input: Input;
+  readonly output?: undefined;
+  readonly run: (given: z.output<Input>, scene: ToolScene) => FreeOutput | Promise<FreeOutput>;
+}
+
+/** A custom tool, ready for `createServerKit`. */
+export interface KitTool {
+  readonly name: string;
+  /** Joined with the settings of a server. */
+  readonly toEntry: (settings: KitSettings) => ToolEntry;
+}
+
+/** Declares a tool that is no operation of an entity; the same access rules hold for it (KO-023). */
+export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
+  name: string,
+  tool: TypedTool<Input, Output>,
+): KitTool;
+export function defineTool<Input extends z.ZodObject>(name: string, tool: FreeTool<Input>): KitTool;
+export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
+  name: string,
+  tool: TypedTool<Input, Output> | FreeTool<Input>,
+): KitTool {
+  const inputSchema = jsonSchemaOf(z.strictObject(tool.input.shape), "input", `tool ${name}, input`);
+  const { output } = tool;
+  const outputSchema =
+    output === undefined ? undefined : jsonSchemaOf(output, "output", `tool ${name}, output`);
+  const strict = tool.input.strict();
+  return {
+    name,
+    toEntry: (settings) => ({
+      name,
+      title: tool.title ?? name,
+      description: tool.description,
+      annotations: tool.annotations ?? {},
+      inputSchema,
+      outputSchema,
+      origin: `custom tool ${name}`,
+      entity: undefined,
+      operation: undefined,
+      access: {
+        requireAuthentication: tool.requireAuthentication ?? settings.requireAuthentication,
+        requiredScopes: tool.requiredScopes ?? [],
+        enabledTransports: tool.enabledTransports ?? transportNames,
+      },
+      run: async (given, { caller, context }) => {
+        const parsed = strict.safeParse(given);
+        if (!parsed.success) throw invalidArguments(toIssues(parsed.error.issues));
+        const { principal, signal, log } = caller;
+        // The strict form of the schema checks no less than the schema itself, so its output is the same.
+        const made = await tool.run(parsed.data as z.output<Input>, { principal, signal, log, context });
+        return toOutput(made, output !== undefined);
+      },
+      ...(output === undefined ? {} : { outputProblem: (value: JsonObject) => problemIn(output, value) }),
+    }),
+  };
+}
+
+function toOutput(made: unknown, isData: boolean): ToolOutput {
+  if (typeof made === "string") {
+    return { kind: "result", result: { content: [{ type: "text", text: made }] } };
+  }
+  // What is neither text nor data of a typed tool is a result by the types of `run`.
+  if (!isData || isResult(made)) return { kind: "result", result: made as CallToolResult };
+  // Data is checked by the output schema before it leaves.
+  return { kind: "data", value: JSON.parse(JSON.stringify(made)) as JsonObject };
+}
+
+function isResult(made: unknown): boolean {
+  return typeof made === "object" && made !== null && "content" in made && Array.isArray(made.content);
+}

@@ -1,0 +1,214 @@
+import {
+  createPlan,
+  readFields,
+  readInteger,
+  readKey,
+  readObject,
+  settle,
+  updatePlan,
+  upsertPlan,
+} from "./arguments.ts";
+import type { FieldPlan, GivenFields } from "./arguments.ts";
+import type { FieldIssue } from "./contract.ts";
+import { visiblePart } from "./entity.ts";
+import type { Entity } from "./entity.ts";
+import { maxDeleted, maxMany } from "./entity-schemas.ts";
+import { parseFilter } from "./filter.ts";
+import type { OperationName } from "./operations.ts";
+import type { ListRequest, RecordCaller, Records, UpdateRequest } from "./records.ts";
+import type { JsonObject, JsonValue, Row } from "./row.ts";
+import { isObject } from "./row.ts";
+import { everything } from "./stores/store.ts";
+import type { Condition, SortKey } from "./stores/store.ts";
+
+/** Checks the arguments of an operation and does it; the one way for tools, generic tools and REST. */
+export async function runOperation(
+  records: Records,
+  operation: OperationName,
+  given: unknown,
+  caller: RecordCaller,
+  maxPageSize: number,
+): Promise<JsonObject> {
+  const { entity } = records;
+  const shown = (row: Row): Row => visiblePart(entity, row);
+  const issues: FieldIssue[] = [];
+  switch (operation) {
+    case "List": {
+      const page = await records.list(readList(entity, given, maxPageSize), caller);
+      // A page is made of rows; only its member `items` holds any.
+      return { ...page, items: (page["items"] as readonly Row[]).map(shown) };
+    }
+    case "Count": {
+      const members = readObject(given, ["filter"], issues);
+      const where = readFilter(entity, members["filter"], issues);
+      settle(issues);
+      return { count: await records.count(where, caller) };
+    }
+    case "New":
+      readObject(given, [], issues);
+      settle(issues);
+      return shown(records.blank());
+    case "Get": {
+      const members = readObject(given, [entity.key.name], issues);
+      const key = readKey(entity, members, issues);
+      settle(issues);
+      return shown(await records.get(key, caller));
+    }
+    case "Create": {
+      const fields = readPlanned(createPlan(entity), given, issues);
+      settle(issues);
+      const [row] = await records.create([fields], caller);
+      return shown(row ?? {});
+    }
+    case "Upsert": {
+      const plan = upsertPlan(entity);
+      const fields = readPlanned(plan, given, issues);
+      settle(issues);
+      return shown(await records.upsert(fields.get(entity.key.name) ?? null, fields, caller));
+    }
+    case "Update": {
+      const request = readUpdate(entity, given, issues);
+      settle(issues);
+      const [row] = await records.update([request], caller);
+      return shown(row ?? {});
+    }
+    case "Delete": {
+      const request = readRemoval(entity, given, issues);
+      settle(issues);
+      await records.remove([request], caller);
+      return { [entity.key.name]: request.key, deleted: true };
+    }
+    case "CreateMany": {
+      const items = readItems(given, "items", issues);
+      const plan = createPlan(entity);
+      const fields = items.map((item, index) => readPlanned(plan, item, issues, `items.${index}`));
+      settle(issues);
+      return { items: (await records.create(fields, caller)).map(shown) };
+    }
+    case "UpdateMany": {
+      const items = readItems(given, "items", issues);
+      const requests = items.map((item, index) => readUpdate(entity, item, issues, `items.${index}`));
+      settle(issues);
+      return { items: (await records.update(requests, caller)).map(shown) };
+    }
+    case "DeleteMany": {
+      const ids = readItems(given, "ids", issues);
+      const keys = ids.map((id, index) => readKey(entity, { [entity.key.name]: id }, issues, `ids.${index}`));
+      settle(issues);
+      await records.remove(
+        keys.map((key) => ({ key, expectedVersion: undefined })),
+        caller,
+      );
+      return { deleted: keys.length };
+    }
+    case "DeleteWhere": {
+      const members = readObject(given, ["filter", "max"], issues);
+      if (!isObject(members["filter"]) || Object.keys(members["filter"]).length === 0) {
+        issues.push({
+          path: "filter",
+          message: "is needed; deleting everything takes a filter that says so",
+        });
+      }
+      const where = readFilter(entity, members["filter"], issues);
+      const max = readInteger(members, "max", { min: 1, max: maxDeleted }, issues) ?? 100;
+      settle(issues);
+      return { deleted: await records.removeWhere(where, max, caller) };
+    }
+  }
+}
+
+function readList(entity: Entity, given: unknown, maxPageSize: number): ListRequest {
+  const issues: FieldIssue[] = [];
+  const members = readObject(given, ["pageSize", "cursor", "sort", "filter", "includeTotal"], issues);
+  const { cursor, includeTotal, filter } = members;
+  const pageSize = readInteger(members, "pageSize", { min: 1, max: maxPageSize }, issues);
+  if (cursor !== undefined && typeof cursor !== "string") {
+    issues.push({ path: "cursor", message: "expected string" });
+  }
+  if (includeTotal !== undefined && typeof includeTotal !== "boolean") {
+    issues.push({ path: "includeTotal", message: "expected boolean" });
+  }
+  const where = readFilter(entity, filter, issues);
+  const sort = readSort(entity, members["sort"], issues);
+  settle(issues);
+  return {
+    where,
+    // parseFilter has looked at all of it.
+    filter: filter as JsonValue | undefined,
+    sort,
+    cursor: typeof cursor === "string" ? cursor : undefined,
+    pageSize: pageSize ?? Math.min(50, maxPageSize),
+    includeTotal: includeTotal === true,
+  };
+}
+
+function readFilter(entity: Entity, filter: unknown, issues: FieldIssue[]): Condition {
+  if (filter === undefined) return everything;
+  const parsed = parseFilter(filter, entity.filterable);
+  if (parsed.ok) return parsed.condition;
+  issues.push(...parsed.issues);
+  return everything;
+}
+
+function readSort(entity: Entity, sort: unknown, issues: FieldIssue[]): readonly SortKey[] {
+  if (sort === undefined) return [];
+  if (!Array.isArray(sort) || sort.length > 3) {
+    issues.push({ path: "sort", message: "expected an array of at most 3 field names" });
+    return [];
+  }
+  return sort.map((text: unknown, index) => {
+    const descending = typeof text === "string" && text.startsWith("-");
+    const field = typeof text === "string" && descending ? text.slice(1) : text;
+    const found = entity.sortable.find(({ name }) => name === field);
+    if (found === undefined) {
+      issues.push({ path: `sort.${index}`, message: "is no field that can be sorted by" });
+    }
+    return { field: found?.name ?? entity.key.name, descending };
+  });
+}
+
+function readPlanned(plan: FieldPlan, given: unknown, issues: FieldIssue[], at = ""): GivenFields {
+  const allowed = plan.fields.map(({ name }) => name);
+  return readFields(plan, readObject(given, allowed, issues, at), issues, at);
+}
+
+function readUpdate(entity: Entity, given: unknown, issues: FieldIssue[], at = ""): UpdateRequest {
+  const plan = updatePlan(entity);
+  const names = plan.fields.map(({ name }) => name);
+  const members = readObject(given, [entity.key.name, ...names, ...versionArgument(entity)], issues, at);
+  return {
+    key: readKey(entity, members, issues, at),
+    given: readFields(plan, members, issues, at),
+    expectedVersion: readVersion(entity, members, issues, at),
+  };
+}
+
+function readRemoval(entity: Entity, given: unknown, issues: FieldIssue[]): Omit<UpdateRequest, "given"> {
+  const members = readObject(given, [entity.key.name, ...versionArgument(entity)], issues);
+  return {
+    key: readKey(entity, members, issues),
+    expectedVersion: readVersion(entity, members, issues, ""),
+  };
+}
+
+function readVersion(
+  entity: Entity,
+  members: Readonly<Record<string, unknown>>,
+  issues: FieldIssue[],
+  at: string,
+): number | undefined {
+  if (entity.version === undefined) return undefined;
+  return readInteger(members, "expectedVersion", { min: 0, max: Number.MAX_SAFE_INTEGER }, issues, at);
+}
+
+function versionArgument(entity: Entity): readonly string[] {
+  return entity.version === undefined ? [] : ["expectedVersion"];
+}
+
+function readItems(given: unknown, name: string, issues: FieldIssue[]): readonly unknown[] {
+  const members = readObject(given, [name], issues);
+  const items = members[name];
+  if (Array.isArray(items) && items.length > 0 && items.length <= maxMany) return items;
+  issues.push({ path: name, message: `expected an array of 1 to ${maxMany}` });
+  return [];
+}

@@ -1,0 +1,161 @@
+import { protectedResourceMetadata } from "../../auth/resource-server.ts";
+import type { Principal } from "../../exchange.ts";
+import type { HistogramChild } from "../../telemetry/metrics.ts";
+import type { Caller, EdgeOptions } from "../contract.ts";
+import { shareKey, type Forecourt } from "./arrival.ts";
+import { describeServer } from "./capabilities.ts";
+import { createDoor, type Arrival } from "./door.ts";
+import { refuse, type Refused } from "./refusals.ts";
+import type { RouteKind } from "./routes.ts";
+import { readSessionId, submit } from "./rpc.ts";
+import type { Session } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+
+type Answer = (arrival: Arrival, rest: string) => Promise<Response>;
+
+/** What every route answers once its request has passed the first checks. */
+export type Answers = Readonly<Record<Exclude<RouteKind, "health">, Answer>>;
+
+/** Makes the answers of all routes; who is calling is found out here. */
+export function createAnswers(
+  options: EdgeOptions,
+  forecourt: Forecourt,
+  sessions: Sessions,
+  ackLatency: HistogramChild,
+): Answers {
+  const { core, clock, log, newId } = options;
+  const door = createDoor(options);
+
+  /** Who it is, if that is enough and the share is not used up. */
+  async function admit(arrival: Arrival, kind: RouteKind): Promise<Principal | Refused> {
+    const admission = await door(arrival);
+    if (!admission.ok) {
+      if (admission.hadCredentials) forecourt.noteFailure(arrival);
+      return admission.response;
+    }
+    const { principal } = admission;
+    const isCounted = kind !== "sse";
+    return (isCounted ? forecourt.take(shareKey(principal, arrival.peer), 1) : undefined) ?? principal;
+  }
+
+  function callerOf(
+    arrival: Arrival,
+    principal: Principal,
+    via: Caller["via"],
+    session: Session | undefined,
+  ): Caller {
+    const requestId = newId();
+    const trace = traceOf(arrival.request.headers);
+    return {
+      principal,
+      via,
+      signal: session?.signal ?? arrival.request.signal,
+      sessionId: session?.id,
+      requestId,
+      log: (session?.log ?? log).child({
+        request: requestId,
+        ...(trace === undefined ? {} : { traceparent: trace }),
+      }),
+      resourceMetadataUrl: arrival.resourceMetadataUrl,
+    };
+  }
+
+  const sse: Answer = async (arrival) => {
+    const principal = await admit(arrival, "sse");
+    if (principal instanceof Response) return principal;
+    const trace = traceOf(arrival.request.headers);
+    const session = sessions.open({
+      principal,
+      log: trace === undefined ? log : log.child({ traceparent: trace }),
+      endpoint: (id) => `${rpcPath(arrival)}?sessionId=${id}&format=message`,
+    });
+    if (session === undefined) return refuse("max_connections_exceeded");
+    const isHttp1 = arrival.facts.httpVersion?.startsWith("1") === true;
+    return new Response(session.body, {
+      headers: {
+        "content-type": "text/event-stream",
+        // Nobody on the way may compress or keep it (KO-058).
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+        "x-mcp-session": session.id,
+        ...(isHttp1 ? { connection: "keep-alive" } : {}),
+      },
+    });
+  };
+
+  const rpc: Answer = async (arrival) => {
+    const startedAt = clock.now();
+    const { request, url, peer } = arrival;
+    const named = readSessionId(request.headers, url);
+    const principal = await admit(arrival, "rpc");
+    if (principal instanceof Response) {
+      // Whoever comes with credentials that have run out has used the session for the last time (KO-106).
+      const stale = named.ok && principal.status === 401 ? sessions.get(named.id) : undefined;
+      if (stale?.isExpired === true) stale.end("token-expired");
+      return principal;
+    }
+    if (!named.ok) return named.response;
+    const session = sessions.get(named.id);
+    if (session === undefined) return refuse("unknown_session", { reason: "session_unknown" });
+    // A session id is no credential (A12).
+    if (session.principal.id !== principal.id) return refuse("session_principal_mismatch");
+    session.renew(principal);
+    const refused = await submit({
+      request,
+      url,
+      session,
+      rules: core.settings().transport,
+      takeMore: (calls) => forecourt.take(shareKey(principal, peer), calls),
+      authInfo: () => core.toAuthInfo(callerOf(arrival, principal, "http-sse", session)),
+      onAck: () => ackLatency.observe((clock.now() - startedAt) / 1000),
+    });
+    if (refused !== undefined) return refused;
+    return new Response(null, {
+      status: 202,
+      headers: { location: `${rpcPath(arrival)}?sessionId=${session.id}` },
+    });
+  };
+
+  const capabilities: Answer = async (arrival) => {
+    const principal = await admit(arrival, "capabilities");
+    if (principal instanceof Response) return principal;
+    const document = describeServer(core.settings(), arrival.peer.prefix, core.capabilityTools(principal));
+    // It differs by caller, so nobody on the way may keep it.
+    return Response.json(document, { headers: { "cache-control": "private, no-store" } });
+  };
+
+  const streamable: Answer = async (arrival) => {
+    const principal = await admit(arrival, "streamable");
+    if (principal instanceof Response) return principal;
+    return core.streamable(arrival.request, callerOf(arrival, principal, "streamable-http", undefined));
+  };
+
+  const rest: Answer = async (arrival, path) => {
+    const principal = await admit(arrival, "rest");
+    if (principal instanceof Response) return principal;
+    return core.rest(arrival.request, callerOf(arrival, principal, "rest", undefined), path);
+  };
+
+  const metadata: Answer = (arrival) =>
+    Promise.resolve(
+      Response.json(
+        protectedResourceMetadata({
+          resource: arrival.resource,
+          authorizationServers: options.authorizationServers ?? [],
+          scopes: [],
+        }),
+      ),
+    );
+
+  function rpcPath({ peer }: Arrival): string {
+    return `${peer.prefix}${core.settings().httpSseRoute}/rpc`;
+  }
+
+  return { sse, rpc, capabilities, streamable, rest, metadata };
+}
+
+/** The trace that a request belongs to, if it says so in the form of W3C Trace Context. */
+function traceOf(headers: Headers): string | undefined {
+  const value = headers.get("traceparent");
+  return value !== null && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/u.test(value) ? value : undefined;
+}

@@ -1,0 +1,161 @@
+import type { EdgeOptions, HttpEdge, KitHealth, PeerFacts } from "../contract.ts";
+import { createAnswers } from "./answers.ts";
+import { createForecourt } from "./arrival.ts";
+import { formatBootReport } from "./boot-report.ts";
+import { createEdgeMetrics } from "./edge-metrics.ts";
+import { describeHealth, type StoreHealth } from "./health.ts";
+import { profilePaths } from "./open-api.ts";
+import { corsHeaders, preflight } from "./origins.ts";
+import { refuse, Refused } from "./refusals.ts";
+import { allowOf, findRoute, routeMethods, type Route } from "./routes.ts";
+import { checkLogin, securityWarnings } from "./security.ts";
+import { createSessions } from "./sessions.ts";
+
+/** Makes the HTTP edge of a kit; throws where the settings could serve nobody. */
+export function createHttpEdge(options: EdgeOptions): HttpEdge {
+  const { core, clock, setTimer, newId } = options;
+  const settings = core.settings();
+  checkLogin(settings, {
+    hasAuthenticator: options.authenticator !== undefined,
+    hasHostLogin: options.identify !== undefined,
+  });
+  const log = options.log.child({ logger: settings.transport.loggerCategory });
+  const registry = createEdgeMetrics();
+  const { metrics } = registry;
+  const openSessions = metrics.sessions.labels({});
+  const bytesOut = metrics.bytesOut.labels({});
+  const listeners = new Set<(health: KitHealth) => void>();
+  let store: StoreHealth = { ok: true };
+  let isStopping = false;
+  let stopped: Promise<void> | undefined;
+
+  const sessions = createSessions({
+    rules: () => {
+      const { maxConcurrentConnections, sseConnectionTimeout, transport } = core.settings();
+      return {
+        maxConnections: maxConcurrentConnections,
+        idleMs: sseConnectionTimeout,
+        keepAliveMs: transport.sseKeepAliveInterval,
+        bufferBytes: transport.sseBufferSize,
+        maxQueuedBytes: transport.maxQueuedBytes,
+      };
+    },
+    clock,
+    setTimer,
+    newId,
+    createServer: (sessionId, sessionLog) =>
+      core.createServer({ via: "http-sse", sessionId, log: sessionLog, era: "legacy" }),
+    onWritten: (bytes) => bytesOut.inc(bytes),
+    onEnd: (reason) => metrics.sessionsEnded.labels({ reason }).inc(),
+    onChange: () => {
+      openSessions.set(sessions.size);
+      push();
+    },
+  });
+  const forecourt = createForecourt(core, clock);
+  const answers = createAnswers({ ...options, log }, forecourt, sessions, metrics.ackLatency.labels({}));
+
+  const stopCounting = core.onCall(({ tool, via, outcome, durationMs }) => {
+    metrics.calls.labels({ tool, via, outcome }).inc();
+    metrics.callDuration.labels({ tool }).observe(durationMs / 1000);
+  });
+
+  function push(): void {
+    if (listeners.size === 0) return;
+    const current = describeHealth(core, sessions, store, isStopping);
+    for (const listener of listeners) listener(current);
+  }
+
+  async function health(): Promise<KitHealth> {
+    store = await core.storeHealth();
+    return describeHealth(core, sessions, store, isStopping);
+  }
+
+  /** The diagnostic heartbeat (KO-039): says in log and health that the transport lives; never an event. */
+  function pulse(): () => void {
+    let stop = setTimer(core.settings().transport.heartbeatInterval, tick);
+    function tick(): void {
+      log.debug({ connections: sessions.size, evictions: sessions.evictions }, "transport heartbeat");
+      push();
+      stop = setTimer(core.settings().transport.heartbeatInterval, tick);
+    }
+    return () => stop();
+  }
+  const stopPulse = pulse();
+
+  async function answer(route: Route, request: Request, facts: PeerFacts, url: URL): Promise<Response> {
+    const { kind } = route;
+    const { method } = request;
+    if (kind === "health") return healthResponse();
+    if (isStopping) return refuse("shutting_down");
+    const arrival = forecourt.read(request, facts, url, kind);
+    const early = forecourt.check(arrival, kind);
+    if (early !== undefined) return early;
+    if (method === "OPTIONS") return preflight(request.headers, kind, allowOf(kind), core.settings());
+    if (!(routeMethods[kind] as readonly string[]).includes(method)) {
+      return refuse("method_not_allowed", { headers: { allow: allowOf(kind) } });
+    }
+    return answers[kind](arrival, route.rest);
+  }
+
+  async function drainAndEnd(): Promise<void> {
+    isStopping = true;
+    push();
+    const { shutdownTimeout } = core.settings().transport;
+    await Promise.all([core.drain(shutdownTimeout), sessions.quiet(shutdownTimeout)]);
+    await sessions.endAll();
+    stopPulse();
+    stopCounting();
+  }
+
+  async function healthResponse(): Promise<Response> {
+    const { status } = await health();
+    return Response.json(
+      { status },
+      { status: status === "stopping" ? 503 : 200, headers: { "cache-control": "no-store" } },
+    );
+  }
+
+  return {
+    handle: async (request, facts = {}) => {
+      const url = new URL(request.url);
+      const route = findRoute(url.pathname, core.settings());
+      if (route === undefined) return undefined;
+      let response: Response;
+      try {
+        response = await answer(route, request, facts, url);
+      } catch (error) {
+        const id = newId();
+        log.error({ id, route: route.kind, error: describeError(error) }, "request failed");
+        response = refuse("internal_error", { id });
+      }
+      if (response instanceof Refused) metrics.refused.labels({ code: response.code }).inc();
+      const cors = corsHeaders(request.headers.get("origin"), core.settings());
+      for (const [name, value] of Object.entries(cors)) {
+        if (name === "vary") response.headers.append(name, value);
+        else response.headers.set(name, value);
+      }
+      return response;
+    },
+    health,
+    onHealth: (listener) => {
+      listeners.add(listener);
+      return () => {
+        listeners.delete(listener);
+      };
+    },
+    metrics: () => registry.text(),
+    openApi: () => ({ ...core.openApi(), ...profilePaths(core.settings()) }),
+    bootReport: () => formatBootReport(core.settings(), core.counts()),
+    warnings: () => securityWarnings(core.settings()),
+    shutdown: async () => {
+      stopped ??= drainAndEnd();
+      return stopped;
+    },
+  };
+}
+
+/** The stack for the log only: an answer never carries it. */
+function describeError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,106 @@
+import { BlockList, isIP } from "node:net";
+
+import type { PeerFacts } from "../contract.ts";
+
+/** Where a request really comes from, as far as that can be believed. */
+export interface Peer {
+  readonly address: string | undefined;
+  readonly isHttps: boolean;
+  /** Host and port by which the client knows us, without credentials or path. */
+  readonly host: string;
+  /** Path in front of our routes as the client sees them, without a slash at its end (KO-052). */
+  readonly prefix: string;
+  /** Whether it came to a loopback address from somebody who is no trusted proxy. */
+  readonly isLocal: boolean;
+}
+
+/** Finds out where a request comes from. */
+export type ReadPeer = (request: Request, facts: PeerFacts) => Peer;
+
+/**
+ * Makes the function that reads forwarded headers. They are claims of whoever wrote them, so they count only when the
+ * connection comes from a trusted proxy, and `X-Forwarded-For` is read from its end as far as each address that vouches
+ * for the next one is trusted (KO-100).
+ */
+export function createReadPeer(trustedProxies: readonly string[]): ReadPeer {
+  const isTrusted = createTrust(trustedProxies);
+  return (request, facts) => {
+    const direct = plainAddress(facts.address);
+    const url = new URL(request.url);
+    const own: Peer = {
+      address: direct,
+      isHttps: facts.encrypted ?? url.protocol === "https:",
+      host: request.headers.get("host") ?? url.host,
+      prefix: (facts.prefix ?? "").replace(/\/$/u, ""),
+      isLocal: isLoopback(plainAddress(facts.localAddress)),
+    };
+    if (direct === undefined || !isTrusted(direct)) return own;
+    const { headers } = request;
+    const scheme = lastOf(headers.get("x-forwarded-proto"));
+    return {
+      address: clientOf(direct, headers.get("x-forwarded-for"), isTrusted),
+      isHttps: scheme === undefined ? own.isHttps : scheme.toLowerCase() === "https",
+      host: lastOf(headers.get("x-forwarded-host")) ?? own.host,
+      prefix: cleanPrefix(lastOf(headers.get("x-forwarded-prefix"))) + own.prefix,
+      isLocal: false,
+    };
+  };
+}
+
+/** Whether a text is an IP address or a network in CIDR form, as `trustedProxies` has them. */
+export function isNetwork(text: string): boolean {
+  const [address = "", prefix, ...rest] = text.split("/");
+  const version = isIP(address);
+  if (version === 0 || rest.length > 0) return false;
+  return prefix === undefined || (/^\d{1,3}$/u.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
+}
+
+function createTrust(networks: readonly string[]): (address: string) => boolean {
+  const trusted = new BlockList();
+  for (const network of networks) {
+    const [address = "", prefix] = network.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (prefix === undefined) trusted.addAddress(address, family);
+    else trusted.addSubnet(address, Number(prefix), family);
+  }
+  return (address) => isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
+}
+
+function clientOf(direct: string, named: string | null, isTrusted: (address: string) => boolean): string {
+  let client = direct;
+  for (const hop of (named ?? "").split(",").toReversed()) {
+    if (!isTrusted(client)) return client;
+    const address = plainAddress(withoutPort(hop.trim()));
+    // Whatever stands before a hop that is no address cannot be believed either.
+    if (address === undefined || isIP(address) === 0) return client;
+    client = address;
+  }
+  return client;
+}
+
+/** The value that the nearest proxy wrote: proxies append. */
+function lastOf(list: string | null): string | undefined {
+  const last = list?.split(",").at(-1)?.trim();
+  return last === undefined || last === "" ? undefined : last;
+}
+
+/** A prefix goes into URLs, so only a plain path is taken. */
+function cleanPrefix(prefix: string | undefined): string {
+  return prefix !== undefined && /^(?:\/[\w.~-]+)+\/?$/u.test(prefix) ? prefix.replace(/\/$/u, "") : "";
+}
+
+function isLoopback(address: string | undefined): boolean {
+  return address === "::1" || address?.startsWith("127.") === true;
+}
+
+/** IPv4 addresses come as parts of IPv6 ones where one socket listens for both (RFC 4291, section 2.5.5.2). */
+function plainAddress(address: string | undefined): string | undefined {
+  return address?.startsWith("::ffff:") === true && address.includes(".") ? address.slice(7) : address;
+}
+
+/** Some proxies name the port too: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(hop: string): string {
+  if (hop.startsWith("[")) return hop.slice(1, hop.indexOf("]"));
+  const colon = hop.indexOf(":");
+  return colon >= 0 && colon === hop.lastIndexOf(":") ? hop.slice(0, colon) : hop;
+}

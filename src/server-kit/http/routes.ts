@@ -1,0 +1,57 @@
+import { metadataPrefix } from "../../auth/resource-server.ts";
+import type { KitSettings } from "../settings.ts";
+
+/** What a path of the kit is for. */
+export type RouteKind = "sse" | "rpc" | "capabilities" | "health" | "streamable" | "rest" | "metadata";
+
+/** A path of the kit with what is served there. */
+export interface Route {
+  readonly kind: RouteKind;
+  /** What follows the REST route; empty elsewhere. */
+  readonly rest: string;
+}
+
+/** Methods of a route; those of the SDK's handler and of REST are checked by the core. */
+export const routeMethods = {
+  sse: ["GET"],
+  rpc: ["POST"],
+  capabilities: ["GET"],
+  health: ["GET", "HEAD"],
+  streamable: ["GET", "POST", "DELETE"],
+  rest: ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
+  metadata: ["GET"],
+} as const satisfies Record<RouteKind, readonly string[]>;
+
+/** The `Allow` header of a route. */
+export function allowOf(kind: RouteKind): string {
+  return [...routeMethods[kind], "OPTIONS"].join(", ");
+}
+
+/** Finds the route of a path; undefined where the path is not ours, or what it is for is switched off (KO-030). */
+export function findRoute(path: string, settings: KitSettings): Route | undefined {
+  const {
+    httpSseRoute: base,
+    restRoute,
+    enableHttpSseTransport,
+    enableStreamableHttp,
+    enableRest,
+  } = settings;
+  const isOn = enableHttpSseTransport || enableStreamableHttp;
+  if (isOn && (path === metadataPrefix || path === metadataPrefix + base))
+    return { kind: "metadata", rest: "" };
+  if (path === base || path === `${base}/`) {
+    return enableStreamableHttp ? { kind: "streamable", rest: "" } : undefined;
+  }
+  if (path.startsWith(`${base}/`)) return profileRoute(path.slice(base.length + 1), settings, isOn);
+  if (enableRest && (path === restRoute || path.startsWith(`${restRoute}/`))) {
+    return { kind: "rest", rest: path.slice(restRoute.length) };
+  }
+  return undefined;
+}
+
+function profileRoute(name: string, settings: KitSettings, isOn: boolean): Route | undefined {
+  if (name === "health") return isOn ? { kind: "health", rest: "" } : undefined;
+  if (!settings.enableHttpSseTransport) return undefined;
+  if (name === "sse" || name === "rpc") return { kind: name, rest: "" };
+  return name === "capabilities" && settings.publishCapabilityEndpoint ? { kind: name, rest: "" } : undefined;
+}

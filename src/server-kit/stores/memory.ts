@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from "node:util";
+
+import type { JsonValue, Row } from "../row.ts";
+import { comparePositions, matches, positionOf } from "./matching.ts";
+import type { Applied, Change, EntityStore, Table } from "./store.ts";
+
+/** A store that keeps records in this process and forgets them with it. */
+export function memoryStore(): EntityStore {
+  const tables = new Map<string, Map<JsonValue, Row>>();
+  const rowsOf = (table: Table): Map<JsonValue, Row> => {
+    const rows = tables.get(table.name) ?? new Map<JsonValue, Row>();
+    tables.set(table.name, rows);
+    return rows;
+  };
+  return {
+    open: async () => {},
+    list: async (table, { where, sort, after, limit }) =>
+      [...rowsOf(table).values()]
+        .filter((row) => matches(where, row))
+        .map((row) => ({ row, position: positionOf(sort, row) }))
+        .filter(({ position }) => after === undefined || comparePositions(sort, position, after) > 0)
+        .toSorted((one, other) => comparePositions(sort, one.position, other.position))
+        .slice(0, limit)
+        .map(({ row }) => structuredClone(row)),
+    count: async (table, where) => [...rowsOf(table).values()].filter((row) => matches(where, row)).length,
+    apply: async (changes) => {
+      // Nothing awaits in here, so that nobody sees half of it; what was done is undone when one change fails.
+      const undo: (() => void)[] = [];
+      for (const [index, change] of changes.entries()) {
+        const problem = applyOne(rowsOf(change.table), change, undo);
+        if (problem === undefined) continue;
+        for (const step of undo.toReversed()) step();
+        return { ok: false, index, problem };
+      }
+      return { ok: true };
+    },
+    check: async () => {},
+    close: async () => {},
+  };
+}
+
+function applyOne(
+  rows: Map<JsonValue, Row>,
+  change: Change,
+  undo: (() => void)[],
+): Extract<Applied, { ok: false }>["problem"] | undefined {
+  const { key } = change.table;
+  const id = (change.kind === "insert" ? change.row : change.expected)[key] ?? null;
+  const before = rows.get(id);
+  if (change.kind === "insert" && before !== undefined) return "duplicate";
+  if (change.kind !== "insert" && !isDeepStrictEqual(before, change.expected)) return "stale";
+  undo.push(() => {
+    if (before === undefined) rows.delete(id);
+    else rows.set(id, before);
+  });
+  if (change.kind === "remove") rows.delete(id);
+  else rows.set(id, structuredClone(change.row));
+  return undefined;
+}

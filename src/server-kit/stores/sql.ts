@@ -1,0 +1,221 @@
+import type { JsonValue, Row, Scalar } from "../row.ts";
+import { isScalar } from "../row.ts";
+import type { Change, Condition, ListQuery, SortKey, Table } from "./store.ts";
+
+/** What SQL calls a value; `null` is a value like others here. */
+export type SqlValue = string | number | null;
+
+/** A statement with its values. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+}
+
+/** What differs from one database to the other. */
+export interface Dialect {
+  readonly placeholder: (position: number) => string;
+  readonly contains: (column: string, value: string) => string;
+  readonly startsWith: (column: string, value: string) => string;
+  readonly columnType: (kind: Table["fields"][number]["kind"]) => string;
+  /** Makes the order of text that of its bytes. */
+  readonly collation: string;
+  /** How two values are the same although both may be null. */
+  readonly same: (column: string, value: string) => string;
+}
+
+/** Writes the statements of one table in one dialect; values never stand in the text. */
+export interface TableSql {
+  readonly create: string;
+  list(query: ListQuery): Statement;
+  count(where: Condition): Statement;
+  change(change: Change): Statement;
+  /** A row as the driver gave it, in the form of the entity. */
+  decode(raw: Readonly<Record<string, unknown>>): Row;
+}
+
+/** The statements for a table. */
+export function createTableSql(table: Table, dialect: Dialect): TableSql {
+  const name = quote(table.shape?.name ?? table.name);
+  const columnOf = (field: string): string => quote(table.shape?.columns.get(field)?.column ?? field);
+  const comparedOf = (field: string): string =>
+    table.shape?.columns.get(field)?.compared?.(columnOf(field)) ?? columnOf(field);
+  const columns = table.fields.map((field) => columnOf(field.name));
+  return {
+    create:
+      `CREATE TABLE IF NOT EXISTS ${name} (` +
+      table.fields
+        .map(({ name: field, kind }) => {
+          const isKey = field === table.key ? " NOT NULL PRIMARY KEY" : "";
+          return `${columnOf(field)} ${dialect.columnType(kind)}${isKey}`;
+        })
+        .join(", ") +
+      ")",
+    list: ({ where, sort, after, limit }) => {
+      const values = createValues(dialect);
+      const conditions = [conditionSql(where, values)];
+      if (after !== undefined) conditions.push(afterSql(sort, after, values));
+      const order = sort.map((key) => orderSql(key)).join(", ");
+      const text =
+        `SELECT ${columns.join(", ")} FROM ${name} WHERE ${conditions.join(" AND ")} ` +
+        `ORDER BY ${order} LIMIT ${values.add(limit)}`;
+      return { text, values: values.all };
+    },
+    count: (where) => {
+      const values = createValues(dialect);
+      const text = `SELECT count(*) AS count FROM ${name} WHERE ${conditionSql(where, values)}`;
+      return { text, values: values.all };
+    },
+    change: (change) => changeSql(change),
+    decode: (raw) => {
+      const row: Record<string, JsonValue> = {};
+      for (const field of table.fields) {
+        const value = decoded(field, raw[table.shape?.columns.get(field.name)?.column ?? field.name]);
+        if (value !== null || field.nullable) row[field.name] = value;
+      }
+      return row;
+    },
+  };
+
+  function changeSql(change: Change): Statement {
+    const values = createValues(dialect);
+    switch (change.kind) {
+      case "insert": {
+        const list = table.fields.map((field) => values.add(encoded(field, change.row[field.name])));
+        const text =
+          `INSERT INTO ${name} (${columns.join(", ")}) VALUES (${list.join(", ")}) ` +
+          `ON CONFLICT (${columnOf(table.key)}) DO NOTHING`;
+        return { text, values: values.all };
+      }
+      case "replace": {
+        const list = table.fields.map(
+          (field) => `${columnOf(field.name)} = ${values.add(encoded(field, change.row[field.name]))}`,
+        );
+        const text = `UPDATE ${name} SET ${list.join(", ")} WHERE ${unchanged(change.expected, values)}`;
+        return { text, values: values.all };
+      }
+      case "remove":
+        return {
+          text: `DELETE FROM ${name} WHERE ${unchanged(change.expected, values)}`,
+          values: values.all,
+        };
+    }
+  }
+
+  function unchanged(expected: Row, values: Values): string {
+    return table.fields
+      .map((field) => dialect.same(comparedOf(field.name), values.add(encoded(field, expected[field.name]))))
+      .join(" AND ");
+  }
+
+  function conditionSql(condition: Condition, values: Values): string {
+    switch (condition.kind) {
+      case "all":
+        return "1 = 1";
+      case "and":
+      case "or": {
+        if (condition.parts.length === 0) return condition.kind === "and" ? "1 = 1" : "1 = 0";
+        const joint = condition.kind === "and" ? " AND " : " OR ";
+        return `(${condition.parts.map((part) => conditionSql(part, values)).join(joint)})`;
+      }
+      case "not":
+        return `NOT ${conditionSql(condition.part, values)}`;
+      case "compare": {
+        const column = comparedOf(condition.field);
+        const value = values.add(scalar(condition.field, condition.value));
+        // Two-valued on purpose: what is null compares to nothing, and NOT of that is true.
+        if (condition.operator === "ne") return `(${column} IS NULL OR ${column} <> ${value})`;
+        return `(${column} IS NOT NULL AND ${ordered(condition.field)} ${symbols[condition.operator]} ${value})`;
+      }
+      case "in": {
+        if (condition.values.length === 0) return "1 = 0";
+        const column = comparedOf(condition.field);
+        const list = condition.values.map((value) => values.add(scalar(condition.field, value)));
+        return `(${column} IS NOT NULL AND ${column} IN (${list.join(", ")}))`;
+      }
+      case "contains":
+      case "startsWith": {
+        const column = comparedOf(condition.field);
+        return `(${column} IS NOT NULL AND ${dialect[condition.kind](column, values.add(condition.value))})`;
+      }
+      case "isNull":
+        return `(${comparedOf(condition.field)} IS ${condition.value ? "" : "NOT "}NULL)`;
+    }
+  }
+
+  /** Everything behind a position: greater in the first key, or the same there and greater in the next, and so on. */
+  function afterSql(sort: readonly SortKey[], after: readonly (Scalar | null)[], values: Values): string {
+    const [key, ...rest] = sort;
+    if (key === undefined) return "1 = 0";
+    const [value = null, ...others] = after;
+    const column = comparedOf(key.field);
+    const further = afterSql(rest, others, values);
+    if (value === null) {
+      const beyond = key.descending ? "1 = 0" : `${column} IS NOT NULL`;
+      return `(${beyond} OR (${column} IS NULL AND ${further}))`;
+    }
+    const bound = values.add(scalar(key.field, value));
+    const beyond = key.descending
+      ? `(${column} IS NULL OR ${ordered(key.field)} < ${bound})`
+      : `(${column} IS NOT NULL AND ${ordered(key.field)} > ${bound})`;
+    const same = values.add(scalar(key.field, value));
+    return `(${beyond} OR (${column} IS NOT NULL AND ${column} = ${same} AND ${further}))`;
+  }
+
+  function orderSql({ field, descending }: SortKey): string {
+    return `${ordered(field)} ${descending ? "DESC NULLS LAST" : "ASC NULLS FIRST"}`;
+  }
+
+  function ordered(field: string): string {
+    const isText = table.fields.some(({ name: other, kind }) => other === field && kind === "string");
+    const isPlain = table.shape?.columns.get(field)?.encode === undefined;
+    return isText && isPlain ? `${comparedOf(field)} ${dialect.collation}` : comparedOf(field);
+  }
+
+  function scalar(field: string, value: Scalar): SqlValue {
+    return plain(table.shape?.columns.get(field)?.encode?.(value) ?? value);
+  }
+
+  function encoded(field: Table["fields"][number], value: unknown): SqlValue {
+    if (value === undefined || value === null) return null;
+    if (field.kind !== "json" && isScalar(value)) return scalar(field.name, value);
+    return JSON.stringify(value);
+  }
+
+  function decoded(field: Table["fields"][number], value: unknown): JsonValue {
+    if (value === undefined || value === null) return null;
+    const decode = table.shape?.columns.get(field.name)?.decode;
+    if (decode !== undefined) return decode(value);
+    switch (field.kind) {
+      case "boolean":
+        return value === true || value === 1;
+      case "integer":
+      case "number":
+        return Number(value);
+      case "json":
+        // Written by JSON.stringify, or by a driver that parsed a JSON column already.
+        return (typeof value === "string" ? JSON.parse(value) : value) as JsonValue;
+      case "string":
+        return typeof value === "string" ? value : JSON.stringify(value);
+    }
+  }
+}
+
+const symbols = { eq: "=", gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
+
+interface Values {
+  readonly all: readonly SqlValue[];
+  add(value: SqlValue): string;
+}
+
+function createValues({ placeholder }: Dialect): Values {
+  const all: SqlValue[] = [];
+  return { all, add: (value) => placeholder(all.push(value)) };
+}
+
+function plain(value: Scalar): SqlValue {
+  return typeof value === "boolean" ? Number(value) : value;
+}
+
+function quote(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+import { describe, expect, it } from "vitest";
+
+import { sqliteStore } from "./sqlite.ts";
+import { contractTable, describeStore } from "./store.contract.ts";
+import { everything } from "./store.ts";
+
+describeStore("sqlite", async () => sqliteStore());
+
+describe("sqlite store in a file", () => {
+  it("keeps records over a restart", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "headgate-kit-"));
+    const file = join(folder, "records.db");
+    const row = { id: "a", text: "kept", amount: null, flag: true, extra: null };
+    const first = sqliteStore(file);
+    await first.open([contractTable]);
+    await first.apply([{ kind: "insert", table: contractTable, row }]);
+    await first.close();
+    const second = sqliteStore(file);
+    await second.open([contractTable]);
+    const sort = [{ field: "id", descending: false }];
+    const rows = await second.list(contractTable, { where: everything, sort, after: undefined, limit: 5 });
+    await second.close();
+    rmSync(folder, { recursive: true });
+    expect(rows).toEqual([row]);
+  });
+
+  it("says which column a foreign table lacks, and for which entity", async () => {
+    using database = new DatabaseSync(":memory:");
+    database.exec("CREATE TABLE samples (id TEXT PRIMARY KEY)");
+    const store = sqliteStore(database);
+    const shape = { name: "samples", columns: new Map(), isOurs: false };
+    await expect(store.open([{ ...contractTable, shape }])).rejects.toThrow(
+      "entity Sample: the table samples has no column text for the field text",
+    );
+  });
+});

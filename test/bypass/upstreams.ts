@@ -1,0 +1,85 @@
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { toNodeHandler } from "@modelcontextprotocol/node";
+import { createMcpHandler } from "@modelcontextprotocol/server";
+
+import type { ConfigInput } from "../../src/config/schema.ts";
+import { createLegacySessions } from "../fixtures/everything/legacy-sessions.ts";
+import { createVault } from "./vault.ts";
+import { trespassIn } from "./wire.ts";
+
+/** A vault behind the gateway. */
+export interface Vault extends AsyncDisposable {
+  readonly upstream: NonNullable<ConfigInput["upstream"]>;
+  /** Everything that reached it and had no business there, and every closed thing that was used. */
+  readonly reached: () => Promise<readonly string[]>;
+}
+
+/** Every era and transport that a server may have. */
+export const vaults = {
+  "legacy over HTTP": () => overHttp("legacy"),
+  "modern over HTTP": () => overHttp("modern"),
+  "legacy on stdio": () => onStdio("legacy"),
+  "modern on stdio": () => onStdio("modern"),
+  "in process": async () => inProcess(),
+} satisfies Readonly<Record<string, () => Promise<Vault>>>;
+
+async function overHttp(era: "legacy" | "modern"): Promise<Vault> {
+  const seen: string[] = [];
+  const create = () => createVault((what) => seen.push(`used: ${what}`));
+  const fetch =
+    era === "legacy" ? createLegacySessions(create) : createMcpHandler(create, { legacy: "reject" }).fetch;
+  const handle = toNodeHandler({
+    fetch: async (request: Request) => {
+      const text = request.method === "POST" ? await request.clone().text() : "";
+      const trespass = text === "" ? undefined : trespassIn(text);
+      if (trespass !== undefined) seen.push(trespass);
+      return fetch(request);
+    },
+  });
+  const server = createServer((request, response) => {
+    // Node sets both on every request that a server receives.
+    void handle(request as IncomingMessage & { method: string; url: string }, response);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    // Only a server on a pipe has another kind of address.
+    upstream: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp` },
+    reached: async () => seen,
+    [Symbol.asyncDispose]: async () => {
+      const ended = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await ended;
+    },
+  };
+}
+
+async function onStdio(era: "legacy" | "modern"): Promise<Vault> {
+  const folder = await mkdtemp(join(tmpdir(), "headgate-vault-"));
+  const file = join(folder, "reached");
+  const main = join(import.meta.dirname, "vault-main.ts");
+  return {
+    upstream: { command: process.execPath, args: [main, file, era] },
+    reached: async () => {
+      const text = await readFile(file, "utf8").catch(() => "");
+      return text.split("\n").filter((line) => line !== "");
+    },
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true }),
+  };
+}
+
+function inProcess(): Vault {
+  const seen: string[] = [];
+  return {
+    upstream: { server: () => createVault((what) => seen.push(`used: ${what}`)) },
+    reached: async () => seen,
+    [Symbol.asyncDispose]: async () => {},
+  };
+}

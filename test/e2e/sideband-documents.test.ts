@@ -1,0 +1,183 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+
+import { describe, expect, it } from "vitest";
+
+import { sidebandMetrics } from "../../src/policy/sideband/metrics.ts";
+import { settingDefinitions } from "../../src/policy/sideband/settings.ts";
+import { mcpFixtures, sseStream } from "../fixtures/mcp/messages.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(resolve(root, path), "utf8");
+const guide = read("docs/guides/pingauthorize.md");
+const design = read("docs/design/sideband.md");
+
+function section(text: string, title: string): string {
+  return text.split(/^## /mu).find((part) => part.startsWith(title)) ?? "";
+}
+
+describe("the documents about PingAuthorize", () => {
+  it("[PA-198] the design has payload schemas of both phases", () => {
+    const payloads = section(design, "Payloads");
+    const members =
+      "source_ip source_port method url body headers http_version client_certificate traffic_type mcp extracted_headers response_code response_status state request mcp_method mcp_tool_name mcp_tool_arguments mcp_resource_uri mcp_prompt_name mcp_jsonrpc_id";
+    for (const member of members.split(" ")) {
+      expect(payloads).toContain(`\`${member}\``);
+    }
+  });
+
+  it("[PA-198] the design has event streams, errors, changed arguments and filtered lists", () => {
+    for (const title of ["Event streams", "Errors", "Changing arguments", "Filtering lists"]) {
+      expect(section(design, title).length).toBeGreaterThan(300);
+    }
+    for (const code of ["−32600", "−32601", "−32000", "−32603"])
+      expect(section(design, "Errors")).toContain(code);
+  });
+
+  it("[PA-218] the guide has every setting with type, default and constraint", () => {
+    const rows = section(guide, "Settings").split("\n");
+    for (const [name, definition] of Object.entries(settingDefinitions)) {
+      const cells =
+        rows
+          .find((row) => row.includes(`\`${name}\``))
+          ?.split("|")
+          .map((cell) => cell.trim()) ?? [];
+      expect([name, cells.length]).toEqual([name, 7]);
+      expect([name, digits(cells[4] ?? "")]).toEqual([
+        name,
+        "default" in definition ? digits(shown(name, definition.default)) : "required",
+      ]);
+    }
+    expect(section(guide, "Settings")).toContain("off for test environments only");
+  });
+
+  it("[PA-218] the guide has the failures with the gate shut and open", () => {
+    const rows = section(guide, "When it fails")
+      .split("\n")
+      .filter((row) => row.startsWith("|"));
+    expect(rows.length).toBeGreaterThan(10);
+    expect(rows.filter((row) => row.includes("goes on"))).toHaveLength(3);
+  });
+
+  it("[PA-199] the design has the limits", () => {
+    for (const limit of [
+      "100 query arguments",
+      "HTTP/1.1",
+      "cannot be changed",
+      "last response only",
+      "batches",
+    ]) {
+      expect(section(design, "Limits")).toContain(limit);
+    }
+  });
+
+  it("the guide has every metric with its labels", () => {
+    for (const { name, labels } of Object.values(sidebandMetrics)) {
+      const row = guide.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
+      expect([name, row.split("|")[2]?.trim()]).toEqual([
+        name,
+        labels.map((label) => `\`${label}\``).join(", "),
+      ]);
+    }
+  });
+
+  it("[PA-220] every setting and every MCP type has a documentation comment", () => {
+    for (const [file, type] of [
+      ["settings.ts", "SidebandSettings"],
+      ["mcp-facts.ts", "McpFacts"],
+    ] as const) {
+      const source = read(`src/policy/sideband/${file}`);
+      const body = new RegExp(
+        `/\\*\\* [^\\n]+\\*/\\nexport interface ${type} \\{(?<body>[^}]*)\\}`,
+        "u",
+      ).exec(source);
+      expect(body?.groups?.["body"]).toBeDefined();
+      if (type === "SidebandSettings") {
+        const lines = body?.groups?.["body"]?.trim().split("\n") ?? [];
+        for (const [index, line] of lines.entries()) {
+          if (line.includes("readonly ")) expect(lines[index - 1]).toContain("*/");
+        }
+        expect(lines.filter((line) => line.includes("readonly ")).length).toBe(
+          Object.keys(settingDefinitions).length,
+        );
+      }
+    }
+  });
+});
+
+describe("the engine's own house", () => {
+  it("[PA-007] whoever drives the engine knows its contract only", () => {
+    const imports = [...read("src/kong/phases.ts").matchAll(/from "(?<path>[^"]*policy[^"]*)"/gu)];
+    expect(imports.map(({ groups }) => groups?.["path"])).toEqual(["../policy/sideband/contract.ts"]);
+    const contract = read("src/policy/sideband/contract.ts");
+    for (const operation of ["evaluateRequest(", "evaluateResponse("]) expect(contract).toContain(operation);
+  });
+
+  it("[PA-192] every pure function has tests of its own", () => {
+    const tests = {
+      "header-format": ["toSidebandHeaders", "fromSidebandHeaders"],
+      "request-url": ["parseUrl", "composeUrl", "reencodeQuery", "encodePath"],
+      "response-phase": ["responseStatusText"],
+      "certificate-jwk": ["toClientCertificate"],
+      "access-payload": ["formatHttpVersion"],
+      "payload-size": ["fitPayload", "shortenBody"],
+      "settings-parse": ["parseSidebandSettings"],
+      telemetry: ["createShowForLog", "truncateText"],
+      "refusal-answer": ["jsonRpcCode"],
+      breaking: ["retryAfterSeconds"],
+      "../breaker": ["createBreaker"],
+      "../retry": ["withRetry"],
+      "../../protocol/mcp-context": ["mcpContextOf"],
+      "../../protocol/sse-final-response": ["finalResponseOf", "bodyAfterPolicy"],
+    };
+    for (const [file, names] of Object.entries(tests)) {
+      const text = read(`src/policy/sideband/${file}.test.ts`);
+      for (const name of names) expect([file, text.split(name).length > 2]).toEqual([file, true]);
+    }
+  });
+});
+
+describe("the MCP fixtures", () => {
+  it("[PA-195] are all there, and are what they are called", () => {
+    const parsed = Object.fromEntries(
+      Object.entries(mcpFixtures).map(([name, text]) => [name, JSON.parse(text) as Record<string, unknown>]),
+    );
+    expect(parsed["toolsCall"]).toMatchObject({
+      method: "tools/call",
+      params: { name: "get_weather", arguments: { city: "London" } },
+    });
+    expect(parsed["toolsCallWithoutArguments"]?.["params"]).toEqual({ name: "get_weather" });
+    for (const [name, method] of [
+      ["toolsList", "tools/list"],
+      ["resourcesList", "resources/list"],
+      ["promptsList", "prompts/list"],
+    ] as const) {
+      expect(parsed[name]).toMatchObject({ method, params: {} });
+    }
+    expect(parsed["resourcesRead"]?.["params"]).toEqual({ uri: "file:///data/config.json" });
+    expect(parsed["promptsGet"]?.["params"]).toEqual({ name: "summarize" });
+    expect(parsed["initialize"]?.["params"]).toMatchObject({
+      protocolVersion: expect.any(String) as unknown,
+      capabilities: expect.any(Object) as unknown,
+    });
+    expect(parsed["toolsListResponse"]).toMatchObject({
+      result: { tools: [{ name: "get_weather" }, { name: "get_time" }, { name: "delete_user" }] },
+    });
+    expect(parsed["errorResponse"]?.["error"]).toEqual({ code: -32_600, message: "Invalid Request" });
+    const events = sseStream.trim().split("\n\n");
+    expect(events).toHaveLength(3);
+    expect(events[2]).toContain('"result"');
+    expect(events.slice(0, 2).every((event) => event.includes('"method":"notifications/'))).toBe(true);
+  });
+});
+
+/** A default as the guide writes it: durations in the unit that reads best. */
+function shown(name: string, value: unknown): string {
+  if (name.endsWith("_ms"))
+    return Number(value) >= 1000 ? `${Number(value) / 1000} s` : `${String(value)} ms`;
+  return Array.isArray(value) ? `[${value.join(", ")}]` : String(value);
+}
+
+function digits(cell: string): string {
+  return cell.replaceAll("`", "");
+}

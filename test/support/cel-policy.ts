@@ -1,0 +1,69 @@
+import * as z from "zod";
+
+import type { Clock, Principal } from "../../src/exchange.ts";
+import { Subject } from "../../src/intercept/subject.ts";
+import { createCelProvider } from "../../src/policy/cel/provider.ts";
+import { rulesFields } from "../../src/policy/config.ts";
+import type { ListKind, PolicyCall, PolicyProvider, PolicyVerdict } from "../../src/policy/provider.ts";
+import type { Message, RequestMessage } from "../../src/protocol/message.ts";
+import { exchangeWith } from "./exchange.ts";
+import { createFakeTime, type FakeTime } from "./fake-time.ts";
+import { requestOf } from "./messages.ts";
+import { principalNamed } from "./principals.ts";
+
+const schema = z.strictObject(rulesFields);
+
+/** Rules as they are written in a configuration. */
+export type RulesInput = z.input<typeof schema>;
+
+/** The embedded provider with some rules, and short ways to ask it. */
+export interface CelPolicy {
+  readonly provider: PolicyProvider;
+  readonly time: FakeTime;
+  /** What goes with a question that nobody cancels. */
+  readonly call: PolicyCall;
+  readonly ask: (message: Message, principal?: Partial<Principal>) => PolicyVerdict;
+  readonly answer: (request: RequestMessage, answer: Message) => PolicyVerdict;
+  /** The names of a list that are left of it. */
+  readonly filter: (
+    kind: ListKind,
+    entries: readonly (string | Readonly<Record<string, unknown>>)[],
+    principal?: Partial<Principal>,
+  ) => readonly string[];
+}
+
+/** Makes the embedded provider; what it says is known at once. */
+export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
+  const time = createFakeTime();
+  const provider = createCelProvider(schema.parse(rules), { clock: clock ?? time.clock });
+  const call: PolicyCall = { signal: new AbortController().signal, memory: undefined };
+  const who = (facts: Partial<Principal> = {}): Principal => principalNamed("ann", facts);
+  return {
+    provider,
+    time,
+    call,
+    ask: (message, principal) =>
+      known(provider.evaluateRequest(Subject.of(exchangeWith(message, { principal: who(principal) })), call)),
+    answer: (request, answer) => {
+      const exchange = exchangeWith(request, { principal: who() });
+      return known(provider.evaluateResponse(Subject.answering(exchange, request, answer), call));
+    },
+    filter: (kind, given, principal) => {
+      const key = kind === "resource" ? "uri" : kind === "resource-template" ? "uriTemplate" : "name";
+      const entries = given.map((entry) => {
+        const value = typeof entry === "string" ? { [key]: entry } : entry;
+        return { name: String(value[key]), value };
+      });
+      const subject = Subject.of(exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }));
+      const verdict = provider.filterList?.({ subject, kind, entries }, call);
+      if (verdict === undefined) return entries.map(({ name }) => name);
+      const { visible } = known(verdict);
+      return entries.filter((_, index) => visible[index]).map(({ name }) => name);
+    },
+  };
+}
+
+function known<T>(verdict: T | Promise<T>): T {
+  if (verdict instanceof Promise) throw new Error("the verdict is not there yet");
+  return verdict;
+}

@@ -1,0 +1,124 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect, createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { startProcess } from "./process.ts";
+
+/** A running nginx; leaving the scope that holds it ends it. */
+export interface RunningNginx extends AsyncDisposable {
+  /** Where it listens, without a path. */
+  readonly origin: string;
+}
+
+const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) =>
+  existsSync(path),
+);
+
+/** Runs nginx with one server block on a free port of loopback; `server` is what stands inside the block. */
+export async function startNginx(
+  server: string,
+  options: { readonly isTls?: boolean } = {},
+): Promise<RunningNginx> {
+  // nginx cannot choose a port itself, and somebody may take a free one in between.
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startAt(await freePort(), server, options.isTls ?? false);
+    } catch (error) {
+      if (tries === 5 || !/in use/u.test(String(error))) throw error;
+    }
+  }
+}
+
+/** Has nginx read a configuration of its http block, and answers with what it says; throws where it refuses. */
+export function checkNginx(http: string): string {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-nginx-"));
+  try {
+    const config = join(folder, "nginx.conf");
+    writeFileSync(config, `pid ${folder}/nginx.pid;\nerror_log stderr;\nevents {}\nhttp {\n${http}\n}\n`);
+    const { stderr, status } = spawnSync(found(), ["-t", "-p", folder, "-c", config, "-e", "stderr"], {
+      encoding: "utf8",
+    });
+    if (status !== 0) throw new Error(`nginx refuses the configuration:\n${stderr}`);
+    return stderr;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function found(): string {
+  if (program === undefined) throw new Error("this test needs nginx: install the package `nginx-light`");
+  return program;
+}
+
+async function startAt(port: number, server: string, isTls: boolean): Promise<RunningNginx> {
+  const folder = mkdtempSync(join(tmpdir(), "headgate-nginx-"));
+  const config = join(folder, "nginx.conf");
+  writeFileSync(
+    config,
+    `daemon off;
+worker_processes 1;
+pid ${folder}/nginx.pid;
+error_log stderr warn;
+events { worker_connections 256; }
+http {
+  access_log off;
+  client_body_temp_path ${folder}/body;
+  proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi;
+  uwsgi_temp_path ${folder}/uwsgi;
+  scgi_temp_path ${folder}/scgi;
+  server {
+    listen 127.0.0.1:${port}${isTls ? " ssl" : ""};
+    ${server}
+  }
+}
+`,
+  );
+  const running = await startProcess([found(), "-p", folder, "-c", config, "-e", "stderr"]);
+  try {
+    await untilListening(port, running.exited);
+  } catch (error) {
+    throw new Error(`nginx does not listen:\n${running.output()}`, { cause: error });
+  }
+  return {
+    origin: `${isTls ? "https" : "http"}://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      await running.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  // Only a server on a pipe has another kind of address.
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+async function untilListening(port: number, exited: Promise<unknown>): Promise<void> {
+  let isOver = false;
+  void exited.then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const socket = connect(port, "127.0.0.1");
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    socket.once("connect", () => resolve(true));
+    socket.once("error", () => resolve(false));
+    const isOpen = await promise;
+    socket.destroy();
+    if (isOpen) return;
+    await new Promise((done) => {
+      setTimeout(done, 10);
+    });
+  }
+  throw new Error("it ended");
+}

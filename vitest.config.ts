@@ -1,3 +1,6 @@
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
@@ -15,6 +18,8 @@ export default defineConfig({
       {
         test: {
           name: "e2e",
+          // Gateways that tests start keep their recordings here, and not in the user's own folder.
+          env: { XDG_DATA_HOME: join(tmpdir(), "headgate-e2e-data") },
           include: ["test/e2e/**/*.test.ts"],
           // Real processes start here, on machines that may be busy; a test that hangs is still found.
           testTimeout: 30_000,

@@ -117,6 +117,8 @@ export interface Tracking {
   entry: unknown;
   /** The span that follows the exchange, where one does. */
   trace?: TraceLink;
+  /** The same for the recorder; here and not in a weak map, which garbage collection pays for with every message. */
+  record?: unknown;
 }
 
 /**

@@ -18,6 +18,21 @@ export { PauseBoard } from "./intercept/pause-board.ts";
 export type { BoardAnswer, HeldMessage } from "./intercept/pause-board.ts";
 export type { InterceptorEvent } from "./intercept/event.ts";
 
+// Policy: decision points of your own, and what is told of every decision.
+export type {
+  Denial,
+  DenialKind,
+  Explanation,
+  ListEntry,
+  ListQuestion,
+  ListVerdict,
+  PolicyCall,
+  PolicyProvider,
+  PolicyVerdict,
+} from "./policy/provider.ts";
+export type { DecisionEvent, DecisionListener } from "./policy/decision.ts";
+export type { Subject } from "./intercept/subject.ts";
+
 // What interceptors see.
 export type {
   CancelReason,
@@ -30,3 +45,5 @@ export type {
 export type { Handler, Interceptor, Reply } from "./pipeline.ts";
 export { createLogger } from "./telemetry/log.ts";
 export type { Logger, LogOptions } from "./telemetry/log.ts";
+export { openTelemetry } from "./telemetry/otel/load.ts";
+export type { Telemetry } from "./telemetry/tracing.ts";

@@ -1,5 +1,6 @@
 import type { OptionTable } from "./command-line.ts";
 import type { ExitCodeName } from "./exit-codes.ts";
+import { recordingCommands } from "./recording-commands.ts";
 
 /** The endpoint at which a gateway with default settings serves its one server. */
 export const defaultEndpoint = "http://127.0.0.1:8484/mcp";
@@ -170,19 +171,33 @@ export const commands = {
     usage: [
       "policy test FILE",
       "policy explain METHOD [PARAMS] --config FILE [--route NAME] [--principal JSON] [--answer JSON]",
+      "policy replay CAPTURE --config FILE [--route NAME] [--principals FILE] [--strict] [--json]",
     ],
     summary: "tries the rules of a policy out, without starting anything",
     about: [
       "`test` asks the rules of a configuration about the cases of a file and says which came out as expected. A case has a message, a principal and the decision that is expected; the file names its configuration.",
       "`explain` asks about one message and shows what each rule said, what was looked at, and what the agent would be told. PARAMS is the `params` of the message as JSON; with `--answer` the rules for answers are asked instead.",
+      "`replay` runs recorded traffic through the rules, without any server, and says what would come out otherwise: what is newly denied or allowed, which names lists would hide or show, which arguments and answers would change, and what cannot be decided because the recording does not have what a rule looks at. CAPTURE is a capture file or a file of recordings.",
     ],
     options: {
-      config: { type: "string", short: "c", value: "FILE", text: "For `explain`: the configuration." },
+      config: {
+        type: "string",
+        short: "c",
+        value: "FILE",
+        text: "For `explain` and `replay`: the configuration.",
+      },
       route: {
         type: "string",
         value: "NAME",
-        text: "For `explain`: which of its routes, where it has several.",
+        text: "For `explain` and `replay`: which of its routes; for `replay` that of the same name unless given.",
       },
+      principals: {
+        type: "string",
+        value: "FILE",
+        text: "For `replay`: a YAML or JSON file with `kind`, `scopes` and `claims` of callers by their ids, which recordings do not keep.",
+      },
+      strict: { type: "boolean", text: "For `replay`: what cannot be decided fails too." },
+      json: { type: "boolean", text: "For `replay`: prints the report as JSON." },
       principal: {
         type: "string",
         value: "JSON",
@@ -204,14 +219,19 @@ export const commands = {
         text: "The same for somebody with a token",
         command: `headgate policy explain tools/call '{"name":"delete_file"}' -c headgate.yaml --principal '{"id":"ann","scopes":["files:write"]}'`,
       },
+      {
+        text: "What would a new policy have done to yesterday's traffic?",
+        command: "headgate policy replay yesterday.ndjson -c new.yaml",
+      },
     ],
     exits: ["ok", "usage", "config"],
     exitTexts: {
-      ok: "Every case came out as expected, or the message was explained.",
-      usage: "A case came out otherwise, or the arguments are wrong.",
-      config: "The configuration or the file of cases is wrong.",
+      ok: "Every case came out as expected, the message was explained, or nothing would change.",
+      usage: "A case came out otherwise, something would change, or the arguments are wrong.",
+      config: "The configuration, the file of cases or the capture is wrong.",
     },
   },
+  ...recordingCommands,
   tools: {
     usage: ["tools [URL] [--header NAME:VALUE]… [--json]", "tools [--json] -- COMMAND [ARGS…]"],
     summary: "lists the tools of a server with their arguments",

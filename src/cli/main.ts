@@ -13,6 +13,10 @@ const commands: Readonly<
   schema: async () => (await import("./schema.ts")).schema,
   policy: async () => (await import("./policy.ts")).policy,
   key: async () => (await import("./key.ts")).key,
+  traffic: async () => (await import("./traffic.ts")).traffic,
+  replay: async () => (await import("./replay.ts")).replay,
+  diff: async () => (await import("./diff.ts")).diff,
+  drift: async () => (await import("./drift.ts")).drift,
   tools: async () => (await import("./tools.ts")).tools,
   call: async () => (await import("./call.ts")).call,
 };

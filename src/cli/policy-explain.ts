@@ -10,6 +10,7 @@ import { memberSource } from "../protocol/json/read.ts";
 import { anonymous, type Principal } from "../exchange.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CliIo } from "./io.ts";
+import { describeAuthZenQuestion } from "./policy-explain-authzen.ts";
 import {
   call,
   chooseRoute,
@@ -41,26 +42,25 @@ export async function policyExplain(options: ExplainOptions, io: CliIo): Promise
   }
   const chosen = chooseRoute(loaded.config, options.route);
   if (!chosen.ok) return fail(io, chosen.problem);
+  const asked = questionOf(options, chosen.route.name);
+  if (typeof asked === "string") return fail(io, asked);
+  const { subject, principal } = asked;
+  const head = `${subject.phase} ${options.method} on route ${chosen.route.name}, by ${principal.id} (${principal.kind})`;
+  const authzen = chosen.route.policy?.authzen;
+  if (authzen !== undefined) {
+    io.out([head, ...describeAuthZenQuestion(subject, authzen), ""].join("\n"));
+    return exitCodes.ok.code;
+  }
   const steps: RuleStep[] = [];
   const rules = rulesOf(chosen.route, (step) => steps.push(step));
   if (!rules.ok) return fail(io, rules.problem);
-  const asked = questionOf(options, chosen.route.name);
-  if (typeof asked === "string") return fail(io, asked);
   const { provider } = rules;
-  const { subject, principal } = asked;
   const verdict =
     subject.phase === "request"
       ? provider.evaluateRequest(subject, call)
       : provider.evaluateResponse(subject, call);
   if (verdict instanceof Promise) return fail(io, "the policy did not decide at once");
-  io.out(
-    [
-      `${subject.phase} ${options.method} on route ${chosen.route.name}, by ${principal.id} (${principal.kind})`,
-      ...steps.map(describeStep),
-      ...describeVerdict(subject, verdict),
-      "",
-    ].join("\n"),
-  );
+  io.out([head, ...steps.map(describeStep), ...describeVerdict(subject, verdict), ""].join("\n"));
   return exitCodes.ok.code;
 }
 

@@ -95,8 +95,9 @@ export function rulesOf(
   | { readonly ok: false; readonly problem: string } {
   if (policy === undefined)
     return { ok: false, problem: `route \`${name}\` has no policy: everything is allowed` };
-  if (policy.pingAuthorize !== undefined) {
-    return { ok: false, problem: `route \`${name}\` asks PingAuthorize; only rules can be tried out here` };
+  const elsewhere = policy.pingAuthorize === undefined ? policy.authzen && "AuthZEN" : "PingAuthorize";
+  if (elsewhere !== undefined) {
+    return { ok: false, problem: `route \`${name}\` asks ${elsewhere}; only rules can be tried out here` };
   }
   const clock = { now: () => 0 };
   return {

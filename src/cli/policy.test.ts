@@ -142,8 +142,8 @@ allow, changed: no rule decided
   });
 
   it.each<[string, readonly string[]]>([
-    ["needs `test` or `explain`", []],
-    ["there is no `try`; there are `test` and `explain`", ["try"]],
+    ["needs `test`, `explain` or `replay`", []],
+    ["there is no `try`; there are `test`, `explain` and `replay`", ["try"]],
     ["test takes one FILE of cases", ["test"]],
     ["explain needs --config FILE", ["explain", "ping"]],
     ["explain needs a METHOD, such as tools/call", ["explain", "-c", "gate.yaml"]],

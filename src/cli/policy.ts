@@ -3,15 +3,16 @@ import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
 import type { CliIo } from "./io.ts";
+import { policyReplay, type PolicyReplayIo } from "./policy-replay.ts";
 import { policyExplain } from "./policy-explain.ts";
 import { policyTest } from "./policy-test.ts";
 
-/** `headgate policy test` and `headgate policy explain`: tries rules out without starting anything. */
-export async function policy(args: readonly string[], io: CliIo): Promise<number> {
+/** `headgate policy test`, `explain` and `replay`: tries rules out without starting anything. */
+export async function policy(args: readonly string[], io: PolicyReplayIo): Promise<number> {
   const line = parseCommandLine(commands.policy.options, args);
   if (!line.ok) return misused(io, line.problem);
   const [verb, first, second, ...rest] = line.positionals;
-  const { config, route, principal, answer } = line.values;
+  const { config, route, principal, answer, principals, strict = false, json = false } = line.values;
   if (line.program !== undefined || rest.length > 0) return misused(io, "too many arguments");
   switch (verb) {
     case "test":
@@ -21,10 +22,14 @@ export async function policy(args: readonly string[], io: CliIo): Promise<number
       if (config === undefined) return misused(io, "explain needs --config FILE");
       if (first === undefined) return misused(io, "explain needs a METHOD, such as tools/call");
       return policyExplain({ config, method: first, params: second, principal, answer, route }, io);
+    case "replay":
+      if (config === undefined) return misused(io, "replay needs --config FILE");
+      if (first === undefined || second !== undefined) return misused(io, "replay takes one CAPTURE");
+      return policyReplay({ capture: first, config, route, principals, strict, json }, io);
     case undefined:
-      return misused(io, "needs `test` or `explain`");
+      return misused(io, "needs `test`, `explain` or `replay`");
     default:
-      return misused(io, `there is no \`${verb}\`; there are \`test\` and \`explain\``);
+      return misused(io, `there is no \`${verb}\`; there are \`test\`, \`explain\` and \`replay\``);
   }
 }
 

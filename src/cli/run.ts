@@ -5,20 +5,25 @@ import { formatProblem } from "../config/problem.ts";
 import type { Problem } from "../config/problem.ts";
 import { createChangingSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
+import { systemClock } from "../exchange.ts";
 import { createGateway } from "../gateway/create.ts";
 import type { Gateway } from "../gateway/create.ts";
+import { createLogRedaction } from "../gateway/log-redaction.ts";
 import { logLevels } from "../telemetry/config.ts";
 import type { LogLevel } from "../telemetry/config.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { RootLogger } from "../telemetry/log.ts";
+import { openTelemetry } from "../telemetry/otel/load.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
+import { prepareRecordFolder, withDefaultRecord } from "./default-record.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { isCommand } from "./find-command.ts";
 import { followConfig } from "./follow-config.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
 import { createRememberingReader } from "./watch-files.ts";
+import { packageVersion } from "./version.ts";
 import { welcome } from "./welcome.ts";
 
 /** A gateway as the command line asks for it, or the exit code that the problem is worth. */
@@ -106,8 +111,8 @@ export async function start(
   const isDemo = sources === 0;
   const { adminPort, ...place } = listen;
   const isSimple = values.config === undefined;
-  const load = (readFile: ServingIo["readFile"]): Promise<ConfigResult> =>
-    loadConfig({
+  const load = async (readFile: ServingIo["readFile"]): Promise<ConfigResult> => {
+    const loaded = await loadConfig({
       ...(values.config === undefined
         ? { text: JSON.stringify(simpleConfig(values, command)), format: "json" }
         : { file: values.config }),
@@ -119,6 +124,11 @@ export async function start(
         ...(adminPort === undefined ? (isSimple ? { admin: false } : {}) : { admin: { port: adminPort } }),
       },
     });
+    if (!loaded.ok) return loaded;
+    // Whoever writes a configuration says in it what is kept of the traffic; whoever tries things out wants to see it.
+    const isSilent = values.config !== undefined && loaded.config.record === undefined;
+    return isSilent ? loaded : { ...loaded, config: withDefaultRecord(loaded.config, io.env) };
+  };
   // Without a file there are no lines to point at.
   const described = (problem: Problem): string =>
     values.config === undefined
@@ -131,6 +141,7 @@ export async function start(
     return { ok: false, exitCode: exitCodes.config.code };
   }
   const { config } = result;
+  prepareRecordFolder(config, io.env);
   for (const warning of result.warnings) io.err(`headgate: ${described(warning)}\n`);
   const pretty = config.log.format === "text" || (config.log.format === "auto" && io.isTerminal);
   const secrets = createChangingSecrets(config.secrets);
@@ -138,10 +149,11 @@ export async function start(
     level: config.log.level,
     pretty,
     color: io.isTerminal,
-    redact: secrets.redact,
+    redact: createLogRedaction(secrets.redact),
   });
   const gateway = createGateway(config, {
     log,
+    telemetry: await openTelemetry({ env: io.env, log, clock: systemClock, version: packageVersion }),
     environment: io.env,
     adminOnSamePort: isSimple && adminPort === undefined,
     demo: async () => (await import("../demo/server.ts")).createDemoServer(),

@@ -8,6 +8,11 @@ export interface Welcome {
   readonly isDemo: boolean;
 }
 
+function recordPlace({ record }: Config): string | undefined {
+  if (record === undefined || record === false) return undefined;
+  return record.postgres === undefined ? record.file : "PostgreSQL";
+}
+
 /** The lines that greet whoever started the gateway: where it is, how to connect a client, one command to try. */
 export function welcome({ url, adminUrl, config, isDemo }: Welcome): string {
   const endpoints = Object.values(config.routes).map(({ name, prefixes }) => ({
@@ -19,6 +24,8 @@ export function welcome({ url, adminUrl, config, isDemo }: Welcome): string {
   if (endpoints.length > 1)
     for (const { name, endpoint } of endpoints) lines.push(`  ${name.padEnd(16)} ${endpoint}`);
   if (adminUrl !== undefined) lines.push(`  figures and readiness: ${adminUrl}/metrics, ${adminUrl}/readyz`);
+  const place = recordPlace(config);
+  if (place !== undefined) lines.push(`  recording to ${place}; \`record: false\` turns it off`);
   if (isDemo) {
     const client = { mcpServers: { headgate: { type: "http", url: first } } };
     const isDefault = config.listen.port === 8484;

@@ -52,6 +52,10 @@ export function resolveConfig(written: WrittenConfig, surroundings: Surroundings
     ...rest,
     listen: resolveListen(rest.listen, path),
     ...(rest.audit === undefined ? {} : { audit: { ...rest.audit, file: path(rest.audit.file) } }),
+    ...(rest.drift === undefined ? {} : { drift: { ...rest.drift, lock: path(rest.drift.lock) } }),
+    ...(rest.record === undefined || rest.record === false || rest.record.file === undefined
+      ? {}
+      : { record: { ...rest.record, file: path(rest.record.file) } }),
     routes: Object.fromEntries(routes.map((route) => [route.name, route])),
     secrets: surroundings.secrets,
   };
@@ -165,10 +169,17 @@ function resolveListen(listen: WrittenConfig["listen"], path: (text: string) => 
   };
 }
 
+/** The policy with the files of its decision point found. */
 function resolvePolicy(policy: WrittenConfig["policy"], path: (text: string) => string): Route["policy"] {
-  const remote = policy?.pingAuthorize;
-  if (policy === undefined || remote?.tls === undefined) return policy;
-  return { ...policy, pingAuthorize: { ...remote, tls: { ...remote.tls, ...withPaths(remote.tls, path) } } };
+  if (policy === undefined) return undefined;
+  const { pingAuthorize, authzen } = policy;
+  return {
+    ...policy,
+    ...(pingAuthorize?.tls === undefined
+      ? {}
+      : { pingAuthorize: { ...pingAuthorize, tls: withPaths(pingAuthorize.tls, path) } }),
+    ...(authzen?.tls === undefined ? {} : { authzen: { ...authzen, tls: withPaths(authzen.tls, path) } }),
+  };
 }
 
 type PemFile = "certFile" | "keyFile" | "caFile";

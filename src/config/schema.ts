@@ -2,6 +2,8 @@ import * as z from "zod";
 
 import { createAuthConfig } from "../auth/config.ts";
 import { createAuditConfig } from "../policy/config.ts";
+import { recordConfig } from "../recorder/config.ts";
+import { driftConfig } from "../recorder/drift/config.ts";
 import { createSessionsConfig } from "../sessions/config.ts";
 import { logConfig } from "../telemetry/config.ts";
 import { headerName } from "../transports/config.ts";
@@ -28,6 +30,14 @@ export const configSchema = z.strictObject({
   audit: createAuditConfig(durationField)
     .optional()
     .describe("Where the decisions of policies are written down; nowhere but the log unless given."),
+  record: recordConfig
+    .optional()
+    .describe(
+      "How traffic is recorded; `false` for not at all. The command records to a file in the user's data folder unless told otherwise, the library does not.",
+    ),
+  drift: driftConfig
+    .optional()
+    .describe("What happens when a server offers something else than was approved; nothing unless given."),
   log: logConfig.prefault({}).describe("What is logged, to standard error."),
   limits: limitsConfig.prefault({}).describe("What the gateway takes and holds at most."),
   sessions: createSessionsConfig(durationField).prefault({}).describe("How long sessions live."),

@@ -1,4 +1,5 @@
 import type { RequestListener } from "node:http";
+import { openMetricsType } from "../telemetry/exposition.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { plain } from "./http.ts";
 
@@ -24,9 +25,12 @@ export function createAdmin(
       });
       response.end(body);
     },
-    "/metrics": (_request, response) => {
-      const body = Buffer.from(metrics.text());
-      response.writeHead(200, { "content-type": metrics.contentType, "content-length": body.length });
+    "/metrics": (request, response) => {
+      // Prometheus asks for OpenMetrics where it is to keep exemplars.
+      const isOpen = request.headers.accept?.includes("application/openmetrics-text") === true;
+      const body = Buffer.from(isOpen ? metrics.openMetricsText() : metrics.text());
+      const type = isOpen ? openMetricsType : metrics.contentType;
+      response.writeHead(200, { "content-type": type, "content-length": body.length });
       response.end(body);
     },
     "/healthz": (_request, response) => {

@@ -20,6 +20,8 @@ const fixed = [
   "admin",
   "limits.headerBytes",
   "log.format",
+  "record",
+  "drift",
 ];
 
 /** Compares the configuration that runs with another one. */
@@ -39,6 +41,8 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
       admin: running.admin,
       limits: { ...next.limits, headerBytes: running.limits.headerBytes },
       log: { ...next.log, format: running.log.format },
+      record: running.record,
+      drift: running.drift,
     },
   };
 }

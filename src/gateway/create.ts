@@ -15,6 +15,7 @@ import { errorFields } from "../telemetry/error-fields.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/process-metrics.ts";
+import type { Telemetry } from "../telemetry/tracing.ts";
 import type { McpServerFactory } from "../transports/in-process/client.ts";
 import type { Environment } from "../transports/stdio/environment.ts";
 import { createWatchdog } from "../transports/stdio/watchdog.ts";
@@ -27,10 +28,13 @@ import { createGatewayAudit } from "./audit.ts";
 import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
 import { createEndpoint } from "./endpoint.ts";
 import { createDoors, createIssuerClient } from "./doors.ts";
+import { openDriftGuard } from "./drift-guard.ts";
 import { createEdge } from "./http.ts";
 import type { EdgeTable } from "./http.ts";
 import { createListener } from "./listener.ts";
+import { createLogRedaction } from "./log-redaction.ts";
 import type { Listener } from "./listener.ts";
+import { openRecording } from "./recording.ts";
 import type { Route } from "./route.ts";
 import { createRouteTable } from "./route-table.ts";
 import type { TableRoute } from "./route-table.ts";
@@ -38,6 +42,7 @@ import { createContext } from "./shared.ts";
 import type { ContextSettings } from "./shared.ts";
 import { createSseEndpoints } from "./sse-endpoints.ts";
 import { createTaskOwners } from "./task-owners.ts";
+import { createGatewayTelemetry } from "./telemetry.ts";
 import { createWellKnown } from "./well-known.ts";
 
 /** What a gateway may be given besides its configuration. */
@@ -51,6 +56,8 @@ export interface GatewayOptions {
   readonly log?: Logger;
   /** The environment of which child processes get the few variables that every program needs. */
   readonly environment?: Environment;
+  /** Tells a collector of every message; closed with the gateway. */
+  readonly telemetry?: Telemetry | undefined;
   /** Serves `/readyz` and `/metrics` on the clients' listener; for a start without configuration. */
   readonly adminOnSamePort?: boolean;
   /** Makes the server of routes that are configured as `demo`. */
@@ -97,6 +104,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const setTimer = systemTimer;
   const { log, follow } = openLog(config, options.log);
   let running = config;
+  // The first that can fail: nothing has been opened yet.
+  const driftGuard = openDriftGuard(config.drift, { log, clock });
   const context = createContext({ ...settingsOf(config), log, clock, setTimer });
   const watching = watchProcess(context.metrics, clock);
   const environment = options.environment ?? {};
@@ -109,13 +118,22 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     },
   });
   const held = new PauseBoard({ clock, setTimer, newId: context.newExchangeId });
+  const recording = openRecording(config.record, {
+    clock,
+    setTimer,
+    log,
+    metrics: context.metrics,
+    secrets: (text) => running.secrets.redact(text),
+  });
+  const intercepted = recording === undefined ? {} : { onEvent: recording.onIntercepted };
   const compose = (interceptors: readonly MessageInterceptor[]) =>
-    composeInterceptors(interceptors, { clock, setTimer, board: held });
+    composeInterceptors([...driftGuard, ...interceptors], { clock, setTimer, board: held, ...intercepted });
   let custom = compose(options.interceptors ?? []);
   const concurrency = concurrencyOf(config);
   const identity = { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() };
   const doors = createDoors(identity);
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics: context.metrics });
+  const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   const sse = createSseEndpoints(context, () => publicPathOf(running));
   const table = createRouteTable({
     context,
@@ -136,6 +154,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       watchdog,
       demo: options.demo ?? missingDemo,
       parking: context.parking,
+      onStderr: recording?.onStderr,
       credentials: identity,
     },
     taskOwners: createTaskOwners(clock),
@@ -146,11 +165,13 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       metrics: context.metrics,
       limits: context.limits.parse,
       newDecisionId: context.newExchangeId,
-      onDecision: options.onDecision,
+      onDecision: bothListeners(recording?.onDecision, telemetry.withDecisions(options.onDecision)),
       audit,
       providers: options.policies ?? {},
     },
     concurrencyLimit: createConcurrencyLimit(createConcurrency(concurrency)),
+    recording,
+    tracing: telemetry.route,
     onGone: (route) => {
       edge.use(edgeTable());
       doors.forget(route.name);
@@ -210,6 +231,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       running = applicable;
       follow(applicable);
       audit.follow(applicable.audit);
+      telemetry.follow(applicable.secrets);
       custom = steps;
       Object.assign(concurrency, concurrencyOf(applicable));
       context.apply(settingsOf(applicable));
@@ -265,6 +287,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     await table.close("the gateway is shutting down");
     await Promise.all(listeners.map((listener) => listener.close()));
     await audit.close();
+    await recording?.close();
+    await telemetry.close();
     await watchdog.close();
     watching[Symbol.dispose]();
   }
@@ -298,13 +322,28 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
   if (given !== undefined) return { log: given, follow: () => {} };
   const secrets = createChangingSecrets(config.secrets);
-  const log = createLogger({ level: config.log.level, pretty: false, redact: secrets.redact });
+  const log = createLogger({
+    level: config.log.level,
+    pretty: false,
+    redact: createLogRedaction(secrets.redact),
+  });
   return {
     log,
     follow: (next) => {
       secrets.change(next.secrets);
       log.setLevel(next.log.level);
     },
+  };
+}
+
+function bothListeners(
+  one: DecisionListener | undefined,
+  other: DecisionListener | undefined,
+): DecisionListener | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return (event) => {
+    one(event);
+    other(event);
   };
 }
 

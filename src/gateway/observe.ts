@@ -1,11 +1,12 @@
 import { GatewayError } from "../errors.ts";
-import type { Exchange } from "../exchange.ts";
+import type { Exchange, TraceLink } from "../exchange.ts";
 import type { Handler, Interceptor, Reply } from "../pipeline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { methodNames } from "../protocol/methods.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { knownOr } from "../telemetry/metrics.ts";
 import type { CounterChild, HistogramChild, Metrics } from "../telemetry/metrics.ts";
+import { traceOf } from "../telemetry/trace-context.ts";
 
 /** How an exchange ended, as metrics and logs call it. */
 type Outcome = "ok" | "error" | "tool_error" | "failed" | "cancelled" | "accepted";
@@ -43,8 +44,9 @@ export function createObserver(route: string, metrics: Metrics, log: Logger, now
     }
     counter.inc();
     const milliseconds = now() - exchange.timing.startedAt;
-    if (exchange.message.kind === "request") duration.observe(milliseconds / 1000);
-    if (log.isLevelEnabled("info")) log.info(fieldsOf(exchange, outcome, milliseconds), "exchange");
+    const trace = traceOf(exchange);
+    if (exchange.message.kind === "request") duration.observe(milliseconds / 1000, trace);
+    if (log.isLevelEnabled("info")) log.info(fieldsOf(exchange, outcome, milliseconds, trace), "exchange");
   }
 
   return (next: Handler): Handler =>
@@ -66,10 +68,11 @@ function outcomeOf({ message }: Reply): Outcome {
   return message.kind === "error" ? "error" : "ok";
 }
 
-function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number) {
+function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number, trace: TraceLink | undefined) {
   const { message, direction, transport } = exchange;
   return {
     exchange: exchange.id,
+    trace: trace?.traceId,
     route: exchange.route,
     direction: direction === "client-to-server" ? "c2s" : "s2c",
     method: message.method,

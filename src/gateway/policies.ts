@@ -13,7 +13,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { GatewayAudit } from "./audit.ts";
 import { createDecisionLog } from "./decision-log.ts";
-import { openPingAuthorize } from "./ping-authorize.ts";
+import { openRemotePolicy } from "./remote-policies.ts";
 
 /** What policies need of the gateway around them. */
 export interface PolicyDeps {
@@ -79,26 +79,19 @@ export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | u
   };
 }
 
-function providerOf({ name, policy }: RouteConfig, deps: PolicyDeps): PolicyProvider | undefined {
+function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | undefined {
+  const { name, policy } = route;
+  const { log, setTimer } = deps;
   const { timeout, failOpen } = policy ?? plain;
   const { policyTimeouts, policyFailOpen } = deps.metrics.metrics;
-  const opened = policyFailOpen.labels({ route: name });
   const onFailOpen = (problem: string): void => {
-    opened.inc();
-    deps.log.warn({ route: name, problem }, "a message passed without a decision, as configured");
+    policyFailOpen.labels({ route: name }).inc();
+    log.warn({ route: name, problem }, "a message passed without a decision, as configured");
   };
-  const timed = (provider: PolicyProvider): PolicyProvider => {
-    const timeouts = policyTimeouts.labels({ route: name });
-    const onTimeout = (): void => {
-      timeouts.inc();
-    };
-    return withDeadline(provider, { timeoutMs: timeout, setTimer: deps.setTimer, onTimeout });
-  };
-  const given = deps.providers[name];
-  const remote =
-    given ??
-    (policy?.pingAuthorize && openPingAuthorize(policy.pingAuthorize, failOpen, { ...deps, onFailOpen }));
+  const remote = deps.providers[name] ?? openRemotePolicy(route, { ...deps, onFailOpen });
   // Rules of our own decide at once: there is nothing to wait for, and nothing that could be unavailable.
   if (remote === undefined) return policy && createCelProvider(policy, { clock: deps.clock });
-  return failOpen ? withFailOpen(timed(remote), onFailOpen) : timed(remote);
+  const timeouts = policyTimeouts.labels({ route: name });
+  const timed = withDeadline(remote, { timeoutMs: timeout, setTimer, onTimeout: () => timeouts.inc() });
+  return failOpen ? withFailOpen(timed, onFailOpen) : timed;
 }

@@ -81,6 +81,6 @@ export function forgetRoute(route: string, { metrics }: Metrics): void {
   for (const key of keys) {
     const { labels }: MetricDefinition = metricDefinitions[key];
     // Only what is told apart by route can be about this one.
-    if (labels.includes("route")) metrics[key].remove({ route } as Readonly<Record<string, string>>);
+    if (labels.includes("route")) metrics[key].remove({ route });
   }
 }

@@ -9,6 +9,7 @@ import type { Correlator } from "../sessions/correlation/correlator.ts";
 import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
 import type { CorrelationSettings } from "../sessions/correlation/options.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
+import type { RouteTracing } from "../telemetry/tracing.ts";
 import { createCorrelate, onEntryFinished } from "./correlate.ts";
 import type { EdgeRoute, Serve } from "./http.ts";
 import { createListChanges } from "./list-changes.ts";
@@ -17,6 +18,7 @@ import { createObservedRoute } from "./observed-route.ts";
 import { createObserver } from "./observe.ts";
 import { openPolicy } from "./policies.ts";
 import type { OpenPolicy, PolicyDeps } from "./policies.ts";
+import { joinTaps, type Recording } from "./recording.ts";
 import { createRateLimit } from "./rate-limits.ts";
 import { createRoute } from "./route.ts";
 import type { Route, RouteParts } from "./route.ts";
@@ -39,6 +41,10 @@ export interface RouteTableDeps {
   readonly concurrencyLimit: Interceptor;
   /** Keeps the tasks of one caller from others. */
   readonly taskOwners: Interceptor;
+  /** Records what passes; absent where nothing is recorded. */
+  readonly recording: Recording | undefined;
+  /** Makes what follows the messages of a route; absent where nobody wants to know. */
+  readonly tracing: ((route: string) => RouteTracing) | undefined;
   /** Called when a route that was left is gone for good. */
   readonly onGone: (route: Route) => void;
 }
@@ -151,6 +157,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       health,
       interceptors: [
         createObserver(config.name, metrics, log, clock.now),
+        ...(deps.recording === undefined ? [] : [deps.recording.gate]),
         ...(rateLimit === undefined ? [] : [rateLimit]),
         concurrencyLimit,
         taskOwners,
@@ -178,7 +185,10 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       route.tell(session, message);
     });
     const parts = partsOf(standing, custom, { correlate, listChanges });
-    const route = createRoute(context, { ...parts, name, tap: createMeterTap(name, metrics) });
+    const { recording } = deps;
+    const tap = joinTaps(createMeterTap(name, metrics), recording?.tap);
+    const kept = recording?.kept;
+    const route = createRoute(context, { ...parts, name, tap, kept, tracing: deps.tracing?.(name) });
     return { route, correlator, correlate, listChanges, standing };
   }
 

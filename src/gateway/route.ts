@@ -10,6 +10,7 @@ import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts"
 import type { Revision } from "../protocol/revisions.ts";
 import { errorReply, gatewayErrorMessage } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
+import type { RouteTracing } from "../telemetry/tracing.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import { askClient } from "./client-question.ts";
 import type { Outlet } from "./client-question.ts";
@@ -45,6 +46,10 @@ export interface RouteOptions extends RouteParts {
   readonly name: string;
   /** Hears what comes and goes on both sides. */
   readonly tap: Tap;
+  /** What an answer waits for before its client gets it; left out, or undefined, where it waits for nothing. */
+  readonly kept?: (() => Promise<void> | undefined) | undefined;
+  /** Follows messages through the gateway; absent where nobody wants to know. */
+  readonly tracing: RouteTracing | undefined;
 }
 
 /**
@@ -83,7 +88,7 @@ export interface Route {
 /** Builds a route: composes the pipeline once and joins it to the links upstream. */
 export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
   const { registry, events, clock, newExchangeId, log } = gateway;
-  const { name, tap } = options;
+  const { name, tap, kept, tracing } = options;
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, Outlet>();
   const answering = createRunningCalls<Session>();
@@ -99,7 +104,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
 
   function pipelineOf({ interceptors }: RouteParts): Handler {
     return compose(interceptors, (exchange) =>
-      exchange.direction === "client-to-server" ? toUpstream(exchange) : toClient(exchange),
+      exchange.direction === "client-to-server" ? toUpstream(exchange) : deliver(exchange),
     );
   }
 
@@ -132,7 +137,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return exchange.session === undefined ? undefined : registry.get(exchange.session.id);
   }
 
-  async function answer(exchange: Exchange): Promise<Reply> {
+  /** Takes a message of a client to what it is answered with. */
+  async function respond(exchange: Exchange): Promise<Reply> {
     tap.received("client", exchange.message, exchange);
     const session =
       exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
@@ -148,8 +154,16 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     } finally {
       if (session !== undefined) answering.end(session);
     }
-    if (reply.message !== undefined) tap.sent("client", reply.message, exchange);
-    return reply;
+    if (reply.message === undefined) return reply;
+    tap.sent("client", reply.message, exchange);
+    const keeping = kept?.();
+    if (keeping === undefined) return reply;
+    try {
+      await keeping;
+      return reply;
+    } catch (error) {
+      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
+    }
   }
 
   /** The innermost step towards the upstream. */
@@ -164,8 +178,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const link = way.linkFor(exchange, session, capabilities);
     if (session !== undefined) begunOn.set(session, way);
     if (exchange.message.kind !== "request") {
-      tap.sent("upstream", exchange.message, exchange);
-      return send(link, exchange, session);
+      return tracing === undefined
+        ? send(link, exchange, session)
+        : tracing.send(exchange, way.upstream.destination, (own) => send(link, own, session));
     }
     return needsParameterHeaders(exchange, way.parameters, isGuarded)
       ? withParameterHeaders(exchange, way.parameters, isGuarded).then((fitting) =>
@@ -175,6 +190,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   }
 
   async function send(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
+    tap.sent("upstream", exchange.message, exchange);
     const reply = await link.send(exchange);
     if (
       exchange.message.method === "notifications/initialized" &&
@@ -187,7 +203,13 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return reply;
   }
 
-  async function request(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  function request(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    return tracing === undefined
+      ? askUpstream(way, link, exchange)
+      : tracing.send(exchange, way.upstream.destination, (own) => askUpstream(way, link, own));
+  }
+
+  async function askUpstream(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     tap.sent("upstream", exchange.message, exchange);
     const reply = await way.request(link, exchange);
     if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
@@ -275,8 +297,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       reply: undefined,
       ...(link.isPausable ? {} : { isUnpaced: true }),
     };
-    tap.received("upstream", message, exchange);
-    const outcome = handle(exchange);
+    const outcome = takeIn(exchange);
     if (message.kind === "notification") {
       return outcome.then(
         () => {},
@@ -318,6 +339,16 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       });
   }
 
+  function deliver(exchange: Exchange): Promise<Reply> {
+    return tracing === undefined ? toClient(exchange) : tracing.send(exchange, undefined, toClient);
+  }
+
+  const arrived: Handler = (exchange) => {
+    tap.received("upstream", exchange.message, exchange);
+    return handle(exchange);
+  };
+  const takeIn = tracing === undefined ? arrived : tracing.received(arrived);
+
   const route: Route = {
     name,
     get serving() {
@@ -329,7 +360,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     get forwardHeaders() {
       return forwardHeaders;
     },
-    answer,
+    answer: tracing === undefined ? respond : tracing.received(respond),
     linkOf: (session) => begunOn.get(session)?.links.of(session),
     get toolHeaders() {
       // Where a policy decides, headers are compared after it: a mismatch must not tell of tools that it hides.
@@ -338,8 +369,14 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     streamsOf,
     adopt: (session) => {
       meterSession(session);
-      session.onEnd(() => {
+      session.onEnd((_reason, ending) => {
         streams.get(session)?.close();
+        tracing?.sessionEnded({
+          revision: session.revision,
+          durationMs: clock.now() - session.openedAt,
+          failure: session.state === "failed" ? ending : undefined,
+          upstream: session.upstreamId === undefined ? undefined : begunOn.get(session)?.upstream.destination,
+        });
       });
     },
     tell: (session, message) => {

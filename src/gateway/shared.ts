@@ -14,6 +14,7 @@ import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { traceOf } from "../telemetry/trace-context.ts";
 import { createKeepAlive } from "../transports/http/keep-alive.ts";
 import type { SseResponseOptions } from "../transports/http/sse-response.ts";
 import { createClientAddress } from "./client-address.ts";
@@ -168,6 +169,7 @@ export function createContext(options: ContextOptions): OpenContext {
 function logFailure(log: Logger, route: Route, exchange: Exchange, error: GatewayError): void {
   const fields = {
     exchange: exchange.id,
+    trace: traceOf(exchange)?.traceId,
     route: route.name,
     method: exchange.message.method,
     code: error.code,

@@ -7,6 +7,7 @@ import type { Clock, SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { Destination } from "../telemetry/tracing.ts";
 import { createChannelLink } from "../transports/channel-link.ts";
 import type { OpenChannel } from "../transports/channel-link.ts";
 import { openInProcessChannel } from "../transports/in-process/client.ts";
@@ -35,6 +36,8 @@ export interface OpenUpstream {
   readonly modernSharing: ModernSharing;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
   readonly seesHeaders: () => boolean;
+  /** Where messages go, for whoever tells of them. */
+  readonly destination: Destination;
   /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
   readonly http?: HttpUpstream;
   /** Ends connections and processes; links have been closed before. */
@@ -58,6 +61,8 @@ export interface UpstreamDeps {
   readonly demo: McpServerFactory;
   /** Where calls of modern clients wait while a legacy server asks. */
   readonly parking: ParkingLot;
+  /** Told of lines that children write to standard error. */
+  readonly onStderr?: ((route: string, line: string) => void) | undefined;
   /** What credentials for upstreams are obtained with. */
   readonly credentials: CredentialDeps;
 }
@@ -186,6 +191,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     open: open[config.transport],
     modernSharing: "everybody",
     seesHeaders: () => true,
+    destination: { transport: "http", origin: upstream.origin },
     http: upstream,
     close,
   };
@@ -216,6 +222,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
             watchdog: deps.watchdog,
             onStderr: (line, pid) => {
               log.info({ route: route.name, pid, line }, "server says");
+              deps.onStderr?.(route.name, line);
             },
           },
         ),
@@ -255,6 +262,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
     },
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
     seesHeaders: () => false,
+    destination: { transport: "stdio" },
     close: async (reason) => {
       await shared.close(reason);
       await pool.close(reason);
@@ -275,6 +283,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
       ),
     modernSharing: "principal",
     seesHeaders: () => false,
+    destination: { transport: "in-process" },
     close: async () => {},
   };
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errorTable } from "../errors.ts";
-import type { ReplyStream, TransportContext } from "../exchange.ts";
+import type { ReplyStream, TraceHeaders, TransportContext } from "../exchange.ts";
 import type { Challenge } from "../pipeline.ts";
 import { messageBytes } from "../protocol/batch.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
@@ -50,13 +50,22 @@ export function httpContext({ request, route, header }: Visit, peer: string | un
     const value = header(name);
     if (value !== undefined) (kept ??= {})[name] = value;
   }
+  const trace = traceHeadersOf(header);
   const facts = {
     type: "http",
     method: "POST",
     path: request.url ?? "",
     headers: kept ?? noHeaders,
   } as const;
-  return peer === undefined ? facts : { ...facts, peer };
+  const known = peer === undefined ? facts : { ...facts, peer };
+  return trace === undefined ? known : { ...known, trace };
+}
+
+function traceHeadersOf(header: Visit["header"]): TraceHeaders | undefined {
+  const traceparent = header("traceparent");
+  if (traceparent === undefined) return undefined;
+  const tracestate = header("tracestate");
+  return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
 }
 
 /** The revision that the header of a request names, if it is one we know. */

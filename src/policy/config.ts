@@ -1,5 +1,6 @@
 import * as z from "zod";
 
+import { createAuthZenConfig } from "./authzen/config.ts";
 import { checkExpression, type Wanted } from "./cel/expression.ts";
 import type { Scope } from "./cel/scope.ts";
 import { createSidebandConfig } from "./sideband/config.ts";
@@ -176,6 +177,9 @@ export function createPolicyConfig(duration: DurationField) {
     pingAuthorize: createSidebandConfig(duration)
       .optional()
       .describe("A PingAuthorize server that decides, in place of rules and names."),
+    authzen: createAuthZenConfig(duration)
+      .optional()
+      .describe("An AuthZEN decision point that decides, in place of rules and names."),
     shadow: z
       .boolean()
       .default(false)
@@ -205,14 +209,15 @@ export function createPolicyConfig(duration: DurationField) {
 function checkProvider(policy: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
   const elsewhere = remoteProviders.find((name) => policy[name] !== undefined);
   if (elsewhere === undefined) return;
-  const own = Object.keys(rulesFields).find((name) => policy[name] !== undefined);
+  const others = [...Object.keys(rulesFields), ...remoteProviders];
+  const own = others.find((name) => name !== elsewhere && policy[name] !== undefined);
   if (own === undefined) return;
   const message = `\`${elsewhere}\` decides alone: \`${own}\` cannot stand beside it`;
   context.addIssue({ code: "custom", message, path: [own] });
 }
 
 /** Decision points that are asked in place of rules. */
-const remoteProviders = ["pingAuthorize"] as const;
+const remoteProviders = ["pingAuthorize", "authzen"] as const;
 
 /** A policy as it is configured. */
 export type PolicyConfig = z.output<ReturnType<typeof createPolicyConfig>>;

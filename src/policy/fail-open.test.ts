@@ -5,7 +5,7 @@ import { requestOf } from "../../test/support/messages.ts";
 import { allow, deny, fakeProvider } from "../../test/support/policy.ts";
 import { Subject } from "../intercept/subject.ts";
 import { withFailOpen } from "./fail-open.ts";
-import type { DenialKind, PolicyCall, PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { Denial, DenialKind, PolicyCall, PolicyProvider, PolicyVerdict } from "./provider.ts";
 
 const call: PolicyCall = { signal: new AbortController().signal, memory: undefined };
 const subject = Subject.of(exchangeWith(requestOf("tools/call")));
@@ -13,6 +13,11 @@ const subject = Subject.of(exchangeWith(requestOf("tools/call")));
 function opened(provider: PolicyProvider) {
   const told: string[] = [];
   return { told, decorated: withFailOpen(provider, (problem) => void told.push(problem)) };
+}
+
+function denialOf(verdict: PolicyVerdict): Denial {
+  if (verdict.effect === "deny") return verdict.denial;
+  throw new Error("nothing was denied");
 }
 
 describe("withFailOpen", () => {
@@ -55,6 +60,32 @@ describe("withFailOpen", () => {
       expect(verdict.explanation.notes?.at(-1)).toContain("the breaker is open");
     }
     expect(told).toEqual(["the breaker is open", "the breaker is open"]);
+  });
+
+  it("[PA-126] stays shut where the lack of a verdict is for good", async () => {
+    const shut = deny({ kind: "unavailable", neverOpen: true });
+    const denied = { visible: [false], denial: { ...denialOf(shut) }, explanation: shut.explanation };
+    const { decorated, told } = opened({
+      ...fakeProvider({ request: () => shut, response: async () => shut }),
+      filterList: () => denied,
+    });
+    expect(decorated.evaluateRequest(subject, call)).toBe(shut);
+    expect(await decorated.evaluateResponse(subject, call)).toBe(shut);
+    const entries = [{ name: "a", value: {} }];
+    expect(decorated.filterList?.({ subject, kind: "tool", entries }, call)).toBe(denied);
+    expect(told).toEqual([]);
+  });
+
+  it("shows a whole list that was refused for lack of a verdict", async () => {
+    const denial = denialOf(deny({ kind: "unavailable", reason: "gone" }));
+    const { explanation } = deny();
+    const { decorated, told } = opened({
+      ...fakeProvider(),
+      filterList: async () => ({ visible: [false, false], denial, explanation }),
+    });
+    const entries = ["a", "b"].map((name) => ({ name, value: {} }));
+    const verdict = await decorated.filterList?.({ subject, kind: "tool", entries }, call);
+    expect([verdict?.visible, verdict?.denial, told]).toEqual([[true, true], undefined, ["gone"]]);
   });
 
   it("shows a whole list for lack of a verdict", async () => {

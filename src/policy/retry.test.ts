@@ -76,6 +76,21 @@ describe("retry", () => {
     expect(time.pending()).toBe(0);
   });
 
+  it("tells of every further attempt, and not of the first", async () => {
+    const time = createFakeTime();
+    const { made, attempt } = attempts(["bad", "bad", "good"]);
+    let told = 0;
+    const result = withRetry(attempt(time.clock.now), {
+      retries: 5,
+      pauseMs: 1,
+      setTimer: time.setTimer,
+      isTransient: (value) => value === "bad",
+      onRetry: () => void told++,
+    });
+    await time.advance(10);
+    expect([await result, made.length, told]).toEqual(["good", 3, 2]);
+  });
+
   it("does not begin an attempt that it has no time for", async () => {
     const time = createFakeTime();
     const { made, attempt } = attempts(["bad", "bad"]);

@@ -325,6 +325,6 @@ describe("a refusal", () => {
       message: "x",
     });
     expect(refuse("invalid_params", "x", { isOtherCase: true }).status).toBe(400);
-    expect(() => refuse("unauthenticated", "x")).toThrow(RangeError);
+    expect(() => refuse("cancelled", "x")).toThrow(RangeError);
   });
 });

@@ -95,9 +95,6 @@ export const settingsSchema = z.strictObject({
 /** Settings as code, file and environment may give them. */
 export type KitSettingsInput = z.input<typeof settingsSchema>;
 
-/** What `entityOverrides` may change of one entity (KO-025). */
-export type EntityOverride = z.output<typeof entityOverride>;
-
 type Parsed = z.output<typeof settingsSchema>;
 
 /** All settings with nothing left open; durations are milliseconds. */

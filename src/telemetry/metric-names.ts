@@ -189,6 +189,18 @@ export const metricDefinitions = {
     help: "Decisions that are missing from the audit stream because too many were waiting.",
     labels: [],
   },
+  recordWritten: {
+    name: "headgate_record_frames_total",
+    type: "counter",
+    help: "Frames of recorded traffic that were written.",
+    labels: [],
+  },
+  recordLost: {
+    name: "headgate_record_lost_frames_total",
+    type: "counter",
+    help: "Frames that are missing from the recording because too many were waiting or the store failed.",
+    labels: [],
+  },
   startTime: {
     name: "process_start_time_seconds",
     type: "gauge",

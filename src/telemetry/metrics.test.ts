@@ -149,3 +149,40 @@ describe("names for labels", () => {
     expect(knownOr("__proto__", known)).toBe("other");
   });
 });
+
+describe("the text of OpenMetrics", () => {
+  const trace = { traceId: "a".repeat(32), spanId: "b".repeat(16), isSampled: true };
+
+  it("[SC-072] has the last trace of each bucket that somebody keeps, as an example", () => {
+    const { metrics, openMetricsText, text } = sample();
+    const seconds = metrics.seconds.labels({ route: "files" });
+    seconds.observe(0.05, { ...trace, traceId: "c".repeat(32) });
+    seconds.observe(0.07, trace);
+    seconds.observe(0.5, { ...trace, isSampled: false });
+    seconds.observe(3);
+    metrics.calls.labels({ route: "files", outcome: "ok" }).inc();
+    expect(openMetricsText()).toBe(`# HELP calls Calls.
+# TYPE calls counter
+calls_total{route="files",outcome="ok"} 1
+# HELP open Open now.
+# TYPE open gauge
+open 0
+# HELP seconds How long.
+# TYPE seconds histogram
+seconds_bucket{route="files",le="0.1"} 2 # {trace_id="${trace.traceId}",span_id="${trace.spanId}"} 0.07
+seconds_bucket{route="files",le="1"} 3
+seconds_bucket{route="files",le="+Inf"} 4
+seconds_sum{route="files"} 3.62
+seconds_count{route="files"} 4
+# EOF
+`);
+    expect(text()).not.toContain("trace_id");
+  });
+
+  it("has a name for every metric of the gateway that the format allows", () => {
+    const families = createMetrics()
+      .openMetricsText()
+      .matchAll(/^# TYPE (\S+) (\S+)$/gmu);
+    for (const [, name = ""] of families) expect(name).not.toMatch(/_(?:total|bucket|sum|count)$/u);
+  });
+});

@@ -1,4 +1,14 @@
-import { expositionType, formatLabels, formatMetric, formatNumber, type Sample } from "./exposition.ts";
+import type { TraceLink } from "../exchange.ts";
+import {
+  expositionType,
+  formatLabels,
+  formatMetric,
+  formatNumber,
+  formatOpenMetric,
+  openMetricsEnd,
+  type Exemplar,
+  type Sample,
+} from "./exposition.ts";
 import { metricDefinitions, type MetricDefinition } from "./metric-names.ts";
 
 /** Counts upwards; one per combination of label values, to be kept by whoever counts often. */
@@ -17,7 +27,8 @@ export interface GaugeChild {
 
 /** Sorts values into buckets. */
 export interface HistogramChild {
-  observe(value: number): void;
+  /** The trace that the value came about in, if somebody keeps it, serves as an example for its bucket. */
+  observe(value: number, trace?: TraceLink): void;
 }
 
 /** A metric with its labels; the values come from known names only, see `knownOr`. */
@@ -47,6 +58,8 @@ export interface Registry<D extends Definitions> {
   readonly text: () => string;
   /** Media type of that text. */
   readonly contentType: string;
+  /** The same in the text format of OpenMetrics, with an example of a trace for each bucket that has one. */
+  readonly openMetricsText: () => string;
 }
 
 /** The registry of every metric that the gateway has. */
@@ -63,6 +76,10 @@ export function createRegistry<const D extends Definitions>(definitions: D): Reg
     ([key, definition]) => [key, createFamily(definition)] as const,
   );
   const collectors = new Set<() => void>();
+  const collected = (format: typeof formatMetric): string => {
+    for (const collect of collectors) collect();
+    return families.map(([, family]) => family.text(format)).join("");
+  };
   return {
     // Each key got the children of its own definition's type just above.
     metrics: Object.fromEntries(families) as unknown as Registry<D>["metrics"],
@@ -72,11 +89,9 @@ export function createRegistry<const D extends Definitions>(definitions: D): Reg
         collectors.delete(callback);
       };
     },
-    text() {
-      for (const collect of collectors) collect();
-      return families.map(([, family]) => family.text()).join("");
-    },
+    text: () => collected(formatMetric),
     contentType: expositionType,
+    openMetricsText: () => collected(formatOpenMetric) + openMetricsEnd,
   };
 }
 
@@ -118,8 +133,8 @@ function createFamily(definition: MetricDefinition) {
         if (fits) entries.delete(key);
       }
     },
-    text(): string {
-      return formatMetric(
+    text(format: typeof formatMetric): string {
+      return format(
         definition,
         [...entries.values()].flatMap(({ labels, child }) => child.samples(labels)),
       );
@@ -154,6 +169,8 @@ class Value implements CounterChild, GaugeChild, ChildWithSamples {
 class Histogram implements HistogramChild, ChildWithSamples {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
+  /** By bucket, the last of each; there are none before the first value with a trace. */
+  #exemplars: (Exemplar | undefined)[] | undefined;
   #sum = 0;
 
   constructor(bounds: readonly number[]) {
@@ -161,12 +178,15 @@ class Histogram implements HistogramChild, ChildWithSamples {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  observe(value: number): void {
+  observe(value: number, trace?: TraceLink): void {
     const bounds = this.#bounds;
     let at = 0;
     while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
     this.#counts[at] = (this.#counts[at] ?? 0) + 1;
     this.#sum += value;
+    if (trace?.isSampled !== true) return;
+    this.#exemplars ??= [];
+    this.#exemplars[at] = { traceId: trace.traceId, spanId: trace.spanId, value };
   }
 
   samples(labels: string): Sample[] {
@@ -175,7 +195,8 @@ class Histogram implements HistogramChild, ChildWithSamples {
     // Buckets are cumulative on the wire, and the last has no bound.
     const buckets = [...this.#bounds, Number.POSITIVE_INFINITY].map((bound, index): Sample => {
       count += this.#counts[index] ?? 0;
-      return { suffix: "_bucket", labels: `${prefix}le="${formatNumber(bound)}"`, value: count };
+      const exemplar = this.#exemplars?.[index];
+      return { suffix: "_bucket", labels: `${prefix}le="${formatNumber(bound)}"`, value: count, exemplar };
     });
     return [
       ...buckets,

@@ -9,11 +9,21 @@ export const levels = [
   ["transports", "sessions", "auth", "policy", "recorder"],
   ["config", "demo", "server-kit", "agent-kit", "kong", "bridge"],
   ["gateway"],
-  ["cli", "index"],
+  ["cli", "index", "testing"],
 ] as const;
 
 /** The units that are single files in src/ and not folders. */
-export const rootFiles: ReadonlySet<Unit> = new Set(["errors", "exchange", "pipeline", "reply", "index"]);
+export const rootFiles: ReadonlySet<Unit> = new Set([
+  "errors",
+  "exchange",
+  "pipeline",
+  "reply",
+  "index",
+  "testing",
+]);
+
+/** What users of the package import: nothing of ours imports it. */
+export const surfaces: ReadonlySet<Unit> = new Set(["index", "testing"]);
 
 /** The level-3 folders that a level-4 folder may use; config/ joins the fragments of all of them. */
 const usedByLevelFour: Readonly<Partial<Record<Unit, readonly Unit[]>>> = {

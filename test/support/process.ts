@@ -1,4 +1,7 @@
 import { spawn } from "node:child_process";
+import { rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 
@@ -36,6 +39,7 @@ type LineWatcher = (line: string) => void;
 
 const lineTimeoutMs = 20_000;
 const killAfterMs = 5000;
+let startedBefore = 0;
 
 /** Starts a command with pipes on all three standard streams. */
 export async function startProcess(
@@ -43,12 +47,17 @@ export async function startProcess(
   { cwd, env }: ProcessOptions = {},
 ): Promise<RunningProcess> {
   const [file, ...args] = command;
-  const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: "pipe" });
+  // What a gateway records by itself must not end up with the user's own recordings, nor with those of other tests.
+  const XDG_DATA_HOME = join(tmpdir(), `headgate-data-${process.pid}-${startedBefore++}`);
+  const child = spawn(file, args, { cwd, env: { ...process.env, XDG_DATA_HOME, ...env }, stdio: "pipe" });
   const started = Promise.withResolvers<void>();
   child.once("spawn", started.resolve);
   child.once("error", started.reject);
   const exit = Promise.withResolvers<Exit>();
-  child.once("close", (code, signal) => exit.resolve({ code, signal }));
+  child.once("close", (code, signal) => {
+    rmSync(XDG_DATA_HOME, { recursive: true, force: true });
+    exit.resolve({ code, signal });
+  });
   // A process that ends while we write to it is no reason for this one to end.
   child.stdin.on("error", () => {});
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith, messageFrom, textOf, valueOf } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
-import { answering, createPolicyBench, fakeProvider } from "../../../test/support/policy.ts";
+import { answering, createPolicyBench, explanation, fakeProvider } from "../../../test/support/policy.ts";
 
 const modern = { revision: "2026-07-28", era: "modern" } as const;
 
@@ -69,6 +69,15 @@ describe("lists", () => {
     const bench = createPolicyBench({ ...fakeProvider(), filterList }, answering({ tools: [{ name: "a" }] }));
     const { message } = await bench.handle(exchangeWith(requestOf("tools/list")));
     expect(valueOf(message)).toMatchObject({ error: { code: 5030 } });
+  });
+
+  it("are refused with the provider's own words where it gives some", async () => {
+    const denial = { kind: "rate", code: "too_much", reason: "come back later", retryAfter: 7 } as const;
+    const filterList = () => ({ visible: [true], denial, explanation });
+    const bench = createPolicyBench({ ...fakeProvider(), filterList }, answering({ tools: [{ name: "a" }] }));
+    const { message } = await bench.handle(exchangeWith(requestOf("tools/list")));
+    expect(valueOf(message)).toMatchObject({ error: { data: { reason: "too_much", retryAfter: 7 } } });
+    expect(bench.decisions.map(({ effect }) => effect)).toContain("deny");
   });
 
   it("are for the caller alone to keep, whatever the server said", async () => {

@@ -1,12 +1,6 @@
 import type { Subject } from "../../intercept/subject.ts";
 import type { OnFailOpen } from "../fail-open.ts";
-import type {
-  Denial,
-  Explanation,
-  PolicyCall,
-  PolicyProvider,
-  PolicyVerdict,
-} from "../provider.ts";
+import type { Denial, Explanation, PolicyCall, PolicyProvider, PolicyVerdict } from "../provider.ts";
 import { toSidebandSettings } from "./config.ts";
 import type { SidebandConfig } from "./config.ts";
 import type {
@@ -23,7 +17,16 @@ import { toRequestFacts, toResponseFacts } from "./synthetic-http.ts";
 /** What a provider needs from outside, besides what its engine needs. */
 export interface SidebandProviderSurroundings extends Pick<
   EngineSurroundings,
-  "clock" | "setTimer" | "log" | "telemetry" | "breaker" | "client" | "tls" | "secret" | "userAgent" | "onRetry"
+  | "clock"
+  | "setTimer"
+  | "log"
+  | "telemetry"
+  | "breaker"
+  | "client"
+  | "tls"
+  | "secret"
+  | "userAgent"
+  | "onRetry"
 > {
   /** Whether messages pass when nobody could be asked; the engine itself knows which failures that means. */
   readonly failOpen?: boolean;

@@ -53,6 +53,8 @@ export function requestHeaders(
       if (value !== undefined) headers[name] = value;
     }
   }
+  // In place of what a client says of its trace: the message goes on as part of ours.
+  if (exchange?.traceHeaders !== undefined) Object.assign(headers, exchange.traceHeaders);
   // Last, so that nothing a client sends can stand in their place.
   if (own !== undefined) Object.assign(headers, own);
   if (state.era === "legacy") {

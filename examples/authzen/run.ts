@@ -1,0 +1,103 @@
+// Starts a mock decision point and the gateway of headgate.yaml, and fails where a policy does not do what it says.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+
+import { startMockAuthZen } from "../../src/policy/authzen/mock.ts";
+import { policy } from "./policies.ts";
+
+const folder = import.meta.dirname;
+const bin = resolve(folder, "../../bin/headgate.mjs");
+const token = "example-token";
+
+const mock = await startMockAuthZen({ token, policy });
+const gateway = spawn(
+  process.execPath,
+  [bin, "run", "--config", join(folder, "headgate.yaml"), "--port", "0"],
+  {
+    env: { ...process.env, NODE: process.execPath, PDP_URL: mock.url, PDP_TOKEN: token },
+    stdio: ["ignore", "ignore", "pipe"],
+  },
+);
+try {
+  await tryOut(await listening());
+  console.log("every policy did what it says");
+} finally {
+  gateway.kill();
+  await once(gateway, "exit");
+  await mock.close();
+}
+
+async function listening(): Promise<string> {
+  for await (const line of createInterface({ input: gateway.stderr })) {
+    const origin = /listening on (?<origin>http:\/\/[^\s/"]+)/u.exec(line)?.groups?.["origin"];
+    if (origin !== undefined) {
+      // What comes later is not needed, but must be taken or the gateway would wait.
+      gateway.stderr.resume();
+      return `${origin}/mcp`;
+    }
+  }
+  throw new Error("the gateway did not start");
+}
+
+async function connect(url: string, key: string): Promise<Client> {
+  const client = new Client({ name: "example", version: "1.0.0" });
+  const headers = { authorization: `Bearer ${key}` };
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+  return client;
+}
+
+async function tryOut(url: string): Promise<void> {
+  const ann = await connect(url, "ann-example-key-0123456789abcdef");
+  const bob = await connect(url, "bob-example-key-0123456789abcdef");
+
+  // Lists hold what may be used, asked for in one batch.
+  assert.deepEqual(await namesFor(ann), ["read_account", "transfer", "close_account"]);
+  assert.deepEqual(await namesFor(bob), ["read_account", "transfer"]);
+  assert.equal(mock.requests.filter(({ endpoint }) => endpoint === "evaluations").length, 2);
+
+  // What the server declares for its tool is what is asked: about the account, not about the tool.
+  assert.equal(
+    await textOf(bob, "transfer", { from: "bob", to: "ann", amount: 10 }),
+    "moved 10 from bob to ann",
+  );
+  assert.deepEqual(mock.requests.at(-1)?.body, {
+    subject: { type: "identity", id: "key:people/bob" },
+    action: { name: "transfer" },
+    resource: { type: "account", id: "bob", properties: { size: "small" } },
+    context: {},
+  });
+  await assert.rejects(
+    textOf(bob, "transfer", { from: "ann", to: "bob", amount: 10 }),
+    denied(/not your account/u),
+  );
+  await assert.rejects(
+    textOf(bob, "transfer", { from: "bob", to: "ann", amount: 500 }),
+    denied(/at the counter/u),
+  );
+  await assert.rejects(textOf(bob, "close_account", { owner: "ann" }), denied(/does not allow/u));
+  assert.equal(await textOf(ann, "close_account", { owner: "ann" }), "ann is closed");
+
+  // Without a decision point nothing goes on: the gate is shut unless the configuration says otherwise.
+  await mock.close();
+  await assert.rejects(textOf(bob, "read_account", { owner: "bob" }), { code: -32603 });
+  await ann.close();
+  await bob.close();
+}
+
+function denied(reason: RegExp): { readonly code: number; readonly message: RegExp } {
+  return { code: -32001, message: reason };
+}
+
+async function namesFor(client: Client): Promise<readonly string[]> {
+  return (await client.listTools()).tools.map(({ name }) => name);
+}
+
+async function textOf(client: Client, name: string, args: Record<string, unknown>): Promise<string> {
+  const { content } = await client.callTool({ name, arguments: args });
+  return content.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n");
+}

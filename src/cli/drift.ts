@@ -1,0 +1,160 @@
+import { writeFile } from "node:fs/promises";
+
+import type { Condition } from "../recorder/contract.ts";
+import { driftOf, type Drift, type Severity } from "../recorder/drift/compare.ts";
+import { definingMethods, definitionKey } from "../recorder/drift/definitions.ts";
+import {
+  emptyLock,
+  formatLock,
+  parseLock,
+  withApproved,
+  type Approved,
+  type DefinitionLock,
+} from "../recorder/drift/lock.ts";
+import { offeredIn, type Offered } from "../recorder/drift/offered.ts";
+import { readRecording } from "../recorder/replay/recorded-call.ts";
+import { parseCommandLine } from "./command-line.ts";
+import { commands } from "./commands.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { usageError } from "./help.ts";
+import type { ServingIo } from "./io.ts";
+import { paintFor, type Paint } from "./paint.ts";
+import { placeOf } from "./recording-place.ts";
+import { linesOf } from "./recordings.ts";
+import { unreadable } from "./replay.ts";
+import { printableLine } from "./text-layout.ts";
+
+type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
+
+const defines: Condition = {
+  type: "any",
+  of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
+};
+
+/** `headgate drift`: what servers offer and nobody has approved. */
+export async function drift(args: readonly string[], io: DriftIo): Promise<number> {
+  const line = parseCommandLine(commands.drift.options, args);
+  if (!line.ok) {
+    io.err(usageError("drift", line.problem));
+    return exitCodes.usage.code;
+  }
+  const { values, positionals } = line;
+  const [verb, ...names] = positionals;
+  if (line.program !== undefined || (verb !== undefined && verb !== "approve")) {
+    io.err(usageError("drift", "there is `approve`, or nothing"));
+    return exitCodes.usage.code;
+  }
+  const file = values.lock ?? "headgate.lock.json";
+  try {
+    const lock = await readLock(file, io);
+    const place = await placeOf({ store: values.store }, io);
+    const { calls } = await readRecording(linesOf(place, io, defines), { leg: "upstream" });
+    const offered = [...offeredIn(calls)].filter(
+      ([route]) => values.route === undefined || route === values.route,
+    );
+    if (verb === "approve") return await approve(lock, file, offered, names, io);
+    return report(lock, offered, values.json === true, io);
+  } catch (error) {
+    return unreadable("drift", error, io);
+  }
+}
+
+async function readLock(file: string, io: DriftIo): Promise<DefinitionLock> {
+  let text: string;
+  try {
+    text = await io.readFile(file);
+  } catch (error) {
+    // Nothing has been approved yet.
+    if (error instanceof Error && Reflect.get(error, "code") === "ENOENT") return emptyLock;
+    throw error;
+  }
+  return parseLock(text, file);
+}
+
+async function approve(
+  lock: DefinitionLock,
+  file: string,
+  offered: readonly (readonly [string, Offered])[],
+  names: readonly string[],
+  io: DriftIo,
+): Promise<number> {
+  let next = lock;
+  let count = 0;
+  const isMeant = (key: string): boolean =>
+    names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
+  for (const [route, own] of offered) {
+    const drifts = driftsOf(own, lock.routes[route] ?? {}).filter(({ key }) => isMeant(key));
+    const keys = new Set(drifts.map(({ key }) => key));
+    count += keys.size;
+    next = withApproved(next, route, {
+      approved: own.definitions.filter((definition) => keys.has(definitionKey(definition))),
+      gone: drifts.flatMap(({ type, key }) => (type === "removed" ? [key] : [])),
+      at: Date.now(),
+    });
+  }
+  if (count === 0) {
+    io.err("headgate drift: there is nothing to approve\n");
+    return names.length === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+  }
+  await writeFile(file, formatLock(next));
+  io.out(`${count} definitions are approved in ${file}\n`);
+  return exitCodes.ok.code;
+}
+
+/** Removed are only those whose list was seen to its end. */
+function driftsOf(
+  { definitions, complete }: Offered,
+  approved: Readonly<Record<string, Approved>>,
+): readonly Drift[] {
+  return driftOf(definitions, approved, { isComplete: true }).filter(
+    ({ type, key }) => type !== "removed" || [...complete].some((kind) => key.startsWith(`${kind} `)),
+  );
+}
+
+function report(
+  lock: DefinitionLock,
+  offered: readonly (readonly [string, Offered])[],
+  isJson: boolean,
+  io: DriftIo,
+): number {
+  const paint = paintFor(io);
+  let count = 0;
+  for (const [route, own] of offered) {
+    const drifts = driftsOf(own, lock.routes[route] ?? {});
+    count += drifts.length;
+    for (const one of drifts) {
+      if (isJson) io.out(`${JSON.stringify({ route, ...one })}\n`);
+      else io.out(formatDrift(route, one, lock.routes[route]?.[one.key], own, paint));
+    }
+  }
+  const total = offered.reduce((sum, [, own]) => sum + own.definitions.length, 0);
+  if (!isJson) io.out(`${total} definitions of ${offered.length} routes, ${count} not as approved\n`);
+  return count === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+}
+
+const colors: Readonly<Record<Severity, keyof Paint>> = { info: "dim", warn: "yellow", critical: "red" };
+
+function formatDrift(
+  route: string,
+  { type, key, severity, fields, reasons }: Drift,
+  approved: Approved | undefined,
+  { definitions }: Offered,
+  paint: Paint,
+): string {
+  const now = definitions.find((definition) => definitionKey(definition) === key);
+  const lines = [
+    `${paint[colors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${paint.dim(`on route ${printableLine(route)}`)}`,
+    ...reasons.map((reason) => `  ${printableLine(reason)}`),
+    ...fields.flatMap((name) => [
+      `  ${printableLine(name)}`,
+      paint.red(`    - ${brief(approved?.fields[name])}`),
+      paint.green(`    + ${brief(now?.fields[name])}`),
+    ]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function brief(value: unknown): string {
+  const text = printableLine(JSON.stringify(value) ?? "nothing");
+  return text.length > 160 ? `${text.slice(0, 157)}…` : text;
+}

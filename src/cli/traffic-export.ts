@@ -1,0 +1,87 @@
+import { createWriteStream } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
+
+import type { Condition, ExchangeRecord, Frame, RecordReader } from "../recorder/contract.ts";
+import { formatCaptureLine, writeCaptureFile } from "../recorder/replay/capture-file.ts";
+import { formatHar } from "../recorder/replay/har.ts";
+import { exitCodes } from "./exit-codes.ts";
+import { createProgressBar } from "./progress-bar.ts";
+import { openReader } from "./recordings.ts";
+import type { TrafficIo, TrafficRequest } from "./traffic.ts";
+import { packageVersion } from "./version.ts";
+
+/** `headgate traffic export FILE [FILTER]`: a capture file, or a HAR file by its name. */
+export async function trafficExport(
+  file: string,
+  { values, where }: TrafficRequest,
+  io: TrafficIo,
+): Promise<number> {
+  await using reader = await openReader(values, io);
+  using bar = createProgressBar("exporting", io);
+  let count = 0;
+  const lines = async function* () {
+    const query = {
+      ...(where === undefined ? {} : { where }),
+      ...(values.operations === true ? { wholeOperations: true } : {}),
+      onProgress: bar.show,
+    };
+    for await (const line of reader.export(query)) {
+      if (line.type === "end") count += line.exchanges;
+      yield line;
+    }
+  };
+  if (file === "-") {
+    for await (const line of lines()) io.out(formatCaptureLine(line));
+    return exitCodes.ok.code;
+  }
+  // Nobody finds half a file under the name: it gets that when it is whole.
+  const unfinished = `${file}.${process.pid}.part${file.endsWith(".gz") ? ".gz" : ""}`;
+  try {
+    if (file.endsWith(".har")) count = await writeHar(unfinished, reader, where, bar.show);
+    else await writeCaptureFile(unfinished, lines());
+    await rename(unfinished, file);
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+  io.err(`${count} exchanges are in ${file}\n`);
+  return exitCodes.ok.code;
+}
+
+async function writeHar(
+  file: string,
+  reader: RecordReader,
+  where: Condition | undefined,
+  onProgress: (done: number, total: number | undefined) => void,
+): Promise<number> {
+  let done = 0;
+  const exchanges = async function* (): AsyncIterable<{ record: ExchangeRecord; frames: readonly Frame[] }> {
+    for await (const record of allExchanges(reader, where)) {
+      yield { record, frames: await reader.frames(record.capture, record.id) };
+      onProgress(++done, undefined);
+    }
+  };
+  await pipeline(
+    formatHar(exchanges(), { name: "headgate", version: packageVersion() }),
+    createWriteStream(file),
+  );
+  return done;
+}
+
+/** All exchanges that fit, the oldest first, page by page. */
+async function* allExchanges(
+  reader: RecordReader,
+  where: Condition | undefined,
+): AsyncIterable<ExchangeRecord> {
+  let cursor: string | undefined;
+  do {
+    const page = await reader.exchanges({
+      ...(where === undefined ? {} : { where }),
+      ...(cursor === undefined ? {} : { cursor }),
+      order: "oldest",
+      limit: 1000,
+    });
+    yield* page.exchanges;
+    cursor = page.next;
+  } while (cursor !== undefined);
+}

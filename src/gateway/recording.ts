@@ -1,0 +1,198 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+
+import type { Config } from "../config/config.ts";
+import { GatewayError } from "../errors.ts";
+import type { Clock, SetTimer } from "../exchange.ts";
+import type { EventListener } from "../intercept/event.ts";
+import type { Interceptor } from "../pipeline.ts";
+import type { DecisionListener } from "../policy/decision.ts";
+import { detectPersonalData } from "../policy/detectors/personal-data.ts";
+import { detectSecrets } from "../policy/detectors/secrets.ts";
+import type { PruneRules } from "../recorder/contract.ts";
+import { createRecorder } from "../recorder/recorder.ts";
+import { startWriter, type WriterTarget } from "../recorder/writer-thread.ts";
+import { createRedactor } from "../redact/redactor.ts";
+import { errorFields } from "../telemetry/error-fields.ts";
+import type { Logger } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Tap } from "./taps.ts";
+
+/** How traffic is recorded. */
+type RecordConfig = Exclude<Config["record"], false | undefined>;
+
+/** What recording needs of the gateway around it. */
+export interface RecordingSurroundings {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** Takes out what the configuration knows to be secret. */
+  readonly secrets: (text: string) => string;
+}
+
+/** The recording of a gateway. */
+export interface Recording {
+  readonly tap: Tap;
+  /** Turns requests away while they could not be recorded, where the configuration minds. */
+  readonly gate: Interceptor;
+  /** For an answer to wait for; undefined where it need not. */
+  readonly kept: () => Promise<void> | undefined;
+  readonly onDecision: DecisionListener;
+  readonly onIntercepted: EventListener;
+  readonly onStderr: (route: string, line: string) => void;
+  close(): Promise<void>;
+}
+
+const pruneEveryMs = 600_000;
+const firstPruneMs = 10_000;
+const dayMs = 86_400_000;
+
+/** Begins to record as the configuration says; undefined where it says not to. */
+export function openRecording(
+  config: Config["record"],
+  around: RecordingSurroundings,
+): Recording | undefined {
+  if (config === undefined || config === false) return undefined;
+  const settings = config;
+  const target = targetOf(settings);
+  const { clock, setTimer, log, metrics } = around;
+  const { recordWritten, recordLost } = metrics.metrics;
+  const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
+  const writer = startWriter(target);
+  const recorder = createRecorder({
+    ...config,
+    onFailure: config.onFailure === "drop" ? "drop" : "refuse",
+    capture: `${clock.wall().toString(36)}-${randomBytes(4).toString("hex")}`,
+    writer: `headgate on ${hostname()}`,
+    sink: writer,
+    redactor: createRedactor({
+      ...config.redact,
+      detectors: {
+        secrets: detectSecrets,
+        ...(config.redact.personalData ? { personalData: detectPersonalData } : {}),
+      },
+      key: randomBytes(32),
+      known: around.secrets,
+    }),
+    clock,
+    setTimer,
+    onTrouble: (error) => {
+      log.error(errorFields(error), "traffic cannot be recorded");
+    },
+    onRecovery: (lost) => {
+      log.warn({ lost }, "traffic is recorded again");
+    },
+    onCount: (what, frames) => {
+      counters[what].inc(frames);
+    },
+  });
+
+  let stopPruning = setTimer(firstPruneMs, prune);
+  function prune(): void {
+    stopPruning = setTimer(pruneEveryMs, prune);
+    writer.prune(pruneRules(settings, clock.wall())).catch((error: unknown) => {
+      log.warn(errorFields(GatewayError.from(error)), "old recordings cannot be taken out");
+    });
+  }
+
+  return {
+    tap: {
+      received: (leg, message, exchange) => {
+        recorder.message(leg, "received", message, exchange);
+      },
+      sent: (leg, message, exchange) => {
+        recorder.message(leg, "sent", message, exchange);
+      },
+    },
+    gate: (next) => (exchange) => {
+      const { kind } = exchange.message;
+      if (recorder.refuses && kind === "request" && exchange.direction === "client-to-server") {
+        return Promise.reject(
+          new GatewayError("store_failed", "this could not be recorded, so it is not let through"),
+        );
+      }
+      return next(exchange);
+    },
+    kept: () => recorder.kept(),
+    onDecision: ({ id, exchange, phase, effect, isEnforced, denial, list, explanation }) => {
+      const { provider, rule, read, durationMs } = explanation;
+      recorder.decision(
+        {
+          id,
+          by: "policy",
+          name: provider,
+          phase,
+          effect,
+          enforced: isEnforced,
+          ...(rule === undefined ? {} : { rule }),
+          ...(denial === undefined ? {} : { code: denial.code, reason: denial.reason }),
+          ...(read.length === 0 ? {} : { read }),
+          ...(list === undefined ? {} : { listed: list.total, hidden: list.hidden }),
+          durationMs,
+        },
+        exchange,
+      );
+    },
+    onIntercepted: ({ interceptor, mode, exchange, phase, outcome, reason, durationMs }) => {
+      // What lets everything pass as it is says nothing worth keeping.
+      if (outcome === "passed" && mode === "enforce") return;
+      recorder.decision(
+        {
+          by: "interceptor",
+          name: interceptor,
+          phase,
+          effect: outcome,
+          enforced: mode === "enforce",
+          ...(reason === undefined ? {} : { reason }),
+          durationMs,
+        },
+        exchange,
+      );
+    },
+    onStderr: (route, line) => {
+      recorder.stderr(route, line);
+    },
+    close: async () => {
+      stopPruning();
+      await recorder.close();
+      try {
+        await writer.close();
+      } catch (error) {
+        log.error(errorFields(GatewayError.from(error)), "the recording could not be closed");
+      }
+    },
+  };
+}
+
+function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
+  if (postgres !== undefined) return { headgateWriter: true, type: "postgres", url: postgres };
+  if (file === undefined)
+    throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` to record to");
+  return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "record-or-refuse" };
+}
+
+function pruneRules({ retention: { days, bytes, routes } }: RecordConfig, now: number): PruneRules {
+  return {
+    before: now - days * dayMs,
+    maxBytes: bytes,
+    beforeByRoute: Object.fromEntries(
+      Object.entries(routes).map(([route, own]) => [route, now - own * dayMs] as const),
+    ),
+  };
+}
+
+/** One tap that tells two. */
+export function joinTaps(one: Tap, other: Tap | undefined): Tap {
+  if (other === undefined) return one;
+  return {
+    received: (leg, message, exchange) => {
+      one.received(leg, message, exchange);
+      other.received(leg, message, exchange);
+    },
+    sent: (leg, message, exchange) => {
+      one.sent(leg, message, exchange);
+      other.sent(leg, message, exchange);
+    },
+  };
+}

@@ -1,0 +1,78 @@
+import { createChangingSecrets } from "../config/secrets.ts";
+import type { Secrets } from "../config/secrets.ts";
+import type { SetTimer } from "../exchange.ts";
+import type { DecisionEvent, DecisionListener } from "../policy/decision.ts";
+import { detectPersonalData } from "../policy/detectors/personal-data.ts";
+import { detectSecrets } from "../policy/detectors/secrets.ts";
+import { createRedactor } from "../redact/redactor.ts";
+import { decisionEvent } from "../telemetry/semconv.ts";
+import type { RouteTracing, Telemetry } from "../telemetry/tracing.ts";
+
+/** What tells a collector of the routes of a gateway. */
+export interface GatewayTelemetry {
+  /** Makes what follows the messages of a route; absent where nobody collects. */
+  readonly route: ((name: string) => RouteTracing) | undefined;
+  /** The listener with what tells of decisions besides; the listener itself where nobody collects. */
+  withDecisions(listener: DecisionListener | undefined): DecisionListener | undefined;
+  /** Keeps the secrets of another configuration back too. */
+  follow(secrets: Secrets): void;
+  /** Sends what is left, for as long as that is worth waiting for. */
+  close(): Promise<void>;
+}
+
+const nobodyCollects: GatewayTelemetry = {
+  route: undefined,
+  withDecisions: (listener) => listener,
+  follow: () => {},
+  close: async () => {},
+};
+
+/** A collector that does not answer must not keep the process from ending. */
+const closingMs = 3000;
+
+/** Joins telemetry to a gateway: no secret of the configuration, and nothing that looks like one, goes out with it. */
+export function createGatewayTelemetry(
+  telemetry: Telemetry | undefined,
+  first: Secrets,
+  setTimer: SetTimer,
+  key: Uint8Array,
+): GatewayTelemetry {
+  if (telemetry === undefined) return nobodyCollects;
+  const secrets = createChangingSecrets(first);
+  const redactor = createRedactor({
+    detectors: { secrets: detectSecrets, "personal data": detectPersonalData },
+    key,
+    known: secrets.redact,
+  });
+  return {
+    route: (name) => telemetry.route(name, (text) => redactor.text(text).text),
+    withDecisions: (listener) => (event) => {
+      noteDecision(telemetry, event);
+      listener?.(event);
+    },
+    follow: (next) => {
+      secrets.change(next);
+    },
+    close: async () => {
+      const tooLong = Promise.withResolvers<void>();
+      const stop = setTimer(closingMs, tooLong.resolve);
+      await Promise.race([telemetry.close(), tooLong.promise]);
+      stop();
+    },
+  };
+}
+
+function noteDecision(
+  telemetry: Telemetry,
+  { id, exchange, effect, phase, isEnforced, explanation }: DecisionEvent,
+) {
+  const { provider, rule } = explanation;
+  telemetry.note(exchange, decisionEvent.name, {
+    [decisionEvent.id]: id,
+    [decisionEvent.effect]: effect,
+    [decisionEvent.phase]: phase,
+    [decisionEvent.enforced]: isEnforced,
+    [decisionEvent.provider]: provider,
+    ...(rule === undefined ? {} : { [decisionEvent.rule]: rule }),
+  });
+}

@@ -1,0 +1,158 @@
+import { GatewayError } from "../../errors.ts";
+import type { Exchange } from "../../exchange.ts";
+import { memberString, memberType, memberValue } from "../../protocol/json/read.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { Message } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { readValue } from "../cel/json-value.ts";
+import type { ListKind } from "../provider.ts";
+import { contextOf, serverIdOf, subjectOf, type IdentitySettings } from "./facts.ts";
+import type { EvaluationRequest, Part } from "./mapping.ts";
+
+/** What default mappings are made with. */
+export interface DefaultSettings extends IdentitySettings {
+  readonly sendArguments: boolean;
+  readonly maxArgumentBytes: number;
+}
+
+/** Requests about the server as a whole, beside those that `methodFacts` gives a target. */
+const aboutServer: ReadonlySet<string> = new Set([
+  "initialize",
+  "server/discover",
+  "tools/list",
+  "resources/list",
+  "resources/templates/list",
+  "prompts/list",
+  "logging/setLevel",
+  "subscriptions/listen",
+  "tasks/list",
+  // What a server asks of its client; the binding leaves it open, and here the decision point decides about it.
+  "roots/list",
+  "sampling/createMessage",
+  "elicitation/create",
+]);
+
+/** Whether nobody is asked about a method (COAZ-MCP binding, "Pass-through Operations"). */
+export function isPassedThrough(method: string): boolean {
+  return method === "ping" || method.startsWith("notifications/");
+}
+
+/**
+ * The request for a message by the default mappings (COAZ-MCP binding, "Default Mappings"); undefined for methods that
+ * have none, which are to be refused. Throws `invalid_params` where the message does not say what it is about.
+ */
+export function defaultRequest(
+  exchange: Exchange,
+  message: Message,
+  settings: DefaultSettings,
+): EvaluationRequest | undefined {
+  const method = message.method ?? "";
+  const resource = resourceOf(exchange, message, method, settings);
+  if (resource === undefined) return undefined;
+  const context = contextOf(exchange.principal, settings);
+  addContext(context, exchange, message, method, settings);
+  return {
+    subject: subjectOf(exchange.principal, settings),
+    action: new Map([["name", method]]),
+    resource,
+    ...(context.size === 0 ? {} : { context }),
+  };
+}
+
+const entryTypes: Readonly<Record<ListKind, { readonly action: string; readonly type: string }>> = {
+  tool: { action: "tools/call", type: "tool" },
+  prompt: { action: "prompts/get", type: "prompt" },
+  resource: { action: "resources/read", type: "resource" },
+  "resource-template": { action: "resources/read", type: "resource_template" },
+};
+
+/** The request about the entries of a list: whether each may be used, as a call without arguments would ask. */
+export function listRequest(
+  exchange: Exchange,
+  kind: ListKind,
+  names: readonly string[],
+  settings: IdentitySettings,
+): EvaluationRequest {
+  const { action, type } = entryTypes[kind];
+  const context = contextOf(exchange.principal, settings);
+  return {
+    subject: subjectOf(exchange.principal, settings),
+    action: new Map([["name", action]]),
+    ...(context.size === 0 ? {} : { context }),
+    evaluations: names.map((name) => ({ resource: item(type, name, exchange) })),
+  };
+}
+
+function resourceOf(
+  exchange: Exchange,
+  message: Message,
+  method: string,
+  settings: IdentitySettings,
+): Part | undefined {
+  const target = methodFacts(method)?.target;
+  if (target !== undefined) {
+    const name = memberString(message, nameMembers[target]);
+    if (name === undefined) throw missing(`\`${nameMembers[target]}\` is no text`);
+    return item(target, name, exchange);
+  }
+  if (method === "completion/complete") return reference(exchange, message);
+  if (!aboutServer.has(method)) return undefined;
+  return new Map([
+    ["type", "mcp_server"],
+    ["id", serverIdOf(exchange, settings)],
+  ]);
+}
+
+const nameMembers = {
+  tool: "params.name",
+  prompt: "params.name",
+  resource: "params.uri",
+  task: "params.taskId",
+} as const;
+
+function reference(exchange: Exchange, message: Message): Part {
+  const value: unknown = memberValue(message, "params.ref");
+  const { type, name, uri } = Object(value) as Readonly<Record<string, unknown>>;
+  if (type === "ref/prompt" && typeof name === "string") return item("prompt", name, exchange);
+  if (type === "ref/resource" && typeof uri === "string") return item("resource", uri, exchange);
+  throw missing("`params.ref` names neither a prompt nor a resource");
+}
+
+/** Names are those of one server, and a decision point may know several. */
+function item(type: string, id: string, { route }: Exchange): Part {
+  return new Map<string, unknown>([
+    ["type", type],
+    ["id", id],
+    ["properties", new Map([["server", route]])],
+  ]);
+}
+
+function addContext(
+  context: Map<string, unknown>,
+  { revision }: Exchange,
+  message: Message,
+  method: string,
+  { sendArguments, maxArgumentBytes }: DefaultSettings,
+): void {
+  if (method === "initialize") {
+    const version = memberString(message, "params.protocolVersion");
+    if (version === undefined) throw missing("`params.protocolVersion` is no text");
+    context.set("protocol_version", version);
+  }
+  if (method === "server/discover") context.set("protocol_version", revision);
+  if (method === "logging/setLevel") {
+    const level = memberString(message, "params.level");
+    if (level === undefined) throw missing("`params.level` is no text");
+    context.set("level", level);
+  }
+  const span = spanOf(message.outline, "params.arguments");
+  if (!sendArguments || span === undefined || methodFacts(method)?.target === undefined) return;
+  if (memberType(message, "params.arguments") !== "object") throw missing("`params.arguments` is no object");
+  if (span.end - span.start > maxArgumentBytes)
+    throw missing(`its arguments are longer than ${maxArgumentBytes} bytes`);
+  context.set("arguments", readValue(message.bytes, span));
+}
+
+function missing(problem: string): GatewayError {
+  return new GatewayError("invalid_params", problem);
+}

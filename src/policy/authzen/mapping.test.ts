@@ -1,0 +1,211 @@
+import { describe, expect, it } from "vitest";
+
+import {
+  authZenProblems,
+  createFakedAuthZen,
+  decided,
+  alice,
+  askedBy,
+  calm,
+  seenOf,
+} from "../../../test/support/fake-authzen.ts";
+import { compileMapping } from "./mapping.ts";
+
+function problemsOf(value: unknown): readonly string[] {
+  const problems: string[] = [];
+  compileMapping(value, ({ path, message }) => void problems.push(`${path.join(".")}: ${message}`));
+  return problems;
+}
+
+const subject = { type: "identity", id: "$token.sub" };
+const entry = { action: { name: "read" }, resource: { type: "object", id: "$params.arguments.source" } };
+
+describe("mappings", () => {
+  it.each([
+    [{}, ": needs exactly one member"],
+    [{ evaluation: {}, evaluations: {} }, ": needs exactly one member"],
+    [{ search: {} }, ": needs exactly one member"],
+    [[], ": needs exactly one member"],
+    [{ evaluation: "x" }, "evaluation: is no request"],
+    [{ evaluation: { options: {} } }, "evaluation.options: is no member"],
+    [{ evaluation: { evaluations: [] } }, "evaluation.evaluations: is no member"],
+    [{ evaluations: {} }, "evaluations.evaluations: needs 1 to 100 entries"],
+    [{ evaluations: { evaluations: [] } }, "evaluations.evaluations: needs 1 to 100 entries"],
+    [
+      { evaluations: { evaluations: [{ ...entry, subject }] } },
+      "evaluations.evaluations.0.subject: must not stand",
+    ],
+    [
+      { evaluations: { options: { evaluations_semantic: "permit_on_first_permit" }, evaluations: [entry] } },
+      "evaluations.options: is no member",
+    ],
+  ])("refuses what is none: %j", (value, problem) => {
+    expect(problemsOf(value)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  it("are checked with the configuration, with the place of a mistake", () => {
+    const mappings = { pay: { evaluation: { resource: { id: "$params.(" } } } };
+    expect(authZenProblems({ mappings })).toEqual([
+      expect.stringMatching(/^mappings\.pay\.evaluation\.resource\.id: /u),
+    ]);
+  });
+});
+
+const declaring = (mapping: unknown, name = "get_customer") => ({
+  name,
+  inputSchema: { type: "object", "x-authzen-mapping": mapping },
+});
+
+const params = { name: "get_customer", arguments: { id: "cust-1", case: "case-2" } };
+
+async function asked(mapping: unknown, input = {}, principal = alice) {
+  const faked = createFakedAuthZen({ lists: "show", ...input });
+  await seenOf(faked.provider, "tool", [declaring(mapping), "plain"]);
+  const verdict = await faked.provider.evaluateRequest(askedBy("tools/call", params, { principal }), calm);
+  return { ...faked, verdict, bodies: faked.calls.map(({ json }) => json) };
+}
+
+describe("mappings that tools declare", () => {
+  it("are learned from lists and used for calls of their tool only", async () => {
+    const { bodies, provider, calls } = await asked({
+      evaluation: {
+        subject,
+        action: { name: "get_customer" },
+        resource: { type: "customer", id: "$params.arguments.id" },
+        context: { agent: "$token.?client_id", case: "$params.arguments.case" },
+      },
+    });
+    expect(bodies).toEqual([
+      {
+        subject: { type: "identity", id: "alice" },
+        action: { name: "get_customer" },
+        resource: { type: "customer", id: "cust-1" },
+        context: { agent: "agent-7", case: "case-2" },
+      },
+    ]);
+    await provider.evaluateRequest(askedBy("tools/call", { name: "plain" }), calm);
+    expect(calls[1]?.json).toMatchObject({
+      action: { name: "tools/call" },
+      resource: { type: "tool", id: "plain" },
+    });
+  });
+
+  it("may need several decisions, all of which must be yes", async () => {
+    const mapping = {
+      evaluations: {
+        subject,
+        evaluations: [
+          { action: { name: "read" }, resource: { type: "object", id: "$params.arguments.id" } },
+          { action: { name: "write" }, resource: { type: "object", id: "$params.arguments.case" } },
+        ],
+      },
+    };
+    const { bodies, calls, verdict } = await asked(mapping);
+    expect(verdict.effect).toBe("allow");
+    expect(calls[0]?.path).toBe("/access/v1/evaluations");
+    expect(bodies[0]).toMatchObject({
+      subject: { id: "alice" },
+      evaluations: [{}, { resource: { id: "case-2" } }],
+    });
+
+    const refusing = createFakedAuthZen({ lists: "show" }, () => ({
+      json: { evaluations: [{ decision: true }, { decision: false }] },
+    }));
+    await seenOf(refusing.provider, "tool", [declaring(mapping)]);
+    expect((await refusing.provider.evaluateRequest(askedBy("tools/call", params), calm)).effect).toBe(
+      "deny",
+    );
+  });
+
+  it("get the caller as subject where they name none, and cannot name another", async () => {
+    const action = { name: "a" };
+    const resource = { type: "t", id: "r" };
+    const { bodies } = await asked({ evaluation: { action, resource } });
+    expect(bodies[0]).toMatchObject({
+      subject: { type: "identity", id: "alice" },
+      context: { agent: "agent-7" },
+    });
+    const typed = await asked({ evaluation: { action, resource, subject: { type: "clerk" } } });
+    expect(typed.bodies[0]).toMatchObject({ subject: { type: "clerk", id: "alice" } });
+    const smuggled = await asked({
+      evaluation: { action, resource, subject: { id: "$params.arguments.id" } },
+    });
+    expect(smuggled.bodies).toEqual([]);
+    expect(smuggled.verdict).toMatchObject({
+      effect: "deny",
+      denial: { kind: "invalid", code: "mapping_error" },
+    });
+  });
+
+  it("see the gateway's name for callers without a token where a token would say who acts", async () => {
+    const key = { ...alice, kind: "key" as const, id: "key:robots/ci", claims: { sub: "ci", team: "build" } };
+    const mapping = {
+      evaluation: { subject, action: { name: "$token.team" }, resource: { type: "a", id: "b" } },
+    };
+    const { bodies } = await asked(mapping, {}, key);
+    expect(bodies).toMatchObject([{ subject: { id: "key:robots/ci" }, action: { name: "build" } }]);
+  });
+
+  it.each([
+    ["malformed", { evaluation: 1 }],
+    [
+      "looking at what is not there",
+      { evaluation: { action: { name: "$params.arguments.region" }, resource: { type: "a", id: "b" } } },
+    ],
+    ["without a resource", { evaluation: { action: { name: "a" } } }],
+    ["whose id is no text", { evaluation: { action: { name: "a" }, resource: { type: "a", id: 7 } } }],
+    [
+      "with members that have no place",
+      { evaluation: { action: { name: "a" }, resource: { type: "a", id: "b", owner: "c" } } },
+    ],
+  ])("refuse calls, and nobody is asked, when they are %s", async (_what, mapping) => {
+    const { verdict, bodies } = await asked(mapping);
+    expect(bodies).toEqual([]);
+    expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "invalid", code: "mapping_error" } });
+  });
+
+  it("refuse a tool that nobody has listed yet: it may ask for more than the default does", async () => {
+    const { provider, calls } = createFakedAuthZen({ denied: "forbidden" });
+    const verdict = await provider.evaluateRequest(askedBy("tools/call", params), calm);
+    expect(verdict).toMatchObject({
+      effect: "deny",
+      denial: { kind: "invalid", reason: expect.stringContaining("tools/list first") },
+    });
+    expect(calls).toEqual([]);
+  });
+
+  it("tell a name that does not exist from one that is hidden by nothing", async () => {
+    const { provider } = createFakedAuthZen({}, (call) => decided(call, (id) => id !== "get_customer"));
+    await seenOf(provider, "tool", ["get_customer", "other"]);
+    const denials = [];
+    for (const name of ["get_customer", "no_such_tool"]) {
+      const verdict = await provider.evaluateRequest(askedBy("tools/call", { ...params, name }), calm);
+      denials.push(verdict.effect === "deny" ? verdict.denial : undefined);
+    }
+    expect(denials[0]).toMatchObject({ kind: "hidden" });
+    expect(denials[1]).toEqual(denials[0]);
+  });
+
+  it("do not count when told so, and a configured mapping goes before them", async () => {
+    const mapping = { evaluation: { action: { name: "declared" }, resource: { type: "a", id: "b" } } };
+    const ignored = await asked(mapping, { declaredMappings: "ignore" });
+    expect(ignored.bodies[0]).toMatchObject({ action: { name: "tools/call" } });
+    const own = {
+      evaluation: { subject: { id: "on-behalf" }, action: { name: "own" }, resource: { type: "a", id: "b" } },
+    };
+    const configured = await asked(mapping, { mappings: { get_customer: own } });
+    expect(configured.bodies[0]).toMatchObject({ subject: { id: "on-behalf" }, action: { name: "own" } });
+  });
+
+  it("are replaced when the server lists another", async () => {
+    const mappingTo = (name: string) => ({
+      evaluation: { action: { name }, resource: { type: "a", id: "b" } },
+    });
+    const { provider, calls } = createFakedAuthZen({ lists: "show" });
+    for (const name of ["first", "second"]) {
+      await seenOf(provider, "tool", [declaring(mappingTo(name))]);
+      await provider.evaluateRequest(askedBy("tools/call", params), calm);
+    }
+    expect(calls.map(({ json }) => json["action"])).toEqual([{ name: "first" }, { name: "second" }]);
+  });
+});

@@ -1,0 +1,97 @@
+import type { Principal } from "../../exchange.ts";
+import type { Edit } from "../json-edit.ts";
+import type { Denial } from "../provider.ts";
+import type { Decision } from "./answers.ts";
+
+/** What a decision point may ask us to do with its decision (AuthZEN Obligations profile, draft). */
+export const understoodObligations: readonly string[] = ["step-up", "custom"];
+
+/** What obligations come to: what is to be done, or why the decision cannot be honoured. */
+export interface Duties {
+  /** Undefined where all of them can be fulfilled. */
+  readonly denial: Denial | undefined;
+  readonly argumentEdits: readonly Edit[];
+  readonly resultEdits: readonly Edit[];
+  readonly notes: readonly string[];
+  /** Whether there was any obligation at all. */
+  readonly areAny: boolean;
+}
+
+interface Draft {
+  denial: Denial | undefined;
+  readonly argumentEdits: Edit[];
+  readonly resultEdits: Edit[];
+  readonly notes: string[];
+}
+
+const nothing: Duties = { denial: undefined, argumentEdits: [], resultEdits: [], notes: [], areAny: false };
+
+/** Reads the obligations of some decisions. One that is not understood makes a no of them all. */
+export function toDuties(decisions: readonly Decision[], principal: Principal): Duties {
+  if (decisions.every(({ context }) => !Object.hasOwn(context, "obligations"))) return nothing;
+  const draft: Draft = { denial: undefined, argumentEdits: [], resultEdits: [], notes: [] };
+  for (const { context } of decisions) {
+    const { obligations = [] } = context;
+    if (!Array.isArray(obligations)) refuse(draft, "the obligations are no list");
+    else for (const obligation of obligations as readonly unknown[]) take(draft, obligation, principal);
+  }
+  return { ...draft, areAny: true };
+}
+
+function take(draft: Draft, obligation: unknown, principal: Principal): void {
+  const { type, id, properties } = Object(obligation) as Readonly<Record<string, unknown>>;
+  const facts = Object(properties) as Readonly<Record<string, unknown>>;
+  const shown = `${String(type)} (${String(id)})`;
+  if (type === "step-up") stepUp(draft, facts, principal);
+  else if (type !== "custom" || facts["vendor"] !== "headgate")
+    refuse(draft, `obligation ${shown} is not understood`);
+  else if (!custom(draft, facts)) refuse(draft, `obligation ${shown} is malformed`);
+}
+
+/** A login that is strong enough already fulfils it; whoever has none is told which one is needed. */
+function stepUp(draft: Draft, facts: Readonly<Record<string, unknown>>, { claims }: Principal): void {
+  const { acr_value: level, amr_values: methods = [] } = facts;
+  if (typeof level !== "string" || !Array.isArray(methods)) {
+    refuse(draft, "obligation step-up is malformed");
+    return;
+  }
+  const used: unknown = claims["amr"];
+  const hasMethods = methods.every((method: unknown) => Array.isArray(used) && used.includes(method));
+  if (claims["acr"] === level && hasMethods) {
+    draft.notes.push(`step-up to ${level} was fulfilled already`);
+    return;
+  }
+  const how = methods.length === 0 ? "" : ` by ${methods.join(", ")}`;
+  draft.denial ??= {
+    kind: "forbidden",
+    code: "step_up_required",
+    reason: `this needs a stronger login (${level}${how}); get a token with it and try again`,
+  };
+}
+
+/** Our own: `redact_arguments`, `remove_arguments`, `redact_result`, `remove_result` with `paths`, `note` with `text`. */
+function custom(draft: Draft, { action, paths, text }: Readonly<Record<string, unknown>>): boolean {
+  if (action === "note") {
+    if (typeof text !== "string") return false;
+    draft.notes.push(text.slice(0, 1000));
+    return true;
+  }
+  const [verb, place] = typeof action === "string" ? action.split("_", 2) : [];
+  if ((verb !== "redact" && verb !== "remove") || (place !== "arguments" && place !== "result")) return false;
+  if (!Array.isArray(paths) || paths.length === 0) return false;
+  const edits = place === "arguments" ? draft.argumentEdits : draft.resultEdits;
+  for (const pointer of paths as readonly unknown[]) {
+    if (typeof pointer !== "string" || !/^(?:\/(?:[^/~]|~[01])*)+$/u.test(pointer)) return false;
+    edits.push({ pointer, action: verb });
+  }
+  return true;
+}
+
+function refuse(draft: Draft, note: string): void {
+  draft.notes.push(note);
+  draft.denial ??= {
+    kind: "forbidden",
+    code: "obligation_not_understood",
+    reason: "the policy allows this only under a condition that the gateway cannot fulfil",
+  };
+}

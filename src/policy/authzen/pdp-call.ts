@@ -1,0 +1,165 @@
+import type { Clock, SetTimer } from "../../exchange.ts";
+import type { Breaker, OpenBreaker } from "../breaker.ts";
+import type { Denial } from "../provider.ts";
+import { withRetry } from "../retry.ts";
+import type { BreakerKind, PdpClient, PdpReply } from "../sideband/contract.ts";
+import { retryAfterSeconds } from "../sideband/retry-after.ts";
+
+/** How a call of the decision point ended. */
+export type PdpOutcome =
+  /** Status 200 and JSON. */
+  | { readonly ok: true; readonly value: unknown; readonly headers: PdpReply["headers"] }
+  /** Nothing to go by; `status` where there was an answer. */
+  | {
+      readonly ok: false;
+      readonly denial: Denial;
+      readonly note: string;
+      readonly status: number | undefined;
+    };
+
+/** One call. */
+export interface PdpCall {
+  readonly path: string;
+  /** `GET` without one. */
+  readonly body?: string;
+  /** Ties the logs of both sides together (AuthZEN, section 10.1.3). */
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** Calls the decision point; rejects only when nobody waits any more. */
+export type CallPdp = (call: PdpCall) => Promise<PdpOutcome>;
+
+/** How it is called. */
+export interface PdpCallOptions {
+  readonly client: PdpClient;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  /** Undefined where it is off. */
+  readonly breaker: Breaker<BreakerKind> | undefined;
+  readonly breakerPauseMs: number;
+  readonly timeoutMs: number;
+  readonly retries: number;
+  readonly retryPauseMs: number;
+  /** Headers of every call, those that say who we are among them. */
+  readonly headers: () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
+  readonly onRetry?: (() => void) | undefined;
+  /** Told whether the breaker is open, whenever that is looked at or changes. */
+  readonly onBreaker?: ((isOpen: boolean) => void) | undefined;
+}
+
+type Attempt = { readonly reply: PdpReply } | { readonly error: string };
+
+/** Makes the function that calls: breaker and retries around the HTTP client, and no decision from anything but a 200. */
+export function createPdpCall(options: PdpCallOptions): CallPdp {
+  const { client, clock, setTimer, breaker, timeoutMs, onBreaker } = options;
+
+  async function attempts({ path, body, requestId, signal }: PdpCall): Promise<Attempt> {
+    const bytes = Buffer.from(body ?? "");
+    const headers = {
+      Accept: "application/json",
+      ...(body === undefined
+        ? {}
+        : { "Content-Type": "application/json", "Content-Length": String(bytes.length) }),
+      "X-Request-ID": requestId,
+      ...(await options.headers()),
+    };
+    const method = body === undefined ? "GET" : "POST";
+    return withRetry(
+      async (): Promise<Attempt> => {
+        try {
+          return { reply: await client.post({ method, path, headers, body: bytes, timeoutMs, signal }) };
+        } catch (error) {
+          return { error: textOf(error) };
+        }
+      },
+      {
+        retries: options.retries,
+        pauseMs: options.retryPauseMs,
+        setTimer,
+        signal,
+        isTransient: (attempt) => !("reply" in attempt) || attempt.reply.status >= 500,
+        onRetry: options.onRetry,
+      },
+    );
+  }
+
+  function trip(attempt: Attempt): OpenBreaker<BreakerKind> | undefined {
+    const pause = options.breakerPauseMs / 1000;
+    if (!("reply" in attempt) || attempt.reply.status >= 500) return breaker?.trip("failure", pause);
+    const { status, headers } = attempt.reply;
+    if (status !== 429) return undefined;
+    return breaker?.trip("rate", retryAfterSeconds(headers["retry-after"], clock.wall(), pause));
+  }
+
+  return async (call) => {
+    const open = breaker?.check();
+    onBreaker?.(open !== undefined);
+    if (open !== undefined) return shut(open);
+    const attempt = await attempts(call);
+    const { signal } = call;
+    // Somebody has gone: that says nothing about the decision point. Somebody's patience is over: that does.
+    if (signal.aborted && signal.reason !== "timeout") throw new DOMException("nobody waits", "AbortError");
+    const tripped = trip(attempt);
+    if (tripped !== undefined) onBreaker?.(true);
+    return "reply" in attempt ? judge(attempt.reply, tripped) : unreachable(attempt.error);
+  };
+}
+
+function judge(
+  { status, headers, body }: PdpReply,
+  tripped: OpenBreaker<BreakerKind> | undefined,
+): PdpOutcome {
+  if (status === 429) return { ...paused(tripped?.remainingSeconds), status };
+  if (status >= 500) return { ...unreachable(`status ${status}`), status };
+  // Errors are never decisions, and redirects are not followed (AuthZEN, section 10.1.2).
+  if (status !== 200)
+    return { ok: false, denial: refusedUs, note: `the decision point answered ${status}`, status };
+  try {
+    return { ok: true, value: JSON.parse(body.toString("utf8")), headers };
+  } catch {
+    return unusable("its answer is no JSON");
+  }
+}
+
+function shut({ kind, remainingSeconds }: OpenBreaker<BreakerKind>): PdpOutcome {
+  if (kind === "rate") return paused(remainingSeconds);
+  const note = "the decision point is left alone after a failure";
+  return { ok: false, denial: { ...unavailable, retryAfter: remainingSeconds }, note, status: undefined };
+}
+
+function paused(seconds: number | undefined): PdpOutcome & { readonly ok: false } {
+  const denial: Denial = {
+    kind: "rate",
+    code: "decision_point_rate_limited",
+    reason: "too much is asked of the policy at the moment; try again later",
+    ...(seconds === undefined ? {} : { retryAfter: seconds }),
+  };
+  return { ok: false, denial, note: "the decision point wants a pause", status: undefined };
+}
+
+function unreachable(problem: string): PdpOutcome & { readonly ok: false } {
+  return { ok: false, denial: unavailable, note: `no decision: ${problem}`, status: undefined };
+}
+
+/** The outcome where an answer came that cannot be understood: nothing follows from it, and waiting does not help. */
+export function unusable(problem: string): PdpOutcome & { readonly ok: false } {
+  return { ok: false, denial: notUsable, note: `no decision: ${problem}`, status: 200 };
+}
+
+const reason = "no decision about this could be had, so it is refused";
+
+const unavailable: Denial = {
+  kind: "unavailable",
+  code: "decision_point_unavailable",
+  reason: `${reason}; try again later`,
+};
+
+const refusedUs: Denial = { kind: "unavailable", code: "decision_point_refused", reason, neverOpen: true };
+
+const notUsable: Denial = { kind: "unavailable", code: "decision_not_usable", reason, neverOpen: true };
+
+function textOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.message === "" && "code" in error ? String(error.code) : error.message;
+}

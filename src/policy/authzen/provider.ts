@@ -1,0 +1,248 @@
+import type { Clock, SetTimer } from "../../exchange.ts";
+import type { Subject } from "../../intercept/subject.ts";
+import { createBreaker } from "../breaker.ts";
+import { withDecisionCache } from "../decision-cache.ts";
+import type { Denial, Explanation, PolicyCall, PolicyProvider, PolicyVerdict } from "../provider.ts";
+import type { BreakerKind, PdpClient, PdpTlsOptions } from "../sideband/contract.ts";
+import { createPdpClient } from "../sideband/pdp-client.ts";
+import { parseServiceUrl } from "../sideband/service-url.ts";
+import { textAt, type Decision } from "./answers.ts";
+import type { AuthZenConfig } from "./config.ts";
+import { createDeclaredMappings } from "./declared-mappings.ts";
+import { editedMember, isResultDuty } from "./duties.ts";
+import { createEvaluate } from "./evaluate.ts";
+import { createListFilter } from "./list-filter.ts";
+import { compileMapping } from "./mapping.ts";
+import { createDiscovery } from "./metadata.ts";
+import { toDuties } from "./obligations.ts";
+import { createPdpCall } from "./pdp-call.ts";
+import { toQuestion, type Question, type QuestionSettings } from "./question.ts";
+
+/** What the provider needs from outside. */
+export interface AuthZenSurroundings {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  /** Own authorities, and a certificate to show the decision point. */
+  readonly tls?: PdpTlsOptions | undefined;
+  /** The real HTTP client unless given. */
+  readonly client?: PdpClient;
+  /** What `denied` is where the configuration says nothing. */
+  readonly denied?: AuthZenConfig["denied"];
+  readonly onRetry?: (() => void) | undefined;
+  readonly onBreaker?: ((isOpen: boolean) => void) | undefined;
+  readonly onCacheLook?: ((isHit: boolean) => void) | undefined;
+}
+
+type Asked = Extract<Question, { readonly type: "ask" }>;
+
+const name = "authzen";
+const seen: readonly string[] = ["principal", "mcp"];
+const nothingSeen: readonly string[] = [];
+
+/**
+ * A decision point that speaks the AuthZEN Authorization API 1.0, as a provider. Messages become questions by the
+ * COAZ-MCP binding; only a decision that is `true`, with obligations that can be fulfilled, lets one pass.
+ */
+export function createAuthZenProvider(
+  config: AuthZenConfig,
+  surroundings: AuthZenSurroundings,
+): PolicyProvider {
+  const { clock, setTimer } = surroundings;
+  const service = parseServiceUrl(config.url);
+  const client =
+    surroundings.client ??
+    createPdpClient(service, {
+      keepAliveMs: config.connectionKeepalive,
+      verifyCertificate: config.verifyServiceCert,
+      tls: surroundings.tls,
+      setTimer,
+    });
+  const headers = {
+    "User-Agent": "Headgate",
+    ...(config.token === undefined ? {} : { Authorization: `Bearer ${config.token}` }),
+    ...config.headers,
+  };
+  const call = createPdpCall({
+    client,
+    clock,
+    setTimer,
+    breaker: config.circuitBreaker ? createBreaker<BreakerKind>(clock) : undefined,
+    breakerPauseMs: config.circuitBreakerPause,
+    timeoutMs: config.connectionTimeout,
+    retries: config.retries,
+    retryPauseMs: config.retryPause,
+    headers: () => headers,
+    onRetry: surroundings.onRetry,
+    onBreaker: surroundings.onBreaker,
+  });
+  const { basePath } = service;
+  const discovery = createDiscovery({ url: config.url, basePath, isOn: config.discovery, call, clock });
+  const terms = { fallbackMs: config.cache.seconds * 1000, maxMs: config.cache.maxAge };
+  const evaluate = createEvaluate({ call, discovery, terms });
+  const declared = config.declaredMappings === "use" ? createDeclaredMappings() : undefined;
+  const settings = questionSettings(config, declared);
+  const isHiding =
+    config.lists === "filter" && (config.denied ?? surroundings.denied ?? "unknown") === "unknown";
+  const questions = new WeakMap<Subject, Question>();
+  /** How long the decision point lets a verdict be used again. */
+  const lifetimes = new WeakMap<PolicyVerdict, number>();
+
+  /** Worked out once, though both the cache and whoever asks want to know it. */
+  function questionOf(subject: Subject): Question {
+    const known = questions.get(subject);
+    if (known !== undefined) return known;
+    const question = toQuestion(subject, settings);
+    questions.set(subject, question);
+    return question;
+  }
+
+  function explain(startedAt: number, read: readonly string[], notes: readonly string[]): Explanation {
+    return {
+      provider: name,
+      rule: undefined,
+      read,
+      durationMs: clock.now() - startedAt,
+      ...(notes.length === 0 ? {} : { notes }),
+    };
+  }
+
+  /** The no of a decision point, in its own words where the configuration says where they are. */
+  function denialFor(question: Asked, decisions: readonly Decision[]): Denial {
+    if (isHiding && question.isListed) return hidden;
+    const refused = decisions.find(({ isPermitted }) => !isPermitted);
+    const said =
+      config.reason === undefined || refused === undefined
+        ? undefined
+        : textAt(refused.context, config.reason)?.slice(0, 1000);
+    return { kind: "forbidden", code: "denied_by_policy", reason: said ?? "the policy does not allow this" };
+  }
+
+  function decide(
+    subject: Subject,
+    question: Asked,
+    decisions: readonly Decision[],
+    startedAt: number,
+  ): { readonly verdict: PolicyVerdict; readonly isKeepable: boolean } {
+    const duties = toDuties(decisions, subject.exchange.principal);
+    const notes = [`mapping: ${question.mapping}`, ...duties.notes, ...errorsIn(decisions)];
+    const explanation = explain(startedAt, seen, notes);
+    const isPermitted = decisions.every((decision) => decision.isPermitted);
+    const denial = isPermitted ? duties.denial : denialFor(question, decisions);
+    if (denial !== undefined)
+      return { verdict: { effect: "deny", denial, explanation }, isKeepable: !duties.areAny };
+    const change = editedMember(subject.message, "params.arguments", duties.argumentEdits);
+    const { resultEdits } = duties;
+    const verdict: PolicyVerdict = {
+      effect: "allow",
+      ...(change === undefined ? {} : { change }),
+      ...(resultEdits.length === 0 ? {} : { memory: { resultEdits } }),
+      explanation,
+    };
+    // Obligations are about this caller's login and this message; another one's may come to something else.
+    return { verdict, isKeepable: !duties.areAny };
+  }
+
+  async function ask(subject: Subject, question: Asked, { signal }: PolicyCall): Promise<PolicyVerdict> {
+    const startedAt = clock.now();
+    const evaluation = await evaluate(question.request, { requestId: subject.exchange.id, signal });
+    if (!evaluation.ok) {
+      const { denial, note } = evaluation;
+      return { effect: "deny", denial, explanation: explain(startedAt, seen, [note]) };
+    }
+    const { verdict, isKeepable } = decide(subject, question, evaluation.decisions, startedAt);
+    lifetimes.set(verdict, isKeepable ? evaluation.ttlMs : 0);
+    return verdict;
+  }
+
+  function evaluateRequest(subject: Subject, policyCall: PolicyCall): PolicyVerdict | Promise<PolicyVerdict> {
+    const question = questionOf(subject);
+    switch (question.type) {
+      case "pass":
+        return {
+          effect: "allow",
+          explanation: explain(clock.now(), nothingSeen, ["nobody is asked about this"]),
+        };
+      case "refuse": {
+        const { note, isUnlisted } = question;
+        // A name that exists and is hidden must not be told from one that does not.
+        const denial = isHiding && isUnlisted === true ? hidden : question.denial;
+        return { effect: "deny", denial, explanation: explain(clock.now(), seen, [note]) };
+      }
+      case "ask":
+        return ask(subject, question, policyCall);
+    }
+  }
+
+  function evaluateResponse({ message }: Subject, { memory }: PolicyCall): PolicyVerdict {
+    const startedAt = clock.now();
+    const edits = isResultDuty(memory) ? memory.resultEdits : [];
+    const change = message.kind === "result" ? editedMember(message, "result", edits) : undefined;
+    return {
+      effect: "allow",
+      ...(change === undefined ? {} : { change }),
+      explanation: explain(
+        startedAt,
+        nothingSeen,
+        edits.length === 0 ? [] : ["as the decision on the request obliges"],
+      ),
+    };
+  }
+
+  const filter = createListFilter({
+    evaluate,
+    settings,
+    declared,
+    isShowing: config.lists === "show",
+    maxBatch: config.maxBatch,
+    maxKept: config.cache.entries,
+    now: clock.now,
+    onLook: config.cache.entries === 0 ? undefined : surroundings.onCacheLook,
+    explain,
+  });
+  const provider: PolicyProvider = {
+    name,
+    evaluateRequest,
+    evaluateResponse,
+    filterList: filter,
+    close: () => client.close(),
+  };
+  if (config.cache.entries === 0) return provider;
+  return withDecisionCache(provider, {
+    maxEntries: config.cache.entries,
+    now: clock.now,
+    keyOf: (subject) => {
+      const question = questionOf(subject);
+      // The kind of no depends on the method only, and that is part of the text.
+      return question.type === "ask" ? `${question.mapping} ${question.text.body}` : undefined;
+    },
+    ttlOf: (verdict) => lifetimes.get(verdict) ?? 0,
+    ...(surroundings.onCacheLook === undefined ? {} : { onLook: surroundings.onCacheLook }),
+  });
+}
+
+const hidden: Denial = { kind: "hidden", code: "hidden", reason: "There is no such name." };
+
+/** What the questions of a provider are made with. */
+export function questionSettings(
+  config: AuthZenConfig,
+  declared: QuestionSettings["declared"],
+): QuestionSettings {
+  return { ...config, mappings: mappingsOf(config), declared };
+}
+
+function mappingsOf({ mappings }: AuthZenConfig): QuestionSettings["mappings"] {
+  return new Map(
+    Object.entries(mappings).map(([tool, mapping]) => [
+      tool,
+      // They were checked with the configuration; one that is broken nevertheless refuses every call.
+      compileMapping(mapping, () => {}),
+    ]),
+  );
+}
+
+/** What the decision point says went wrong with some of its decisions (AuthZEN, section 7.2.1); for operators. */
+function errorsIn(decisions: readonly Decision[]): readonly string[] {
+  return decisions.flatMap(({ context: { error } }) =>
+    error === undefined ? [] : [`error: ${JSON.stringify(error)}`],
+  );
+}

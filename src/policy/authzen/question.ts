@@ -1,0 +1,167 @@
+import { GatewayError } from "../../errors.ts";
+import type { Subject } from "../../intercept/subject.ts";
+import { memberString, memberType } from "../../protocol/json/read.ts";
+import { spanOf } from "../../protocol/json/outline.ts";
+import type { Message } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import type { MappingInputs } from "../cel/expression.ts";
+import { readMembers } from "../cel/json-value.ts";
+import type { Denial } from "../provider.ts";
+import type { Declaration, DeclaredMappings } from "./declared-mappings.ts";
+import { defaultRequest, isPassedThrough, type DefaultSettings } from "./default-mappings.ts";
+import { contextOf, subjectIdOf, subjectOf, tokenOf } from "./facts.ts";
+import type { EvaluationRequest, Mapping, Part } from "./mapping.ts";
+import { checkRequest, formatRequest, type RequestText } from "./request-text.ts";
+
+/** What is to be done about a message before anybody is asked. */
+export type Question =
+  /** Nobody is asked. */
+  | { readonly type: "pass" }
+  /** Nobody can be asked. */
+  | {
+      readonly type: "refuse";
+      readonly denial: Denial;
+      readonly note: string;
+      /** Whether that is because nobody has listed the name, which may not exist at all. */
+      readonly isUnlisted?: true;
+    }
+  | {
+      readonly type: "ask";
+      readonly request: EvaluationRequest;
+      readonly text: RequestText;
+      /** Which mapping it was made by, for explanations. */
+      readonly mapping: "default" | "configured" | "declared";
+      /** Whether a list asks the very same about the name, so that a no here means that it is not listed. */
+      readonly isListed: boolean;
+    };
+
+/** What questions are made with. */
+export interface QuestionSettings extends DefaultSettings {
+  readonly mappings: ReadonlyMap<string, Mapping>;
+  /** What servers declare; undefined where that does not count. */
+  readonly declared: DeclaredMappings | undefined;
+}
+
+const pass: Question = { type: "pass" };
+
+/** Works out what to ask about a message (COAZ-MCP binding, "PEP Behavior"). */
+export function toQuestion({ exchange, message }: Subject, settings: QuestionSettings): Question {
+  const method = message.method ?? "";
+  if (message.kind === "notification" || isPassedThrough(method)) return pass;
+  try {
+    const tool = method === "tools/call" ? memberString(message, "params.name") : undefined;
+    if (tool !== undefined && isUnlisted(tool, settings)) return unlisted;
+    const own = tool === undefined ? undefined : mappingFor(tool, settings);
+    const request =
+      own === undefined
+        ? defaultRequest(exchange, message, settings)
+        : anchored(
+            own.mapping(inputsOf(exchange.principal, message, settings)),
+            exchange.principal,
+            own.source,
+            settings,
+          );
+    if (request === undefined) return { type: "refuse", denial: unmapped, note: `no mapping for ${method}` };
+    checkRequest(request);
+    const target = methodFacts(method)?.target;
+    return {
+      type: "ask",
+      request,
+      text: formatRequest(request),
+      mapping: own?.source ?? "default",
+      isListed:
+        own === undefined &&
+        ((target !== undefined && target !== "task") || method === "completion/complete"),
+    };
+  } catch (error) {
+    const { code, message: words } = GatewayError.from(error);
+    // Anything else is a fault of ours, and its words are for nobody.
+    if (code !== "invalid_params") throw error;
+    return { type: "refuse", denial: mappingError(words), note: words };
+  }
+}
+
+/** Whether a tool may declare a mapping that nobody has seen: it may ask for more than the default does. */
+function isUnlisted(tool: string, { mappings, declared }: QuestionSettings): boolean {
+  return !mappings.has(tool) && declared?.find(tool).type === "unseen";
+}
+
+type Principal = Subject["exchange"]["principal"];
+
+interface OwnMapping {
+  readonly mapping: Mapping;
+  readonly source: "configured" | "declared";
+}
+
+function mappingFor(tool: string, { mappings, declared }: QuestionSettings): OwnMapping | undefined {
+  const configured = mappings.get(tool);
+  if (configured !== undefined) return { mapping: configured, source: "configured" };
+  const found: Declaration = declared?.find(tool) ?? { type: "none" };
+  switch (found.type) {
+    case "none":
+      return undefined;
+    case "mapping":
+      return { mapping: found.mapping, source: "declared" };
+    case "broken":
+      throw new GatewayError(
+        "invalid_params",
+        `the mapping that the tool declares is malformed: ${found.problem}`,
+      );
+    case "unseen":
+      // Refused before: see `unlisted`.
+      throw new GatewayError("invalid_params", "the tool has not been listed yet");
+  }
+}
+
+function inputsOf(principal: Principal, message: Message, settings: DefaultSettings): MappingInputs {
+  const span = spanOf(message.outline, "params");
+  const isObject = span !== undefined && memberType(message, "params") === "object";
+  return {
+    params: isObject ? readMembers(message.bytes, span, undefined) : new Map(),
+    token: tokenOf(principal, settings),
+  };
+}
+
+/** The request with the caller as its subject, verified where a server wrote the mapping ("Declared Mappings"). */
+function anchored(
+  request: EvaluationRequest,
+  principal: Principal,
+  source: OwnMapping["source"],
+  settings: DefaultSettings,
+): EvaluationRequest {
+  const { subject = new Map<string, unknown>(), context } = request;
+  const own = subjectIdOf(principal, settings);
+  const id = subject.get("id");
+  if (source === "declared" && id !== undefined && id !== own)
+    throw new GatewayError(
+      "invalid_params",
+      "the mapping that the tool declares names another subject than the caller",
+    );
+  const usual: Part = id === undefined ? subjectOf(principal, settings) : new Map([["type", "identity"]]);
+  return {
+    ...request,
+    subject: new Map([...usual, ...subject]),
+    context: new Map([...contextOf(principal, settings), ...(context ?? [])]),
+  };
+}
+
+const unlisted: Question = {
+  type: "refuse",
+  denial: mappingError("the tool has not been listed yet; ask for tools/list first"),
+  note: "the tool has not been listed yet, so it is not known what it declares",
+  isUnlisted: true,
+};
+
+const unmapped: Denial = {
+  kind: "forbidden",
+  code: "method_not_mapped",
+  reason: "the policy knows nothing about this method, so it is refused",
+};
+
+function mappingError(problem: string): Denial {
+  return {
+    kind: "invalid",
+    code: "mapping_error",
+    reason: `it cannot be worked out what to ask the policy about this: ${problem}`,
+  };
+}

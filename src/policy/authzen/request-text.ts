@@ -1,0 +1,72 @@
+import { GatewayError } from "../../errors.ts";
+import { toJson } from "../cel/json-value.ts";
+import type { EvaluationRequest, Part, Parts } from "./mapping.ts";
+
+/** A request as it is sent: to which API, and its body. */
+export interface RequestText {
+  readonly api: "evaluation" | "evaluations";
+  readonly body: string;
+  /** How many decisions it asks for. */
+  readonly count: number;
+}
+
+/** Writes a request; throws `invalid_params` where something in it is no JSON, such as a number that was too long. */
+export function formatRequest(request: EvaluationRequest): RequestText {
+  const { evaluations, ...shared } = request;
+  const value = { ...shared, ...(evaluations === undefined ? {} : { evaluations }) };
+  const body = toJson(value);
+  if (body === undefined)
+    throw new GatewayError("invalid_params", "it holds a value that cannot be told exactly");
+  return {
+    api: evaluations === undefined ? "evaluation" : "evaluations",
+    body,
+    count: evaluations?.length ?? 1,
+  };
+}
+
+/** One request for each decision of another: what an entry has takes the place of what all have (AuthZEN, section 7.1). */
+export function singleRequests({ evaluations, ...shared }: EvaluationRequest): readonly EvaluationRequest[] {
+  return evaluations === undefined ? [shared] : evaluations.map((own) => ({ ...shared, ...own }));
+}
+
+/** The request with more said in its context. */
+export function withContext(request: EvaluationRequest, name: string, value: unknown): EvaluationRequest {
+  const add = <P extends Parts>(parts: P): P => ({
+    ...parts,
+    context: new Map([...(parts.context ?? []), [name, value]]),
+  });
+  const { evaluations } = request;
+  const changed = add(request);
+  return evaluations === undefined
+    ? changed
+    : { ...changed, evaluations: evaluations.map((own) => (own.context === undefined ? own : add(own))) };
+}
+
+/** Throws `invalid_params` where a decision lacks what every one needs (AuthZEN, section 5). */
+export function checkRequest(request: EvaluationRequest): void {
+  for (const { subject, action, resource, context } of singleRequests(request)) {
+    need(subject, "subject", ["type", "id"]);
+    need(action, "action", ["name"]);
+    need(resource, "resource", ["type", "id"]);
+    if (context !== undefined && !(context instanceof Map)) throw wrong("`context` is no object");
+  }
+}
+
+function need(part: Part | undefined, name: string, members: readonly string[]): void {
+  if (part === undefined) throw wrong(`there is no \`${name}\``);
+  for (const member of members) {
+    const value = part.get(member);
+    if (typeof value !== "string" || value === "") throw wrong(`\`${name}.${member}\` is no text`);
+  }
+  const properties = part.get("properties");
+  if (properties !== undefined && !(properties instanceof Map))
+    throw wrong(`\`${name}.properties\` is no object`);
+  for (const member of part.keys()) {
+    if (member !== "properties" && !members.includes(member))
+      throw wrong(`\`${name}.${member}\` belongs under \`${name}.properties\``);
+  }
+}
+
+function wrong(problem: string): GatewayError {
+  return new GatewayError("invalid_params", problem);
+}

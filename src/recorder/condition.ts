@@ -1,0 +1,104 @@
+import { RE2JS } from "re2js";
+
+import type { Condition, ExchangeRecord, Frame } from "./contract.ts";
+import { holdsText, toSearchText } from "./search-text.ts";
+
+/** The bodies of an exchange by what they belong to; asked for only where a condition looks into them. */
+export interface ExchangeBodies {
+  readonly request: readonly string[];
+  readonly answer: readonly string[];
+}
+
+/** Whether a condition looks into bodies. */
+export function readsBodies(condition: Condition): boolean {
+  if (condition.type === "text") return true;
+  if (condition.type === "not") return readsBodies(condition.of);
+  return (condition.type === "all" || condition.type === "any") && condition.of.some(readsBodies);
+}
+
+/** Sorts the bodies of an exchange's frames; those that only repeat another are left out. */
+export function bodiesOf(frames: readonly Frame[]): ExchangeBodies {
+  const withBody = frames.filter(({ body, same }) => body !== undefined && same === undefined);
+  const texts = (isAnswer: boolean): readonly string[] =>
+    withBody
+      .filter(({ kind }) => (kind === "result" || kind === "error") === isAnswer)
+      .map(({ body }) => body ?? "");
+  return { request: texts(false), answer: texts(true) };
+}
+
+/** A condition made ready to be asked about many exchanges. */
+export type Matcher = (exchange: ExchangeRecord, bodies: () => ExchangeBodies) => boolean;
+
+/** Makes the one meaning that a condition has; stores may be quicker, but find the same. */
+export function createMatcher(condition: Condition): Matcher {
+  switch (condition.type) {
+    case "all": {
+      const parts = condition.of.map(createMatcher);
+      return (exchange, bodies) => parts.every((part) => part(exchange, bodies));
+    }
+    case "any": {
+      const parts = condition.of.map(createMatcher);
+      return (exchange, bodies) => parts.some((part) => part(exchange, bodies));
+    }
+    case "not": {
+      const part = createMatcher(condition.of);
+      return (exchange, bodies) => !part(exchange, bodies);
+    }
+    case "is": {
+      const { field, value } = condition;
+      return (exchange) => exchange[field] === value;
+    }
+    case "like": {
+      const { field } = condition;
+      const form = likeForm(condition.pattern);
+      return (exchange) => {
+        const value = exchange[field];
+        return value !== undefined && form.test(value);
+      };
+    }
+    case "pattern": {
+      const { field } = condition;
+      const form = RE2JS.compile(condition.pattern, RE2JS.CASE_INSENSITIVE);
+      return (exchange) => {
+        const value = exchange[field];
+        return value !== undefined && form.matcher(value).find();
+      };
+    }
+    case "number":
+      return numberMatcher(condition);
+    case "modified":
+      return ({ modified }) => modified;
+    case "text": {
+      const { text, in: place } = condition;
+      const found = (body: string): boolean => holdsText(toSearchText(body), text);
+      return (_, bodies) => {
+        const { request, answer } = bodies();
+        return (place !== "answer" && request.some(found)) || (place !== "request" && answer.some(found));
+      };
+    }
+    default:
+      throw new TypeError("there is no such condition");
+  }
+}
+
+function numberMatcher({ field, is, value }: Extract<Condition, { type: "number" }>): Matcher {
+  const compare: Readonly<Record<typeof is, (other: number) => boolean>> = {
+    "<": (other) => other < value,
+    "<=": (other) => other <= value,
+    "=": (other) => other === value,
+    ">=": (other) => other >= value,
+    ">": (other) => other > value,
+  };
+  return (exchange) => {
+    const other = exchange[field];
+    return other !== undefined && compare[is](other);
+  };
+}
+
+/** Each `*` is the shortest text that fits, and no part is tried twice at one place: time is linear in practice. */
+function likeForm(pattern: string): RegExp {
+  const parts = pattern
+    .split(/\*+/u)
+    .map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));
+  return new RegExp(`^${parts.join("[^]*?")}$`, "i");
+}

@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+
+import { canonicalText } from "../replay/canonical.ts";
+import { isObject } from "../replay/match-key.ts";
+
+/** What a server offers: one entry of a list, or what it says of itself. */
+export interface Definition {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  /** The members of the entry but its name, with the defaults of the protocol filled in. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template" | "server";
+
+/** Fingerprints of a definition, one for each field. */
+export type Fingerprints = Readonly<Record<string, string>>;
+
+interface ListForm {
+  readonly member: string;
+  readonly key: string;
+  readonly kind: DefinitionKind;
+}
+
+const lists: Readonly<Record<string, ListForm>> = {
+  "tools/list": { member: "tools", key: "name", kind: "tool" },
+  "prompts/list": { member: "prompts", key: "name", kind: "prompt" },
+  "resources/list": { member: "resources", key: "uri", kind: "resource" },
+  "resources/templates/list": { member: "resourceTemplates", key: "uriTemplate", kind: "resource-template" },
+};
+
+/** The methods whose answers define something. */
+export const definingMethods: readonly string[] = [...Object.keys(lists), "initialize", "server/discover"];
+
+/** What hints mean that are not given (MCP 2025-11-25, ToolAnnotations). */
+const annotationDefaults = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+};
+
+/** Where the entries of a list stand in the result of a method, and what they are called by. */
+export function listFormOf(method: string): ListForm | undefined {
+  return Object.hasOwn(lists, method) ? lists[method] : undefined;
+}
+
+/** What the result of a method defines. */
+export function definitionsIn(method: string, result: unknown): readonly Definition[] {
+  if (!isObject(result)) return [];
+  const form = listFormOf(method);
+  if (form === undefined) {
+    const { instructions } = result;
+    return typeof instructions === "string"
+      ? [{ kind: "server", name: "instructions", fields: { instructions } }]
+      : [];
+  }
+  const entries = result[form.member];
+  return Array.isArray(entries)
+    ? entries.flatMap((entry: unknown) => definitionOf(entry, form.kind, form.key) ?? [])
+    : [];
+}
+
+/** The definition that an entry of a list is; undefined where it has no name. */
+export function definitionOf(entry: unknown, kind: DefinitionKind, key: string): Definition | undefined {
+  if (!isObject(entry)) return undefined;
+  const { [key]: name, ...fields } = entry;
+  if (typeof name !== "string") return undefined;
+  const own = fields["annotations"];
+  const annotations =
+    kind === "tool" ? { annotations: { ...annotationDefaults, ...(isObject(own) ? own : {}) } } : {};
+  return { kind, name, fields: { ...fields, ...annotations } };
+}
+
+/** A fingerprint of each field, equal for equal values however they are written. */
+export function fingerprintsOf({ fields }: Definition): Fingerprints {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      createHash("sha256").update(canonicalText(value)).digest("base64url"),
+    ]),
+  );
+}
+
+/** Names a definition among those of its server. */
+export function definitionKey({ kind, name }: Pick<Definition, "kind" | "name">): string {
+  return `${kind} ${name}`;
+}

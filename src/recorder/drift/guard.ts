@@ -1,0 +1,86 @@
+import { block, modify, proceed, type Action } from "../../intercept/action.ts";
+import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../intercept/interceptor.ts";
+import { memberValue } from "../../protocol/json/read.ts";
+import { driftOfOne, type Drift } from "./compare.ts";
+import { definingMethods, definitionKey, definitionOf, definitionsIn, listFormOf } from "./definitions.ts";
+import type { DefinitionLock } from "./lock.ts";
+
+/** What becomes of what is not as it was approved: it is told of, not shown, or not shown and refused. */
+export type DriftMode = "warn" | "hide" | "block";
+
+/** What a guard is made of. */
+export interface DriftGuardOptions {
+  readonly mode: DriftMode;
+  /** What was approved, as it stands now; routes that it does not name are not guarded. */
+  readonly lock: () => DefinitionLock;
+  /** Told once of each change that is seen, and again when it is another one. */
+  readonly onDrift: (route: string, drift: Drift) => void;
+}
+
+const calls: Readonly<Record<string, "tool" | "prompt">> = { "tools/call": "tool", "prompts/get": "prompt" };
+
+/**
+ * Makes the interceptor that holds servers to what was approved of them. Whatever lists say is compared field by field;
+ * with `block` a call of what has changed, or was never approved, is refused too, until somebody approves it.
+ */
+export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): MessageInterceptor {
+  /** By route: what the server's own lists have shown to be changed. */
+  const drifted = new Map<string, Map<string, string>>();
+
+  function note(route: string, key: string, drift: Drift | undefined): boolean {
+    let own = drifted.get(route);
+    if (own === undefined) drifted.set(route, (own = new Map()));
+    if (drift === undefined) {
+      own.delete(key);
+      return false;
+    }
+    const text = JSON.stringify(drift);
+    if (own.get(key) !== text) onDrift(route, drift);
+    own.set(key, text);
+    return true;
+  }
+
+  function answered({ exchange, message, request }: MessageView): Action {
+    const { route } = exchange;
+    const approved = lock().routes[route];
+    const method = request?.method ?? "";
+    if (approved === undefined || message.kind !== "result") return proceed();
+    const result = memberValue(message, "result");
+    const form = listFormOf(method);
+    if (form === undefined) {
+      for (const one of definitionsIn(method, result)) {
+        note(route, definitionKey(one), driftOfOne(one, approved[definitionKey(one)]));
+      }
+      return proceed();
+    }
+    const entries = (result as Readonly<Record<string, unknown>>)[form.member];
+    if (!Array.isArray(entries)) return proceed();
+    const kept = entries.filter((entry: unknown) => {
+      const definition = definitionOf(entry, form.kind, form.key);
+      if (definition === undefined) return true;
+      const key = definitionKey(definition);
+      return !note(route, key, driftOfOne(definition, approved[key]));
+    });
+    if (mode === "warn" || kept.length === entries.length) return proceed();
+    return modify({ set: { [`/result/${form.member}`]: kept } }, "not as it was approved");
+  }
+
+  function asked({ exchange, message, metadata }: MessageView): Action {
+    const kind = calls[message.method ?? ""];
+    const approved = lock().routes[exchange.route];
+    const name = metadata.target?.name;
+    if (mode !== "block" || kind === undefined || approved === undefined || name === undefined)
+      return proceed();
+    const key = definitionKey({ kind, name });
+    // What was changed is found by its list; a server that never lists it is held to the name alone.
+    const isDrifted = drifted.get(exchange.route)?.has(key) === true;
+    if (!isDrifted && Object.hasOwn(approved, key)) return proceed();
+    return block({ reason: `The ${kind} ${name} is not as it was approved; ask whoever runs the gateway.` });
+  }
+
+  return defineInterceptor({
+    name: "drift",
+    methods: [...definingMethods, ...Object.keys(calls)],
+    onMessage: (view) => (view.phase === "request" ? asked(view) : answered(view)),
+  });
+}

@@ -1,0 +1,150 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import type { Condition } from "../contract.ts";
+import { formatFilterProblem, parseFilter } from "./parse.ts";
+import { terms } from "./terms.ts";
+
+const now = Date.UTC(2026, 10, 15, 12, 0, 0);
+
+function conditionOf(source: string): Condition {
+  const reading = parseFilter(source, { now });
+  if (!reading.ok) throw new Error(formatFilterProblem(source, reading.problem));
+  return reading.condition;
+}
+
+function problemOf(source: string): string {
+  const reading = parseFilter(source, { now });
+  return reading.ok ? "" : `${reading.problem.at}: ${reading.problem.message}`;
+}
+
+const failed = (field: "state", ...values: readonly string[]): Condition => ({
+  type: "any",
+  of: values.map((value) => ({ type: "is", field, value })),
+});
+
+describe("filters", () => {
+  it("let everything pass when they are empty", () => {
+    expect(conditionOf("  ")).toEqual({ type: "all", of: [] });
+  });
+
+  it("compare names whole, and by * and patterns where they have them", () => {
+    expect(conditionOf("method:tools/call")).toEqual({ type: "is", field: "method", value: "tools/call" });
+    expect(conditionOf("method:tools/*")).toEqual({ type: "like", field: "method", pattern: "tools/*" });
+    expect(conditionOf('principal:"ann lee"')).toEqual({ type: "is", field: "principal", value: "ann lee" });
+    expect(conditionOf("route:/^fi.es$/")).toEqual({ type: "pattern", field: "route", pattern: "^fi.es$" });
+  });
+
+  it("know tools, prompts and resources by their methods", () => {
+    expect(conditionOf("tool:add")).toEqual({
+      type: "all",
+      of: [
+        { type: "is", field: "method", value: "tools/call" },
+        { type: "is", field: "target", value: "add" },
+      ],
+    });
+    expect(conditionOf("uri:file:///etc/*")).toMatchObject({
+      of: [{ type: "like" }, { pattern: "file:///etc/*" }],
+    });
+  });
+
+  it("read durations, sizes, codes and times", () => {
+    expect(conditionOf("dur:>1.5s")).toEqual({ type: "number", field: "durationMs", is: ">", value: 1500 });
+    expect(conditionOf("code:-32602")).toEqual({
+      type: "number",
+      field: "errorCode",
+      is: "=",
+      value: -32_602,
+    });
+    expect(conditionOf("size:>=32k")).toEqual({
+      type: "any",
+      of: [
+        { type: "number", field: "requestBytes", is: ">=", value: 32_768 },
+        { type: "number", field: "answerBytes", is: ">=", value: 32_768 },
+      ],
+    });
+    expect(conditionOf("since:10m")).toMatchObject({ field: "at", is: ">=", value: now - 600_000 });
+    expect(conditionOf("before:2026-11-01T00:00Z")).toMatchObject({ is: "<", value: Date.UTC(2026, 10, 1) });
+    const noon = new Date(now).setHours(9, 30, 0, 0);
+    expect(conditionOf("since:9:30")).toMatchObject({ value: noon });
+  });
+
+  it("know any failure by one word, in several spellings", () => {
+    const any = failed("state", "tool_error", "error", "refused", "failed", "abandoned");
+    for (const source of ["error", "status:err", "~e", "~c err"]) expect(conditionOf(source)).toEqual(any);
+  });
+
+  it("bind not before and before or", () => {
+    expect(conditionOf("!tool:a dur:>1s | denied")).toMatchObject({
+      type: "any",
+      of: [
+        { type: "all", of: [{ type: "not" }, { type: "number" }] },
+        { type: "is", value: "deny" },
+      ],
+    });
+    expect(conditionOf("tool:a & (denied | modified)")).toMatchObject({
+      type: "all",
+      of: [{ type: "all" }, { type: "any", of: [{ type: "is" }, { type: "modified" }] }],
+    });
+  });
+
+  it("look for other texts in names and bodies", () => {
+    expect(conditionOf("invoice")).toEqual({
+      type: "any",
+      of: [
+        { type: "like", field: "method", pattern: "*invoice*" },
+        { type: "like", field: "target", pattern: "*invoice*" },
+        { type: "text", text: "invoice", in: "any" },
+      ],
+    });
+    expect(conditionOf('request:"drop table"')).toEqual({ type: "text", text: "drop table", in: "request" });
+    expect(conditionOf("~bs timeout")).toEqual({ type: "text", text: "timeout", in: "answer" });
+  });
+
+  it.each([
+    ["tool:", /^0: `tool:` needs a value/u],
+    ["toool:add", /^0: `toool:` is not known/u],
+    ["tool:a (denied", /^7: this is not closed/u],
+    ["tool:a )", /^7: this closes nothing/u],
+    ["tool:a |", /^8: a term is missing/u],
+    ["dur:fast", /^0: `dur` takes a number/u],
+    ["status:gone", /^0: `status` is one of open, ok/u],
+    ["since:yesterday", /^0: `since` takes a time/u],
+    ['principal:"ann', /^10: the text that begins here has no end/u],
+    ["tool:/[/", /^0: `tool` has a pattern that cannot be read/u],
+    ["~x", /^0: `~x` is not known/u],
+    ["!".repeat(200), /nested too deeply/u],
+  ])("say what is wrong with %s, and where", (source, problem) => {
+    expect(problemOf(source)).toMatch(problem);
+  });
+
+  it("never throw, whatever is typed", () => {
+    const piece = fc.constantFrom(
+      ...Object.keys(terms),
+      ":",
+      "/",
+      '"',
+      "(",
+      ")",
+      "!",
+      "|",
+      "&",
+      "~",
+      ">",
+      " ",
+    );
+    const source = fc
+      .array(fc.oneof(piece, fc.string({ maxLength: 4 })), { maxLength: 12 })
+      .map((parts) => parts.join(""));
+    fc.assert(
+      fc.property(source, (text) => {
+        const reading = parseFilter(text, { now });
+        expect(reading.ok || reading.problem.at <= text.length).toBe(true);
+      }),
+    );
+  });
+
+  it("have examples that are understood", () => {
+    for (const { example } of Object.values(terms)) expect(problemOf(example)).toBe("");
+  });
+});

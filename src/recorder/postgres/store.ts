@@ -1,0 +1,29 @@
+import type { RecordReader, RecordStore } from "../contract.ts";
+import { createSqlReader, type ReaderOptions } from "../sql/reader.ts";
+import { checkFormat, migrate } from "../sql/schema.ts";
+import { createSqlStore, type StoreOptions } from "../sql/store.ts";
+import { openPostgres } from "./database.ts";
+
+/** Opens recordings in a PostgreSQL database to write to; tables are made where there are none. */
+export async function openPostgresStore(url: string, options: StoreOptions): Promise<RecordStore> {
+  const database = await openPostgres(url);
+  try {
+    await migrate(database);
+    return createSqlStore(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** Opens recordings in a PostgreSQL database to read from. */
+export async function openPostgresReader(url: string, options: ReaderOptions): Promise<RecordReader> {
+  const database = await openPostgres(url);
+  try {
+    await checkFormat(database);
+    return createSqlReader(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}

@@ -1,0 +1,239 @@
+import { describe, expect, it } from "vitest";
+
+import { exchangeWith } from "../../test/support/exchange.ts";
+import { createFakeTime, settled } from "../../test/support/fake-time.ts";
+import { messageOf, notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
+import { secretDetectors } from "../../test/support/secret-corpus.ts";
+import type { Exchange } from "../exchange.ts";
+import type { Message } from "../protocol/message.ts";
+import { createRedactor } from "../redact/redactor.ts";
+import type { CaptureRecord, Frame, FrameBatch } from "./contract.ts";
+import { deriveExchanges, deriveOperation } from "./derive.ts";
+import { createRecorder, type RecorderOptions } from "./recorder.ts";
+
+function record(options: Partial<RecorderOptions> = {}) {
+  const time = createFakeTime();
+  const frames: Frame[] = [];
+  const told: string[] = [];
+  const state = { isBroken: false, capture: undefined as CaptureRecord | undefined };
+  const recorder = createRecorder({
+    capture: "c1",
+    writer: "test",
+    queueFrames: 1000,
+    queueBytes: 1_000_000,
+    bodyBytes: 10_000,
+    onFailure: "drop",
+    sink: {
+      append: async ({ capture, frames: batch }: FrameBatch) => {
+        if (state.isBroken) throw new Error("disk full");
+        state.capture = capture;
+        frames.push(...batch);
+      },
+    },
+    redactor: createRedactor({ detectors: secretDetectors, key: Buffer.from("k") }),
+    clock: time.clock,
+    setTimer: time.setTimer,
+    onTrouble: ({ message }) => void told.push(`trouble: ${message}`),
+    onRecovery: (lost) => void told.push(`recovered, ${lost} lost`),
+    ...options,
+  });
+  return { recorder, time, frames, state, told };
+}
+
+let calls = 0;
+const exchangeOf = (message: Message, facts: Partial<Exchange> = {}): Exchange =>
+  exchangeWith(message, { id: `e-${calls++}`, ...facts });
+
+function call(recorder: ReturnType<typeof record>["recorder"], exchange: Exchange, answer: Message): void {
+  recorder.message("client", "received", exchange.message, exchange);
+  recorder.message("upstream", "sent", exchange.message, exchange);
+  recorder.message("upstream", "received", answer, exchange);
+  recorder.message("client", "sent", answer, exchange);
+}
+
+const weather = () => requestOf("tools/call", { name: "weather", arguments: { city: "Bern" } });
+
+describe("a recorder", () => {
+  it("keeps each body once, and what was known of the message with the first frame", async () => {
+    const { recorder, time, frames } = record();
+    const exchange = exchangeOf(weather(), { session: { id: "0123456789abcdef", upstreamId: undefined } });
+    call(recorder, exchange, resultOf({ content: [], isError: true }));
+    await time.advance(100);
+    expect(frames.map(({ seq, kind, leg, passing, same }) => [seq, kind, leg, passing, same])).toEqual([
+      [0, "request", "client", "received", undefined],
+      [1, "request", "upstream", "sent", 0],
+      [2, "result", "upstream", "received", undefined],
+      [3, "result", "client", "sent", 2],
+    ]);
+    expect(frames.map(({ body }) => body !== undefined)).toEqual([true, false, true, false]);
+    expect(frames[0]?.context).toEqual({
+      route: "test",
+      principal: "anonymous",
+      session: "01234567",
+      revision: "2025-11-25",
+      transport: "in-process",
+    });
+    expect(deriveExchanges(frames)).toMatchObject([
+      { state: "tool_error", method: "tools/call", target: "weather", modified: false, messages: 4 },
+    ]);
+  });
+
+  it("[SC-069] lets no secret into its queue: not in bodies, names, paths, headers, reasons or standard error", async () => {
+    const { recorder, time, frames, state } = record();
+    const secret = `ghp_${"a1B2".repeat(9)}`;
+    const transport = {
+      type: "http",
+      method: "POST",
+      path: `/mcp?token=${secret}`,
+      headers: { "mcp-name": secret, "mcp-param-where": secret, accept: "*/*" },
+    } as const;
+    const asking = requestOf("resources/read", { uri: `https://x/${secret}` }, secret);
+    const exchange = exchangeOf(asking, { transport });
+    const failure = messageOf({
+      jsonrpc: "2.0",
+      id: 1,
+      error: { code: 5, message: secret, data: { secret } },
+    });
+    call(recorder, exchange, failure);
+    const notice = notificationOf("notifications/message", { data: `x\n${secret}` });
+    recorder.message("upstream", "received", notice, exchangeOf(notice, { direction: "server-to-client" }));
+    const decision = {
+      by: "policy",
+      name: "cel",
+      phase: "request",
+      effect: "deny",
+      enforced: true,
+      durationMs: 1,
+    } as const;
+    recorder.decision({ ...decision, reason: `not with ${secret}` }, exchange);
+    recorder.stderr("files", `started with ${secret}`);
+    await time.advance(100);
+    expect(frames.length).toBe(7);
+    expect(JSON.stringify(frames)).not.toContain(secret);
+    expect(state.capture?.redacted).toBeGreaterThan(6);
+    expect(frames[0]?.context?.http?.headers["accept"]).toBe("*/*");
+  });
+
+  it("measures by the monotonic clock: a clock that is set back changes no duration", async () => {
+    let wall = 10_000_000;
+    const time = createFakeTime();
+    const { recorder, frames } = record({
+      clock: { now: time.clock.now, wall: () => wall },
+      setTimer: time.setTimer,
+    });
+    const exchange = exchangeOf(weather());
+    recorder.message("client", "received", exchange.message, exchange);
+    await time.advance(20);
+    wall -= 3_600_000;
+    recorder.message("client", "sent", resultOf({}), exchange);
+    await time.advance(100);
+    expect(deriveExchanges(frames)).toMatchObject([{ at: 10_000_000, durationMs: 20 }]);
+  });
+
+  it("[SC-068, SC-090] loses what does not fit into its queue, counts it and says where", async () => {
+    const { recorder, time, frames, state } = record({ queueFrames: 4 });
+    for (const _ of [1, 2, 3]) call(recorder, exchangeOf(weather()), resultOf({}));
+    await time.advance(100);
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    await time.advance(100);
+    expect(frames.map(({ seq, kind, lost }) => [seq, kind, lost])).toEqual([
+      ...[0, 1, 2, 3].map((seq) => [seq, seq < 2 ? "request" : "result", undefined]),
+      [12, "gap", 8],
+      [13, "request", undefined],
+      [14, "request", undefined],
+      [15, "result", undefined],
+    ]);
+    expect(state.capture).toMatchObject({ lost: 9, frames: 8 });
+  });
+
+  it("[SC-068] leaves out bodies that are too large, and bodies before frames when its queue fills", async () => {
+    const { recorder, time, frames, state } = record({ bodyBytes: 200, queueBytes: 400 });
+    const large = requestOf("tools/call", { name: "big", arguments: { text: "x".repeat(500) } });
+    call(recorder, exchangeOf(large), resultOf({ a: "y".repeat(100) }));
+    for (const _ of [1, 2, 3]) call(recorder, exchangeOf(weather()), resultOf({ a: "y".repeat(100) }));
+    await time.advance(100);
+    expect(frames).toHaveLength(16);
+    expect(frames[0]).toMatchObject({ omitted: "size", target: "big", bytes: 594 });
+    expect(frames.filter(({ omitted }) => omitted === "queue").length).toBeGreaterThan(2);
+    expect(state.capture?.omitted).toBe(frames.filter(({ omitted }) => omitted !== undefined).length);
+  });
+
+  it("[SC-062, SC-090] keeps what a failing store did not take, tries again, and tells of it once", async () => {
+    const { recorder, time, frames, state, told } = record({ queueFrames: 6 });
+    state.isBroken = true;
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    expect(recorder.kept()).toBeUndefined();
+    await time.advance(2500);
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    expect(recorder.refuses).toBe(false);
+    state.isBroken = false;
+    await time.advance(1000);
+    await recorder.close();
+    expect(told).toEqual(["trouble: internal error", "recovered, 2 lost"]);
+    expect(frames.map(({ kind }) => kind)).toEqual([
+      "request",
+      "request",
+      "result",
+      "result",
+      "request",
+      "request",
+      "gap",
+      "end",
+    ]);
+    expect(state.capture).toMatchObject({ lost: 2, endedAt: time.clock.wall() });
+    expect(deriveExchanges(frames).map(({ state: one }) => one)).toEqual(["ok", "abandoned"]);
+  });
+
+  it("lets an answer wait until it is kept where nothing may go unrecorded, and says no where it cannot be", async () => {
+    const { recorder, frames, state, time } = record({ onFailure: "refuse" });
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    await recorder.kept();
+    expect(frames).toHaveLength(4);
+    expect(recorder.refuses).toBe(false);
+    state.isBroken = true;
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    await expect(recorder.kept()).rejects.toMatchObject({ code: "store_failed" });
+    expect(recorder.refuses).toBe(true);
+    await expect(recorder.kept()).rejects.toMatchObject({ code: "store_failed" });
+    state.isBroken = false;
+    await time.advance(1000);
+    expect(recorder.refuses).toBe(false);
+    expect(frames).toHaveLength(8);
+  });
+
+  it("joins the rounds of a call, what a server asks meanwhile and the polls of a task to one operation", async () => {
+    const { recorder, time, frames } = record();
+    const first = exchangeOf(weather());
+    call(recorder, first, resultOf({ resultType: "input_required", inputRequests: {}, requestState: "abc" }));
+    const second = exchangeOf(
+      requestOf("tools/call", { name: "weather", requestState: "abc", inputResponses: {} }),
+    );
+    const asked = requestOf("sampling/createMessage", {});
+    const question = exchangeOf(asked, { direction: "server-to-client", parent: second });
+    recorder.message("client", "received", second.message, second);
+    recorder.message("upstream", "received", asked, question);
+    recorder.message("client", "sent", resultOf({ task: { taskId: "t1" } }), second);
+    const poll = exchangeOf(requestOf("tasks/get", { taskId: "t1" }));
+    call(recorder, poll, resultOf({ taskId: "t1" }));
+    const stranger = exchangeOf(requestOf("tools/call", { name: "weather", requestState: "other" }));
+    call(recorder, stranger, resultOf({}));
+    await time.advance(100);
+    expect(frames.some(({ body }) => body?.includes('"abc"'))).toBe(false);
+    const exchanges = deriveExchanges(frames);
+    const own = exchanges.filter(({ operation }) => operation === first.id);
+    expect(own.map(({ id }) => id)).toEqual([first.id, second.id, question.id, poll.id]);
+    expect(deriveOperation(own)).toMatchObject({ id: first.id, rounds: 3, method: "tools/call" });
+    expect(exchanges.find(({ id }) => id === stranger.id)?.operation).toBe(stranger.id);
+  });
+
+  it("writes what waits when it is closed, and takes nothing afterwards", async () => {
+    const { recorder, time, frames } = record();
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    await recorder.close();
+    call(recorder, exchangeOf(weather()), resultOf({}));
+    await recorder.close();
+    await settled();
+    expect(frames.map(({ kind }) => kind)).toEqual(["request", "request", "result", "result", "end"]);
+    expect(time.pending()).toBe(0);
+  });
+});

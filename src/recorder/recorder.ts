@@ -1,0 +1,260 @@
+import { GatewayError } from "../errors.ts";
+import type { Clock, SetTimer } from "../exchange.ts";
+import type { Redactor } from "../redact/redactor.ts";
+import { createCapturing, type Capturing, type UnnumberedFrame } from "./capture.ts";
+import { captureFormat, type CaptureRecord, type Frame, type FrameBatch } from "./contract.ts";
+
+/** Where a recorder's frames go. */
+export interface FrameSink {
+  /** Resolves when all of it is kept; rejects when nothing of it is. */
+  append(batch: FrameBatch): Promise<void>;
+}
+
+/** What a recorder holds at most, and what it does when it cannot keep up. */
+export interface RecorderLimits {
+  /** Most frames that wait to be written. */
+  readonly queueFrames: number;
+  /** Most bytes of bodies that wait to be written; bodies are left out from three quarters of it on. */
+  readonly queueBytes: number;
+  /** Bodies that are larger are left out. */
+  readonly bodyBytes: number;
+  /** `drop` loses frames and counts them; `refuse` answers no request whose record is not kept. */
+  readonly onFailure: "drop" | "refuse";
+}
+
+/** What a recorder is made with. */
+export interface RecorderOptions extends RecorderLimits {
+  /** Names the capture: unique over all gateways that write to one store. */
+  readonly capture: string;
+  /** Who writes: program, version, host. */
+  readonly writer: string;
+  readonly sink: FrameSink;
+  readonly redactor: Redactor;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  /** Told once when writing begins to fail. */
+  readonly onTrouble: (error: GatewayError) => void;
+  /** Told when writing works again, with how many frames are missing by now. */
+  readonly onRecovery: (lost: number) => void;
+  /** Told of frames as they are written and lost, to be counted. */
+  readonly onCount?: (what: "written" | "lost", frames: number) => void;
+}
+
+/** Records what passes through a gateway. Nothing it is told can fail, and nothing waits for it unless asked to. */
+export interface Recorder extends Capturing {
+  /** Whether requests are to be refused: they could not be recorded, and the configuration minds. */
+  readonly refuses: boolean;
+  /**
+   * Where nothing may happen unrecorded: resolves when everything so far is kept, rejects with `store_failed` when it
+   * is not. Undefined where nobody has to wait.
+   */
+  kept(): Promise<void> | undefined;
+  /** Writes what waits, ends the capture. */
+  close(): Promise<void>;
+}
+
+interface Waiter {
+  readonly seq: number;
+  readonly resolve: () => void;
+  readonly reject: (error: GatewayError) => void;
+}
+
+const flushMs = 100;
+const flushFrames = 2000;
+const largestBatch = 2000;
+const largestBatchBytes = 4_194_304;
+const retryMs = 1000;
+
+/** Begins a capture. */
+export function createRecorder(options: RecorderOptions): Recorder {
+  const { clock, setTimer, sink, onFailure, queueFrames, queueBytes } = options;
+  const began = clock.now();
+  const counts = { frames: 0, bytes: 0, lost: 0, omitted: 0, redacted: 0 };
+  const startedAt = clock.wall();
+  let queue: Frame[] = [];
+  let queuedBytes = 0;
+  let next = 0;
+  /** Frames lost since the last one that was taken. */
+  let gap = 0;
+  let waiters: Waiter[] = [];
+  let stopTimer: (() => void) | undefined;
+  let writing: Promise<void> | undefined;
+  let isFailing = false;
+  let isClosed = false;
+
+  const refuses = onFailure === "refuse";
+  const fullBytes = queueBytes * 0.75;
+
+  function recordOf(endedAt?: number): CaptureRecord {
+    return {
+      id: options.capture,
+      format: captureFormat,
+      writer: options.writer,
+      startedAt,
+      ...(endedAt === undefined ? {} : { endedAt }),
+      ...counts,
+      rules: options.redactor.rules,
+    };
+  }
+
+  function push(frame: UnnumberedFrame): number {
+    const seq = next++;
+    const mono = Math.round((clock.now() - began) * 1000) / 1000;
+    // The frame was made for us: it gets its number instead of being copied.
+    queue.push(Object.assign(frame, { capture: options.capture, seq, at: clock.wall(), mono }));
+    queuedBytes += frame.body?.length ?? 0;
+    counts.frames++;
+    counts.bytes += frame.bytes;
+    counts.redacted += frame.redacted ?? 0;
+    if (frame.omitted !== undefined) counts.omitted++;
+    return seq;
+  }
+
+  function take(frame: UnnumberedFrame): number | undefined {
+    if (isClosed) return undefined;
+    if (queue.length >= queueFrames) {
+      lose(1);
+      return undefined;
+    }
+    if (gap > 0) {
+      push({ ...bare, kind: "gap", lost: gap });
+      gap = 0;
+    }
+    const isFull = queuedBytes + (frame.body?.length ?? 0) > fullBytes && frame.body !== undefined;
+    const seq = push(isFull ? withoutBody(frame) : frame);
+    if (queue.length >= flushFrames) flush();
+    else if (stopTimer === undefined && writing === undefined) {
+      stopTimer = setTimer(isFailing ? retryMs : flushMs, () => {
+        stopTimer = undefined;
+        flush();
+      });
+    }
+    return seq;
+  }
+
+  function lose(count: number): void {
+    next += count;
+    gap += count;
+    counts.lost += count;
+    options.onCount?.("lost", count);
+  }
+
+  function cancelTimer(): void {
+    stopTimer?.();
+    stopTimer = undefined;
+  }
+
+  function flush(): void {
+    if (writing !== undefined || (isFailing && stopTimer !== undefined)) return;
+    cancelTimer();
+    writing = write().finally(() => {
+      writing = undefined;
+      if (isFailing && !isClosed && queue.length > 0) {
+        stopTimer ??= setTimer(retryMs, () => {
+          stopTimer = undefined;
+          flush();
+        });
+      }
+    });
+  }
+
+  /** Writes until nothing waits or the store fails. */
+  async function write(endedAt?: number): Promise<void> {
+    while (queue.length > 0) {
+      const frames = batchOf(queue);
+      const isLast = frames.length === queue.length;
+      try {
+        await sink.append({ capture: recordOf(isLast ? endedAt : undefined), frames });
+      } catch (error) {
+        fail(GatewayError.from(error));
+        return;
+      }
+      // What was lost meanwhile came behind: the front of the queue is what was written.
+      queue = queue.slice(frames.length);
+      for (const { body } of frames) queuedBytes -= body?.length ?? 0;
+      options.onCount?.("written", frames.length);
+      const last = frames.at(-1)?.seq ?? -1;
+      settle(last);
+      if (isFailing) {
+        isFailing = false;
+        options.onRecovery(counts.lost);
+      }
+    }
+  }
+
+  function settle(last: number): void {
+    const settled = waiters.filter(({ seq }) => seq <= last);
+    if (settled.length === 0) return;
+    waiters = waiters.filter(({ seq }) => seq > last);
+    for (const { resolve } of settled) resolve();
+  }
+
+  function fail(error: GatewayError): void {
+    const cause = error.code === "store_failed" ? error.cause : error;
+    const told = new GatewayError(
+      "store_failed",
+      "this cannot be recorded at the moment, so it is not answered",
+      {
+        cause,
+      },
+    );
+    const left = waiters;
+    waiters = [];
+    for (const { reject } of left) reject(told);
+    if (!isFailing) options.onTrouble(error);
+    isFailing = true;
+  }
+
+  return {
+    ...createCapturing({ redactor: options.redactor, clock, bodyBytes: options.bodyBytes, take }),
+    get refuses() {
+      return refuses && (isFailing || queue.length >= queueFrames);
+    },
+    kept: () => {
+      if (!refuses) return undefined;
+      if (gap > 0 || isFailing) {
+        return Promise.reject(
+          new GatewayError("store_failed", "this could not be recorded, so it is not answered"),
+        );
+      }
+      return new Promise((resolve, reject) => {
+        waiters.push({ seq: next - 1, resolve, reject });
+        // Whoever comes in the same turn is kept by the same write.
+        queueMicrotask(flush);
+      });
+    },
+    close: async () => {
+      if (isClosed) return;
+      cancelTimer();
+      await writing;
+      cancelTimer();
+      if (gap > 0) push({ ...bare, kind: "gap", lost: gap });
+      push({ ...bare, kind: "end" });
+      isClosed = true;
+      await write(clock.wall());
+    },
+  };
+}
+
+/** The front of a queue: some frames, and not too many bytes for a thread with little memory. */
+function batchOf(queue: readonly Frame[]): readonly Frame[] {
+  let bytes = 0;
+  const end = queue.findIndex(({ body }, index) => {
+    bytes += body?.length ?? 0;
+    return index > 0 && (index >= largestBatch || bytes > largestBatchBytes);
+  });
+  return end === -1 ? queue.slice() : queue.slice(0, end);
+}
+
+const bare = {
+  leg: "client",
+  passing: "received",
+  direction: "c2s",
+  exchange: "",
+  operation: "",
+  bytes: 0,
+} as const;
+
+function withoutBody({ body: _body, ...frame }: UnnumberedFrame): UnnumberedFrame {
+  return { ...frame, omitted: "queue" };
+}

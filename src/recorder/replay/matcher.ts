@@ -1,0 +1,103 @@
+import { hasPlaceholder } from "../../redact/placeholder.ts";
+import { canonicalText, ExactNumber } from "./canonical.ts";
+import { jsonDifferences, type JsonDifference } from "./json-difference.ts";
+import { isObject, matchKey, steadyParams } from "./match-key.ts";
+import type { RecordedCall } from "./recorded-call.ts";
+
+/** A recording that is not what was asked for, but close to it. */
+export interface NearMiss {
+  readonly call: RecordedCall;
+  /** How its parameters differ from those of the request. */
+  readonly differences: readonly JsonDifference[];
+}
+
+/** The recording of a request, or the nearest ones. */
+export type MatchOutcome =
+  | { readonly ok: true; readonly call: RecordedCall }
+  | { readonly ok: false; readonly nearest: readonly NearMiss[] };
+
+/** Finds recordings for requests. */
+export interface Matcher {
+  /** The next recording for a request; the last one is given again and again. */
+  match(method: string, params: unknown): MatchOutcome;
+  /** Recordings that nothing has asked for yet. */
+  unused(): readonly RecordedCall[];
+}
+
+interface Queue {
+  readonly calls: RecordedCall[];
+  next: number;
+}
+
+const nearestCount = 3;
+
+/**
+ * Makes a matcher: by method and canonical parameters, repeats in recorded order (SC-070). A value that was redacted in
+ * the recording stands for any text, because what it was is not known any more.
+ */
+export function createMatcher(calls: readonly RecordedCall[]): Matcher {
+  const queues = new Map<string, Queue>();
+  const redacted = new Map<string, { readonly params: unknown; readonly queue: Queue }[]>();
+  for (const call of calls) {
+    let queue = queues.get(call.key);
+    if (queue === undefined) {
+      queues.set(call.key, (queue = { calls: [], next: 0 }));
+      if (hasPlaceholder(call.key)) {
+        const list = redacted.get(call.method) ?? [];
+        list.push({ params: steadyParams(call.params), queue });
+        redacted.set(call.method, list);
+      }
+    }
+    queue.calls.push(call);
+  }
+
+  function queueFor(method: string, params: unknown): Queue | undefined {
+    const exact = queues.get(matchKey(method, params));
+    if (exact !== undefined) return exact;
+    const steady = steadyParams(params);
+    return redacted.get(method)?.find((one) => fits(one.params, steady))?.queue;
+  }
+
+  return {
+    match: (method, params) => {
+      const queue = queueFor(method, params);
+      const call = queue?.calls[Math.min(queue.next, queue.calls.length - 1)];
+      if (queue === undefined || call === undefined)
+        return { ok: false, nearest: nearestTo(method, params, calls) };
+      queue.next++;
+      return { ok: true, call };
+    },
+    unused: () => [...queues.values()].flatMap((queue) => queue.calls.slice(queue.next)),
+  };
+}
+
+/** Whether a request could be the one of a recording, in which redacted texts stand for any. */
+function fits(recorded: unknown, live: unknown): boolean {
+  if (typeof recorded === "string" && hasPlaceholder(recorded)) return live !== undefined;
+  if (Array.isArray(recorded)) {
+    if (!Array.isArray(live) || live.length !== recorded.length) return false;
+    return recorded.every((value, index) => fits(value, live[index]));
+  }
+  if (isObject(recorded) && !(recorded instanceof ExactNumber)) {
+    if (!isObject(live) || Object.keys(live).length !== Object.keys(recorded).length) return false;
+    return Object.entries(recorded).every(([name, value]) => fits(value, live[name]));
+  }
+  return canonicalText(recorded) === canonicalText(live);
+}
+
+/** The recordings of the same method that differ least, each once; those of the same target first. */
+function nearestTo(method: string, params: unknown, calls: readonly RecordedCall[]): readonly NearMiss[] {
+  const steady = steadyParams(params);
+  const seen = new Set<string>();
+  const near: NearMiss[] = [];
+  for (const call of calls) {
+    if (call.method !== method || seen.has(call.key) || seen.size >= 500) continue;
+    seen.add(call.key);
+    near.push({ call, differences: jsonDifferences(steadyParams(call.params), steady, { limit: 20 }) });
+  }
+  const isOther = ({ call }: NearMiss): number =>
+    isObject(params) && call.target !== undefined && !Object.values(params).includes(call.target) ? 1 : 0;
+  return near
+    .toSorted((a, b) => isOther(a) - isOther(b) || a.differences.length - b.differences.length)
+    .slice(0, nearestCount);
+}

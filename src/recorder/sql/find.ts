@@ -1,0 +1,122 @@
+import { bodiesOf, createMatcher, readsBodies, type ExchangeBodies } from "../condition.ts";
+import type { Condition, ExchangeRecord, Frame } from "../contract.ts";
+import { captureStride, type SqlDatabase, type SqlRow, type SqlValue } from "./database.ts";
+import { toExchange, toFrame } from "./rows.ts";
+import { toSql } from "./where.ts";
+
+/** An exchange as it was found, with its number in the store. */
+export interface FoundExchange {
+  readonly position: number;
+  readonly exchange: ExchangeRecord;
+}
+
+/** How exchanges are looked for. */
+export interface FindOptions {
+  readonly where?: Condition | undefined;
+  /** By time from either end, or by their numbers in the store. */
+  readonly order: "newest" | "oldest" | "position";
+  /** Behind this one. */
+  readonly after?: { readonly at: number; readonly position: number } | undefined;
+  /** How many are read at a time. */
+  readonly chunk: number;
+}
+
+/** The ids of captures by their numbers. */
+export interface CaptureNames {
+  of(number: number): Promise<string>;
+}
+
+/** Remembers the ids of captures, which never change. */
+export function createCaptureNames(database: SqlDatabase): CaptureNames {
+  const names = new Map<number, string>();
+  return {
+    of: async (number) => {
+      const known = names.get(number);
+      if (known !== undefined) return known;
+      const [row] = await database.all("SELECT id FROM capture WHERE number = ?", [number]);
+      const id = String(row?.["id"] ?? "");
+      if (row !== undefined) names.set(number, id);
+      return id;
+    },
+  };
+}
+
+const orders = {
+  newest: {
+    by: "exchange.at DESC, exchange.position DESC",
+    behind: "(exchange.at, exchange.position) < (?, ?)",
+  },
+  oldest: { by: "exchange.at, exchange.position", behind: "(exchange.at, exchange.position) > (?, ?)" },
+  position: { by: "exchange.position", behind: "exchange.position > ?" },
+} as const;
+
+/** Finds exchanges, as many as are asked for; every chunk is a transaction of its own. */
+export async function* findExchanges(
+  database: SqlDatabase,
+  names: CaptureNames,
+  { where, order, after, chunk }: FindOptions,
+): AsyncGenerator<FoundExchange, void, undefined> {
+  const condition = where === undefined ? undefined : toSql(where, database.dialect);
+  const matches = where === undefined || condition?.isExact === true ? undefined : createMatcher(where);
+  const looksInside = where !== undefined && readsBodies(where);
+  const { by, behind } = orders[order];
+  let last = after;
+  for (;;) {
+    const clauses = [condition?.sql ?? "1 = 1", ...(last === undefined ? [] : [behind])];
+    const place = last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
+    const rows: readonly SqlRow[] = await database.all(
+      `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${by} LIMIT ${chunk}`,
+      [...(condition?.values ?? []), ...place],
+    );
+    for (const row of rows) {
+      const exchange = toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) });
+      const position = Number(row["position"]);
+      last = { at: exchange.at, position };
+      if (matches !== undefined) {
+        const bodies = looksInside
+          ? bodiesOf(await framesAt(database, position, exchange.capture))
+          : noBodies;
+        if (!matches(exchange, () => bodies)) continue;
+      }
+      yield { position, exchange };
+    }
+    if (rows.length < chunk) return;
+  }
+}
+
+const noBodies: ExchangeBodies = { request: [], answer: [] };
+
+/** The frames of an exchange in their order, as they are stored. */
+export async function framesAt(
+  database: SqlDatabase,
+  owner: number,
+  capture: string,
+): Promise<readonly Frame[]> {
+  const rows = await database.all(
+    "SELECT position, head, body FROM frame WHERE owner = ? ORDER BY position",
+    [owner],
+  );
+  return rows.map((row) => toFrame(row, capture));
+}
+
+/** The frames of a capture in their order, a chunk at a time. */
+export async function* framesOfCapture(
+  database: SqlDatabase,
+  number: number,
+  capture: string,
+): AsyncGenerator<{ readonly frame: Frame; readonly owner: SqlValue }, void, undefined> {
+  const chunk = 500;
+  const end = (number + 1) * captureStride;
+  let last = number * captureStride - 1;
+  for (;;) {
+    const rows: readonly SqlRow[] = await database.all(
+      `SELECT position, owner, head, body FROM frame WHERE position > ? AND position < ? ORDER BY position LIMIT ${chunk}`,
+      [last, end],
+    );
+    for (const row of rows) {
+      last = Number(row["position"]);
+      yield { frame: toFrame(row, capture), owner: row["owner"] ?? null };
+    }
+    if (rows.length < chunk) return;
+  }
+}

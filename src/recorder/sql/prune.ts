@@ -1,0 +1,104 @@
+import type { Condition, Progress, Pruned, PruneRules } from "../contract.ts";
+import { captureStride, type SqlDatabase } from "./database.ts";
+import { findExchanges, type CaptureNames } from "./find.ts";
+import { toCapture } from "./rows.ts";
+
+const chunk = 200;
+const dayMs = 86_400_000;
+
+/** Takes out what the rules say, in small transactions, so that writing goes on in between. */
+export async function pruneStore(
+  database: SqlDatabase,
+  names: CaptureNames,
+  rules: PruneRules,
+  onProgress?: Progress,
+): Promise<Pruned> {
+  const before = await database.bytes();
+  let exchanges = 0;
+  let frames = 0;
+
+  async function remove(positions: readonly number[]): Promise<void> {
+    const places = positions.map(() => "?").join(", ");
+    await database.transaction(async (inside) => {
+      const key = inside.dialect === "sqlite" ? "rowid" : "position";
+      await inside.run(
+        `DELETE FROM frame_words WHERE ${key} IN (SELECT position FROM frame WHERE owner IN (${places}))`,
+        positions,
+      );
+      frames += await inside.run(`DELETE FROM frame WHERE owner IN (${places})`, positions);
+      exchanges += await inside.run(`DELETE FROM exchange WHERE position IN (${places})`, positions);
+    });
+    onProgress?.(exchanges, undefined);
+  }
+
+  /** One chunk at a time from the oldest on; false when nothing is left that fits. */
+  async function removeOldest(where: Condition): Promise<boolean> {
+    const positions: number[] = [];
+    for await (const { position } of findExchanges(database, names, { where, order: "oldest", chunk })) {
+      positions.push(position);
+      if (positions.length === chunk) break;
+    }
+    if (positions.length > 0) await remove(positions);
+    return positions.length === chunk;
+  }
+
+  for (const condition of conditionsOf(rules)) while (await removeOldest(condition));
+  const { maxBytes } = rules;
+  if (maxBytes !== undefined) {
+    const where = limited([not(open)], rules);
+    while ((await database.bytes()) > maxBytes && (await removeOldest(where)));
+  }
+  frames += await removeEmptyCaptures(database, rules);
+  await database.compact();
+  return { exchanges, frames, bytes: Math.max(before - (await database.bytes()), 0) };
+}
+
+const open: Condition = { type: "is", field: "state", value: "open" };
+const not = (of: Condition): Condition => ({ type: "not", of });
+const since = (value: number): Condition => ({ type: "number", field: "at", is: "<", value });
+
+function conditionsOf(rules: PruneRules): readonly Condition[] {
+  const { before, beforeByRoute = {}, where, maxBytes } = rules;
+  const routeIs = (value: string): Condition => ({ type: "is", field: "route", value });
+  const named = Object.keys(beforeByRoute).map(routeIs);
+  const own = Object.entries(beforeByRoute).map(([route, time]) =>
+    limited([routeIs(route), older(time)], rules),
+  );
+  if (before !== undefined) return [...own, limited([not({ type: "any", of: named }), older(before)], rules)];
+  const isOnlyFilter = where !== undefined && maxBytes === undefined && own.length === 0;
+  return isOnlyFilter ? [limited([not(open)], rules)] : own;
+}
+
+/** What is open may still get an answer, unless it has been open for a day longer than anything is kept. */
+function older(time: number): Condition {
+  return {
+    type: "any",
+    of: [{ type: "all", of: [not(open), since(time)] }, since(time - dayMs)],
+  };
+}
+
+function limited(conditions: readonly Condition[], { where }: PruneRules): Condition {
+  return { type: "all", of: where === undefined ? conditions : [...conditions, where] };
+}
+
+/** A capture of which nothing is left goes too, with its gaps, once it is over or as old as what was taken out. */
+async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules): Promise<number> {
+  const rows = await database.all(
+    "SELECT number, record FROM capture WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE exchange.capture = capture.number)",
+  );
+  let frames = 0;
+  for (const row of rows) {
+    const { endedAt, startedAt } = toCapture(row);
+    if (endedAt === undefined && (before === undefined || startedAt >= before - dayMs)) continue;
+    const number = Number(row["number"]);
+    const range = [number * captureStride, (number + 1) * captureStride];
+    frames += await database.transaction(async (inside) => {
+      const key = inside.dialect === "sqlite" ? "rowid" : "position";
+      await inside.run(`DELETE FROM frame_words WHERE ${key} >= ? AND ${key} < ?`, range);
+      const count = await inside.run("DELETE FROM frame WHERE position >= ? AND position < ?", range);
+      await inside.run("DELETE FROM capture WHERE number = ?", [number]);
+      return count;
+    });
+  }
+  return frames;
+}

@@ -1,0 +1,176 @@
+import { GatewayError } from "../../errors.ts";
+import {
+  captureFormat,
+  type CaptureLine,
+  type ExchangePage,
+  type ExchangeQuery,
+  type ExchangeRecord,
+  type ExportQuery,
+  type Frame,
+  type RecordReader,
+  type StoredDocument,
+} from "../contract.ts";
+import { deriveOperation } from "../derive.ts";
+import type { SqlDatabase, SqlRow } from "./database.ts";
+import { createCaptureNames, findExchanges, framesAt, framesOfCapture } from "./find.ts";
+import { createFollow } from "./follow.ts";
+import { toCapture, toExchange } from "./rows.ts";
+import { createStats } from "./stats.ts";
+
+/** What a reader is given besides its database. */
+export interface ReaderOptions {
+  /** Waits; for following. */
+  readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
+}
+
+const largestPage = 1000;
+
+/** Reads recordings from a database whose tables have the newest form. */
+export function createSqlReader(database: SqlDatabase, options: ReaderOptions): RecordReader {
+  const names = createCaptureNames(database);
+
+  async function find(id: string): Promise<{ row: SqlRow; exchange: ExchangeRecord } | undefined> {
+    const rows = await database.all("SELECT * FROM exchange WHERE id >= ? AND id < ? ORDER BY id LIMIT 2", [
+      id,
+      `${id}\uffff`,
+    ]);
+    const row = rows.find((one) => one["id"] === id) ?? (rows.length === 1 ? rows[0] : undefined);
+    if (row === undefined || id === "") return undefined;
+    return { row, exchange: toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) }) };
+  }
+
+  async function exchanges(query: ExchangeQuery): Promise<ExchangePage> {
+    const { where, order = "newest", cursor } = query;
+    const limit = Math.min(Math.max(query.limit ?? 50, 1), largestPage);
+    const page: ExchangeRecord[] = [];
+    let last = cursor === undefined ? undefined : parseCursor(cursor);
+    const chunk = Math.min(limit + 1, largestPage);
+    for await (const { position, exchange } of findExchanges(database, names, {
+      where,
+      order,
+      after: last,
+      chunk,
+    })) {
+      if (page.length === limit && last !== undefined)
+        return { exchanges: page, next: `${last.at}.${last.position}` };
+      page.push(exchange);
+      last = { at: exchange.at, position };
+    }
+    return { exchanges: page };
+  }
+
+  async function* exported({
+    where,
+    wholeOperations = false,
+    onProgress,
+  }: ExportQuery): AsyncGenerator<CaptureLine> {
+    const chosen = where === undefined ? undefined : await choose(where, wholeOperations);
+    let done = 0;
+    for (const row of await database.all("SELECT number, id, record FROM capture ORDER BY number")) {
+      const number = Number(row["number"]);
+      const capture = toCapture(row);
+      const own = chosen?.get(number);
+      if (chosen !== undefined && own === undefined) continue;
+      yield { type: "capture", ...capture };
+      let frames = 0;
+      for await (const { frame, owner } of framesOfCapture(database, number, capture.id)) {
+        if (own !== undefined && owner !== null && !own.has(Number(owner))) continue;
+        frames++;
+        yield { type: "frame", ...frame };
+      }
+      let count = 0;
+      const captureIs = { type: "is", field: "capture", value: capture.id } as const;
+      const all = findExchanges(database, names, { where: captureIs, order: "position", chunk: 500 });
+      for await (const { position, exchange } of all) {
+        if (own !== undefined && !own.has(position)) continue;
+        count++;
+        onProgress?.(++done, undefined);
+        yield { type: "exchange", ...exchange };
+      }
+      yield { type: "end", capture: capture.id, frames, exchanges: count };
+    }
+  }
+
+  /** The numbers of exchanges that fit, by capture. */
+  async function choose(
+    where: NonNullable<ExportQuery["where"]>,
+    whole: boolean,
+  ): Promise<ReadonlyMap<number, ReadonlySet<number>>> {
+    const chosen = new Map<number, Set<number>>();
+    const add = (capture: number, position: number): void => {
+      const own = chosen.get(capture);
+      if (own === undefined) chosen.set(capture, new Set([position]));
+      else own.add(position);
+    };
+    for await (const { position, exchange } of findExchanges(database, names, {
+      where,
+      order: "position",
+      chunk: 500,
+    })) {
+      const number = Math.floor(position / 4_294_967_296);
+      add(number, position);
+      if (!whole) continue;
+      for (const row of await rowsOfOperation(number, exchange.operation))
+        add(number, Number(row["position"]));
+    }
+    return chosen;
+  }
+
+  function rowsOfOperation(capture: number, operation: string): Promise<readonly SqlRow[]> {
+    return database.all(
+      "SELECT * FROM exchange WHERE id = ? AND capture = ? UNION ALL SELECT * FROM exchange WHERE operation = ? AND operation <> id AND capture = ?",
+      [operation, capture, operation, capture],
+    );
+  }
+
+  return {
+    format: captureFormat,
+    place: database.place,
+    captures: async () => (await database.all("SELECT record FROM capture ORDER BY number")).map(toCapture),
+    exchanges,
+    exchange: async (id) => (await find(id))?.exchange,
+    operation: async (id) => {
+      const found = await find(id);
+      if (found === undefined) return undefined;
+      const rows = await rowsOfOperation(Number(found.row["capture"]), found.exchange.operation);
+      return deriveOperation(rows.map((row) => toExchange({ ...row, capture_id: found.exchange.capture })));
+    },
+    frames: async (capture, exchange) => {
+      const [row] = await database.all(
+        "SELECT exchange.position FROM exchange JOIN capture ON capture.number = exchange.capture WHERE exchange.id = ? AND capture.id = ?",
+        [exchange, capture],
+      );
+      return row === undefined ? [] : filledIn(await framesAt(database, Number(row["position"]), capture));
+    },
+    follow: createFollow(database, names, options),
+    stats: createStats(database, names),
+    export: (query = {}) => exported(query),
+    document: async (kind, key) => {
+      const [row] = await database.all("SELECT value FROM document WHERE kind = ? AND key = ?", [kind, key]);
+      return row === undefined ? undefined : JSON.parse(String(row["value"]));
+    },
+    documents: async (kind) =>
+      (await database.all("SELECT * FROM document WHERE kind = ? ORDER BY key", [kind])).map(toDocument),
+    close: () => database.close(),
+    [Symbol.asyncDispose]: () => database.close(),
+  };
+}
+
+function filledIn(frames: readonly Frame[]): readonly Frame[] {
+  const bodies = new Map(frames.map(({ seq, body }) => [seq, body]));
+  return frames.map((frame) => {
+    const body = frame.same === undefined ? undefined : bodies.get(frame.same);
+    return body === undefined ? frame : { ...frame, body };
+  });
+}
+
+function toDocument(row: SqlRow): StoredDocument {
+  const { kind, key, value, at } = row;
+  return { kind: String(kind), key: String(key), value: JSON.parse(String(value)), at: Number(at) };
+}
+
+function parseCursor(cursor: string): { readonly at: number; readonly position: number } {
+  const match = /^(\d+(?:\.\d+)?)\.(\d+)$/u.exec(cursor);
+  if (match === null) throw new GatewayError("invalid_params", "this is no cursor of an earlier page");
+  return { at: Number(match[1]), position: Number(match[2]) };
+}

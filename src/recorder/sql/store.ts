@@ -1,0 +1,146 @@
+import { isDeepStrictEqual } from "node:util";
+
+import { GatewayError } from "../../errors.ts";
+import type {
+  CaptureLine,
+  CaptureRecord,
+  ExchangeRecord,
+  Frame,
+  Imported,
+  Progress,
+  RecordStore,
+} from "../contract.ts";
+import { toSearchText, wordsOf } from "../search-text.ts";
+import { createAppender } from "./append.ts";
+import { positionOf, type SqlDatabase } from "./database.ts";
+import { createCaptureNames } from "./find.ts";
+import { pruneStore } from "./prune.ts";
+import { createSqlReader, type ReaderOptions } from "./reader.ts";
+
+/** What a store is given besides its database. */
+export interface StoreOptions extends ReaderOptions {
+  /** Milliseconds since 1970. */
+  readonly wall: () => number;
+}
+
+const importedAtOnce = 1000;
+
+/** A store over a database whose tables have the newest form. */
+export function createSqlStore(database: SqlDatabase, options: StoreOptions): RecordStore {
+  const reader = createSqlReader(database, options);
+  const names = createCaptureNames(database);
+  const appender = createAppender(database);
+
+  async function index(limit: number): Promise<number> {
+    let room = limit;
+    const rows = await database.all(
+      "SELECT number, last_seq, indexed_seq FROM capture WHERE last_seq > indexed_seq ORDER BY number",
+    );
+    let left = 0;
+    for (const row of rows) {
+      const [number, last, indexed] = [row["number"], row["last_seq"], row["indexed_seq"]].map(Number);
+      if (number === undefined || last === undefined || indexed === undefined) continue;
+      const done = room > 0 ? await indexCapture(number, indexed, last, room) : indexed;
+      room -= done - indexed;
+      left += last - done;
+    }
+    return left;
+  }
+
+  /** Takes up frames behind a number; the answer is the number of the last one that the index holds then. */
+  async function indexCapture(number: number, from: number, last: number, room: number): Promise<number> {
+    const to = Math.min(last, from + room);
+    const rows = await database.all(
+      "SELECT position, body FROM frame WHERE position > ? AND position <= ? AND body IS NOT NULL",
+      [positionOf(number, from), positionOf(number, to)],
+    );
+    const insert =
+      database.dialect === "sqlite"
+        ? "INSERT INTO frame_words (rowid, words) VALUES (?, ?)"
+        : "INSERT INTO frame_words (position, words) VALUES (?, array_to_tsvector(string_to_array(?, ' '))) ON CONFLICT DO NOTHING";
+    await database.transaction(async (inside) => {
+      for (const row of rows) {
+        const words = wordsOf(toSearchText(String(row["body"])));
+        if (words.length > 0) await inside.run(insert, [Number(row["position"]), words.join(" ")]);
+      }
+      await inside.run("UPDATE capture SET indexed_seq = ? WHERE number = ?", [to, number]);
+    });
+    return to;
+  }
+
+  async function take(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<Imported> {
+    const warnings: string[] = [];
+    const count = { captures: 0, frames: 0, exchanges: 0, known: 0 };
+    let capture: CaptureRecord | undefined;
+    let frames: Frame[] = [];
+    let different = 0;
+
+    async function flush(): Promise<void> {
+      if (capture === undefined) return;
+      const fresh = await appender.append({ capture, frames });
+      count.known += frames.length - fresh;
+      count.frames += fresh;
+      frames = [];
+      onProgress?.(count.frames + count.known, undefined);
+    }
+
+    for await (const line of lines) {
+      if (line.type === "capture") {
+        if (capture !== undefined) warnings.push(`capture ${capture.id} was cut off: it has no end line`);
+        await flush();
+        const { type: _type, ...record } = line;
+        capture = record;
+        count.captures++;
+      } else if (line.type === "frame") {
+        const { type: _type, ...frame } = line;
+        if (frame.capture !== capture?.id)
+          throw new GatewayError("invalid_params", `frame ${frame.seq} stands outside of its capture`);
+        frames.push(frame);
+        if (frames.length >= importedAtOnce) await flush();
+      } else if (line.type === "exchange") {
+        await flushOnce();
+        const { type: _type, ...written } = line;
+        count.exchanges++;
+        if (!(await isStored(written))) different++;
+      } else {
+        await flush();
+        if (capture !== undefined) appender.forget(capture.id);
+        capture = undefined;
+      }
+    }
+    if (capture !== undefined) warnings.push(`capture ${capture.id} was cut off: it has no end line`);
+    await flush();
+    if (different > 0)
+      warnings.push(`${different} exchanges differ from what their frames say; the frames count`);
+    return { ...count, warnings };
+
+    async function flushOnce(): Promise<void> {
+      if (frames.length > 0) await flush();
+    }
+  }
+
+  async function isStored(written: ExchangeRecord): Promise<boolean> {
+    return isDeepStrictEqual(await reader.exchange(written.id), written);
+  }
+
+  return {
+    ...reader,
+    append: async (batch) => {
+      await appender.append(batch);
+      if (batch.capture.endedAt !== undefined) appender.forget(batch.capture.id);
+    },
+    prune: (rules, onProgress) => pruneStore(database, names, rules, onProgress),
+    import: take,
+    index,
+    putDocument: async (kind, key, value) => {
+      if (value === undefined) {
+        await database.run("DELETE FROM document WHERE kind = ? AND key = ?", [kind, key]);
+        return;
+      }
+      await database.run(
+        "INSERT INTO document (kind, key, value, at) VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value, at = excluded.at",
+        [kind, key, JSON.stringify(value), options.wall()],
+      );
+    },
+  };
+}

@@ -1,0 +1,108 @@
+import type { Condition } from "../contract.ts";
+import { neededWords } from "../search-text.ts";
+import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
+import { columnOf } from "./rows.ts";
+
+/** A condition as SQL. Where it is not exact it lets more through, and what comes is looked at again. */
+export interface SqlCondition {
+  readonly sql: string;
+  readonly values: readonly SqlValue[];
+  readonly isExact: boolean;
+}
+
+const everything: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
+
+/** Writes a condition as SQL over the columns of `exchange`. */
+export function toSql(condition: Condition, dialect: SqlDatabase["dialect"]): SqlCondition {
+  switch (condition.type) {
+    case "all":
+      return joined(condition.of, " AND ", "1 = 1", dialect);
+    case "any":
+      return joined(condition.of, " OR ", "1 = 0", dialect);
+    case "not": {
+      const inner = toSql(condition.of, dialect);
+      // More than it should be, turned round, would be less.
+      return inner.isExact ? { ...inner, sql: `NOT COALESCE(${inner.sql}, 1 = 0)` } : everything;
+    }
+    case "is": {
+      const { field, value } = condition;
+      if (field === "capture") {
+        const sql = "exchange.capture = (SELECT number FROM capture WHERE capture.id = ?)";
+        return { sql, values: [value], isExact: true };
+      }
+      return { sql: `exchange.${columnOf.get(field) ?? field} = ?`, values: [value], isExact: true };
+    }
+    case "number": {
+      const { field, is, value } = condition;
+      const column = `exchange.${columnOf.get(field) ?? field}`;
+      // The index only holds what took long; the planner must be told that this is asked for.
+      const hint =
+        field === "durationMs" && is.startsWith(">") && value >= 100 ? `${column} >= 100 AND ` : "";
+      return { sql: `(${hint}${column} ${is} ?)`, values: [value], isExact: true };
+    }
+    case "modified":
+      return { sql: "exchange.modified = 1", values: [], isExact: true };
+    case "text":
+      return textSql(condition.text, dialect);
+    case "like":
+    case "pattern":
+      return patternSql(condition, dialect);
+    default:
+      throw new TypeError("there is no such condition");
+  }
+}
+
+function joined(
+  parts: readonly Condition[],
+  word: string,
+  empty: string,
+  dialect: SqlDatabase["dialect"],
+): SqlCondition {
+  const written = parts.map((part) => toSql(part, dialect));
+  if (written.length === 0) return { sql: empty, values: [], isExact: true };
+  return {
+    sql: `(${written.map(({ sql }) => sql).join(word)})`,
+    values: written.flatMap(({ values }) => values),
+    isExact: written.every(({ isExact }) => isExact),
+  };
+}
+
+/** Databases fold upper and lower case as we do for ASCII only; what goes beyond is left to the second look. */
+function patternSql(
+  condition: Extract<Condition, { type: "like" | "pattern" }>,
+  dialect: SqlDatabase["dialect"],
+): SqlCondition {
+  const { field, pattern } = condition;
+  if (field === "capture") return everything;
+  const column = `exchange.${columnOf.get(field) ?? field}`;
+  if (condition.type === "pattern" || !/^[\x20-\x7e]*$/u.test(pattern))
+    return { sql: `${column} IS NOT NULL`, values: [], isExact: false };
+  const like = pattern.replaceAll(/[%\\_]/gu, String.raw`\$&`).replaceAll(/\*+/gu, "%");
+  const word = dialect === "sqlite" ? "LIKE" : "ILIKE";
+  return { sql: `${column} ${word} ? ESCAPE '\\'`, values: [like], isExact: false };
+}
+
+function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
+  const words = neededWords(text);
+  if (words === undefined) return everything;
+  const { whole, begin } = words;
+  // What the index does not hold yet may have it too.
+  const unindexed = `exchange.position IN (
+    SELECT frame.owner FROM capture JOIN frame
+      ON frame.position > capture.number * ${captureStride} + capture.indexed_seq
+      AND frame.position <= capture.number * ${captureStride} + capture.last_seq
+    WHERE capture.last_seq > capture.indexed_seq)`;
+  const matching =
+    dialect === "sqlite"
+      ? "SELECT rowid FROM frame_words WHERE frame_words MATCH ?"
+      : "SELECT position FROM frame_words WHERE words @@ CAST(? AS tsquery)";
+  const query =
+    dialect === "sqlite"
+      ? [...whole.map((word) => `"${word}"`), `"${begin}" *`].join(" AND ")
+      : [...whole.map((word) => `'${word}'`), `'${begin}':*`].join(" & ");
+  return {
+    sql: `(exchange.position IN (SELECT owner FROM frame WHERE position IN (${matching})) OR ${unindexed})`,
+    values: [query],
+    isExact: false,
+  };
+}

@@ -1,0 +1,111 @@
+import { closeSync, openSync } from "node:fs";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { setImmediate } from "node:timers/promises";
+
+import { GatewayError } from "../../errors.ts";
+import type { SqlDatabase, SqlRow, SqlValue } from "../sql/database.ts";
+
+/** How a file is opened. */
+export interface SqliteOptions {
+  readonly file: string;
+  /** Only to read: nothing is written, not even the form of the tables. */
+  readonly readOnly?: boolean;
+  /** Largest size in pages of 4 KiB, for tests of a full disk. */
+  readonly maxPages?: number;
+  /** Whether a commit waits for the disk, so that not even a loss of power undoes it. */
+  readonly isDurable?: boolean;
+}
+
+/** Opens a file of recordings. Whoever made it may read it, nobody else. */
+export function openSqlite(options: SqliteOptions): SqlDatabase {
+  const { file, readOnly = false, maxPages, isDurable = false } = options;
+  const database = opened(file, readOnly);
+  const statements = new Map<string, StatementSync>();
+  let queue: Promise<unknown> = Promise.resolve();
+
+  function prepared(sql: string): StatementSync {
+    let statement = statements.get(sql);
+    if (statement === undefined) {
+      if (statements.size > 200) statements.clear();
+      statement = database.prepare(sql);
+      statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  function attempt<T>(work: () => T): Promise<T> {
+    try {
+      return Promise.resolve(work());
+    } catch (error) {
+      return Promise.reject(failed(file, error));
+    }
+  }
+
+  const pragma = (name: string): number => Number(Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0]);
+
+  if (!readOnly) {
+    // A kill never harms the file and undoes no commit (sqlite.org/wal.html).
+    database.exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;");
+    database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
+    database.exec("PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = 2000;");
+    if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
+  }
+  database.exec("PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;");
+
+  const own: SqlDatabase = {
+    dialect: "sqlite",
+    place: file,
+    all: (sql, values = []) => attempt(() => prepared(sql).all(...values) as unknown as readonly SqlRow[]),
+    run: (sql, values: readonly SqlValue[] = []) =>
+      attempt(() => Number(prepared(sql).run(...values).changes)),
+    transaction: (work) => {
+      const result = queue.then(async () => {
+        // Nothing in here waits by itself: long work in many transactions must let others in between.
+        await setImmediate();
+        await attempt(() => {
+          database.exec("BEGIN IMMEDIATE");
+        });
+        try {
+          const value = await work(own);
+          await attempt(() => {
+            database.exec("COMMIT");
+          });
+          return value;
+        } catch (error) {
+          // A full disk has rolled it back already.
+          if (database.isTransaction) database.exec("ROLLBACK");
+          throw error;
+        }
+      });
+      queue = result.catch(() => {});
+      return result;
+    },
+    bytes: () => attempt(() => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")),
+    compact: () =>
+      attempt(() => {
+        database.exec("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);");
+      }),
+    close: async () => {
+      await queue;
+      if (!database.isOpen) return;
+      statements.clear();
+      database.close();
+    },
+  };
+  return own;
+}
+
+function opened(file: string, readOnly: boolean): DatabaseSync {
+  try {
+    // Made by us before SQLite does it, which would leave it readable for all.
+    if (!readOnly) closeSync(openSync(file, "a", 0o600));
+    return new DatabaseSync(file, { readOnly, timeout: 5000 });
+  } catch (error) {
+    throw failed(file, error);
+  }
+}
+
+function failed(file: string, cause: unknown): GatewayError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new GatewayError("store_failed", `the recordings in ${file} cannot be used: ${reason}`, { cause });
+}

@@ -1,0 +1,37 @@
+import { existsSync } from "node:fs";
+
+import { GatewayError } from "../../errors.ts";
+import type { RecordReader, RecordStore } from "../contract.ts";
+import { createSqlReader } from "../sql/reader.ts";
+import type { ReaderOptions } from "../sql/reader.ts";
+import { checkFormat, migrate } from "../sql/schema.ts";
+import { createSqlStore, type StoreOptions } from "../sql/store.ts";
+import { openSqlite, type SqliteOptions } from "./database.ts";
+
+/** Opens a file of recordings to write to; it is made where there is none. */
+export async function openSqliteStore(
+  file: Omit<SqliteOptions, "readOnly">,
+  options: StoreOptions,
+): Promise<RecordStore> {
+  const database = openSqlite(file);
+  try {
+    await migrate(database);
+    return createSqlStore(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** Opens a file of recordings to read from, also while a gateway writes to it. */
+export async function openSqliteReader(file: string, options: ReaderOptions): Promise<RecordReader> {
+  if (!existsSync(file)) throw new GatewayError("store_failed", `there are no recordings in ${file}`);
+  const database = openSqlite({ file, readOnly: true });
+  try {
+    await checkFormat(database);
+    return createSqlReader(database, options);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}

@@ -1,0 +1,121 @@
+import { extname } from "node:path";
+import { Worker } from "node:worker_threads";
+
+import { GatewayError } from "../errors.ts";
+import type { FrameBatch, Pruned, PruneRules } from "./contract.ts";
+
+/** The store that a thread writes to. */
+export type WriterTarget =
+  | {
+      readonly headgateWriter: true;
+      readonly type: "sqlite";
+      readonly file: string;
+      readonly isDurable?: boolean;
+      readonly maxPages?: number;
+    }
+  | { readonly headgateWriter: true; readonly type: "postgres"; readonly url: string };
+
+/** What the thread is asked for. */
+export type WriterRequest =
+  | { readonly id: number; readonly type: "append"; readonly batch: FrameBatch }
+  | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
+  | { readonly id: number; readonly type: "close" };
+
+/** What it answers. */
+export type WriterAnswer =
+  | { readonly id: number; readonly ok: true; readonly value: unknown }
+  | { readonly id: number; readonly ok: false; readonly message: string; readonly isGone: boolean };
+
+/** A thread that writes recordings, so that no message waits for a disk. */
+export interface RecordWriter extends AsyncDisposable {
+  append(batch: FrameBatch): Promise<void>;
+  prune(rules: PruneRules): Promise<Pruned>;
+  /** Writes what was begun and ends the thread. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: GatewayError) => void;
+}
+
+/** A thread and who waits for its answers. */
+interface Thread {
+  readonly started: Worker;
+  readonly waiting: Map<number, Waiting>;
+}
+
+/** Batches are small; without a bound the thread's garbage would be let grow far beyond them. */
+const memory = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 192 };
+
+type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
+
+/** Starts the thread. One that cannot open its store, or dies, is started anew by the next request. */
+export function startWriter(target: WriterTarget): RecordWriter {
+  let worker: Thread | undefined;
+  let requests = 0;
+
+  function start(): Thread {
+    const waiting = new Map<number, Waiting>();
+    // Our own file beside this one, as source or built.
+    const file = new URL(`./writer-worker${extname(import.meta.url)}`, import.meta.url);
+    const started = new Worker(file, {
+      workerData: target,
+      name: "headgate recorder",
+      resourceLimits: memory,
+    });
+    // What waits to be written does not keep the process alive: closing writes it.
+    started.unref();
+    started.on("message", (answer: WriterAnswer) => {
+      const waiter = waiting.get(answer.id);
+      waiting.delete(answer.id);
+      if (!answer.ok && answer.isGone && worker === thread) worker = undefined;
+      if (answer.ok) waiter?.resolve(answer.value);
+      else waiter?.reject(new GatewayError("store_failed", answer.message));
+    });
+    const gone = (cause?: unknown): void => {
+      if (worker === thread) worker = undefined;
+      const left = [...waiting.values()];
+      waiting.clear();
+      for (const { reject } of left)
+        reject(new GatewayError("store_failed", "the thread that writes recordings has ended", { cause }));
+    };
+    started.once("error", gone);
+    started.once("exit", gone);
+    const thread = { started, waiting };
+    return thread;
+  }
+
+  function ask(request: Ask): Promise<unknown> {
+    worker ??= start();
+    const { started, waiting } = worker;
+    const id = requests++;
+    // As long as somebody waits for an answer, the process does too.
+    started.ref();
+    return new Promise<unknown>((resolve, reject) => {
+      waiting.set(id, { resolve, reject });
+      started.postMessage({ id, ...request }, []);
+    }).finally(() => {
+      if (waiting.size === 0) started.unref();
+    });
+  }
+
+  async function close(): Promise<void> {
+    if (worker === undefined) return;
+    const { started } = worker;
+    try {
+      await ask({ type: "close" });
+    } finally {
+      await started.terminate();
+    }
+  }
+
+  return {
+    append: async (batch) => {
+      await ask({ type: "append", batch });
+    },
+    prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}

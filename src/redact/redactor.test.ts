@@ -1,0 +1,184 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { secretCorpus, secretDetectors as detectors } from "../../test/support/secret-corpus.ts";
+import { hasPlaceholder } from "./placeholder.ts";
+import { createRedactor, type RedactorOptions } from "./redactor.ts";
+
+function redactor(options: Partial<RedactorOptions> = {}) {
+  return createRedactor({ detectors, key: Buffer.from("of this capture"), ...options });
+}
+
+function redacted(value: unknown, options: Partial<RedactorOptions> = {}): unknown {
+  return JSON.parse(redactor(options).json(JSON.stringify(value)).text);
+}
+
+const placeholder = expect.stringMatching(/^\[redacted:[0-9a-f]{12}\]$/u) as unknown;
+
+describe("redaction of messages", () => {
+  it("leaves a message without secrets byte for byte as it is", () => {
+    const text = '{ "jsonrpc":"2.0", "id":12345678901234567890,"params":{"_meta":{"progressToken":7}} }';
+    expect(redactor().json(text)).toEqual({ text, count: 0, secrets: [] });
+  });
+
+  it("replaces what stands under the name of a secret, whatever it looks like", () => {
+    const args = {
+      Password: "x",
+      api_key: 12,
+      nested: { clientSecret: { a: ["b", true, null] } },
+      city: "Bern",
+    };
+    expect(redacted({ params: { arguments: args } })).toEqual({
+      params: {
+        arguments: {
+          Password: placeholder,
+          api_key: placeholder,
+          nested: { clientSecret: { a: [placeholder, true, null] } },
+          city: "Bern",
+        },
+      },
+    });
+  });
+
+  it.each(secretCorpus)(
+    "[SC-069] leaves nothing of a secret in params, result, error or notification: %s",
+    (_, secret) => {
+      const places = [
+        { method: "tools/call", params: { name: "t", arguments: { note: `it is ${secret} !` } } },
+        { result: { content: [{ type: "text", text: JSON.stringify({ deep: [`a ${secret}`] }) }] } },
+        { error: { code: 1, message: `no: ${secret}`, data: { tried: [secret] } } },
+        { method: "notifications/message", params: { data: `line\n${secret}\n` } },
+        { params: { arguments: { [secret]: 1 } } },
+      ];
+      for (const place of places) {
+        const { text, count } = redactor().json(JSON.stringify({ jsonrpc: "2.0", ...place }));
+        expect(text).not.toContain(JSON.stringify(secret).slice(1, -1));
+        expect(count).toBeGreaterThan(0);
+      }
+      // Escapes are another way to write the same text.
+      const escaped = Array.from(secret, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join(
+        "",
+      );
+      expect(redactor().json(`{"params":{"x":"${escaped}"}}`).text).not.toContain(escaped);
+      expect(redactor().text(`stderr says ${secret}`).text).not.toContain(secret);
+      expect(redactor().text(`/mcp?x=1&token=${encodeURIComponent(secret)}`).text).not.toContain(
+        encodeURIComponent(secret),
+      );
+    },
+  );
+
+  it("[SC-069] gives equal secrets equal placeholders, other secrets others, and other captures others", () => {
+    const token = `ghp_${"a1B2".repeat(9)}`;
+    const value = { a: token, password: token, text: `use ${token}!`, b: "AKIAIOSFODNN7EXAMPLE" };
+    const first = redacted(value) as Record<string, string>;
+    expect(first["password"]).toBe(first["a"]);
+    expect(first["text"]).toBe(`use ${first["a"]}!`);
+    expect(first["b"]).not.toBe(first["a"]);
+    expect(redacted(value, { key: Buffer.from("another") })).not.toEqual(first);
+  });
+
+  it("[SC-069] leaves schemas alone, where names are not values", () => {
+    const schema = {
+      type: "object",
+      properties: { password: { type: "string", description: "of the user" } },
+    };
+    const tools = { result: { tools: [{ name: "login", inputSchema: schema, outputSchema: schema }] } };
+    expect(redacted(tools)).toEqual(tools);
+    const question = { method: "elicitation/create", params: { requestedSchema: schema } };
+    expect(redacted(question)).toEqual(question);
+    // An argument that is only called so is a value like others.
+    expect(redacted({ params: { arguments: { inputSchema: { password: "x" } } } })).toEqual({
+      params: { arguments: { inputSchema: { password: placeholder } } },
+    });
+  });
+
+  it("takes names and places of the configuration", () => {
+    const value = {
+      params: { arguments: { ssn: "1", people: [{ born: "a" }, { born: "b" }], "Shoe-Size": 44 } },
+    };
+    expect(redacted(value, { paths: ["/params/arguments/people/*/born"], keys: ["shoeSize"] })).toEqual({
+      params: {
+        arguments: {
+          ssn: "1",
+          people: [{ born: placeholder }, { born: placeholder }],
+          "Shoe-Size": placeholder,
+        },
+      },
+    });
+  });
+
+  it("looks into JSON that stands in a text", () => {
+    const inner = JSON.stringify({ user: "ann", token: "abc" });
+    const out = redacted({ result: { content: [{ type: "text", text: inner }] } }) as {
+      result: { content: { text: string }[] };
+    };
+    expect(JSON.parse(out.result.content[0]?.text ?? "")).toEqual({ user: "ann", token: placeholder });
+  });
+
+  it("stays JSON, and changes nothing the second time", () => {
+    fc.assert(
+      fc.property(fc.json(), fc.constantFrom(...secretCorpus.map(([, secret]) => secret)), (json, secret) => {
+        const once = redactor().json(`{"a":${json},"b":${JSON.stringify(secret)}}`).text;
+        const parsed = JSON.parse(once) as { a: unknown; b: string };
+        expect(hasPlaceholder(parsed.b)).toBe(true);
+        expect(redactor().json(once).text).toBe(once);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("redaction of headers", () => {
+  it("[SC-069] keeps no credentials and nothing unknown, and treats Mcp-Param-* as what they repeat", () => {
+    const secret = "AKIAIOSFODNN7EXAMPLE";
+    const { headers, count } = redactor({ headers: ["x-team", "authorization"] }).headers(
+      {
+        authorization: "Bearer abcdefgh",
+        cookie: "a=b",
+        "mcp-session-id": "s",
+        "x-unknown": "u",
+        "x-team": "blue",
+        accept: "application/json",
+        "mcp-param-region": "eu",
+        "mcp-param-password": "hunter2",
+        "mcp-param-key": `=?base64?${Buffer.from(secret).toString("base64")}?=`,
+        "mcp-param-born": "1970-01-01",
+      },
+      ["1970-01-01"],
+    );
+    expect(headers).toEqual({
+      "x-team": "blue",
+      accept: "application/json",
+      "mcp-param-region": "eu",
+      "mcp-param-password": placeholder,
+      "mcp-param-key": placeholder,
+      "mcp-param-born": placeholder,
+    });
+    expect(count).toBe(3);
+  });
+});
+
+describe("redaction of plain text", () => {
+  it.each([
+    ["password=hunter2 next", "password=", " next"],
+    ["Authorization: Bearer abc.def-ghi and so on", "Authorization: Bearer ", " and so on"],
+    ["sent Bearer abcdefghijkl.", "sent Bearer ", ""],
+    ["postgres://ann:pw@db/x", "postgres://", "@db/x"],
+    [
+      "https://db.example/a?view=full&access_token=xyzxyz&b=1",
+      "https://db.example/a?view=full&access_token=",
+      "&b=1",
+    ],
+    ["see:https://db.example/a?access_token=xyzxyz", "see:https://db.example/a?access_token=", ""],
+  ])("replaces the value in %s", (text, before, behind) => {
+    const clean = redactor().text(text).text;
+    expect(clean.startsWith(`${before}[redacted:`)).toBe(true);
+    expect(clean.endsWith(`]${behind}`)).toBe(true);
+  });
+
+  it("takes out what the configuration knows to be secret", () => {
+    const known = (text: string) => text.replaceAll("of-the-config", "(secret)");
+    expect(redactor({ known }).text("it is of-the-config").text).toBe("it is (secret)");
+    expect(redactor({ known }).json('{"a":"of-the-config"}').text).toBe('{"a":"(secret)"}');
+  });
+});

@@ -1,0 +1,49 @@
+/** Words that a name has to hold to be the name of a secret; used to see quickly that there is none. */
+export const hintsOfSecrets: RegExp =
+  /pass(?:word|wd|code|phrase)|pwd|secret|(?<!progress)token|api.?key|private.?key|access.?key|signing.?key|encryption.?key|authoriz|credential|cookie|bearer|basic|requeststate|\botp\b/iu;
+
+const whole = new Set(["pwd", "pass", "otp", "auth", "cookie", "cookies", "credential", "credentials"]);
+
+const endings = [
+  "password",
+  "passwd",
+  "passcode",
+  "passphrase",
+  "secret",
+  "secrets",
+  "token",
+  "apikey",
+  "apitoken",
+  "privatekey",
+  "secretkey",
+  "accesskey",
+  "accesskeyid",
+  "signingkey",
+  "encryptionkey",
+  "authorization",
+  "setcookie",
+  "requeststate",
+];
+
+/** Tokens that stand for a place or a count, not for a right. */
+const harmless = new Set([
+  "progresstoken",
+  "nexttoken",
+  "pagetoken",
+  "nextpagetoken",
+  "continuationtoken",
+  "synctoken",
+  "maxtoken",
+]);
+
+/** A name without the differences between `apiKey`, `api_key`, `API-KEY` and `api.key`. */
+export function plainName(name: string): string {
+  return name.toLowerCase().replaceAll(/[\s_.\-/]/gu, "");
+}
+
+/** Whether a value under this name is a secret, whatever it looks like. Takes names as `plainName` makes them. */
+export function namesSecret(plain: string): boolean {
+  if (whole.has(plain)) return true;
+  if (harmless.has(plain)) return false;
+  return endings.some((ending) => plain.endsWith(ending));
+}

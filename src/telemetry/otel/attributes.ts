@@ -1,0 +1,173 @@
+import type { GatewayError } from "../../errors.ts";
+import type { Exchange } from "../../exchange.ts";
+import { memberBoolean, memberInteger, memberString, memberValue } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { attributes, callerFaults, executeTool, otherName, timeoutError, toolError } from "../semconv.ts";
+import type { Destination, RedactText } from "../tracing.ts";
+
+/** Values of attributes by their names. */
+export type AttributeValues = Readonly<Record<string, string | number>>;
+
+/** Which side of a message the gateway is: `server` handles it, `client` sends it. */
+export type Side = "server" | "client";
+
+/** What is known of a message before it is answered. */
+export interface Operation {
+  /** The name of its span. */
+  readonly name: string;
+  /** What metrics tell apart; texts of peers are bounded in number. */
+  readonly measured: AttributeValues;
+  /** What only its span says besides. */
+  readonly told: AttributeValues;
+}
+
+/** How a message ended. */
+export interface Ending {
+  readonly attributes: AttributeValues;
+  /** What failed, where something did. */
+  readonly failure: string | undefined;
+}
+
+/** Longer texts are cut: a span is no place for content. */
+const maxLength = 256;
+/** As log lines show it: the whole id would be a credential. */
+const shownSessionLength = 8;
+const gatewayCode = /^[a-z_]{1,40}$/u;
+
+/** Makes the function that bounds how many names are told apart: those beyond are all called the same. */
+export function createNameBound(most: number): (name: string) => string {
+  const known = new Set<string>();
+  return (name) => {
+    if (known.has(name)) return name;
+    if (known.size >= most) return otherName;
+    known.add(name);
+    return name;
+  };
+}
+
+/** Makes the function that describes messages of one route, by the semantic conventions for MCP. */
+export function createDescriber(route: string, redact: RedactText, bound: (name: string) => string) {
+  const clean = (text: string): string => redact(text).slice(0, maxLength);
+
+  function describe(
+    exchange: Exchange,
+    side: Side,
+    method: string,
+    destination: Destination | undefined,
+  ): Operation {
+    const { message, session, transport } = exchange;
+    const facts = methodFacts(method);
+    const methodName = facts === undefined ? otherName : method;
+    const target = facts?.target;
+    const named = target === "tool" || target === "prompt" ? memberString(message, "params.name") : undefined;
+    const shown = named === undefined ? undefined : clean(named);
+    const nameOf = (name: string) =>
+      target === "tool"
+        ? { [attributes.toolName]: name, [attributes.operationName]: executeTool }
+        : { [attributes.promptName]: name };
+    const uri = memberString(message, "params.uri");
+    const common = {
+      [attributes.methodName]: methodName,
+      [attributes.protocolVersion]: exchange.revision,
+      [attributes.route]: route,
+      ...(side === "server" ? networkOf(transport.type) : destinationOf(destination)),
+    };
+    return {
+      name: shown === undefined ? methodName : `${methodName} ${shown}`,
+      measured: { ...common, ...(shown === undefined ? {} : nameOf(bound(shown))) },
+      told: {
+        ...(shown === undefined ? {} : nameOf(shown)),
+        [attributes.methodName]: facts === undefined ? clean(method) : method,
+        [attributes.exchange]: exchange.id,
+        ...(message.id === undefined ? {} : { [attributes.requestId]: clean(message.id.key.slice(2)) }),
+        ...(session === undefined ? {} : { [attributes.sessionId]: session.id.slice(0, shownSessionLength) }),
+        ...(uri === undefined ? {} : { [attributes.resourceUri]: clean(withoutQuery(uri)) }),
+        ...(side === "server" && transport.type === "http" && transport.peer !== undefined
+          ? { [attributes.clientAddress]: transport.peer }
+          : {}),
+      },
+    };
+  }
+
+  /** How a message ended that was answered, accepted, or failed on its way. */
+  function conclude(side: Side, answer: Message | undefined, error: GatewayError | undefined): Ending {
+    if (error !== undefined) return concludeFailure(side, error, clean);
+    if (answer?.kind === "error") return concludeError(side, answer);
+    const isToolError = answer?.kind === "result" && memberBoolean(answer, "result.isError") === true;
+    return isToolError
+      ? { attributes: { [attributes.errorType]: toolError }, failure: "the tool reported an error" }
+      : { attributes: {}, failure: undefined };
+  }
+
+  function concludeError(side: Side, answer: Message): Ending {
+    const code = memberInteger(answer, "error.code") ?? 0;
+    const own = ownCodeOf(answer);
+    const values = {
+      [attributes.statusCode]: String(code),
+      ...(own === undefined ? {} : { [attributes.errorCode]: own }),
+    };
+    // Whoever answers that the caller is at fault has not failed; for the caller it is a failure all the same.
+    if (side === "server" && callerFaults.has(code)) return { attributes: values, failure: undefined };
+    return {
+      attributes: { ...values, [attributes.errorType]: String(code) },
+      failure: clean(memberString(answer, "error.message") ?? ""),
+    };
+  }
+
+  return { describe, conclude };
+}
+
+function concludeFailure(side: Side, { code, message }: GatewayError, clean: RedactText): Ending {
+  // A client that takes its request back has what it wanted.
+  if (code === "cancelled" && side === "server") return { attributes: {}, failure: undefined };
+  const type = code === "upstream_timeout" ? timeoutError : code;
+  return {
+    attributes: { [attributes.errorType]: type, [attributes.errorCode]: code },
+    failure: clean(message),
+  };
+}
+
+/** The code of the error table, in errors that the gateway itself made. */
+function ownCodeOf(answer: Message): string | undefined {
+  const data = memberValue(answer, "error.data");
+  if (typeof data !== "object" || data === null || Reflect.get(data, "origin") !== "gateway")
+    return undefined;
+  const code: unknown = Reflect.get(data, "code");
+  return typeof code === "string" && gatewayCode.test(code) ? code : undefined;
+}
+
+/** What stands behind the path of a URI is often a credential, and seldom what tells resources apart. */
+function withoutQuery(uri: string): string {
+  return uri.replace(/[?#].*$/su, "");
+}
+
+function networkOf(transport: "http" | "sse" | "stdio" | "in-process"): AttributeValues {
+  if (transport === "in-process") return {};
+  if (transport === "stdio") return { [attributes.networkTransport]: "pipe" };
+  return { [attributes.networkTransport]: "tcp", [attributes.networkProtocol]: "http" };
+}
+
+/** Destinations stay what they are for as long as an upstream does, and reading an address takes a while. */
+const destinations = new WeakMap<Destination, AttributeValues>();
+
+/** Where a message goes, or a session is. */
+export function destinationOf(destination: Destination | undefined): AttributeValues {
+  if (destination === undefined) return {};
+  let known = destinations.get(destination);
+  if (known === undefined) {
+    known = addressOf(destination);
+    destinations.set(destination, known);
+  }
+  return known;
+}
+
+function addressOf({ transport, origin }: Destination): AttributeValues {
+  if (origin === undefined) return networkOf(transport);
+  const { hostname, port, protocol } = new URL(origin);
+  return {
+    ...networkOf(transport),
+    [attributes.serverAddress]: hostname,
+    [attributes.serverPort]: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
+  };
+}

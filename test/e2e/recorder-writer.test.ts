@@ -1,0 +1,69 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { MessageChannel } from "node:worker_threads";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+import { openTarget, serveWriter } from "../../src/recorder/writer-worker.ts";
+import { startWriter } from "../../src/recorder/writer-thread.ts";
+import { callFrames, captureRecord } from "../support/recording.ts";
+
+let folder = "";
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "headgate-writer-"));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const target = (more: object = {}) =>
+  ({ headgateWriter: true, type: "sqlite", file: join(folder, "traffic.sqlite"), ...more }) as const;
+const batch = (id: string, seq: number, answer: string) => ({
+  capture: captureRecord("c1"),
+  frames: callFrames({ id, seq, at: seq, answer }),
+});
+
+describe("the thread that writes", () => {
+  it("writes, takes out what is old, and ends", async () => {
+    const writer = startWriter(target());
+    await writer.append(batch("a", 0, "x"));
+    await writer.append(batch("b", 10, "y"));
+    expect(await writer.prune({ before: 5 })).toMatchObject({ exchanges: 1, frames: 4 });
+    await writer.close();
+    await using store = await openTarget(target());
+    expect((await store.exchanges({})).exchanges.map(({ id }) => id)).toEqual(["b"]);
+  });
+
+  it("[SC-090] says no while its disk is full, and goes on when there is room again", async () => {
+    await using writer = startWriter(target({ maxPages: 60 }));
+    await writer.append(batch("a", 0, "x".repeat(100_000)));
+    await expect(writer.append(batch("b", 10, "x".repeat(100_000)))).rejects.toMatchObject({
+      code: "store_failed",
+    });
+    await writer.prune({ before: 5 });
+    await writer.append(batch("b", 10, "x".repeat(100_000)));
+  });
+
+  it("tries anew to open a store that could not be opened", async () => {
+    const file = join(folder, "later", "traffic.sqlite");
+    await using writer = startWriter(target({ file }));
+    await expect(writer.append(batch("a", 0, "x"))).rejects.toThrow("no such file");
+    mkdirSync(join(folder, "later"));
+    await writer.append(batch("a", 0, "x"));
+  });
+
+  it("brings the text index up to date while there is nothing else to do", async () => {
+    const { port1, port2 } = new MessageChannel();
+    const opened = openTarget(target());
+    serveWriter(port2, opened);
+    port1.postMessage({ id: 1, type: "append", batch: batch("a", 0, "x") }, []);
+    const store = await opened;
+    await expect.poll(async () => (await store.stats()).frames, { timeout: 10_000 }).toBe(4);
+    await expect.poll(async () => (await store.stats()).unindexed, { timeout: 10_000 }).toBe(0);
+    const answers: unknown[] = [];
+    port1.on("message", (answer) => void answers.push(answer));
+    port1.postMessage({ id: 2, type: "close" }, []);
+    await expect.poll(() => answers.at(-1), { timeout: 10_000 }).toMatchObject({ id: 2, ok: true });
+    port1.close();
+  });
+});

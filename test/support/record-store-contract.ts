@@ -1,0 +1,376 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
+import { bodiesOf, createMatcher } from "../../src/recorder/condition.ts";
+import type {
+  CaptureLine,
+  Condition,
+  ExchangeRecord,
+  Frame,
+  RecordStore,
+} from "../../src/recorder/contract.ts";
+import { deriveExchanges } from "../../src/recorder/derive.ts";
+
+/** Opens an empty store. */
+export type OpenStore = () => Promise<RecordStore>;
+
+const some = callFrames({
+  id: "a-1",
+  seq: 0,
+  ask: "weather in Bern",
+  answer: "sunny\nand warm",
+  session: "s1",
+});
+const open = callFrames({
+  id: "a-2",
+  seq: 10,
+  method: "tools/list",
+  target: "x",
+  principal: "bob",
+  ask: "50% _off_",
+});
+const refused = callFrames({
+  id: "a-3",
+  seq: 20,
+  target: "delete",
+  answer: "no",
+  outcome: "tool_error",
+  durationMs: 250,
+  decision: { effect: "deny", rule: "no-deletes" },
+});
+const frames = [...some, ...open, ...refused];
+
+async function withStore<T>(openStore: OpenStore, work: (store: RecordStore) => Promise<T>): Promise<T> {
+  await using store = await openStore();
+  return await work(store);
+}
+
+async function filled(store: RecordStore): Promise<void> {
+  await store.append({ capture: captureRecord("c1", { lost: 2, redacted: 3, omitted: 1 }), frames });
+}
+
+async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+async function* lines(list: readonly CaptureLine[]): AsyncGenerator<CaptureLine> {
+  yield* list;
+}
+
+const ids = (exchanges: readonly ExchangeRecord[]): readonly string[] => exchanges.map(({ id }) => id);
+
+const conditions: fc.Arbitrary<Condition> = fc.letrec<{ one: Condition }>((tie) => ({
+  one: fc.oneof(
+    { maxDepth: 3 },
+    fc.constantFrom<Condition>(
+      { type: "is", field: "method", value: "tools/call" },
+      { type: "is", field: "target", value: "add" },
+      { type: "is", field: "state", value: "open" },
+      { type: "is", field: "decision", value: "deny" },
+      { type: "is", field: "capture", value: "c1" },
+      { type: "like", field: "target", pattern: "F*E" },
+      { type: "like", field: "rule", pattern: "r*" },
+      { type: "like", field: "method", pattern: "*/_all" },
+      { type: "pattern", field: "route", pattern: "^O" },
+      { type: "number", field: "durationMs", is: ">", value: 150 },
+      { type: "number", field: "upstreamMs", is: "<=", value: 4 },
+      { type: "modified" },
+      { type: "text", text: "bern", in: "any" },
+      { type: "text", text: "ern", in: "any" },
+      { type: "text", text: "break", in: "request" },
+      { type: "text", text: "naïve x_", in: "any" },
+      { type: "text", text: '"QUOTED', in: "answer" },
+      { type: "text", text: "日", in: "any" },
+      { type: "text", text: "%", in: "any" },
+      { type: "text", text: "stra", in: "answer" },
+    ),
+    fc.array(tie("one"), { maxLength: 3 }).map((of): Condition => ({ type: "all", of })),
+    fc.array(tie("one"), { maxLength: 3 }).map((of): Condition => ({ type: "any", of })),
+    tie("one").map((of): Condition => ({ type: "not", of })),
+  ),
+})).one;
+
+/** What every store of recordings promises. */
+export function describeStore(name: string, openStore: OpenStore, runs = 12): void {
+  describe(`recordings in ${name}`, () => {
+    it("[SC-067] keeps frames as they came, and exchanges that can be derived from them again", async () => {
+      await withStore(openStore, async (store) => {
+        await filled(store);
+        const stored = await store.frames("c1", "a-1");
+        expect(
+          stored.map(({ same, body, ...frame }) => ({
+            ...frame,
+            ...(same === undefined ? { body } : { same }),
+          })),
+        ).toEqual(
+          some.map(({ same, body, ...frame }) => ({
+            ...frame,
+            ...(same === undefined ? { body } : { same }),
+          })),
+        );
+        expect(stored[1]?.body).toBe(some[0]?.body);
+        const { exchanges } = await store.exchanges({ order: "oldest" });
+        expect(exchanges).toEqual(deriveExchanges(frames));
+        expect(exchanges.map(({ state }) => state)).toEqual(["ok", "open", "tool_error"]);
+      });
+    });
+
+    it("[SC-067] stores exactly the exchanges that its frames say, however they are cut into batches", async () => {
+      await fc.assert(
+        fc.asyncProperty(arbitraryFrames, fc.integer({ min: 1, max: 7 }), async (all_, size) => {
+          await withStore(openStore, async (store) => {
+            const capture = captureRecord("c1");
+            for (let at = 0; at < all_.length; at += size)
+              await store.append({ capture, frames: all_.slice(at, at + size) });
+            const page = await store.exchanges({ order: "oldest", limit: 1000 });
+            expect(page.exchanges).toEqual(deriveExchanges(all_));
+          });
+        }),
+        { numRuns: runs },
+      );
+    });
+
+    it("finds exactly what a condition means, indexed or not", async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          arbitraryFrames,
+          fc.array(conditions, { minLength: 1, maxLength: 6 }),
+          fc.nat(40),
+          async (all_, wanted, indexed) => {
+            await withStore(openStore, async (store) => {
+              await store.append({ capture: captureRecord("c1"), frames: all_ });
+              await store.index(indexed);
+              const exchanges = deriveExchanges(all_);
+              const bodies = (id: string) => bodiesOf(all_.filter(({ exchange }) => exchange === id));
+              for (const where of wanted) {
+                const matches = createMatcher(where);
+                const expected = exchanges.filter((exchange) => matches(exchange, () => bodies(exchange.id)));
+                const page = await store.exchanges({ where, order: "oldest", limit: 1000 });
+                expect(ids(page.exchanges)).toEqual(ids(expected));
+              }
+            });
+          },
+        ),
+        { numRuns: runs },
+      );
+    });
+
+    it("leaves a batch out as a whole or not at all, and takes it twice only once", async () => {
+      await withStore(openStore, async (store) => {
+        const broken = {
+          ...some[1],
+          seq: 5,
+          body: 5 as unknown as string,
+          bytes: 1n as unknown as number,
+        } as Frame;
+        await expect(
+          store.append({ capture: captureRecord("c1"), frames: [...some, broken] }),
+        ).rejects.toThrow("BigInt");
+        expect((await store.exchanges({})).exchanges).toEqual([]);
+        await filled(store);
+        await filled(store);
+        expect((await store.stats()).frames).toBe(frames.length);
+        expect((await store.exchanges({ order: "oldest" })).exchanges).toEqual(deriveExchanges(frames));
+      });
+    });
+
+    it("pages from either end without leaving any out", async () => {
+      await withStore(openStore, async (store) => {
+        const many = Array.from({ length: 7 }, (_, index) =>
+          callFrames({ id: `p-${index}`, seq: index * 5, at: 5000, answer: "x" }),
+        );
+        await store.append({ capture: captureRecord("c1"), frames: many.flat() });
+        for (const order of ["newest", "oldest"] as const) {
+          const seen: string[] = [];
+          let cursor: string | undefined;
+          do {
+            const page = await store.exchanges({
+              order,
+              limit: 3,
+              ...(cursor === undefined ? {} : { cursor }),
+            });
+            seen.push(...ids(page.exchanges));
+            cursor = page.next;
+          } while (cursor !== undefined);
+          const expected = many.map((_, index) => `p-${index}`);
+          expect(seen).toEqual(order === "oldest" ? expected : expected.toReversed());
+        }
+        await expect(store.exchanges({ cursor: "nonsense" })).rejects.toThrow("cursor");
+      });
+    });
+
+    it("finds an exchange by the beginning of its id, and its operation with everything in it", async () => {
+      await withStore(openStore, async (store) => {
+        const round = callFrames({ id: "b-2", seq: 30, operation: "a-1", answer: "done" });
+        const asked = callFrames({ id: "b-3", seq: 40, operation: "a-1", parent: "b-2", answer: "yes" });
+        await store.append({ capture: captureRecord("c1"), frames: [...frames, ...round, ...asked] });
+        expect((await store.exchange("a-1"))?.id).toBe("a-1");
+        expect((await store.exchange("b-"))?.id).toBeUndefined();
+        expect((await store.exchange("b-2"))?.operation).toBe("a-1");
+        const operation = await store.operation("b-3");
+        expect(operation).toMatchObject({ id: "a-1", rounds: 2, state: "ok" });
+        expect(ids(operation?.exchanges ?? [])).toEqual(["a-1", "b-2", "b-3"]);
+        expect(await store.operation("nobody")).toBeUndefined();
+      });
+    });
+
+    it("[SC-068] counts what is lost, left out and redacted, in figures and exports", async () => {
+      await withStore(openStore, async (store) => {
+        await filled(store);
+        const stats = await store.stats();
+        expect(stats).toMatchObject({
+          captures: 1,
+          exchanges: 3,
+          frames: frames.length,
+          lost: 2,
+          redacted: 3,
+          omitted: 1,
+        });
+        expect(stats.rows).toContainEqual({
+          route: "default",
+          method: "tools/call",
+          target: "delete",
+          count: 1,
+          errors: 1,
+          refused: 0,
+          p50Ms: 250,
+          p95Ms: 250,
+          p99Ms: 250,
+          maxMs: 250,
+          bytes: 150,
+        });
+        const [head] = await all(store.export());
+        expect(head).toMatchObject({ type: "capture", format: 1, lost: 2, redacted: 3, omitted: 1 });
+      });
+    });
+
+    it("gives out captures that make an equal store again, also from a part", async () => {
+      const exported = await withStore(openStore, async (store) => {
+        await filled(store);
+        const deletes: Condition = { type: "is", field: "target", value: "delete" };
+        return { whole: await all(store.export()), part: await all(store.export({ where: deletes })) };
+      });
+      await withStore(openStore, async (store) => {
+        const { warnings, ...counts } = await store.import(lines(exported.whole));
+        expect(counts).toEqual({ captures: 1, frames: frames.length, exchanges: 3, known: 0 });
+        expect(warnings).toEqual([]);
+        expect(await all(store.export())).toEqual(exported.whole);
+        expect(await store.import(lines(exported.whole))).toMatchObject({ frames: 0, known: frames.length });
+      });
+      await withStore(openStore, async (store) => {
+        await store.import(lines(exported.part));
+        expect((await store.exchanges({})).exchanges).toEqual(deriveExchanges(refused));
+      });
+    });
+
+    it("says what is wrong with an import that was cut off or changed", async () => {
+      await withStore(openStore, async (store) => {
+        const record = captureRecord("c1");
+        const [exchange] = deriveExchanges(some);
+        const changed = { ...exchange, state: "error" } as ExchangeRecord;
+        const { warnings } = await store.import(
+          lines([
+            { type: "capture", ...record },
+            ...some.map((frame) => ({ type: "frame", ...frame }) as const),
+            { type: "exchange", ...changed },
+          ]),
+        );
+        expect(warnings).toEqual([
+          expect.stringContaining("cut off"),
+          expect.stringContaining("1 exchanges differ"),
+        ]);
+        expect((await store.exchange("a-1"))?.state).toBe("ok");
+        await expect(store.import(lines([{ type: "frame", ...(some[0] as Frame) }]))).rejects.toThrow(
+          "outside",
+        );
+      });
+    });
+
+    it("follows what happens from now on, each exchange when it begins and when it has changed", async () => {
+      await withStore(openStore, async (store) => {
+        await store.append({ capture: captureRecord("c1"), frames: some });
+        const stop = new AbortController();
+        const seen: string[] = [];
+        const following = (async () => {
+          const where: Condition = { type: "is", field: "principal", value: "ann" };
+          for await (const { id, state } of store.follow({ where, signal: stop.signal, intervalMs: 1 })) {
+            seen.push(`${id} ${state}`);
+            if (seen.length === 1)
+              await store.append({ capture: captureRecord("c1"), frames: refused.slice(2) });
+            if (state !== "open") stop.abort();
+          }
+        })();
+        await store.captures();
+        await store.append({ capture: captureRecord("c1"), frames: open });
+        await store.append({ capture: captureRecord("c1"), frames: refused.slice(0, 2) });
+        await following;
+        expect(seen).toEqual(["a-3 open", "a-3 tool_error"]);
+      });
+    });
+
+    it("takes out what is old, by route too, and what is too much, oldest first; open ones stay", async () => {
+      await withStore(openStore, async (store) => {
+        const at = (id: string, time: number, route: string, isOpen = false) =>
+          callFrames({
+            id,
+            seq: time,
+            at: 1_000_000 + time,
+            route,
+            ...(isOpen ? {} : { answer: "x ".repeat(2000) }),
+          });
+        const list = [
+          at("1", 10, "one"),
+          at("2", 20, "two"),
+          at("3", 30, "one", true),
+          at("4", 40, "one"),
+          at("5", 50, "two"),
+        ];
+        await store.append({ capture: captureRecord("c1"), frames: list.flat() });
+        await store.index(1000);
+        const first = await store.prune({ before: 1_000_045, beforeByRoute: { two: 1_000_015 } });
+        expect(first).toMatchObject({ exchanges: 2, frames: 8 });
+        expect(ids((await store.exchanges({ order: "oldest" })).exchanges)).toEqual(["2", "3", "5"]);
+        expect(
+          (await store.exchanges({ where: { type: "text", text: "x", in: "any" } })).exchanges,
+        ).toHaveLength(2);
+        await store.prune({ maxBytes: 1 });
+        expect(ids((await store.exchanges({})).exchanges)).toEqual(["3"]);
+      });
+    });
+
+    it("takes out a capture that is over and of which nothing is left", async () => {
+      await withStore(openStore, async (store) => {
+        await store.append({
+          capture: captureRecord("c1", { endedAt: 2_000_000 }),
+          frames: [...frames, endFrame(99)],
+        });
+        expect((await store.exchange("a-2"))?.state).toBe("abandoned");
+        const where: Condition = { type: "is", field: "principal", value: "ann" };
+        await store.prune({ before: 9_000_000, where });
+        expect(ids((await store.exchanges({})).exchanges)).toEqual(["a-2"]);
+        await store.prune({ before: 9_000_000 });
+        expect(await store.captures()).toEqual([]);
+        expect((await store.stats()).frames).toBe(0);
+      });
+    });
+
+    it("keeps small documents", async () => {
+      await withStore(openStore, async (store) => {
+        await store.putDocument("tools", "b", { one: 1 });
+        await store.putDocument("tools", "a", [2]);
+        await store.putDocument("tools", "b", { one: 2 });
+        await store.putDocument("others", "c", 1);
+        expect(await store.document("tools", "b")).toEqual({ one: 2 });
+        expect((await store.documents("tools")).map(({ key, value }) => [key, value])).toEqual([
+          ["a", [2]],
+          ["b", { one: 2 }],
+        ]);
+        await store.putDocument("tools", "b", undefined);
+        expect(await store.document("tools", "b")).toBeUndefined();
+      });
+    });
+  });
+}

@@ -85,7 +85,14 @@ async function reloadRow(rig: Rig, { url }: Server): Promise<BenchRow> {
   const file = rig.file("reload.json", "");
   const write = (turn: number): void => {
     const limits = { sessions: 5000, sessionsPerPrincipal: 5000, depth: 100 + turn };
-    const config = { listen: { port: 0 }, admin: false, log: { level: "info" }, record: false, limits, upstream: { url } };
+    const config = {
+      listen: { port: 0 },
+      admin: false,
+      log: { level: "info" },
+      record: false,
+      limits,
+      upstream: { url },
+    };
     writeFileSync(file, JSON.stringify(config));
   };
   write(0);

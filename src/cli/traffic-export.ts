@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
@@ -32,7 +33,13 @@ export async function trafficExport(
     }
   };
   if (file === "-") {
-    for await (const line of lines()) io.out(formatCaptureLine(line));
+    const { stdout } = io;
+    for await (const line of lines()) {
+      const text = formatCaptureLine(line);
+      if (stdout === undefined) io.out(text);
+      // Whoever reads it sets the pace: a store may be larger than the memory.
+      else if (!stdout.write(text)) await once(stdout, "drain");
+    }
     return exitCodes.ok.code;
   }
   // Nobody finds half a file under the name: it gets that when it is whole.

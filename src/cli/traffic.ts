@@ -48,6 +48,7 @@ export async function traffic(args: readonly string[], io: TrafficIo): Promise<n
     values: line.values,
     where: words.length === 0 ? undefined : filter.condition,
   };
+  io.stdout?.on("error", leaveQuietly);
   try {
     return await run(verb, name ?? "", request, io);
   } catch (error) {
@@ -75,6 +76,12 @@ function run(verb: Verb, name: string, request: TrafficRequest, io: TrafficIo): 
     case "prune":
       return trafficPrune(request, io);
   }
+}
+
+/** Whoever reads the output may have seen enough, as `head` has. */
+function leaveQuietly(error: Error): void {
+  if (Reflect.get(error, "code") !== "EPIPE") throw error;
+  process.exit(exitCodes.ok.code);
 }
 
 function misused(io: TrafficIo, problem: string): number {

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
+import { runTool } from "../../scripts/run/tool.ts";
 import type { CaptureLine, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
 import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
@@ -54,6 +55,15 @@ describe("headgate traffic", () => {
     expect(await ids("dur:>1s", "principal:anonymous")).toEqual(["capture-1-x2"]);
     expect(await ids("three", "|", "passwd")).toEqual(["capture-1-x3", "capture-1-x2"]);
     expect(await ids("!error", "dir:s2c")).toEqual(["capture-1-x2-1"]);
+  });
+
+  it("ends quietly when whoever reads it has seen enough", async () => {
+    using folder = temporaryFolder();
+    const many = Array.from({ length: 2000 }, () => calls[0] as ToldCall);
+    const store = folder.capture("a.ndjson", captureOf(many));
+    const line = `'${process.execPath}' '${bin}' traffic export - -s '${store}' | head -n 1 | cut -c 1-17`;
+    const { exitCode, output } = await runTool(["sh", "-c", line], { cwd: import.meta.dirname });
+    expect([exitCode, output]).toEqual([0, '{"type":"capture"']);
   });
 
   it("says what is wrong with a filter, and where", async () => {

@@ -56,12 +56,16 @@ export async function* findExchanges(
   names: CaptureNames,
   { where, order, after, chunk }: FindOptions,
 ): AsyncGenerator<FoundExchange, void, undefined> {
-  const condition = where === undefined ? undefined : toSql(where, database.dialect);
-  const matches = where === undefined || condition?.isExact === true ? undefined : createMatcher(where);
+  const thorough = where === undefined ? undefined : toSql(where, database.dialect);
+  const matches = where === undefined || thorough?.isExact === true ? undefined : createMatcher(where);
+  // A text that many have is found sooner among the next ones than by gathering all who have it.
+  const glancing = where === undefined ? undefined : toSql(where, database.dialect, true);
+  let glances = glancing?.sql === thorough?.sql ? 0 : glancedAt;
   const looksInside = where !== undefined && readsBodies(where);
   const { by, behind } = orders[order];
   let last = after;
   for (;;) {
+    const condition = glances > 0 ? glancing : thorough;
     const clauses = [condition?.sql ?? "1 = 1", ...(last === undefined ? [] : [behind])];
     const place = last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
     const rows: readonly SqlRow[] = await database.all(
@@ -81,8 +85,12 @@ export async function* findExchanges(
       yield { position, exchange };
     }
     if (rows.length < chunk) return;
+    glances -= rows.length;
   }
 }
+
+/** How many exchanges are looked at one by one before the index of texts is asked. */
+const glancedAt = 2000;
 
 const noBodies: ExchangeBodies = { request: [], answer: [] };
 

@@ -12,15 +12,19 @@ export interface SqlCondition {
 
 const everything: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
 
-/** Writes a condition as SQL over the columns of `exchange`. */
-export function toSql(condition: Condition, dialect: SqlDatabase["dialect"]): SqlCondition {
+/** Writes a condition as SQL over the columns of `exchange`; what is about texts can be left to the second look. */
+export function toSql(
+  condition: Condition,
+  dialect: SqlDatabase["dialect"],
+  leavesTexts = false,
+): SqlCondition {
   switch (condition.type) {
     case "all":
-      return joined(condition.of, " AND ", "1 = 1", dialect);
+      return joined(condition.of, " AND ", "1 = 1", dialect, leavesTexts);
     case "any":
-      return joined(condition.of, " OR ", "1 = 0", dialect);
+      return joined(condition.of, " OR ", "1 = 0", dialect, leavesTexts);
     case "not": {
-      const inner = toSql(condition.of, dialect);
+      const inner = toSql(condition.of, dialect, leavesTexts);
       // More than it should be, turned round, would be less.
       return inner.isExact ? { ...inner, sql: `NOT COALESCE(${inner.sql}, 1 = 0)` } : everything;
     }
@@ -43,7 +47,7 @@ export function toSql(condition: Condition, dialect: SqlDatabase["dialect"]): Sq
     case "modified":
       return { sql: "exchange.modified = 1", values: [], isExact: true };
     case "text":
-      return textSql(condition.text, dialect);
+      return leavesTexts ? everything : textSql(condition.text, dialect);
     case "like":
     case "pattern":
       return patternSql(condition, dialect);
@@ -57,8 +61,9 @@ function joined(
   word: string,
   empty: string,
   dialect: SqlDatabase["dialect"],
+  leavesTexts: boolean,
 ): SqlCondition {
-  const written = parts.map((part) => toSql(part, dialect));
+  const written = parts.map((part) => toSql(part, dialect, leavesTexts));
   if (written.length === 0) return { sql: empty, values: [], isExact: true };
   return {
     sql: `(${written.map(({ sql }) => sql).join(word)})`,

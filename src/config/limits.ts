@@ -25,6 +25,12 @@ export const limitsConfig = z.strictObject({
   sessionsPerPrincipal: count(1000).describe(
     "Most open sessions of one principal, counted first, so that a flood only meets its own limit.",
   ),
+  parked: count(10_000).describe(
+    "Most calls of modern clients that wait for an answer to what an older server has asked.",
+  ),
+  parkedPerPrincipal: count(1000).describe(
+    "Most such calls of one principal on one route, counted first, so that a flood only meets its own limit.",
+  ),
   queueBytes: count(1_048_576).describe("Most bytes that wait for one slow reader before it is cut off."),
   eventStore: eventStoreConfig
     .prefault({})

@@ -358,6 +358,7 @@ function settingsOf({ limits, sessions, timeouts, listen }: Config): ContextSett
       ageMs: sessions.age,
     },
     eventStore: limits.eventStore,
+    parking: { parked: limits.parked, parkedPerPrincipal: limits.parkedPerPrincipal },
     keepAliveMs: timeouts.streamKeepAlive,
     trustedProxies: listen.trustedProxies,
   };

@@ -1,6 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
-import { createParkingLot } from "../bridge/modern-to-legacy/parking.ts";
+import {
+  createParkingLot,
+  defaultParkingLimits,
+  type ParkingLimits,
+} from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import { systemClock, systemTimer } from "../exchange.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
@@ -29,6 +33,7 @@ export interface ContextSettings {
   readonly queueBytes: number;
   readonly sessions: SessionLimits;
   readonly eventStore: EventStoreLimits;
+  readonly parking: Pick<ParkingLimits, "parked" | "parkedPerPrincipal">;
   readonly keepAliveMs: number;
   /** Addresses and networks of proxies that may say who the client is. */
   readonly trustedProxies: readonly string[];
@@ -59,6 +64,7 @@ export function createContext(options: ContextOptions): OpenContext {
   // Parts of the gateway keep these objects and look into them when they need to: they change in place.
   const sessionLimits = { ...options.sessions };
   const eventLimits = { ...options.eventStore };
+  const parkingLimits = { ...defaultParkingLimits, ...options.parking };
   const limits = { parse: { ...options.parse }, queueBytes: options.queueBytes };
   let addressOf = createClientAddress(options.trustedProxies);
   const registry = createSessionRegistry({
@@ -115,6 +121,7 @@ export function createContext(options: ContextOptions): OpenContext {
       newId: () => randomBytes(18).toString("base64url"),
       instance: node,
       secret: randomBytes(32),
+      limits: parkingLimits,
     }),
     limits,
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
@@ -150,6 +157,7 @@ export function createContext(options: ContextOptions): OpenContext {
     apply: (settings) => {
       Object.assign(sessionLimits, settings.sessions);
       Object.assign(eventLimits, settings.eventStore);
+      Object.assign(parkingLimits, settings.parking);
       Object.assign(limits.parse, settings.parse);
       limits.queueBytes = settings.queueBytes;
       addressOf = createClientAddress(settings.trustedProxies);

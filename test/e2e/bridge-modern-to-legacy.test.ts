@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { newestModern } from "../../src/protocol/revisions.ts";
 import { startFixture, stdioFixture, type RunningFixture } from "../support/fixture.ts";
 import { messageOf, nextMessage } from "../support/legacy-session.ts";
-import { openGateway, type LocalGateway } from "../support/local-gateway.ts";
+import { localConfig, openGateway, type LocalGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern, streamModern, type ModernRequest } from "../support/modern-request.ts";
 import type { RawAnswer } from "../support/raw-http.ts";
 import type { Peer } from "../support/peer-client.ts";
@@ -176,5 +176,26 @@ describe.each(["streamable", "http-sse", "stdio"])("a legacy-only %s server and 
       method: "notifications/tools/list_changed",
       params: { _meta: meta },
     });
+  });
+});
+
+describe("the bound of calls that wait for their client", () => {
+  it("is the one of the configuration, and changes with it", async () => {
+    const config = (parkedPerPrincipal: number) => ({
+      upstream: { url: fixture.url },
+      limits: { parkedPerPrincipal },
+    });
+    await using bounded = await openGateway(config(1));
+    const askable = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
+    const ask = async (id: number): Promise<unknown> => {
+      const request = callByHand(id, "test_elicitation", { arguments: { message: "Sure?" } }, askable);
+      const { json, events } = await postModern(bounded.url, request);
+      return json ?? messageOf(events.at(-1));
+    };
+    const parked = { result: { resultType: "input_required" } };
+    expect(await ask(1)).toMatchObject(parked);
+    expect(await ask(2)).toMatchObject({ error: { data: { code: "overloaded" } } });
+    expect(await bounded.gateway.reload(localConfig(config(2)))).toMatchObject({ ok: true });
+    expect(await ask(3)).toMatchObject(parked);
   });
 });

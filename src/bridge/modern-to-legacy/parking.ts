@@ -19,7 +19,8 @@ export interface ParkingLimits extends CallLimits {
   readonly parkedMs: number;
 }
 
-const defaultParkingLimits: ParkingLimits = {
+/** What holds unless told otherwise. */
+export const defaultParkingLimits: ParkingLimits = {
   parked: 10_000,
   parkedPerPrincipal: 1_000,
   parkedMs: 10 * 60_000,

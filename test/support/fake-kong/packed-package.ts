@@ -35,7 +35,7 @@ async function pack(home: string): Promise<void> {
     const built = await runTool(["tsc", "-p", "tsconfig.build.json", "--outDir", join(source, "dist")], {
       cwd: root,
     });
-    if (!existsSync(join(source, "dist/kong/main.js"))) throw new Error(`the build failed\n${built.output}`);
+    if (built.exitCode !== 0) throw new Error(`the build failed\n${built.output}`);
     const packed = await runTool(["npm", "pack", "--ignore-scripts", "--pack-destination", stage], {
       cwd: source,
     });

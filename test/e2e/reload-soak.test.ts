@@ -2,6 +2,7 @@ import { expect, it, vi } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createDemoServer } from "../../src/demo/server.ts";
+import { eventually } from "../support/eventually.ts";
 import { heapInUse } from "../support/heap.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream } from "../support/legacy-upstream.ts";
@@ -62,7 +63,7 @@ it("many reloads leave nothing behind, and a session lives through all of them",
 
   /** What is open when all that has been replaced has been let go. */
   async function rest(): Promise<{ readonly heap: number; readonly handles: number }> {
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(gateway.metrics()).toMatch(/headgate_sessions\{route="moved"\} 0/u);
       expect(gateway.metrics()).not.toContain('route="guest"');
     });

@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { block } from "../../src/intercept/action.ts";
 import { defineInterceptor } from "../../src/intercept/interceptor.ts";
+import { eventually } from "../support/eventually.ts";
 import type { UpstreamCall, UpstreamStream } from "../support/fake-upstream.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, type LegacyUpstream } from "../support/legacy-upstream.ts";
@@ -250,7 +251,7 @@ describe("a reload with another upstream", () => {
     expect(said(await busy.post(toolCall(2, "hello")))).toBe("one");
     held.reply(textResult("slow", "done"));
     expect(said(await running)).toBe("done");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect((await busy.post(toolCall(3, "hello"))).status).toBe(404);
     });
     expect(one.upstream.of("DELETE")).toHaveLength(2);
@@ -291,7 +292,7 @@ describe("a reload with another upstream", () => {
     await reload(gateway, { upstream: { ...upstream, env: { CHANGED: "yes" } } });
     const next = await openSession(gateway.url);
     expect(Number(said(await next.post(toolCall(1, "pid"))))).not.toBe(pid);
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(() => process.kill(pid, 0)).toThrow("ESRCH");
     });
     expect(gateway.gateway.metrics()).toContain('headgate_children{route="default"} 1');
@@ -317,7 +318,7 @@ describe("a route that is taken out", () => {
     expect(said(await session.post(toolCall(2, "hello")))).toBe("one");
     held.reply(textResult("slow", "done"));
     expect(said(await running)).toBe("done");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect((await session.post(toolCall(3, "hello"))).text).toContain("nothing is served here");
     });
     expect(gateway.gateway.metrics()).not.toContain('route="old"');
@@ -343,7 +344,7 @@ describe("a route that is taken out", () => {
     expect(said(await after.post(toolCall(1, "hello")))).toBe("one");
     held.reply(textResult("slow", "done"));
     expect(said(await running)).toBe("done");
-    await vi.waitFor(async () => {
+    await eventually(async () => {
       expect((await before.post(toolCall(2, "hello"))).status).toBe(404);
     });
     expect(said(await after.post(toolCall(2, "hello")))).toBe("one");

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
+import { eventually } from "../support/eventually.ts";
 import { startFixture, stdioFixture } from "../support/fixture.ts";
 import { startGateway } from "../support/gateway.ts";
 import { heapInUse } from "../support/heap.ts";
@@ -42,7 +43,7 @@ describe("sessions that come and go", () => {
       }
     };
     const rest = async (): Promise<{ readonly heap: number; readonly open: number }> => {
-      await vi.waitFor(() => {
+      await eventually(() => {
         expect(gateway.gateway.metrics()).toMatch(/headgate_sessions\{route="default"\} 0/u);
       });
       return { heap: await heapInUse(), open: handles() };
@@ -153,7 +154,7 @@ describe("a reload under load", () => {
     for (let turn = 1; turn <= 50; turn++) {
       const until = calls + 10;
       expect(await local.gateway.reload(localConfig(input(turn)))).toMatchObject({ ok: true });
-      await vi.waitFor(() => {
+      await eventually(() => {
         expect(calls).toBeGreaterThan(until);
       });
     }
@@ -209,7 +210,7 @@ describe("clients that send rubbish", () => {
       expect(answer.json).toEqual(textResult(turn, "well"));
     }
     for (const answer of await answers) expect(answer).toMatch(/^$|^HTTP\/1\.1 4\d\d /u);
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(handles()).toBeLessThanOrEqual(before + 2);
     });
     expect(upstream.received("tools/call")).toHaveLength(100);

@@ -2,8 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 
+import { eventually } from "../support/eventually.ts";
 import { areFirstOf } from "../support/peer-client.ts";
 import type { V2Client } from "../support/v2-client.ts";
 import type { FeatureName } from "./features.ts";
@@ -78,7 +79,7 @@ export const probes: Readonly<Record<FeatureName, Probe>> = {
       },
     });
     await expect(held).rejects.toThrow(/no longer needed/u);
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(note.text()).toBe("cancelled");
     });
   },
@@ -123,7 +124,7 @@ export const probes: Readonly<Record<FeatureName, Probe>> = {
         _meta: { "io.modelcontextprotocol/logLevel": "debug" },
       });
     }
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(client.notified.map(({ method }) => method)).toContain("notifications/message");
     });
   },
@@ -137,7 +138,7 @@ async function listening(
 ): Promise<(method: string) => Promise<void>> {
   if (era === "modern") await client.sdk.listen(filter);
   return async (method) => {
-    await vi.waitFor(() => {
+    await eventually(() => {
       expect(client.notified.map((notification) => notification.method)).toContain(method);
     });
   };

@@ -100,7 +100,8 @@ async function cycles(server: Server, pool: Pool): Promise<BenchRow[]> {
   await sleep(500);
   const before = await server.collectedUsage();
   for (let done = 0; done < 10_000; done += 50) await round();
-  await sleep(500);
+  // Sockets that were closed, and what hangs on them, take some seconds to go.
+  await sleep(5000);
   const after = await server.collectedUsage();
   return [
     row(

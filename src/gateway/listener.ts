@@ -54,7 +54,7 @@ export async function createListener(options: ListenOptions, handler: RequestLis
     server.once("error", (error: NodeJS.ErrnoException) => {
       reject(listenError(error, options));
     });
-    server.listen(unixSocket === undefined ? { host, port } : { path: unixSocket }, () => {
+    server.listen(unixSocket === undefined ? { host, port, backlog } : { path: unixSocket }, () => {
       server.removeAllListeners("error");
       resolve();
     });
@@ -80,6 +80,9 @@ export async function createListener(options: ListenOptions, handler: RequestLis
     },
   };
 }
+
+/** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
+const backlog = 4096;
 
 type Tls = NonNullable<ListenOptions["tls"]>;
 

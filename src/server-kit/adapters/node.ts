@@ -5,6 +5,9 @@ import type { AddressInfo } from "node:net";
 import type { HttpEdge } from "../contract.ts";
 import { answerNode, type Mountable } from "./node-message.ts";
 
+/** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
+const backlog = 4096;
+
 /** A listener for `http.createServer` and `https.createServer`; paths that are not the kit's are 404. */
 export function toNodeListener(
   kit: Mountable,
@@ -45,7 +48,7 @@ export async function listen(
   { port = 5110, host = "127.0.0.1" }: ListenOptions = {},
 ): Promise<Listening> {
   const server = createServer(toNodeListener(kit));
-  server.listen(port, host);
+  server.listen({ port, host, backlog });
   await once(server, "listening");
   // Only a server on a pipe has another kind of address.
   const { address, family, port: bound } = server.address() as AddressInfo;

@@ -4,7 +4,8 @@ import { join } from "node:path";
 
 import { replayPolicy } from "../src/cli/replayed-policy.ts";
 import { parseConfig } from "../src/config/parse.ts";
-import type { CaptureLine, CaptureRecord, Condition, Frame, RecordStore } from "../src/recorder/contract.ts";
+import type { CaptureRecord, Condition, Frame } from "../src/recorder/contract.ts";
+import type { CaptureLine, RecordStore } from "../src/recorder/store-contract.ts";
 import { parseFilter } from "../src/recorder/filter/parse.ts";
 import { readCaptureFile, writeCaptureFile } from "../src/recorder/replay/capture-file.ts";
 import { openSqliteStore } from "../src/recorder/sqlite/store.ts";

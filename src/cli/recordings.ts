@@ -2,7 +2,8 @@ import { open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 
 import { GatewayError } from "../errors.ts";
-import type { CaptureLine, Condition, RecordReader, RecordStore } from "../recorder/contract.ts";
+import type { Condition } from "../recorder/contract.ts";
+import type { CaptureLine, RecordReader, RecordStore } from "../recorder/store-contract.ts";
 import { readCaptureFile } from "../recorder/replay/capture-file.ts";
 import { createCaptureReader } from "../recorder/replay/capture-reader.ts";
 import type { CliIo } from "./io.ts";

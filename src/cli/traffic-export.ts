@@ -3,7 +3,8 @@ import { createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 
-import type { Condition, ExchangeRecord, Frame, RecordReader } from "../recorder/contract.ts";
+import type { Condition, ExchangeRecord, Frame } from "../recorder/contract.ts";
+import type { RecordReader } from "../recorder/store-contract.ts";
 import { formatCaptureLine, writeCaptureFile } from "../recorder/replay/capture-file.ts";
 import { formatHar } from "../recorder/replay/har.ts";
 import { exitCodes } from "./exit-codes.ts";

@@ -1,4 +1,4 @@
-import type { StatsRow, StoreStats } from "../recorder/contract.ts";
+import type { StatsRow, StoreStats } from "../recorder/store-contract.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { paintFor, type Paint } from "./paint.ts";
 import { openReader } from "./recordings.ts";

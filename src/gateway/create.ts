@@ -24,6 +24,7 @@ import { isLoopbackHost } from "./access.ts";
 import { adminListener, createAdmin } from "./admin.ts";
 import { serveChannel } from "./client-channel.ts";
 import { compareConfigs } from "./config-changes.ts";
+import { concurrencyOf, hostsOf, originsOf, publicPathOf, settingsOf } from "./config-views.ts";
 import { createGatewayAudit } from "./audit.ts";
 import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
 import { createEndpoint } from "./endpoint.ts";
@@ -39,7 +40,6 @@ import type { Route } from "./route.ts";
 import { createRouteTable } from "./route-table.ts";
 import type { TableRoute } from "./route-table.ts";
 import { createContext } from "./shared.ts";
-import type { ContextSettings } from "./shared.ts";
 import { createSseEndpoints } from "./sse-endpoints.ts";
 import { createTaskOwners } from "./task-owners.ts";
 import { createGatewayTelemetry } from "./telemetry.ts";
@@ -347,27 +347,6 @@ function bothListeners(
   };
 }
 
-function settingsOf({ limits, sessions, timeouts, listen }: Config): ContextSettings {
-  return {
-    parse: { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch },
-    queueBytes: limits.queueBytes,
-    sessions: {
-      sessions: limits.sessions,
-      sessionsPerPrincipal: limits.sessionsPerPrincipal,
-      idleMs: sessions.idle,
-      ageMs: sessions.age,
-    },
-    eventStore: limits.eventStore,
-    parking: { parked: limits.parked, parkedPerPrincipal: limits.parkedPerPrincipal },
-    keepAliveMs: timeouts.streamKeepAlive,
-    trustedProxies: listen.trustedProxies,
-  };
-}
-
-function concurrencyOf({ limits }: Config) {
-  return { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
-}
-
 function routeNamed(routes: readonly { readonly route: Route }[], name: string | undefined): Route {
   const found = routes.find(({ route }) => route.name === name)?.route;
   if (found !== undefined) return found;
@@ -383,19 +362,6 @@ function within(milliseconds: number, work: Promise<unknown>): Promise<unknown> 
       void work.then(stop, stop);
     }),
   ]);
-}
-
-function hostsOf({ listen }: Config): readonly string[] {
-  const publicHost = listen.publicUrl === undefined ? [] : [new URL(listen.publicUrl).host];
-  return isLoopbackHost(listen.host) ? publicHost : [];
-}
-
-function publicPathOf({ listen }: Config): string {
-  return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
-}
-
-function originsOf({ listen }: Config): readonly string[] {
-  return listen.publicUrl === undefined ? [] : [new URL(listen.publicUrl).origin];
 }
 
 function missingDemo(): never {

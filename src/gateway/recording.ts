@@ -9,7 +9,7 @@ import type { Interceptor } from "../pipeline.ts";
 import type { DecisionListener } from "../policy/decision.ts";
 import { detectPersonalData } from "../policy/detectors/personal-data.ts";
 import { detectSecrets } from "../policy/detectors/secrets.ts";
-import type { PruneRules } from "../recorder/contract.ts";
+import type { PruneRules } from "../recorder/store-contract.ts";
 import { createRecorder } from "../recorder/recorder.ts";
 import { startWriter, type WriterTarget } from "../recorder/writer-thread.ts";
 import { createRedactor } from "../redact/redactor.ts";

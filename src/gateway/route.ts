@@ -8,10 +8,11 @@ import { memberSource } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { errorReply, gatewayErrorMessage } from "../reply.ts";
+import { errorReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import type { RouteTracing } from "../telemetry/tracing.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import { answerUpstream } from "./answer-upstream.ts";
 import { askClient } from "./client-question.ts";
 import type { Outlet } from "./client-question.ts";
 import type { GatewayContext } from "./context.ts";
@@ -147,7 +148,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     try {
       reply = await handle(exchange);
     } catch (error) {
-      const failure = gateway.failed(route, exchange, GatewayError.from(error));
+      const failure = failed(exchange, error);
       const isOver = exchange.session !== undefined && sessionOf(exchange) === undefined;
       // Its caller may still wait; a cancel alone would leave the request without an answer.
       reply = errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
@@ -162,7 +163,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       await keeping;
       return reply;
     } catch (error) {
-      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error)));
+      return errorReply(exchange, failed(exchange, error));
     }
   }
 
@@ -302,41 +303,17 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       return outcome.then(
         () => {},
         (error: unknown) => {
-          gateway.failed(route, exchange, GatewayError.from(error));
+          failed(exchange, error);
         },
       );
     }
     // The stream goes on while the client thinks about the question; the answer takes its own way back.
-    answerUpstream(link, exchange, message, outcome);
+    answerUpstream(link, exchange, message, outcome, { tap, failed });
     return undefined;
   }
 
-  function answerUpstream(
-    link: UpstreamLink,
-    exchange: Exchange,
-    message: Message,
-    outcome: Promise<Reply>,
-  ): void {
-    outcome
-      .catch((error: unknown): Reply => {
-        const failure = gateway.failed(route, exchange, GatewayError.from(error));
-        const code = failure.facts.jsonrpc ?? -32603;
-        return { message: gatewayErrorMessage(exchange, message.id, failure, code) };
-      })
-      .then(async (reply) => {
-        if (reply.message === undefined) return;
-        tap.sent("upstream", reply.message, exchange);
-        const response: Exchange = {
-          ...exchange,
-          direction: "client-to-server",
-          message: reply.message,
-          original: reply.message,
-        };
-        await link.send(response);
-      })
-      .catch((error: unknown) => {
-        gateway.failed(route, exchange, GatewayError.from(error));
-      });
+  function failed(exchange: Exchange, error: unknown): GatewayError {
+    return gateway.failed(route, exchange, GatewayError.from(error));
   }
 
   function deliver(exchange: Exchange): Promise<Reply> {

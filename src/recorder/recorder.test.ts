@@ -7,7 +7,8 @@ import { secretDetectors } from "../../test/support/secret-corpus.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Message } from "../protocol/message.ts";
 import { createRedactor } from "../redact/redactor.ts";
-import type { CaptureRecord, Frame, FrameBatch } from "./contract.ts";
+import type { CaptureRecord, Frame } from "./contract.ts";
+import type { FrameBatch } from "./store-contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
 import { createRecorder, type RecorderOptions } from "./recorder.ts";
 

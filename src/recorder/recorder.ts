@@ -2,7 +2,8 @@ import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createCapturing, type Capturing, type UnnumberedFrame } from "./capture.ts";
-import { captureFormat, type CaptureRecord, type Frame, type FrameBatch } from "./contract.ts";
+import { captureFormat, type CaptureRecord, type Frame } from "./contract.ts";
+import { type FrameBatch } from "./store-contract.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {

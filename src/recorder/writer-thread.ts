@@ -2,7 +2,7 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
-import type { FrameBatch, Pruned, PruneRules } from "./contract.ts";
+import type { FrameBatch, Pruned, PruneRules } from "./store-contract.ts";
 
 /** The store that a thread writes to. */
 export type WriterTarget =

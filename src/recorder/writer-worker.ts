@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
 
 import { systemClock, systemTimer } from "../exchange.ts";
-import type { RecordStore } from "./contract.ts";
+import type { RecordStore } from "./store-contract.ts";
 import { openSqliteStore } from "./sqlite/store.ts";
 import type { WriterAnswer, WriterRequest, WriterTarget } from "./writer-thread.ts";
 

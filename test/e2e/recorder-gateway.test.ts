@@ -5,7 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
-import type { CaptureLine, ExchangeRecord, RecordReader } from "../../src/recorder/contract.ts";
+import type { ExchangeRecord } from "../../src/recorder/contract.ts";
+import type { CaptureLine, RecordReader } from "../../src/recorder/store-contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
 import { createDemoServer } from "../../src/demo/server.ts";

@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
-import type { CaptureLine, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import type { CaptureLine } from "../../src/recorder/store-contract.ts";
 import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
 import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, captureStart, type ToldCall } from "../support/capture.ts";

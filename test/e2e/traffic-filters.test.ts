@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import type { RecordReader } from "../../src/recorder/contract.ts";
+import type { RecordReader } from "../../src/recorder/store-contract.ts";
 import { parseFilter } from "../../src/recorder/filter/parse.ts";
 import { terms, words } from "../../src/recorder/filter/terms.ts";
 import { createCaptureReader } from "../../src/recorder/replay/capture-reader.ts";

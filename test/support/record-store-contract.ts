@@ -3,13 +3,8 @@ import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
 import { bodiesOf, createMatcher } from "../../src/recorder/condition.ts";
-import type {
-  CaptureLine,
-  Condition,
-  ExchangeRecord,
-  Frame,
-  RecordStore,
-} from "../../src/recorder/contract.ts";
+import type { Condition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import type { CaptureLine, RecordStore } from "../../src/recorder/store-contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 
 /** Opens an empty store. */

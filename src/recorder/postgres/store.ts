@@ -1,4 +1,4 @@
-import type { RecordReader, RecordStore } from "../contract.ts";
+import type { RecordReader, RecordStore } from "../store-contract.ts";
 import { createSqlReader, type ReaderOptions } from "../sql/reader.ts";
 import { checkFormat, migrate } from "../sql/schema.ts";
 import { createSqlStore, type StoreOptions } from "../sql/store.ts";

@@ -7,7 +7,8 @@ import { createGunzip, createGzip } from "node:zlib";
 
 import { GatewayError } from "../../errors.ts";
 import { createLineReader } from "../../protocol/line-framing.ts";
-import { captureFormat, type CaptureLine } from "../contract.ts";
+import { captureFormat } from "../contract.ts";
+import { type CaptureLine } from "../store-contract.ts";
 import { isObject } from "./match-key.ts";
 
 /** How a capture file is read. */

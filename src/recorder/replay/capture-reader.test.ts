@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { captureOf } from "../../../test/support/capture.ts";
-import type { CaptureLine } from "../contract.ts";
+import type { CaptureLine } from "../store-contract.ts";
 import { createCaptureReader } from "./capture-reader.ts";
 
 const lines = captureOf([

@@ -2,14 +2,12 @@ import { GatewayError } from "../../errors.ts";
 import { bodiesOf, createMatcher } from "../condition.ts";
 import {
   captureFormat,
-  type CaptureLine,
   type CaptureRecord,
   type Condition,
   type ExchangeRecord,
-  type ExportQuery,
   type Frame,
-  type RecordReader,
 } from "../contract.ts";
+import { type CaptureLine, type ExportQuery, type RecordReader } from "../store-contract.ts";
 import { deriveExchanges, deriveOperation } from "../derive.ts";
 import { statsRows } from "./stats-rows.ts";
 

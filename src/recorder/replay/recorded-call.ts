@@ -1,4 +1,5 @@
-import type { CaptureLine, Frame, FrameContext, FrameLeg } from "../contract.ts";
+import type { Frame, FrameContext, FrameLeg } from "../contract.ts";
+import type { CaptureLine } from "../store-contract.ts";
 import { readJson } from "./canonical.ts";
 import { isObject, matchKey } from "./match-key.ts";
 

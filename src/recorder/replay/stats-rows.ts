@@ -1,4 +1,5 @@
-import type { ExchangeRecord, StatsRow } from "../contract.ts";
+import type { ExchangeRecord } from "../contract.ts";
+import type { StatsRow } from "../store-contract.ts";
 
 const maxRows = 100;
 const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", "abandoned"]);

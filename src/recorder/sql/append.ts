@@ -1,4 +1,5 @@
-import type { ExchangeRecord, Frame, FrameBatch } from "../contract.ts";
+import type { ExchangeRecord, Frame } from "../contract.ts";
+import type { FrameBatch } from "../store-contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
 import { captureStride, positionOf, type SqlDatabase, type SqlValue } from "./database.ts";
 import { framesAt } from "./find.ts";

@@ -1,5 +1,6 @@
 import { bodiesOf, createMatcher, readsBodies } from "../condition.ts";
-import type { ExchangeRecord, FollowOptions, RecordReader } from "../contract.ts";
+import type { ExchangeRecord } from "../contract.ts";
+import type { FollowOptions, RecordReader } from "../store-contract.ts";
 import { positionOf, type SqlDatabase } from "./database.ts";
 import { framesAt, type CaptureNames } from "./find.ts";
 import type { ReaderOptions } from "./reader.ts";

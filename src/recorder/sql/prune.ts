@@ -1,4 +1,5 @@
-import type { Condition, Progress, Pruned, PruneRules } from "../contract.ts";
+import type { Condition } from "../contract.ts";
+import type { Progress, Pruned, PruneRules } from "../store-contract.ts";
 import { captureStride, type SqlDatabase } from "./database.ts";
 import { findExchanges, type CaptureNames } from "./find.ts";
 import { toCapture } from "./rows.ts";

@@ -1,15 +1,13 @@
 import { GatewayError } from "../../errors.ts";
+import { captureFormat, type ExchangeRecord, type Frame } from "../contract.ts";
 import {
-  captureFormat,
   type CaptureLine,
   type ExchangePage,
   type ExchangeQuery,
-  type ExchangeRecord,
   type ExportQuery,
-  type Frame,
   type RecordReader,
   type StoredDocument,
-} from "../contract.ts";
+} from "../store-contract.ts";
 import { deriveOperation } from "../derive.ts";
 import type { SqlDatabase, SqlRow } from "./database.ts";
 import { createCaptureNames, findExchanges, framesAt, framesOfCapture } from "./find.ts";

@@ -1,10 +1,5 @@
-import {
-  captureFormat,
-  type Condition,
-  type RecordReader,
-  type StatsRow,
-  type StoreStats,
-} from "../contract.ts";
+import { captureFormat, type Condition } from "../contract.ts";
+import { type RecordReader, type StatsRow, type StoreStats } from "../store-contract.ts";
 import type { SqlDatabase } from "./database.ts";
 import { findExchanges, type CaptureNames } from "./find.ts";
 import { toCapture } from "./rows.ts";

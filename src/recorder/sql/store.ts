@@ -1,15 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 
 import { GatewayError } from "../../errors.ts";
-import type {
-  CaptureLine,
-  CaptureRecord,
-  ExchangeRecord,
-  Frame,
-  Imported,
-  Progress,
-  RecordStore,
-} from "../contract.ts";
+import type { CaptureRecord, ExchangeRecord, Frame } from "../contract.ts";
+import type { CaptureLine, Imported, Progress, RecordStore } from "../store-contract.ts";
 import { toSearchText, wordsOf } from "../search-text.ts";
 import { createAppender } from "./append.ts";
 import { positionOf, type SqlDatabase } from "./database.ts";

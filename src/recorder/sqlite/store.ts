@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 
 import { GatewayError } from "../../errors.ts";
-import type { RecordReader, RecordStore } from "../contract.ts";
+import type { RecordReader, RecordStore } from "../store-contract.ts";
 import { createSqlReader } from "../sql/reader.ts";
 import type { ReaderOptions } from "../sql/reader.ts";
 import { checkFormat, migrate } from "../sql/schema.ts";

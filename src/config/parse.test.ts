@@ -49,6 +49,8 @@ describe("a configuration", () => {
         pending: 10_000,
         sessions: 1000,
         sessionsPerPrincipal: 1000,
+        parked: 10_000,
+        parkedPerPrincipal: 1000,
         queueBytes: 1_048_576,
         eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
         rates: { methods: {} },

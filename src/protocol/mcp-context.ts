@@ -12,7 +12,7 @@ import { refuse } from "./refusal.ts";
 import type { Refusal } from "./refusal.ts";
 
 /** The methods that a decision point is told about; all others are ordinary traffic to it. */
-const recognisedMethods = [
+export const recognisedMethods = [
   "tools/call",
   "tools/list",
   "resources/read",

@@ -1,5 +1,6 @@
 import * as z from "zod";
 
+import { recognisedMethods } from "../../protocol/mcp-context.ts";
 import { parseSidebandSettings } from "./settings-parse.ts";
 import { settingDefinitions } from "./settings.ts";
 import type { SidebandSettings } from "./settings.ts";
@@ -14,15 +15,7 @@ const headerName = z
 
 const file = z.string().min(1).optional();
 
-const methods = z.enum([
-  "tools/call",
-  "tools/list",
-  "resources/read",
-  "resources/list",
-  "prompts/get",
-  "prompts/list",
-  "initialize",
-]);
+const methods = z.enum(recognisedMethods);
 
 /** What a setting is for, in the words of the table that Kong's schema is made from too. */
 const about = (name: keyof SidebandSettings): string => settingDefinitions[name].description;

@@ -1,4 +1,4 @@
-import type { RecognisedMethod } from "../../protocol/mcp-context.ts";
+import { recognisedMethods, type RecognisedMethod } from "../../protocol/mcp-context.ts";
 
 /** The settings of the Sideband engine, under the names that the Kong plugin's configuration gives them. */
 export interface SidebandSettings {
@@ -71,16 +71,6 @@ export type SettingDefinition = { readonly description: string } & (
     }
   | { readonly type: "strings"; readonly default: readonly string[]; readonly oneOf?: readonly string[] }
 );
-
-const mcpMethods: readonly RecognisedMethod[] = [
-  "tools/call",
-  "tools/list",
-  "resources/read",
-  "resources/list",
-  "prompts/get",
-  "prompts/list",
-  "initialize",
-];
 
 /** Every setting, in the order of the documents. Schemas for Kong, checks and tables are made from this. */
 export const settingDefinitions: { readonly [Name in keyof SidebandSettings]: SettingDefinition } = {
@@ -212,7 +202,7 @@ export const settingDefinitions: { readonly [Name in keyof SidebandSettings]: Se
   mcp_retry_methods: {
     type: "strings",
     default: ["tools/list", "resources/list", "prompts/list", "initialize"],
-    oneOf: mcpMethods,
+    oneOf: recognisedMethods,
     description: "MCP methods whose questions may be retried.",
   },
 };

@@ -1,5 +1,6 @@
-import { BlockList, isIP } from "node:net";
+import { isIP } from "node:net";
 
+import { createTrust, forwardedAddress, plainAddress } from "../../state/forwarded-address.ts";
 import type { PeerFacts } from "../contract.ts";
 
 /** Where a request really comes from, as far as that can be believed. */
@@ -19,8 +20,7 @@ export type ReadPeer = (request: Request, facts: PeerFacts) => Peer;
 
 /**
  * Makes the function that reads forwarded headers. They are claims of whoever wrote them, so they count only when the
- * connection comes from a trusted proxy, and `X-Forwarded-For` is read from its end as far as each address that vouches
- * for the next one is trusted (KO-100).
+ * connection comes from a trusted proxy (KO-100).
  */
 export function createReadPeer(trustedProxies: readonly string[]): ReadPeer {
   const isTrusted = createTrust(trustedProxies);
@@ -38,7 +38,7 @@ export function createReadPeer(trustedProxies: readonly string[]): ReadPeer {
     const { headers } = request;
     const scheme = lastOf(headers.get("x-forwarded-proto"));
     return {
-      address: clientOf(direct, headers.get("x-forwarded-for"), isTrusted),
+      address: forwardedAddress(direct, headers.get("x-forwarded-for") ?? "", isTrusted),
       isHttps: scheme === undefined ? own.isHttps : scheme.toLowerCase() === "https",
       host: lastOf(headers.get("x-forwarded-host")) ?? own.host,
       prefix: cleanPrefix(lastOf(headers.get("x-forwarded-prefix"))) + own.prefix,
@@ -55,29 +55,6 @@ export function isNetwork(text: string): boolean {
   return prefix === undefined || (/^\d{1,3}$/u.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
 }
 
-function createTrust(networks: readonly string[]): (address: string) => boolean {
-  const trusted = new BlockList();
-  for (const network of networks) {
-    const [address = "", prefix] = network.split("/");
-    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
-    if (prefix === undefined) trusted.addAddress(address, family);
-    else trusted.addSubnet(address, Number(prefix), family);
-  }
-  return (address) => isIP(address) !== 0 && trusted.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
-}
-
-function clientOf(direct: string, named: string | null, isTrusted: (address: string) => boolean): string {
-  let client = direct;
-  for (const hop of (named ?? "").split(",").toReversed()) {
-    if (!isTrusted(client)) return client;
-    const address = plainAddress(withoutPort(hop.trim()));
-    // Whatever stands before a hop that is no address cannot be believed either.
-    if (address === undefined || isIP(address) === 0) return client;
-    client = address;
-  }
-  return client;
-}
-
 /** The value that the nearest proxy wrote: proxies append. */
 function lastOf(list: string | null): string | undefined {
   const last = list?.split(",").at(-1)?.trim();
@@ -91,16 +68,4 @@ function cleanPrefix(prefix: string | undefined): string {
 
 function isLoopback(address: string | undefined): boolean {
   return address === "::1" || address?.startsWith("127.") === true;
-}
-
-/** IPv4 addresses come as parts of IPv6 ones where one socket listens for both (RFC 4291, section 2.5.5.2). */
-function plainAddress(address: string | undefined): string | undefined {
-  return address?.startsWith("::ffff:") === true && address.includes(".") ? address.slice(7) : address;
-}
-
-/** Some proxies name the port too: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
-function withoutPort(hop: string): string {
-  if (hop.startsWith("[")) return hop.slice(1, hop.indexOf("]"));
-  const colon = hop.indexOf(":");
-  return colon >= 0 && colon === hop.lastIndexOf(":") ? hop.slice(0, colon) : hop;
 }

@@ -22,6 +22,7 @@ const steps: readonly Step[] = [
   { name: "types", run: ["tsc", "-p", "tsconfig.json"], quick: true },
   { name: "dead code", run: ["knip"], quick: true },
   { name: "unit tests", run: { suite: "unit" }, quick: true },
+  { name: "coverage", run: ["node", "scripts/coverage.ts"] },
   { name: "generated files", run: ["node", "scripts/generate.ts", "--check"] },
   { name: "build and pack", run: ["node", "scripts/pack-smoke.ts"] },
   { name: "fuzz", run: ["node", "scripts/fuzz.ts", "--seconds", "5"] },

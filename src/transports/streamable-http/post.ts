@@ -136,8 +136,14 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     // A call that is over is not tried again.
     if (this.#isAnswered) return;
     this.#isAnswered = true;
-    if (this.#isRecoverable) this.#resolve(this.#owner.recover(this.#exchange, error));
-    else this.#reject(error);
+    if (!this.#isRecoverable) {
+      this.#reject(error);
+      return;
+    }
+    // Not from within this call: the dispatcher has to be done with the connection that broke.
+    queueMicrotask(() => {
+      this.#resolve(this.#owner.recover(this.#exchange, error));
+    });
   }
 
   #finish(): void {

@@ -1,6 +1,7 @@
-// A million requests through one process, and a million over every pair of transports: npm run soak. Fails where
-// memory grows beyond its bounds, or something is left behind.
-//   npm run soak [-- memory|pairs]
+// A million requests through one process, a million over every pair of transports, and a million that are recorded:
+// npm run soak. Fails where memory grows beyond its bounds, or something is left behind.
+//   npm run soak [-- memory|pairs|recording …] [--exchanges N]
+import { parseArgs } from "node:util";
 import { startBaseline, startGateway, startUpstream } from "./load/gateway.ts";
 import { memoryRows } from "./load/memory.ts";
 import { createRig } from "./load/rig.ts";
@@ -8,17 +9,26 @@ import type { Rig } from "./load/rig.ts";
 import { printRows } from "./report.ts";
 import type { BenchRow } from "./row.ts";
 import { pairRows } from "./soak/pairs.ts";
+import { recordingRows } from "./soak/recording.ts";
 
-const exchanges = 1_000_000;
-const parts: Readonly<Record<string, (rig: Rig) => Promise<BenchRow[]>>> = {
+const parts: Readonly<Record<string, (rig: Rig, exchanges: number) => Promise<BenchRow[]>>> = {
   memory,
-  pairs: (rig) => pairRows(rig, exchanges),
+  pairs: pairRows,
+  recording: recordingRows,
 };
 
-const wanted = process.argv.slice(2);
+const { values, positionals: wanted } = parseArgs({
+  options: { exchanges: { type: "string", default: "1000000" } },
+  allowPositionals: true,
+});
+const exchanges = Number(values.exchanges);
 const unknown = wanted.find((name) => !(name in parts));
-if (unknown !== undefined) {
-  console.error(`soak: there is no part ${unknown}; there are ${Object.keys(parts).join(", ")}`);
+if (unknown !== undefined || !(exchanges >= 1000)) {
+  console.error(
+    unknown === undefined
+      ? `soak: ${values.exchanges} exchanges are not enough to say anything`
+      : `soak: there is no part ${unknown}; there are ${Object.keys(parts).join(", ")}`,
+  );
   process.exit(2);
 }
 using rig = await createRig();
@@ -26,14 +36,17 @@ let missed = 0;
 for (const [name, part] of Object.entries(parts)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   console.log(name);
-  missed += printRows(await part(rig));
+  const started = performance.now();
+  missed += printRows(await part(rig, exchanges));
+  console.log(`  ${name} took ${((performance.now() - started) / 60_000).toFixed(1)} minutes`);
 }
+console.log(missed === 0 ? "all thresholds kept" : `${missed} thresholds missed`);
 process.exitCode = missed === 0 ? 0 : 1;
 
-async function memory(on: Rig): Promise<BenchRow[]> {
+async function memory(on: Rig, requests: number): Promise<BenchRow[]> {
   await using upstream = await startUpstream(on);
   await using generator = on.startGenerator();
   await using baseline = await startBaseline(on, upstream.url);
   await using gateway = await startGateway(on, { url: upstream.url }, "warn");
-  return await memoryRows(generator, baseline, gateway, { requests: exchanges, isJudged: true });
+  return await memoryRows(generator, baseline, gateway, { requests, isJudged: true });
 }

@@ -71,24 +71,23 @@ async function callAndWatch(
     sizes.log = Math.max(sizes.log, sizeOf(`${file}-wal`));
   }, betweenLooksMs);
   await generator.run({ kind: "hold", target, sessions: 16, streams: false });
-  const call = async (share: number): Promise<Usage> => {
-    const limit = { requests: exchanges * share, seconds: Number.POSITIVE_INFINITY };
-    const { requests, seconds } = await generator.run({
-      kind: "closed-loop",
-      target,
-      connections: 16,
-      ...limit,
-    });
+  const callTenth = async (): Promise<Usage> => {
+    const limit = { requests: exchanges / 10, seconds: Number.POSITIVE_INFINITY };
+    const job = { kind: "closed-loop", target, connections: 16, ...limit } as const;
+    const { requests, seconds } = await generator.run(job);
+    const usage = await gateway.collectedUsage();
     console.error(
-      `  ${requests.toLocaleString("en")} calls, ${(requests / seconds).toFixed(0)} a second; the file was ${inMb(sizes.file)} at most`,
+      `  ${(requests / seconds).toFixed(0)} calls a second, heap ${inMb(usage.heapUsed)}, RSS ${inMb(usage.rss)}, file ${inMb(sizeOf(file))}`,
     );
-    return gateway.collectedUsage();
+    return usage;
   };
   try {
     const started = performance.now();
-    const early = await call(0.1);
-    const half = await call(0.4);
-    const whole = await call(0.5);
+    const usages: Usage[] = [];
+    while (usages.length < 10) usages.push(await callTenth());
+    const [early, half, whole] = [usages[0], usages[4], usages[9]];
+    if (early === undefined || half === undefined || whole === undefined)
+      throw new Error("not all was called");
     return { seconds: (performance.now() - started) / 1000, early, half, whole, sizes };
   } finally {
     clearInterval(watch);

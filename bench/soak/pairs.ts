@@ -7,6 +7,7 @@ import type { Gateway } from "../../src/gateway/create.ts";
 import { createEverythingServer } from "../../test/fixtures/everything/server.ts";
 import { startFixture, stdioFixture } from "../../test/support/fixture.ts";
 import type { CallEra } from "../load/calls.ts";
+import type { MemoryPlan } from "../load/memory.ts";
 import type { Rig } from "../load/rig.ts";
 import type { BenchRow } from "../row.ts";
 import { callOnLanes } from "./call.ts";
@@ -67,7 +68,7 @@ const leastWarmup = 10_000;
  * calls of lean clients, half of them by clients that stay for the whole run; beside them clients of the official SDK
  * do everything else. Every answer is checked.
  */
-export async function pairRows(rig: Rig, exchanges: number): Promise<BenchRow[]> {
+export async function pairRows(rig: Rig, { requests: exchanges }: MemoryPlan): Promise<BenchRow[]> {
   const id = randomUUID();
   await using stack = new AsyncDisposableStack();
   const config = await configFor(rig, stack, id);

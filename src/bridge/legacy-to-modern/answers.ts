@@ -9,7 +9,8 @@ import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
 import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
-import { editObject, isEmptyObject, toMessage, toResult } from "./object-edit.ts";
+import { changeMembers, isEmptyObject } from "../object-edit.ts";
+import { toMessage, toResult } from "../own-messages.ts";
 
 /** A client's request, and what is known about whoever sent it. */
 export interface Asked {
@@ -45,7 +46,7 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
   }
   const meta = spanOf(outline, "result._meta");
   if (meta !== undefined && memberType(answer, `result._meta.${serverInfoKey}`) !== undefined) {
-    const rest = editObject(bytes, meta, new Map([[serverInfoKey, undefined]]));
+    const rest = changeMembers(bytes, meta, new Map([[serverInfoKey, undefined]]));
     changes.set("_meta", isEmptyObject(rest, { start: 0, end: rest.length }) ? undefined : rest);
   }
   if (facts.tools !== undefined) changes.set("tools", facts.tools);
@@ -56,12 +57,12 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
     if (known !== undefined) changes.set("messages", known);
   }
   return toResult(
-    editObject(
+    changeMembers(
       bytes,
       outline,
       new Map<string, string | Buffer>([
         ["id", id.json],
-        ["result", editObject(bytes, result, changes)],
+        ["result", changeMembers(bytes, result, changes)],
       ]),
     ),
   );
@@ -137,7 +138,7 @@ export function toLegacyError(answer: ErrorMessage, asked: Asked): Reply {
     default:
       return {
         message: toMessage(
-          editObject(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
+          changeMembers(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
         ),
       };
   }

@@ -8,7 +8,8 @@ import { splice } from "../../protocol/json/splice.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { editObject, toRequest } from "./object-edit.ts";
+import { changeMembers } from "../object-edit.ts";
+import { toRequest } from "../own-messages.ts";
 
 /** What every request upstream says of the client, because nothing else does (MCP 2026-07-28, Lifecycle). */
 export interface ClientEnvelope {
@@ -53,7 +54,7 @@ export function toModernRequest(
   }
   const keys = envelopeMembers(envelope);
   const changes = new Map<string, string | Buffer | undefined>([
-    ["_meta", meta === undefined ? objectText(keys) : editObject(bytes, meta, keys)],
+    ["_meta", meta === undefined ? objectText(keys) : changeMembers(bytes, meta, keys)],
   ]);
   if (methodFacts(method)?.inputRequired === true) {
     changes.set("inputResponses", input?.inputResponses);
@@ -61,9 +62,9 @@ export function toModernRequest(
   }
   // Tasks of 2025-11-25 are not those of the extension, and none were offered.
   if (method === "tools/call") changes.set("task", undefined);
-  const edited = params === undefined ? objectText(changes) : editObject(bytes, params, changes);
+  const edited = params === undefined ? objectText(changes) : changeMembers(bytes, params, changes);
   return toRequest(
-    editObject(
+    changeMembers(
       bytes,
       outline,
       new Map<string, string | Buffer>([

@@ -1,7 +1,7 @@
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { readOwn } from "./own-messages.ts";
+import { toMessage } from "../own-messages.ts";
 
 /**
  * A request in as little memory as it can have, for when it may be kept long: an outline, which is larger than most
@@ -30,7 +30,7 @@ export class CompactRequest implements RequestMessage {
   }
 
   get outline(): Outline {
-    return (this.#outline ??= readOwn(this.bytes).outline);
+    return (this.#outline ??= toMessage(this.bytes).outline);
   }
 
   /** Forgets what can be made anew. */

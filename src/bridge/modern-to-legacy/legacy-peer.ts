@@ -12,7 +12,7 @@ import type { BridgedCall } from "./bridged-call.ts";
 import { handshakeParams, serverFactsFrom } from "./handshake.ts";
 import type { ServerFacts } from "./handshake.ts";
 import { toLegacyRequest } from "./legacy-request.ts";
-import { notificationMessage, requestMessage } from "./own-messages.ts";
+import { notificationMessage, requestMessage } from "../own-messages.ts";
 import { wantedLevel } from "./request-notices.ts";
 
 /** Opens a link for one legacy session. */

@@ -6,9 +6,9 @@ import type { NotificationMessage, RequestId, RequestMessage } from "../../proto
 import { memberSpan, splice } from "../../protocol/json/splice.ts";
 import { membersOf } from "../../protocol/json/walk.ts";
 import { CompactRequest } from "./compact-message.ts";
-import { editObject } from "./object-edit.ts";
-import type { MemberChange } from "./object-edit.ts";
-import { respell } from "./own-messages.ts";
+import { editObject } from "../object-edit.ts";
+import type { MemberChange } from "../object-edit.ts";
+import { respell } from "../own-messages.ts";
 
 /** What every key of the modern envelope begins with (MCP 2026-07-28, Base protocol, `_meta`). */
 const envelopePrefix = "io.modelcontextprotocol/";

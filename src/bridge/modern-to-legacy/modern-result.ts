@@ -7,9 +7,9 @@ import type { Replacement } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { editObject } from "./object-edit.ts";
-import type { AddedMember } from "./object-edit.ts";
-import { respell } from "./own-messages.ts";
+import { editObject } from "../object-edit.ts";
+import type { AddedMember } from "../object-edit.ts";
+import { respell } from "../own-messages.ts";
 import { urlElicitationRequired } from "./url-questions.ts";
 
 /** The `_meta` key under which every modern result names its server. */

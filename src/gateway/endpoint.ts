@@ -87,7 +87,7 @@ export function createEndpoint(gateway: GatewayContext) {
       writeJson(response, 202, undefined, {});
     } else if (verdict.era === "modern") {
       const { message } = verdict;
-      const checked = await judgeModernPost({ message, header }, route, (agreed) =>
+      const checked = await judgeModernPost({ message, header }, route, principal, (agreed) =>
         exchangeFor(visit, message, agreed, undefined, noStream),
       );
       if (checked.ok) {

@@ -3,12 +3,13 @@ import type { Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberType, memberValue } from "../../protocol/json/read.ts";
-import { memberSpan, splice } from "../../protocol/json/splice.ts";
+import { memberSpan } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
 import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
+import { editMessage } from "../edited-message.ts";
 import { changeMembers, isEmptyObject } from "../object-edit.ts";
 import { toMessage, toResult } from "../own-messages.ts";
 
@@ -87,16 +88,13 @@ function withoutType(
       (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined));
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
-  if (member === undefined) return undefined;
-  return toResult(
-    splice(bytes, outline, [
-      { span: id, bytes: Buffer.from(message.id.json) },
-      { span: member, bytes: nothing },
-    ]),
-  );
+  if (member === undefined || id.end > member.start) return undefined;
+  const edits = [
+    { start: id.start, end: id.end, text: message.id.json },
+    { start: member.start, end: member.end, text: "" },
+  ];
+  return editMessage(answer, message.id, edits, "result.resultType");
 }
-
-const nothing = Buffer.alloc(0);
 
 function addToolContent(
   answer: ResultMessage,

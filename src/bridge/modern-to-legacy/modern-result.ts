@@ -17,6 +17,9 @@ import { urlElicitationRequired } from "./url-questions.ts";
 /** The `_meta` key under which every modern result names its server. */
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
+/** What stands for a server that did not say who it is. */
+export const unnamedServer = '{"name":"unnamed server","version":"0"}';
+
 /** The hints on results that may be cached: a legacy server says nothing of it, so nothing is kept or shared. */
 const uncached: readonly AddedMember[] = [
   ["ttlMs", "0"],

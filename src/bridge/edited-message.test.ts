@@ -3,7 +3,7 @@ import { messageFrom } from "../../test/support/exchange.ts";
 import { spanOf } from "../protocol/json/outline.ts";
 import { idFrom } from "../protocol/ids.ts";
 import type { Message } from "../protocol/message.ts";
-import { editBytes, editMessage, membersBrought } from "./edited-message.ts";
+import { Edit, editBytes, editMessage, membersBrought } from "./edited-message.ts";
 import { toMessage } from "./own-messages.ts";
 
 const request = (text: string): Message => messageFrom(text);
@@ -26,13 +26,8 @@ describe("an edited message", () => {
       const message = request(text);
       const [id, params] = [at(message, "id"), at(message, "params")];
       const edits = [
-        { ...id, text: '"né"' },
-        {
-          start: params.start + 1,
-          end: params.start + 1,
-          text: front,
-          brings: membersBrought(front, "params"),
-        },
+        new Edit(id.start, id.end, '"né"'),
+        new Edit(params.start + 1, params.start + 1, front, membersBrought(front, "params")),
       ];
       const edited = editMessage(message, idFrom("né"), edits);
       const read = toMessage(edited.bytes);
@@ -49,8 +44,8 @@ describe("an edited message", () => {
     const message = request('{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}');
     const [id, type] = [at(message, "id"), at(message, "result.resultType")];
     const edits = [
-      { ...id, text: "1000" },
-      { start: type.start - '"resultType":'.length, end: type.end + 1, text: "" },
+      new Edit(id.start, id.end, "1000"),
+      new Edit(type.start - '"resultType":'.length, type.end + 1, ""),
     ];
     const edited = editMessage(message, idFrom(1000), edits, "result.resultType");
     expect(edited).toEqual(toMessage('{"jsonrpc":"2.0","id":1000,"result":{"content":[]}}'));

@@ -3,13 +3,25 @@ import type { MemberName, Outline } from "../protocol/json/outline.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import { toMessage } from "./own-messages.ts";
 
+const none: readonly BroughtMember[] = [];
+
 /** One change of a message's bytes: what stands from `start` up to `end` gives way to something else. */
-export interface Edit {
+export class Edit {
   readonly start: number;
   readonly end: number;
   readonly text: Buffer | string;
+  /** By how much the message grows. */
+  readonly growth: number;
   /** Known members that come in with the text. */
-  readonly brings?: readonly BroughtMember[];
+  readonly brings: readonly BroughtMember[];
+
+  constructor(start: number, end: number, text: Buffer | string, brings: readonly BroughtMember[] = none) {
+    this.start = start;
+    this.end = end;
+    this.text = text;
+    this.growth = Buffer.byteLength(text) - (end - start);
+    this.brings = brings;
+  }
 }
 
 /** A known member that an edit brings in: its slot in an outline, and where its value stands in the text. */
@@ -22,7 +34,7 @@ export interface BroughtMember {
 /** The bytes of a message with some edits, which are in the order of the message and do not overlap. */
 export function editBytes({ bytes, outline }: Message, edits: readonly Edit[]): Buffer {
   let length = outline.end - outline.start;
-  for (const edit of edits) length += growthOf(edit);
+  for (const { growth } of edits) length += growth;
   const out = Buffer.allocUnsafe(length);
   let from = outline.start;
   let to = 0;
@@ -49,18 +61,20 @@ export function editMessage<Kind extends Message>(
   const { kind, method, outline, diagnostics } = message;
   const bytes = editBytes(message, edits);
   const spans = outline.spans.slice();
-  // From the last edit to the first: what one has moved stays behind all that come before it.
-  for (let turn = edits.length - 1; turn >= 0; turn--) {
-    const edit = edits[turn];
-    if (edit !== undefined) move(spans, edit.end, growthOf(edit));
+  for (let index = 0; index < spans.length; index++) {
+    const offset = spans[index] ?? -1;
+    if (offset < 0) continue;
+    let to = offset - outline.start;
+    for (const { end, growth } of edits) if (end <= offset) to += growth;
+    spans[index] = to;
   }
-  if (outline.start > 0) move(spans, 0, -outline.start);
   if (dropped !== undefined) place(spans, slotOf(dropped), -1, -1);
   let grown = -outline.start;
-  for (const edit of edits) {
-    const at = edit.start + grown;
-    for (const { slot, start, end } of edit.brings ?? none) place(spans, slot, at + start, at + end);
-    grown += growthOf(edit);
+  for (const { start, growth, brings } of edits) {
+    for (const { slot, start: from, end: to } of brings) {
+      place(spans, slot, start + grown + from, start + grown + to);
+    }
+    grown += growth;
   }
   const moved: Outline = {
     ok: true,
@@ -89,19 +103,6 @@ export function membersBrought(text: string, level: "params" | "result"): readon
     if (start >= from) brought.push({ slot, start: start - from, end: end - from });
   }
   return brought;
-}
-
-const none: readonly BroughtMember[] = [];
-
-function growthOf({ start, end, text }: Edit): number {
-  return Buffer.byteLength(text) - (end - start);
-}
-
-function move(spans: number[], from: number, by: number): void {
-  for (let index = 0; index < spans.length; index++) {
-    const offset = spans[index] ?? -1;
-    if (offset >= from) spans[index] = offset + by;
-  }
 }
 
 function place(spans: number[], slot: number, start: number, end: number): void {

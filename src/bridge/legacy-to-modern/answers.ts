@@ -9,7 +9,7 @@ import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
 import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
-import { editMessage } from "../edited-message.ts";
+import { Edit, editMessage } from "../edited-message.ts";
 import { changeMembers, isEmptyObject } from "../object-edit.ts";
 import { toMessage, toResult } from "../own-messages.ts";
 
@@ -89,10 +89,7 @@ function withoutType(
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
   if (member === undefined || id.end > member.start) return undefined;
-  const edits = [
-    { start: id.start, end: id.end, text: message.id.json },
-    { start: member.start, end: member.end, text: "" },
-  ];
+  const edits = [new Edit(id.start, id.end, message.id.json), new Edit(member.start, member.end, "")];
   return editMessage(answer, message.id, edits, "result.resultType");
 }
 

@@ -7,7 +7,7 @@ import { memberType } from "../../protocol/json/read.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { editMessage, membersBrought } from "../edited-message.ts";
+import { Edit, editMessage, membersBrought } from "../edited-message.ts";
 import type { BroughtMember } from "../edited-message.ts";
 import { changeMembers } from "../object-edit.ts";
 import { toRequest } from "../own-messages.ts";
@@ -98,10 +98,7 @@ function withEnvelope(
   // An empty object would need no comma; and members usually come in the order of the specification.
   if (old === undefined || old.end > at || message.bytes[at] !== quote) return undefined;
   const { bytes, brings } = frontOf(envelope);
-  return editMessage(message, id, [
-    { start: old.start, end: old.end, text: id.json },
-    { start: at, end: at, text: bytes, brings },
-  ]);
+  return editMessage(message, id, [new Edit(old.start, old.end, id.json), new Edit(at, at, bytes, brings)]);
 }
 
 const quote = 0x22;

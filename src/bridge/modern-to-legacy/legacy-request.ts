@@ -4,8 +4,7 @@ import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { memberSpan } from "../../protocol/json/splice.ts";
 import { CompactRequest } from "./compact-message.ts";
-import { editBytes } from "../edited-message.ts";
-import type { Edit } from "../edited-message.ts";
+import { Edit, editBytes } from "../edited-message.ts";
 import { editObject } from "../object-edit.ts";
 import type { MemberChange } from "../object-edit.ts";
 import { respell } from "../own-messages.ts";
@@ -27,7 +26,7 @@ export function toLegacyRequest(message: RequestMessage, id: RequestId): Compact
   const { bytes, outline, method } = message;
   const idSpan = spanOf(outline, "id");
   const params = spanOf(outline, "params");
-  const edits: Edit[] = idSpan === undefined ? [] : [{ start: idSpan.start, end: idSpan.end, text: id.json }];
+  const edits: Edit[] = idSpan === undefined ? [] : [new Edit(idSpan.start, idSpan.end, id.json)];
   const edit =
     params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
   if (edit !== undefined) {
@@ -38,7 +37,7 @@ export function toLegacyRequest(message: RequestMessage, id: RequestId): Compact
 }
 
 function paramsEdit(bytes: Buffer, params: Span, id: RequestId): Edit {
-  return { start: params.start, end: params.end, text: legacyParams(bytes, params, id) };
+  return new Edit(params.start, params.end, legacyParams(bytes, params, id));
 }
 
 /** The members of most `_meta` objects, and how much room their names take with quotes and colon. */
@@ -69,9 +68,9 @@ function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: Reque
   }
   if (room !== meta.end - meta.start) return undefined;
   if (spanOf(outline, "params._meta.progressToken") !== undefined)
-    return { start: meta.start, end: meta.end, text: `{"progressToken":${id.json}}` };
+    return new Edit(meta.start, meta.end, `{"progressToken":${id.json}}`);
   const whole = memberSpan(bytes, meta, "_meta");
-  return whole === undefined ? undefined : { start: whole.start, end: whole.end, text: "" };
+  return whole === undefined ? undefined : new Edit(whole.start, whole.end, "");
 }
 
 /** A modern notification without what only modern servers understand. */

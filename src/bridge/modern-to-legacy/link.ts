@@ -54,11 +54,17 @@ export interface ModernToLegacyOptions {
   readonly limits?: ModernToLegacyLimits;
 }
 
+/** The link of one scope. */
+export interface ModernToLegacyLink extends UpstreamLink {
+  /** Whether no call runs or is parked and nobody listens. */
+  readonly isIdle: boolean;
+}
+
 /**
  * Makes a link that takes modern requests to a server that only knows legacy sessions. It is for one principal and one
  * set of client capabilities, because a legacy session has both from its beginning to its end.
  */
-export function createModernToLegacyLink(options: ModernToLegacyOptions): UpstreamLink {
+export function createModernToLegacyLink(options: ModernToLegacyOptions): ModernToLegacyLink {
   const { openLegacy, events, parking, clock, setTimer, newId } = options;
   const limits = options.limits ?? defaultModernToLegacyLimits;
   const peerOptions = { openLegacy, clock, setTimer, ownRequestMs: limits.ownRequestMs };
@@ -181,6 +187,9 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
       return pool.primary.incarnation;
     },
     upstreamSession: undefined,
+    get isIdle() {
+      return running.size === 0 && listens.size === 0;
+    },
     get isPausable() {
       return pool.primary.tellsCallsApart;
     },

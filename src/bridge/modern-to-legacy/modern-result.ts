@@ -7,8 +7,8 @@ import type { Replacement } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { editMessage, membersBrought } from "../edited-message.ts";
-import type { BroughtMember, Edit } from "../edited-message.ts";
+import { Edit, editMessage, membersBrought } from "../edited-message.ts";
+import type { BroughtMember } from "../edited-message.ts";
 import { editObject } from "../object-edit.ts";
 import type { AddedMember } from "../object-edit.ts";
 import { respell } from "../own-messages.ts";
@@ -84,12 +84,9 @@ function quickResult(
   if (isOther || id === undefined || id.end > at || bytes[at] !== quote) return undefined;
   const type = spanOf(outline, "result.resultType");
   const front = frontFor(serverInfo, isCacheable, type !== undefined);
-  const edits: Edit[] = [
-    { start: id.start, end: id.end, text: request.id.json },
-    { start: at, end: at, text: front.bytes, brings: front.brings },
-  ];
+  const edits = [new Edit(id.start, id.end, request.id.json), new Edit(at, at, front.bytes, front.brings)];
   // A legacy server that writes this member means something else by it, or tries to pass for a modern one.
-  if (type !== undefined) edits.push({ start: type.start, end: type.end, text: '"complete"' });
+  if (type !== undefined) edits.push(new Edit(type.start, type.end, '"complete"'));
   return editMessage(answer, request.id, edits);
 }
 

@@ -8,6 +8,10 @@ import type { LegacyPeer } from "./legacy-peer.ts";
 export class RunningCalls {
   readonly #calls: BridgedCall[] = [];
 
+  get size(): number {
+    return this.#calls.length;
+  }
+
   add(call: BridgedCall): void {
     call.place = this.#calls.push(call) - 1;
   }

@@ -120,7 +120,7 @@ export function createEndpoint(gateway: GatewayContext) {
 
   async function modernPost(visit: Visit, message: AskingMessage): Promise<void> {
     const { response, route, header } = visit;
-    const judged = judgeModernPost({ message, header }, route, (agreed) =>
+    const judged = judgeModernPost({ message, header }, route, visit.caller.principal, (agreed) =>
       exchangeFor(visit, message, agreed, undefined, noStream),
     );
     const checked = judged instanceof Promise ? await judged : judged;

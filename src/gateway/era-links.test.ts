@@ -8,8 +8,9 @@ import { noReply } from "../pipeline.ts";
 import type { Reply } from "../pipeline.ts";
 import { idFrom } from "../protocol/ids.ts";
 import { errorMessage, resultMessage } from "../reply.ts";
-import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
+import type { LinkEvents } from "../transports/transport.ts";
 import { createEraLinks } from "./era-links.ts";
+import type { BridgeLink } from "./era-links.ts";
 import type { ProbeVerdict } from "./era-probe.ts";
 import { probeEra } from "./era-probe.ts";
 
@@ -17,8 +18,9 @@ const events: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () =
 const modernScope = { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" } as const;
 const legacyScope = { ...modernScope, era: "legacy" } as const;
 
-function fakeLink(name: string, log: string[], answer: (exchange: Exchange) => Promise<Reply>): UpstreamLink {
+function fakeLink(name: string, log: string[], answer: (exchange: Exchange) => Promise<Reply>): BridgeLink {
   return {
+    isIdle: true,
     incarnation: name,
     upstreamSession: undefined,
     isPausable: true,
@@ -167,5 +169,55 @@ describe("the probe", () => {
     };
     await expect(probe(silent)).rejects.toMatchObject({ code: "upstream_timeout" });
     expect(await probe(silent, true)).toBe("legacy");
+  });
+});
+
+describe("bridges to the older era", () => {
+  const callWith = (capabilities: string): Exchange =>
+    exchangeWith(
+      messageFrom(
+        `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/clientCapabilities":${capabilities}}}}`,
+      ),
+    );
+
+  function bounded(log: string[], busy: ReadonlySet<string | undefined>) {
+    const { open } = createEraLinks({
+      era: "legacy",
+      plain: () => fakeLink("plain", log, fine),
+      bridges: {
+        toModern: () => fakeLink("to-modern", log, fine),
+        toLegacy: ({ capabilities }) => ({
+          ...fakeLink(String(capabilities), log, fine),
+          isIdle: !busy.has(capabilities),
+        }),
+      },
+      probe: async () => "legacy",
+      clock: createFakeTime().clock,
+      maxBridges: 2,
+    });
+    return open(modernScope, events);
+  }
+
+  it("are bounded: the one that was idle for longest makes room", async () => {
+    const log: string[] = [];
+    const link = bounded(log, new Set(['{"a":1}']));
+    for (const capabilities of ['{"a":1}', '{"b":1}', '{"a":1}', '{"c":1}', '{"d":1}', '{"c":1}'])
+      await link.request(callWith(capabilities));
+    expect(log.filter((line) => line.endsWith("closed"))).toEqual([
+      '{"b":1} closed',
+      '{"c":1} closed',
+      '{"d":1} closed',
+    ]);
+    await link.close("over");
+    expect(log.filter((line) => line.endsWith("closed")).toSorted()).toEqual(
+      ['{"b":1}', '{"c":1}', '{"d":1}', '{"a":1}', '{"c":1}'].map((name) => `${name} closed`).toSorted(),
+    );
+  });
+
+  it("are refused to new kinds of clients while all of them are in use", () => {
+    const link = bounded([], new Set(['{"a":1}', '{"b":1}']));
+    void link.request(callWith('{"a":1}'));
+    void link.request(callWith('{"b":1}'));
+    expect(() => link.request(callWith('{"c":1}'))).toThrow("too many kinds");
   });
 });

@@ -11,7 +11,13 @@ export interface Bridges {
   /** For a legacy session whose upstream speaks only 2026-07-28. */
   readonly toModern: OpenLink;
   /** For modern requests whose upstream speaks only older revisions. */
-  readonly toLegacy: OpenLink;
+  readonly toLegacy: (scope: LinkScope, events: LinkEvents) => BridgeLink;
+}
+
+/** A bridge of one principal and set of capabilities. */
+export interface BridgeLink extends UpstreamLink {
+  /** Whether nothing of anybody goes on there, so that closing it is noticed by nobody. */
+  readonly isIdle: boolean;
 }
 
 export interface EraLinkOptions {
@@ -23,6 +29,8 @@ export interface EraLinkOptions {
   /** Asks the upstream, on behalf of the caller because of whom it must be known. */
   readonly probe: (principal: Principal) => Promise<ProbeVerdict>;
   readonly clock: Clock;
+  /** Bridges to the older era that may be open at once; each has sessions with the upstream. */
+  readonly maxBridges?: number;
   /** Told once per finding. */
   readonly onVerdict?: (verdict: ProbeVerdict) => void;
 }
@@ -37,6 +45,18 @@ export interface EraLinks {
 /** An upgraded server still answers the old handshake, so an old verdict is asked again after this long. */
 const legacyVerdictMs = 10 * 60_000;
 
+/** What clients say of themselves is theirs to choose, so it must not open sessions without end. */
+const defaultMaxBridges = 1024;
+
+/** A bridge that is open, and for whom. */
+interface OpenBridge {
+  readonly principal: string;
+  readonly capabilities: string | undefined;
+  readonly link: BridgeLink;
+  /** Counts up with every use. */
+  lastUse: number;
+}
+
 /** What is known of an upstream's eras. */
 interface Knowledge {
   servesModern: boolean | undefined;
@@ -50,7 +70,7 @@ interface Knowledge {
  * bridge where it does not. The upstream is asked once, and what it said is kept for all links.
  */
 export function createEraLinks(options: EraLinkOptions): EraLinks {
-  const { plain, bridges, clock, era } = options;
+  const { plain, bridges, clock, era, maxBridges = defaultMaxBridges } = options;
   const known: Knowledge = {
     servesModern: era === "auto" ? undefined : era === "modern",
     servesLegacy: era === "auto" ? undefined : era === "legacy",
@@ -78,20 +98,44 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
   /** Modern requests of one scope; bridges are kept apart by principal and capabilities, as sessions are. */
   function modernLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
     let straight: UpstreamLink | undefined;
-    const bridged = new Map<string, UpstreamLink>();
+    const bridged = new Map<string, OpenBridge>();
+    const closing = new Set<Promise<void>>();
+    let last: OpenBridge | undefined;
+    let uses = 0;
     const plainLink = (): UpstreamLink => (straight ??= plain(scope, events));
     const bridgeFor = (exchange: Exchange): UpstreamLink => {
-      const capabilities = memberSource(
-        exchange.message,
-        "params._meta.io.modelcontextprotocol/clientCapabilities",
-      );
-      const key = JSON.stringify([exchange.principal.id, capabilities]);
-      let link = bridged.get(key);
-      if (link === undefined) {
-        link = bridges.toLegacy({ ...scope, principal: exchange.principal, capabilities }, events);
-        bridged.set(key, link);
+      const { principal, message } = exchange;
+      // The answer to a question finds its call by itself, whichever bridge it is handed to.
+      if (last !== undefined && (message.kind === "result" || message.kind === "error")) return last.link;
+      const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
+      // Mostly it is the same as before; then no key has to be made.
+      if (last?.principal !== principal.id || last.capabilities !== capabilities) {
+        const key = JSON.stringify([principal.id, capabilities]);
+        last = bridged.get(key) ?? openBridge(key, principal, capabilities);
       }
-      return link;
+      last.lastUse = ++uses;
+      return last.link;
+    };
+    const openBridge = (key: string, principal: Principal, capabilities: string | undefined): OpenBridge => {
+      if (bridged.size >= maxBridges) makeRoom();
+      const link = bridges.toLegacy({ ...scope, principal, capabilities }, events);
+      const bridge = { principal: principal.id, capabilities, link, lastUse: 0 };
+      bridged.set(key, bridge);
+      return bridge;
+    };
+    /** Closes the bridge that nobody has used for longest, of those that nobody uses now. */
+    const makeRoom = (): void => {
+      let oldest: [key: string, bridge: OpenBridge] | undefined;
+      for (const entry of bridged) {
+        if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse))
+          oldest = entry;
+      }
+      if (oldest === undefined)
+        throw new GatewayError("overloaded", "too many kinds of clients use this upstream at once");
+      const [key, { link }] = oldest;
+      bridged.delete(key);
+      const closed = link.close("others need its place").finally(() => closing.delete(closed));
+      closing.add(closed);
     };
     const choose = (exchange: Exchange): UpstreamLink | Promise<UpstreamLink> => {
       const verdict = servesModern();
@@ -117,7 +161,8 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       listen: () => {},
       close: async (reason) => {
         const open = straight === undefined ? [] : [straight];
-        await Promise.all([...open, ...bridged.values()].map((link) => link.close(reason)));
+        const links = [...open, ...[...bridged.values()].map(({ link }) => link)];
+        await Promise.all([...closing, ...links.map((link) => link.close(reason))]);
       },
     };
   }

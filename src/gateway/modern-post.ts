@@ -1,7 +1,8 @@
-import type { Exchange } from "../exchange.ts";
+import type { Exchange, Principal } from "../exchange.ts";
+import type { HeaderParameter } from "../protocol/header-parameters.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { checkModernPost } from "../protocol/modern.ts";
-import type { ModernPost, ModernVerdict } from "../protocol/modern.ts";
+import type { ModernFacts, ModernPost, ModernVerdict } from "../protocol/modern.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import type { Route } from "./route.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
@@ -16,33 +17,33 @@ const isServed = (): boolean => true;
 export function judgeModernPost(
   post: ModernPost,
   route: Route,
+  principal: Principal,
   exchangeFor: (revision: Revision) => Exchange,
 ): ModernVerdict | Promise<ModernVerdict> {
-  const verdict = checkModernPost(post, { supported: route.supported, isServed });
-  const { toolHeaders } = route;
-  if (!verdict.ok || toolHeaders === undefined || post.message.method !== "tools/call") return verdict;
-  const tool = memberString(post.message, "params.name");
-  if (tool === undefined) return verdict;
-  return judgeToolHeaders(post, tool, route, exchangeFor(verdict.revision), toolHeaders);
+  const { toolHeaders: tools, supported } = route;
+  if (tools === undefined || post.message.method !== "tools/call")
+    return checkModernPost(post, { supported, isServed });
+  const headerParameters = (name: string): readonly HeaderParameter[] | undefined =>
+    tools.known(principal, name);
+  const facts = { supported, isServed, headerParameters };
+  const verdict = checkModernPost(post, facts);
+  if (verdict.ok) {
+    const tool = memberString(post.message, "params.name");
+    if (tool === undefined || tools.known(principal, tool) !== undefined) return verdict;
+    const exchange = exchangeFor(verdict.revision);
+    return tools.isFresh(exchange) ? verdict : judgeAnew(post, facts, tools, exchange);
+  }
+  // Refused for its headers alone, as far as the list is known that was read before.
+  const plain = checkModernPost(post, { supported, isServed });
+  return plain.ok ? judgeAnew(post, facts, tools, exchangeFor(plain.revision)) : plain;
 }
 
-async function judgeToolHeaders(
+async function judgeAnew(
   post: ModernPost,
-  tool: string,
-  route: Route,
-  exchange: Exchange,
+  facts: ModernFacts,
   tools: ToolHeaders,
+  exchange: Exchange,
 ): Promise<ModernVerdict> {
-  const judge = (): ModernVerdict =>
-    checkModernPost(post, {
-      supported: route.supported,
-      isServed,
-      headerParameters: (name) => tools.known(exchange, name),
-    });
-  if (tools.known(exchange, tool) !== undefined) {
-    const verdict = judge();
-    if (verdict.ok) return verdict;
-  }
   await tools.refresh(exchange);
-  return judge();
+  return checkModernPost(post, facts);
 }

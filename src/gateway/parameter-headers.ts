@@ -69,10 +69,10 @@ async function parametersOf(
   tools: ToolHeaders,
 ): Promise<readonly HeaderParameter[]> {
   const name = memberString(message, "params.name") ?? "";
-  const known = tools.known(exchange, name);
+  const known = tools.known(exchange.principal, name);
   if (known !== undefined) return known;
-  await tools.refresh(exchange);
-  return tools.known(exchange, name) ?? [];
+  if (!tools.isFresh(exchange)) await tools.refresh(exchange);
+  return tools.known(exchange.principal, name) ?? [];
 }
 
 function hasParameters({ headers }: TransportContext & { readonly type: "http" }): boolean {

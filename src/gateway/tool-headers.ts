@@ -1,5 +1,5 @@
 import { Cancellation } from "../exchange.ts";
-import type { Exchange } from "../exchange.ts";
+import type { Exchange, Principal } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { headerParametersOf } from "../protocol/header-parameters.ts";
 import type { HeaderParameter } from "../protocol/header-parameters.ts";
@@ -12,13 +12,22 @@ import { parseText } from "../protocol/parse.ts";
  * upstreams that see no headers: there it is the gateway that must compare them (MCP 2026-07-28, Streamable HTTP).
  */
 export interface ToolHeaders {
-  /** The parameters of a tool as last seen; undefined when its schema is not known. */
-  known(exchange: Exchange, tool: string): readonly HeaderParameter[] | undefined;
+  /** The parameters of a tool as a principal last saw it; undefined when its schema is not known. */
+  known(principal: Principal, tool: string): readonly HeaderParameter[] | undefined;
+  /** Whether the list was read just now, so that a tool which is not on it need not be looked for again. */
+  isFresh(exchange: Exchange): boolean;
   /** Reads the tool list, all pages, for whoever sends this exchange; one reading serves all who ask meanwhile. */
   refresh(exchange: Exchange): Promise<void>;
 }
 
-type ToolTable = ReadonlyMap<string, readonly HeaderParameter[]>;
+interface ToolTable {
+  readonly tools: ReadonlyMap<string, readonly HeaderParameter[]>;
+  /** Monotonic milliseconds. */
+  readonly readAt: number;
+}
+
+/** Calls of a tool that is on no list must not have the list read once for each of them. */
+const freshMs = 1000;
 
 /** Principals whose lists are kept; the longest unused goes first. */
 const maxTables = 1000;
@@ -31,11 +40,25 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
   let requests = 0;
 
   async function read(exchange: Exchange): Promise<void> {
-    const table = new Map<string, readonly HeaderParameter[]>();
+    const tools = new Map<string, readonly HeaderParameter[]>();
+    const isRead = await readInto(tools, exchange);
+    const key = exchange.principal.id;
+    // What could not be read does not take the place of what is known.
+    const kept = isRead ? tools : (tables.get(key)?.tools ?? tools);
+    tables.delete(key);
+    tables.set(key, { tools: kept, readAt: exchange.timing.startedAt });
+    const [oldest] = tables.keys();
+    if (tables.size > maxTables && oldest !== undefined) tables.delete(oldest);
+  }
+
+  async function readInto(
+    tools: Map<string, readonly HeaderParameter[]>,
+    exchange: Exchange,
+  ): Promise<boolean> {
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page++) {
       const message = listRequest(exchange, `headgate-tools-${++requests}`, cursor);
-      if (message === undefined) return;
+      if (message === undefined) return false;
       const { message: answer } = await ask({
         ...exchange,
         id: `${exchange.id}.${requests}`,
@@ -45,20 +68,20 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
         tracking: { entry: undefined },
         reply: undefined,
       });
-      if (answer?.kind !== "result") return;
-      addTools(table, memberValue(answer, "result.tools"));
+      if (answer?.kind !== "result") return false;
+      addTools(tools, memberValue(answer, "result.tools"));
       cursor = memberString(answer, "result.nextCursor");
       if (cursor === undefined) break;
     }
-    const key = exchange.principal.id;
-    tables.delete(key);
-    tables.set(key, table);
-    const [oldest] = tables.keys();
-    if (tables.size > maxTables && oldest !== undefined) tables.delete(oldest);
+    return true;
   }
 
   return {
-    known: (exchange, tool) => tables.get(exchange.principal.id)?.get(tool),
+    known: (principal, tool) => tables.get(principal.id)?.tools.get(tool),
+    isFresh: ({ principal, timing }) => {
+      const table = tables.get(principal.id);
+      return table !== undefined && timing.startedAt - table.readAt < freshMs;
+    },
     refresh: (exchange) => {
       const key = exchange.principal.id;
       let reading = readings.get(key);

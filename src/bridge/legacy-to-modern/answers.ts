@@ -3,13 +3,15 @@ import type { Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberType, memberValue } from "../../protocol/json/read.ts";
-import { memberSpan, splice } from "../../protocol/json/splice.ts";
+import { memberSpan } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
 import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
-import { editObject, isEmptyObject, toMessage, toResult } from "./object-edit.ts";
+import { Edit, editMessage } from "../edited-message.ts";
+import { changeMembers, isEmptyObject } from "../object-edit.ts";
+import { toMessage, toResult } from "../own-messages.ts";
 
 /** A client's request, and what is known about whoever sent it. */
 export interface Asked {
@@ -45,7 +47,7 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
   }
   const meta = spanOf(outline, "result._meta");
   if (meta !== undefined && memberType(answer, `result._meta.${serverInfoKey}`) !== undefined) {
-    const rest = editObject(bytes, meta, new Map([[serverInfoKey, undefined]]));
+    const rest = changeMembers(bytes, meta, new Map([[serverInfoKey, undefined]]));
     changes.set("_meta", isEmptyObject(rest, { start: 0, end: rest.length }) ? undefined : rest);
   }
   if (facts.tools !== undefined) changes.set("tools", facts.tools);
@@ -56,12 +58,12 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
     if (known !== undefined) changes.set("messages", known);
   }
   return toResult(
-    editObject(
+    changeMembers(
       bytes,
       outline,
       new Map<string, string | Buffer>([
         ["id", id.json],
-        ["result", editObject(bytes, result, changes)],
+        ["result", changeMembers(bytes, result, changes)],
       ]),
     ),
   );
@@ -86,16 +88,10 @@ function withoutType(
       (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined));
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
-  if (member === undefined) return undefined;
-  return toResult(
-    splice(bytes, outline, [
-      { span: id, bytes: Buffer.from(message.id.json) },
-      { span: member, bytes: nothing },
-    ]),
-  );
+  if (member === undefined || id.end > member.start) return undefined;
+  const edits = [new Edit(id.start, id.end, message.id.json), new Edit(member.start, member.end, "")];
+  return editMessage(answer, message.id, edits, "result.resultType");
 }
-
-const nothing = Buffer.alloc(0);
 
 function addToolContent(
   answer: ResultMessage,
@@ -137,7 +133,7 @@ export function toLegacyError(answer: ErrorMessage, asked: Asked): Reply {
     default:
       return {
         message: toMessage(
-          editObject(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
+          changeMembers(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
         ),
       };
   }

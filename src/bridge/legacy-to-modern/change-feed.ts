@@ -6,7 +6,8 @@ import { readId } from "../../protocol/ids.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { editObject, isEmptyObject, toMessage } from "./object-edit.ts";
+import { changeMembers, isEmptyObject } from "../object-edit.ts";
+import { toMessage } from "../own-messages.ts";
 
 /** Which lists a server tells the changes of. */
 export interface WatchedLists {
@@ -225,10 +226,10 @@ export function withoutSubscription(message: Message): Message {
   const params = spanOf(outline, "params");
   const meta = spanOf(outline, "params._meta");
   if (params === undefined || meta === undefined) return message;
-  const rest = editObject(bytes, meta, new Map([["io.modelcontextprotocol/subscriptionId", undefined]]));
+  const rest = changeMembers(bytes, meta, new Map([["io.modelcontextprotocol/subscriptionId", undefined]]));
   const isBare = isEmptyObject(rest, { start: 0, end: rest.length });
-  const edited = editObject(bytes, params, new Map([["_meta", isBare ? undefined : rest]]));
-  return toMessage(editObject(bytes, outline, new Map([["params", edited]])));
+  const edited = changeMembers(bytes, params, new Map([["_meta", isBare ? undefined : rest]]));
+  return toMessage(changeMembers(bytes, outline, new Map([["params", edited]])));
 }
 
 /** The filter of a listen request; undefined when there is nothing to hear. */

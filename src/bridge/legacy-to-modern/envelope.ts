@@ -4,11 +4,13 @@ import type { LogLevel } from "../../protocol/envelope.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { memberType } from "../../protocol/json/read.ts";
-import { splice } from "../../protocol/json/splice.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { editObject, toRequest } from "./object-edit.ts";
+import { Edit, editMessage, membersBrought } from "../edited-message.ts";
+import type { BroughtMember } from "../edited-message.ts";
+import { changeMembers } from "../object-edit.ts";
+import { toRequest } from "../own-messages.ts";
 
 /** What every request upstream says of the client, because nothing else does (MCP 2026-07-28, Lifecycle). */
 export interface ClientEnvelope {
@@ -53,7 +55,7 @@ export function toModernRequest(
   }
   const keys = envelopeMembers(envelope);
   const changes = new Map<string, string | Buffer | undefined>([
-    ["_meta", meta === undefined ? objectText(keys) : editObject(bytes, meta, keys)],
+    ["_meta", meta === undefined ? objectText(keys) : changeMembers(bytes, meta, keys)],
   ]);
   if (methodFacts(method)?.inputRequired === true) {
     changes.set("inputResponses", input?.inputResponses);
@@ -61,9 +63,9 @@ export function toModernRequest(
   }
   // Tasks of 2025-11-25 are not those of the extension, and none were offered.
   if (method === "tools/call") changes.set("task", undefined);
-  const edited = params === undefined ? objectText(changes) : editObject(bytes, params, changes);
+  const edited = params === undefined ? objectText(changes) : changeMembers(bytes, params, changes);
   return toRequest(
-    editObject(
+    changeMembers(
       bytes,
       outline,
       new Map<string, string | Buffer>([
@@ -86,21 +88,17 @@ function isUnmarked({ outline, diagnostics }: RequestMessage): boolean {
 
 /** The way of most requests: another id, and the envelope in front of the other parameters. */
 function withEnvelope(
-  { bytes, outline }: RequestMessage,
+  message: RequestMessage,
   id: RequestId,
   params: Span,
   envelope: ClientEnvelope,
 ): RequestMessage | undefined {
-  const old = spanOf(outline, "id");
+  const old = spanOf(message.outline, "id");
   const at = params.start + 1;
-  // An empty object would need no comma.
-  if (old === undefined || bytes[at] !== quote) return undefined;
-  return toRequest(
-    splice(bytes, outline, [
-      { span: old, bytes: Buffer.from(id.json) },
-      { span: { start: at, end: at }, bytes: frontOf(envelope) },
-    ]),
-  );
+  // An empty object would need no comma; and members usually come in the order of the specification.
+  if (old === undefined || old.end > at || message.bytes[at] !== quote) return undefined;
+  const { bytes, brings } = frontOf(envelope);
+  return editMessage(message, id, [new Edit(old.start, old.end, id.json), new Edit(at, at, bytes, brings)]);
 }
 
 const quote = 0x22;
@@ -109,20 +107,21 @@ interface Front {
   readonly clientInfo: string | undefined;
   readonly logLevel: LogLevel | undefined;
   readonly bytes: Buffer;
+  readonly brings: readonly BroughtMember[];
 }
 
 const fronts = new WeakMap<Capabilities, Front>();
 
 /** The envelope as the first of several members; the same for every request of a client. */
-function frontOf(envelope: ClientEnvelope): Buffer {
+function frontOf(envelope: ClientEnvelope): Front {
   const { capabilities, clientInfo, logLevel } = envelope;
   let front = fronts.get(capabilities);
   if (front === undefined || front.clientInfo !== clientInfo || front.logLevel !== logLevel) {
-    const bytes = Buffer.from(`"_meta":${objectText(envelopeMembers(envelope))},`);
-    front = { clientInfo, logLevel, bytes };
+    const text = `"_meta":${objectText(envelopeMembers(envelope))},`;
+    front = { clientInfo, logLevel, bytes: Buffer.from(text), brings: membersBrought(text, "params") };
     fronts.set(capabilities, front);
   }
-  return front.bytes;
+  return front;
 }
 
 /** A request of our own on behalf of the client; `members` is the text of its parameters besides `_meta`. */

@@ -15,13 +15,13 @@ import type { Revision } from "../../protocol/revisions.ts";
 import { resultMessage } from "../../reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { runCall } from "./call.ts";
-import type { Call, CallLimits } from "./call.ts";
+import type { Call, CallDeps, CallLimits } from "./call.ts";
 import { createChangeFeed, withoutSubscription } from "./change-feed.ts";
 import { ownRequest, toModernRequest } from "./envelope.ts";
 import type { ClientEnvelope, RoundInput } from "./envelope.ts";
 import { initializeResult, offers, readClient, readServer } from "./handshake.ts";
 import type { ClientFacts, ServerFacts } from "./handshake.ts";
-import { parameterHeaders, toModernExchange, withoutPause } from "./modern-exchange.ts";
+import { parameterHeaders, toModernExchange, withHeaders, withoutPause } from "./modern-exchange.ts";
 import { createQuestions } from "./questions.ts";
 import { createToolTable } from "./tool-table.ts";
 import type { ToolFacts } from "./tool-table.ts";
@@ -91,12 +91,13 @@ class LegacyToModernLink implements UpstreamLink {
   readonly #options: LegacyToModernOptions;
   readonly #limits: LegacyToModernLimits;
   readonly #inner: UpstreamLink;
-  /** Requests of the client that are not answered yet, by their id. */
-  readonly #calls = new Map<string, Call>();
+  /** Requests of the client that are not answered yet; few, and a map of ever new ids is costly to keep. */
+  readonly #calls: Call[] = [];
   readonly #questions;
   readonly #tools;
   readonly #feed;
   readonly #local: ReadonlyMap<string, Local>;
+  readonly #run: (call: Call) => Promise<Reply>;
   #agreed: Agreed | undefined;
   #logLevel: LogLevel | undefined;
   #requests = 0;
@@ -152,6 +153,14 @@ class LegacyToModernLink implements UpstreamLink {
       },
       maxResources: this.#limits.maxResources,
     });
+    const deps: CallDeps = {
+      limits: this.#limits,
+      setTimer,
+      questions: this.#questions,
+      tools: this.#tools,
+      send: (call, input, tool) => this.#send(call, input, tool),
+    };
+    this.#run = (call) => runCall(call, deps);
     this.#local = new Map<string, Local>([
       ["initialize", (exchange, message) => this.#shakeHands(exchange, message)],
       ["ping", async (_exchange, { id }) => ({ message: resultMessage(id, "{}") })],
@@ -169,7 +178,15 @@ class LegacyToModernLink implements UpstreamLink {
     return this.#inner.isPausable;
   }
 
-  async request(exchange: Exchange): Promise<Reply> {
+  request(exchange: Exchange): Promise<Reply> {
+    try {
+      return this.#answerOf(exchange);
+    } catch (error) {
+      return Promise.reject(GatewayError.from(error));
+    }
+  }
+
+  #answerOf(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
     if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
@@ -181,15 +198,7 @@ class LegacyToModernLink implements UpstreamLink {
     if (form !== undefined && (form[client.revision] !== "core" || form[newestModern] !== "core")) {
       throw new GatewayError("method_not_found", `method not found: ${message.method}`);
     }
-    return this.#during(exchange, message, client.revision, (call) =>
-      runCall(call, {
-        limits: this.#limits,
-        setTimer: this.#options.setTimer,
-        questions: this.#questions,
-        tools: this.#tools,
-        send: (_call, input, tool) => this.#send(call, input, tool),
-      }),
-    );
+    return this.#during(exchange, message, client.revision, this.#run);
   }
 
   async send(exchange: Exchange): Promise<Reply> {
@@ -201,7 +210,7 @@ class LegacyToModernLink implements UpstreamLink {
     if (message.method === "notifications/cancelled") {
       const target = metadataOf(message).related;
       // Upstream there is nothing to say but that nobody waits: each transport of the era has its own way.
-      if (target !== undefined) this.#calls.get(target.id.key)?.cancellation.cancel("client-gone");
+      if (target !== undefined) this.#callOf(target.id.key)?.cancellation.cancel("client-gone");
       return noReply;
     }
     // Clients of the modern era tell a server nothing else; what nobody knows may belong to an extension.
@@ -217,7 +226,7 @@ class LegacyToModernLink implements UpstreamLink {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#feed.close();
-    for (const { cancellation } of this.#calls.values()) cancellation.cancel("session-ended");
+    for (const { cancellation } of this.#calls.slice()) cancellation.cancel("session-ended");
     await this.#inner.close(reason);
   }
 
@@ -234,12 +243,12 @@ class LegacyToModernLink implements UpstreamLink {
       cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
     });
     const call: Call = { exchange, message, revision, cancellation };
-    this.#calls.set(message.id.key, call);
+    this.#calls.push(call);
     try {
       return await work(call);
     } finally {
       off();
-      if (this.#calls.get(message.id.key) === call) this.#calls.delete(message.id.key);
+      this.#calls.splice(this.#calls.indexOf(call), 1);
     }
   }
 
@@ -287,13 +296,21 @@ class LegacyToModernLink implements UpstreamLink {
   /** A request upstream as part of a request of the client. */
   #onBehalf(call: Call, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
     const { exchange: client, cancellation } = call;
-    const exchange = toModernExchange(client, message, parameterHeaders(message, tool));
-    return Object.assign(exchange, {
+    return {
+      ...client,
       id: `${client.id}.${this.#requests}`,
+      message,
+      original: message,
+      revision: newestModern,
+      era: "modern",
+      session: undefined,
+      transport: withHeaders(client.transport, parameterHeaders(message, tool)),
+      parent: undefined,
       cancellation,
+      tracking: { entry: undefined },
       reply: withoutPause(client.reply),
       madeFor: client,
-    });
+    };
   }
 
   /** A request upstream that no request of the client led to. */
@@ -339,10 +356,15 @@ class LegacyToModernLink implements UpstreamLink {
     return this.#events.message(message, this.#clientExchange(related), context);
   }
 
+  /** The last call with this id. */
+  #callOf(key: string): Call | undefined {
+    return this.#calls.findLast(({ message }) => message.id.key === key);
+  }
+
   /** The request of the client that a message belongs to, or the only one that runs where the transport cannot tell. */
   #clientExchange(related: Exchange | undefined): Exchange | undefined {
     if (related !== undefined) return "madeFor" in related ? (related as MadeFor).madeFor : undefined;
-    const [only, another] = this.#calls.values();
+    const [only, another] = this.#calls;
     return another === undefined ? only?.exchange : undefined;
   }
 

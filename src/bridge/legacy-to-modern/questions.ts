@@ -18,7 +18,8 @@ import { revisions } from "../../protocol/revisions.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import type { ClientFacts } from "./handshake.ts";
-import { editObject, toMessage, toRequest } from "./object-edit.ts";
+import { changeMembers } from "../object-edit.ts";
+import { toMessage, toRequest } from "../own-messages.ts";
 
 /** One entry of `inputRequests`: a question of the server under a key of its choice. */
 export interface Question {
@@ -195,10 +196,10 @@ export function createQuestions(deps: QuestionsDeps): Questions {
     const bytes = Buffer.from(params);
     const span = { start: bytes.indexOf("{"), end: bytes.length };
     const { elicitation } = revisions[client().revision];
-    if (elicitation === "form") return editObject(bytes, span, new Map([["mode", undefined]])).toString();
+    if (elicitation === "form") return changeMembers(bytes, span, new Map([["mode", undefined]])).toString();
     const { mode, elicitationId } = JSON.parse(params) as Readonly<Record<string, unknown>>;
     if (mode !== "url" || elicitationId !== undefined) return params;
-    return editObject(bytes, span, new Map([["elicitationId", JSON.stringify(newId())]])).toString();
+    return changeMembers(bytes, span, new Map([["elicitationId", JSON.stringify(newId())]])).toString();
   }
 
   return {

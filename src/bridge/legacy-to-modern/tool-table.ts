@@ -6,7 +6,7 @@ import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, typeAt } from "../../protocol/json/read.ts";
 import { elementsOf } from "../../protocol/json/walk.ts";
 import type { Message } from "../../protocol/message.ts";
-import { editObject } from "./object-edit.ts";
+import { changeMembers } from "../object-edit.ts";
 import { needsWrapping, wrapOutputSchema } from "./output-schema.ts";
 
 /** What the bridge must know of a tool before it can call it. */
@@ -137,7 +137,7 @@ function toolAt(bytes: Buffer, span: Span): ListedTool {
     facts: { parameters: reading.ok ? reading.parameters : [], isWrapped },
     problem: reading.ok ? undefined : reading.message,
     wrapped: isWrapped
-      ? editObject(bytes, span, new Map([["outputSchema", JSON.stringify(wrapOutputSchema(output))]]))
+      ? changeMembers(bytes, span, new Map([["outputSchema", JSON.stringify(wrapOutputSchema(output))]]))
       : undefined,
   };
 }

@@ -17,7 +17,8 @@ import { declaredBy, isAskable, mayBeAsked, missingToAsk } from "./input-request
 import { CompactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
-import { metaOf } from "./modern-result.ts";
+import type { LegacyPeer } from "./legacy-peer.ts";
+import { metaOf, toModernAnswer, unnamedServer } from "./modern-result.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { noticeFor } from "./request-notices.ts";
 
@@ -29,8 +30,8 @@ export interface CallLimits extends KeptLimits {
   readonly questions: number;
 }
 
-/** How a call ended upstream: made into an answer for whichever request of the client waits then, or a failure. */
-export type CallOutcome = GatewayError | ((request: RequestMessage) => Reply);
+/** How a call ended upstream: the server's answer, a failure, or what is made for whichever request waits then. */
+export type CallOutcome = Message | GatewayError | ((request: RequestMessage) => Reply);
 
 /** Who keeps the calls that wait for their client. */
 export interface CallKeeper {
@@ -40,13 +41,6 @@ export interface CallKeeper {
   park(call: BridgedCall, request: Exchange): string | GatewayError;
   /** The call waits no longer. */
   unpark(call: BridgedCall): void;
-}
-
-interface Waiter {
-  readonly exchange: Exchange;
-  readonly request: RequestMessage;
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: GatewayError) => void;
 }
 
 /** Questions find their call by this. */
@@ -74,17 +68,25 @@ export class BridgedCall implements ReplyStream {
   serverInfo: string | undefined;
   /** What the server was sent last; it waits as long as the call does. */
   upstreamRequest: CompactRequest | undefined;
-  /** Takes an answer of the client to who asked. */
-  onAnswer: ((answer: Message) => Promise<void>) | undefined;
+  /** The session it runs on; none while it waits for one. */
+  peer: LegacyPeer | undefined;
+  /** Questions that the bridge asks in the server's place, by id. */
+  ownQuestions: Map<string, (answer: Message) => void> | undefined;
+  /** Where it stands among the calls that run. */
+  place = -1;
+  /** What its keeper knows it by while it is parked. */
+  parkedAs: unknown;
   readonly #keeper: CallKeeper;
   readonly #deliver: LinkEvents["message"];
-  readonly #questions = new OpenQuestions();
+  #questions: OpenQuestions | undefined;
   #kept: KeptNotices | undefined;
-  readonly #capabilities: string;
-  #waiter: Waiter | undefined;
   /** The client's last request, by which messages are judged that come while it is away. */
   #request: RequestMessage;
-  #related: Related;
+  /** The exchange of the client's open request; none while the call is parked. */
+  #exchange: Exchange | undefined;
+  #resolve: ((reply: Reply) => void) | undefined;
+  #reject: ((error: GatewayError) => void) | undefined;
+  #related: Related | undefined;
   #outcome: CallOutcome | undefined;
   #isDelivering = false;
   #stopGathering: (() => void) | undefined;
@@ -98,9 +100,8 @@ export class BridgedCall implements ReplyStream {
   ) {
     this.#keeper = keeper;
     this.#deliver = deliver;
-    this.#capabilities = declaredBy(request);
     this.#request = request;
-    this.#related = this.#relatedTo(exchange);
+    this.#exchange = exchange;
   }
 
   get isOver(): boolean {
@@ -115,11 +116,11 @@ export class BridgedCall implements ReplyStream {
 
   /** Writes to the client's request that is open; without one, nobody would read it. */
   write(message: Message): void | Promise<void> {
-    return this.#waiter?.exchange.reply?.write(message);
+    return this.#exchange?.reply?.write(message);
   }
 
   writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
-    return this.#waiter?.exchange.reply?.writeRaw?.(data, event);
+    return this.#exchange?.reply?.writeRaw?.(data, event);
   }
 
   /** The client's last request. */
@@ -129,23 +130,28 @@ export class BridgedCall implements ReplyStream {
 
   /** The exchange of the client's last request, without what it holds open: what the server says is related to it. */
   get related(): Exchange {
-    return this.#related;
+    return this.#relate();
+  }
+
+  /** The exchange to take the circumstances of a request upstream from. */
+  get circumstances(): Exchange {
+    return this.#exchange ?? this.#relate();
   }
 
   /** Waits for the answer to the client's first request, or for the questions of a round. */
   begin(exchange: Exchange): Promise<Reply> {
-    return this.#wait(exchange, this.#request);
+    return this.#wait(exchange);
   }
 
   /** Goes on with a retry: the answers that it brings go to who asked, and it waits for what comes next. */
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     this.#keeper.unpark(this);
     this.#request = request;
-    this.#related = this.#relatedTo(exchange);
-    const reply = this.#wait(exchange, request);
+    this.#related = undefined;
+    const reply = this.#wait(exchange);
     if (this.#isOver) return reply;
     this.#deliverKept();
-    this.#questions.answer(request);
+    this.#questions?.answer(request);
     this.#goOn();
     return reply;
   }
@@ -154,6 +160,7 @@ export class BridgedCall implements ReplyStream {
   ask(exchange: Exchange, question: RequestMessage): Promise<Reply> {
     const refusal = this.#refusal(question);
     if (refusal !== undefined) return Promise.reject(refusal);
+    this.#questions ??= new OpenQuestions();
     const answer = this.#questions.add(exchange, question);
     this.#gather();
     return answer;
@@ -161,7 +168,7 @@ export class BridgedCall implements ReplyStream {
 
   /** The server no longer wants an answer to its question. */
   withdraw(id: RequestId): void {
-    this.#questions.withdraw(id);
+    this.#questions?.withdraw(id);
   }
 
   /** Takes a notification that belongs to this call to the client, now or with its retry. */
@@ -169,7 +176,7 @@ export class BridgedCall implements ReplyStream {
     const request = this.#request;
     if (this.#isOver) return undefined;
     // What was kept goes first.
-    if (this.#waiter === undefined || this.#isDelivering) {
+    if (this.#exchange === undefined || this.#isDelivering) {
       if (noticeFor(request, message) !== undefined) this.#keep(message, context);
       return undefined;
     }
@@ -179,49 +186,53 @@ export class BridgedCall implements ReplyStream {
   /** The call has ended upstream. A client that is away learns it with its retry. */
   settle(outcome: CallOutcome): void {
     if (this.#isOver) return;
-    const waiter = this.#waiter;
-    if (waiter === undefined || this.#isDelivering) {
+    if (this.#exchange === undefined || this.#isDelivering) {
       this.#outcome = outcome;
       return;
     }
+    const [resolve, reject] = [this.#resolve, this.#reject];
     this.#finish();
-    if (outcome instanceof GatewayError) waiter.reject(outcome);
-    else waiter.resolve(outcome(waiter.request));
+    try {
+      if (outcome instanceof GatewayError) reject?.(outcome);
+      else resolve?.(this.#replyOf(outcome));
+    } catch (error) {
+      reject?.(GatewayError.from(error));
+    }
   }
 
   /** Ends the call without an answer: whoever waits is told why, and the server to stop. */
   end(reason: CancelReason, error: GatewayError = cancelledError(reason)): void {
     if (this.#isOver) return;
-    const waiter = this.#waiter;
+    const reject = this.#reject;
     this.#finish();
     // A modern client tells nobody upstream that it has cancelled, so the link has to.
     this.cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
-    waiter?.reject(error);
+    reject?.(error);
   }
 
-  #relatedTo(exchange: Exchange): Related {
+  #replyOf(outcome: Message | ((request: RequestMessage) => Reply)): Reply {
+    if (typeof outcome === "function") return outcome(this.#request);
+    return { message: toModernAnswer(this.#request, outcome, this.serverInfo ?? unnamedServer) };
+  }
+
+  #relate(): Related {
+    if (this.#related !== undefined) return this.#related;
+    const exchange = this.#exchange;
+    if (exchange === undefined) throw new GatewayError("internal", "the call has lost its request");
     // Its own note of the entry, which is forgotten while the call is parked: the entry holds on to the connection.
     const tracking = new CallTracking(exchange.tracking.entry, this);
-    return { ...exchange, tracking, reply: this };
+    this.#related = { ...exchange, tracking, reply: this };
+    return this.#related;
   }
 
-  #wait(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+  #wait(exchange: Exchange): Promise<Reply> {
     return new Promise<Reply>((resolve, reject) => {
-      let off = (): void => {};
-      this.#waiter = {
-        exchange,
-        request,
-        resolve: (reply) => {
-          off();
-          resolve(reply);
-        },
-        reject: (error) => {
-          off();
-          reject(error);
-        },
-      };
-      off = exchange.cancellation.onCancel((reason) => {
-        this.end(reason);
+      this.#exchange = exchange;
+      this.#resolve = resolve;
+      this.#reject = reject;
+      exchange.cancellation.onCancel((reason) => {
+        // The end of a request that has its answer is no cancel.
+        if (this.#exchange === exchange) this.end(reason);
       });
     });
   }
@@ -231,19 +242,23 @@ export class BridgedCall implements ReplyStream {
     if (!mayBeAsked(this.#request))
       return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
     if (!isAskable(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
-    const missing = missingToAsk(question, this.#capabilities);
+    const missing = missingToAsk(question, declaredBy(this.#request));
     if (missing !== undefined) {
       const names = Object.keys(missing).join(", ");
       return new GatewayError("method_not_found", `the client did not declare what this needs: ${names}`);
     }
-    return this.#questions.size < this.#keeper.limits.questions
+    return this.#openQuestions < this.#keeper.limits.questions
       ? undefined
       : new GatewayError("overloaded", "the call has too many open questions");
   }
 
+  get #openQuestions(): number {
+    return this.#questions?.size ?? 0;
+  }
+
   /** Several questions that come together go in one round. */
   #gather(): void {
-    if (this.#waiter === undefined || this.#isDelivering || this.#questions.size === 0) return;
+    if (this.#exchange === undefined || this.#isDelivering || this.#openQuestions === 0) return;
     this.#stopGathering ??= this.#keeper.setTimer(this.#keeper.limits.gatherMs, () => {
       this.#stopGathering = undefined;
       this.#park();
@@ -252,28 +267,31 @@ export class BridgedCall implements ReplyStream {
 
   /** Answers the client's request with the open questions; the call waits for its retry. */
   #park(): void {
-    const waiter = this.#waiter;
-    if (waiter === undefined || this.#questions.size === 0) return;
-    const state = this.#keeper.park(this, waiter.exchange);
+    const [exchange, questions] = [this.#exchange, this.#questions];
+    if (exchange === undefined || questions === undefined || questions.size === 0) return;
+    const state = this.#keeper.park(this, exchange);
     if (state instanceof GatewayError) {
       this.end("client-gone", state);
       return;
     }
     const meta = this.serverInfo === undefined ? "" : `,"_meta":${metaOf(this.serverInfo)}`;
-    const result = `{"resultType":"input_required","inputRequests":${this.#questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
-    this.#waiter = undefined;
+    const result = `{"resultType":"input_required","inputRequests":${questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
+    const [resolve, { id }] = [this.#resolve, this.#request];
     this.#shrink();
-    waiter.resolve({ message: resultMessage(waiter.request.id, result), hasJudgedQuestions: true });
+    resolve?.({ message: resultMessage(id, result), hasJudgedQuestions: true });
   }
 
   /** Lets go of what a call does not need while it is parked, which may be long. */
   #shrink(): void {
-    const related = this.#related;
+    const related = this.#relate();
     const request = CompactRequest.of(this.#request);
     if (related.original === related.message) related.original = request;
     related.message = request;
     related.tracking.entry = undefined;
     this.#request = request;
+    this.#exchange = undefined;
+    this.#resolve = undefined;
+    this.#reject = undefined;
     this.upstreamRequest?.shrink();
   }
 
@@ -312,16 +330,18 @@ export class BridgedCall implements ReplyStream {
 
   #tell(request: RequestMessage, message: Message, context: TransportContext): void | Promise<void> {
     const notice = noticeFor(request, message);
-    return notice === undefined ? undefined : this.#deliver(notice, this.#related, context);
+    return notice === undefined ? undefined : this.#deliver(notice, this.#relate(), context);
   }
 
   #finish(): void {
     this.#isOver = true;
     this.#stopGathering?.();
-    this.#waiter = undefined;
+    this.#exchange = undefined;
+    this.#resolve = undefined;
+    this.#reject = undefined;
     this.#outcome = undefined;
     this.#kept = undefined;
-    this.#keeper.unpark(this);
-    this.#questions.giveUp("the call that asked is over");
+    if (this.parkedAs !== undefined) this.#keeper.unpark(this);
+    this.#questions?.giveUp("the call that asked is over");
   }
 }

@@ -6,16 +6,17 @@ import { errorMessage, resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import type { BridgedCall, CallOutcome } from "./bridged-call.ts";
-import type { ServerFacts } from "./handshake.ts";
 import { canAnswer, declaredBy, mayBeAsked, missingToAsk } from "./input-requests.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
 import type { Lease, LegacyPool } from "./legacy-pool.ts";
-import { metaOf, toModernAnswer } from "./modern-result.ts";
+import { metaOf, unnamedServer } from "./modern-result.ts";
+import type { RunningCalls } from "./running-calls.ts";
 import { urlQuestionsOf } from "./url-questions.ts";
 
 /** What running calls need. */
 export interface CallRunnerOptions {
   readonly pool: LegacyPool;
+  /** Where calls are noted while they run. */
+  readonly running: RunningCalls;
   readonly events: LinkEvents;
   readonly newId: () => string;
   readonly urlRounds: number;
@@ -29,68 +30,101 @@ export interface CallRunner {
   close(): void;
 }
 
-/** One call at work. */
-interface Run {
-  readonly call: BridgedCall;
-  /** The session it runs on; none while it waits for one. */
-  peer: LegacyPeer | undefined;
-  /** Questions that the bridge asks in the server's place, by id. */
-  ownQuestions: Map<string, (answer: Message) => void> | undefined;
-}
-
 const ownContext: TransportContext = { type: "in-process" };
 
-/** Makes the runner of one scope. */
-export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerOptions): CallRunner {
-  const running = new Set<BridgedCall>();
+/** Makes the runner of one scope. While a call waits upstream nothing of it is kept here but its two callbacks. */
+export function createCallRunner(options: CallRunnerOptions): CallRunner {
+  const { pool, running, events, newId, urlRounds } = options;
+  let lastDeclared: string | undefined;
+  let isLastAnswerer = false;
 
-  async function outcomeOf(run: Run): Promise<CallOutcome> {
-    const { call } = run;
-    for (let round = 0; ; round++) {
-      const { answer, facts } = await send(run);
-      const questions =
-        mayBeAsked(call.request) && round < urlRounds ? urlQuestionsOf(answer, newId) : undefined;
-      const [first] = questions ?? [];
-      if (questions === undefined || first === undefined)
-        return (waiting) => ({ message: toModernAnswer(waiting, answer, facts.serverInfo) });
-      const missing = missingToAsk(first, declaredBy(call.request));
-      if (missing !== undefined) {
-        return new GatewayError("missing_capability", "the server wants the user to open a URL first", {
-          details: { requiredCapabilities: missing },
-        });
-      }
-      const answers = await Promise.all(questions.map((question) => askOwn(run, question)));
-      if (!answers.every(isAccepted)) return declined(facts);
+  function start(call: BridgedCall, round: number): void {
+    const lease = leaseFor(call);
+    if (!(lease instanceof Promise)) {
+      carry(call, lease, round);
+      return;
     }
+    lease.then(
+      (own) => {
+        carry(call, own, round);
+      },
+      (error: unknown) => {
+        finish(call, GatewayError.from(error));
+      },
+    );
   }
 
-  async function send(run: Run): Promise<{ readonly answer: Message; readonly facts: ServerFacts }> {
-    const { call } = run;
-    const lease = await sessionFor(run);
+  /** A session of its own splits what the server remembers, so only a call that can really be asked gets one. */
+  function leaseFor(call: BridgedCall): Lease | Promise<Lease> {
+    const { request } = call;
+    return mayBeAsked(request) && isAnswerer(declaredBy(request)) ? pool.lease(call) : pool.sharedLease;
+  }
+
+  /** Callers of a scope declare the same, so it is read once. */
+  function isAnswerer(declared: string): boolean {
+    if (declared !== lastDeclared) {
+      lastDeclared = declared;
+      isLastAnswerer = canAnswer(declared);
+    }
+    return isLastAnswerer;
+  }
+
+  function carry(call: BridgedCall, lease: Lease, round: number): void {
     const { peer } = lease;
-    run.peer = peer;
-    try {
-      const facts = await peer.ready(call.related);
-      call.serverInfo = facts.serverInfo;
-      const { message } = await peer.request(call);
-      if (message === undefined) throw new GatewayError("upstream_invalid", "the upstream gave no answer");
-      return { answer: message, facts };
-    } finally {
-      run.peer = undefined;
+    call.peer = peer;
+    const land = (): void => {
+      call.peer = undefined;
+      peer.landed();
       lease.release();
+    };
+    peer.request(call).then(
+      ({ message }) => {
+        land();
+        arrived(call, message, round);
+      },
+      (error: unknown) => {
+        land();
+        finish(call, GatewayError.from(error));
+      },
+    );
+  }
+
+  function arrived(call: BridgedCall, answer: Message | undefined, round: number): void {
+    if (answer === undefined) {
+      finish(call, new GatewayError("upstream_invalid", "the upstream gave no answer"));
+      return;
+    }
+    const isAsking = answer.kind === "error" && round < urlRounds && mayBeAsked(call.request);
+    const questions = isAsking ? urlQuestionsOf(answer, newId) : undefined;
+    if (questions === undefined) finish(call, answer);
+    else void askUrls(call, questions, round);
+  }
+
+  /** Has the user open what the server needs opened, and then sends the call once more. */
+  async function askUrls(
+    call: BridgedCall,
+    questions: readonly RequestMessage[],
+    round: number,
+  ): Promise<void> {
+    try {
+      const missing =
+        questions[0] === undefined ? undefined : missingToAsk(questions[0], declaredBy(call.request));
+      if (missing !== undefined) {
+        const details = { requiredCapabilities: missing };
+        const text = "the server wants the user to open a URL first";
+        finish(call, new GatewayError("missing_capability", text, { details }));
+        return;
+      }
+      const answers = await Promise.all(questions.map((question) => askOwn(call, question)));
+      if (answers.every(isAccepted)) start(call, round + 1);
+      else finish(call, declined(call.serverInfo ?? unnamedServer));
+    } catch (error) {
+      finish(call, GatewayError.from(error));
     }
   }
 
-  async function sessionFor({ call }: Run): Promise<Lease> {
-    // A session of its own splits what the server remembers, so only a call that can really be asked gets one.
-    return mayBeAsked(call.request) && canAnswer(declaredBy(call.request))
-      ? pool.lease(call)
-      : pool.sharedLease;
-  }
-
-  function askOwn(run: Run, question: RequestMessage): Promise<Message> {
-    const { call } = run;
-    const ownQuestions = (run.ownQuestions ??= new Map<string, (answer: Message) => void>());
+  function askOwn(call: BridgedCall, question: RequestMessage): Promise<Message> {
+    const ownQuestions = (call.ownQuestions ??= new Map<string, (answer: Message) => void>());
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const { key } = question.id;
     const off = call.cancellation.onCancel((reason) => {
@@ -106,32 +140,24 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerO
     return promise;
   }
 
-  async function carryOut(run: Run): Promise<void> {
-    const { call } = run;
-    running.add(call);
-    try {
-      call.settle(await outcomeOf(run));
-    } catch (error) {
-      call.settle(GatewayError.from(error));
-    } finally {
-      running.delete(call);
-    }
+  function finish(call: BridgedCall, outcome: CallOutcome): void {
+    running.delete(call);
+    call.settle(outcome);
   }
 
   return {
     run: (call) => {
-      const run: Run = { call, peer: undefined, ownQuestions: undefined };
-      call.onAnswer = (message) => answered(run, message);
-      void carryOut(run);
+      running.add(call);
+      start(call, 0);
     },
     close: () => {
-      for (const call of running) call.end("shutdown");
+      for (const call of running.all) call.end("shutdown");
     },
   };
 }
 
 /** Takes the client's answer to who asked: the bridge itself, or the server on the session of the call. */
-async function answered({ peer, ownQuestions }: Run, message: Message): Promise<void> {
+export async function answerTo({ peer, ownQuestions }: BridgedCall, message: Message): Promise<void> {
   const key = message.id?.key;
   const own = key === undefined ? undefined : ownQuestions?.get(key);
   if (key === undefined || own === undefined) {
@@ -148,7 +174,7 @@ function isAccepted(answer: Message): boolean {
 }
 
 /** The user did not want to open what the server needs opened: a failure of the tool, or an error of other requests. */
-function declined({ serverInfo }: ServerFacts): CallOutcome {
+function declined(serverInfo: string): CallOutcome {
   const text = "the user declined to open a page that the server needs to be opened first";
   return (request) => {
     if (request.method !== "tools/call") {

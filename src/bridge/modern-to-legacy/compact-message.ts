@@ -1,40 +1,99 @@
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { readOwn } from "./own-messages.ts";
+import { toMessage } from "../own-messages.ts";
 
 /**
- * A request in as little memory as it can have, for when it may be kept long: an outline, which is larger than most
- * messages, is made when somebody looks, and can be let go.
+ * A request in as little memory as it can have, for when it may be kept long. Bytes that nobody uses for a while are
+ * kept as text of single bytes, which has neither a buffer nor the network's memory around it.
  */
 export class CompactRequest implements RequestMessage {
   readonly kind = "request";
   readonly id: RequestId;
   readonly method: string;
-  readonly bytes: Buffer;
   readonly diagnostics: readonly Diagnostic[];
+  #bytes: Buffer | string;
   #outline: Outline | undefined;
 
   /** The bytes are those of the request alone. */
-  constructor(id: RequestId, method: string, bytes: Buffer, diagnostics: readonly Diagnostic[] = []) {
+  constructor(
+    id: RequestId,
+    method: string,
+    bytes: Buffer | string,
+    diagnostics: readonly Diagnostic[] = none,
+  ) {
     this.id = id;
     this.method = method;
-    this.bytes = bytes;
     this.diagnostics = diagnostics;
+    this.#bytes = bytes;
   }
 
-  /** The same request with a copy of its own bytes, without the network's buffer around them. */
+  /** The same request, in its smallest form. */
   static of(request: RequestMessage): CompactRequest {
-    const bytes = Buffer.from(messageBytes(request));
-    return new CompactRequest(request.id, request.method, bytes, request.diagnostics);
+    if (request instanceof CompactRequest) {
+      request.shrink();
+      return request;
+    }
+    const text = messageBytes(request).toString("latin1");
+    return new CompactRequest(request.id, request.method, text, request.diagnostics);
+  }
+
+  get bytes(): Buffer {
+    if (typeof this.#bytes === "string") this.#bytes = Buffer.from(this.#bytes, "latin1");
+    return this.#bytes;
   }
 
   get outline(): Outline {
-    return (this.#outline ??= readOwn(this.bytes).outline);
+    return (this.#outline ??= new LateOutline(this.bytes));
   }
 
   /** Forgets what can be made anew. */
   shrink(): void {
     this.#outline = undefined;
+    if (typeof this.#bytes !== "string") this.#bytes = this.#bytes.toString("latin1");
+  }
+}
+
+const none: readonly Diagnostic[] = [];
+
+/** The outline of bytes that are one message and nothing else, made when somebody looks for its members. */
+class LateOutline implements Outline {
+  readonly ok = true;
+  readonly start = 0;
+  readonly end: number;
+  readonly #bytes: Buffer;
+  #read: Outline | undefined;
+
+  constructor(bytes: Buffer) {
+    this.end = bytes.length;
+    this.#bytes = bytes;
+  }
+
+  get spans(): readonly number[] {
+    return this.#made().spans;
+  }
+
+  get duplicateAt(): number {
+    return this.#made().duplicateAt;
+  }
+
+  get duplicateId(): boolean {
+    return this.#made().duplicateId;
+  }
+
+  get caseVariantAt(): number {
+    return this.#made().caseVariantAt;
+  }
+
+  get loneSurrogateAt(): number {
+    return this.#made().loneSurrogateAt;
+  }
+
+  get loneSurrogateInName(): boolean {
+    return this.#made().loneSurrogateInName;
+  }
+
+  #made(): Outline {
+    return (this.#read ??= toMessage(this.#bytes).outline);
   }
 }

@@ -5,7 +5,7 @@ import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { acceptAnswer, newestLegacy, newestModern, revisionNames } from "../../protocol/revisions.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { capabilitiesFrom, declaredBy } from "./input-requests.ts";
-import { metaOf } from "./modern-result.ts";
+import { metaOf, unnamedServer } from "./modern-result.ts";
 
 /** What a legacy server said of itself in its handshake. */
 export interface ServerFacts {
@@ -56,8 +56,6 @@ export function serverFactsFrom(answer: Message | undefined): ServerFacts {
     instructions: isInstructed ? memberSource(answer, "result.instructions") : undefined,
   };
 }
-
-const unnamedServer = '{"name":"unnamed server","version":"0"}';
 
 /** The text of the result of `server/discover` for a server that has none: tasks cannot be carried between the eras. */
 export function discoverResult({ capabilities, serverInfo, instructions }: ServerFacts): string {

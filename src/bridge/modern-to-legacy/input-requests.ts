@@ -5,7 +5,7 @@ import { memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { membersOf } from "../../protocol/json/walk.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { editObject } from "./object-edit.ts";
+import { editObject } from "../object-edit.ts";
 
 /** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
 const askable: ReadonlySet<string> = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);

@@ -1,7 +1,7 @@
 import type { TransportContext } from "../../exchange.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Message } from "../../protocol/message.ts";
-import { readOwn } from "./own-messages.ts";
+import { toMessage } from "../own-messages.ts";
 
 /** How much is kept of what a server says while nobody listens. */
 export interface KeptLimits {
@@ -43,6 +43,6 @@ export class KeptNotices {
     const kept = this.#kept;
     this.#kept = [];
     this.#bytes = 0;
-    return kept.map(({ bytes, context }) => ({ message: readOwn(bytes), context }));
+    return kept.map(({ bytes, context }) => ({ message: toMessage(bytes), context }));
   }
 }

@@ -4,15 +4,15 @@ import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange
 import type { Reply } from "../../pipeline.ts";
 import { logLevels } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
-import type { Message, NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
+import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
-import type { BridgedCall } from "./bridged-call.ts";
+import { BridgedCall } from "./bridged-call.ts";
 import { handshakeParams, serverFactsFrom } from "./handshake.ts";
 import type { ServerFacts } from "./handshake.ts";
 import { toLegacyRequest } from "./legacy-request.ts";
-import { notificationMessage, requestMessage } from "./own-messages.ts";
+import { notificationMessage, requestMessage } from "../own-messages.ts";
 import { wantedLevel } from "./request-notices.ts";
 
 /** Opens a link for one legacy session. */
@@ -29,6 +29,8 @@ export interface PeerEvents {
   ): void | Promise<void>;
   rubbish(bytes: Buffer, reason: string): void;
   trouble(error: GatewayError): void;
+  /** The call that the session knows under an id. */
+  callWith(peer: LegacyPeer, key: string): BridgedCall | undefined;
   /** The session has ended; the next request opens another. */
   closed(peer: LegacyPeer, error: GatewayError): void;
   /** The server has forgotten the session and given a new one: what it was told before is forgotten too. */
@@ -63,7 +65,6 @@ export class LegacyPeer {
   asker: BridgedCall | undefined;
   readonly #options: PeerOptions;
   readonly #events: PeerEvents;
-  readonly #flights = new Map<string, BridgedCall>();
   #opening: Promise<OpenSession> | undefined;
   #session: OpenSession | undefined;
   #link: UpstreamLink | undefined;
@@ -89,19 +90,17 @@ export class LegacyPeer {
     return (await this.#open(exchange)).facts;
   }
 
-  /** Sends a client's request on; the call's cancellation ends it. */
-  async request(call: BridgedCall): Promise<Reply> {
-    const session = await this.#open(call.related);
-    await this.#raiseLevel(session, call.request);
-    if (call.cancellation.isCancelled) throw new GatewayError("cancelled", "the call has been cancelled");
-    const id = idFrom(++this.#lastId);
-    this.#flights.set(id.key, call);
-    try {
-      return await session.link.request(this.#innerExchange(call, id, session));
-    } finally {
-      this.#flights.delete(id.key);
-      this.#checkRenewed(session);
-    }
+  /** Sends a client's request on; the call's cancellation ends it. Whoever waits says when it has landed. */
+  request(call: BridgedCall): Promise<Reply> {
+    const session = this.#session;
+    return session === undefined || this.#isClosed || isTalkative(session, call.request)
+      ? this.#requestLater(call)
+      : this.#send(session, call);
+  }
+
+  /** A request has ended, in whichever way. */
+  landed(): void {
+    if (this.#session !== undefined) this.#checkRenewed(this.#session);
   }
 
   /** Asks the server something of the gateway's own; an error answer is thrown like any failure. */
@@ -137,6 +136,25 @@ export class LegacyPeer {
     this.#isClosed = true;
     this.#session = undefined;
     await this.#link?.close(reason);
+  }
+
+  async #requestLater(call: BridgedCall): Promise<Reply> {
+    const session = await this.#open(call.related);
+    this.#checkRenewed(session);
+    if (isTalkative(session, call.request)) await this.#raiseLevel(session, call.request);
+    return this.#send(session, call);
+  }
+
+  #send(session: OpenSession, call: BridgedCall): Promise<Reply> {
+    if (call.cancellation.isCancelled)
+      return Promise.reject(new GatewayError("cancelled", "the call has been cancelled"));
+    const { link, facts } = session;
+    const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
+    call.serverInfo = facts.serverInfo;
+    call.upstreamRequest = message;
+    return link.request(
+      this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call),
+    );
   }
 
   #open(exchange: Exchange): Promise<OpenSession> {
@@ -208,17 +226,19 @@ export class LegacyPeer {
 
   /** Which call a message belongs to: by its token, by the stream it came on, or because only one may ask. */
   #callOf(message: Message, related: Exchange | undefined): BridgedCall | undefined {
+    const streaming = related?.reply instanceof BridgedCall ? related.reply : undefined;
     const token = metadataOf(message).related;
-    if (token?.type === "progress") return this.#flights.get(token.id.key);
+    if (token?.type === "progress") {
+      const { key } = token.id;
+      return streaming?.upstreamRequest?.id.key === key ? streaming : this.#events.callWith(this, key);
+    }
     const isQuestion = message.kind === "request" || message.method === "notifications/cancelled";
-    if (isQuestion && !this.tellsCallsApart) return this.asker;
-    return related?.message.id === undefined ? undefined : this.#flights.get(related.message.id.key);
+    return isQuestion && !this.tellsCallsApart ? this.asker : streaming;
   }
 
   /** The level of a legacy session is one for all: the most verbose that any request has wanted. */
   async #raiseLevel(session: OpenSession, request: RequestMessage): Promise<void> {
     const wanted = wantedLevel(request);
-    if (wanted < 0 || session.facts.capabilities["logging"] === undefined) return;
     if (wanted < session.level) {
       session.level = wanted;
       const params = JSON.stringify({ level: logLevels[wanted] });
@@ -253,14 +273,13 @@ export class LegacyPeer {
     }
   }
 
-  #innerExchange(call: BridgedCall, id: RequestId, { facts }: OpenSession): Exchange {
-    const message = toLegacyRequest(call.request, id);
-    call.upstreamRequest = message;
-    const exchange = this.#exchangeFor(call.related, message, facts.revision);
-    return { ...exchange, cancellation: call.cancellation, reply: call };
-  }
-
-  #exchangeFor(like: Exchange, message: Message, revision: ServerFacts["revision"]): Exchange {
+  #exchangeFor(
+    like: Exchange,
+    message: Message,
+    revision: ServerFacts["revision"],
+    cancellation = new Cancellation(),
+    reply?: BridgedCall,
+  ): Exchange {
     const { clock } = this.#options;
     const { route, principal, transport } = like;
     return {
@@ -276,11 +295,16 @@ export class LegacyPeer {
       transport,
       timing: { startedAt: clock.now(), wallTime: clock.wall() },
       parent: undefined,
-      cancellation: new Cancellation(),
+      cancellation,
       tracking: { entry: undefined },
-      reply: undefined,
+      reply,
     };
   }
+}
+
+/** Whether a request wants log messages that the server has to be asked for first. */
+function isTalkative({ facts }: OpenSession, request: RequestMessage): boolean {
+  return facts.capabilities["logging"] !== undefined && wantedLevel(request) >= 0;
 }
 
 /** Less verbose than every level. */

@@ -28,7 +28,7 @@ export interface LegacyPool {
   /** The first session, for a call that cannot be asked anything. */
   readonly sharedLease: Lease;
   /** A session for a call that the server may ask something in. */
-  lease(call: BridgedCall): Promise<Lease>;
+  lease(call: BridgedCall): Lease | Promise<Lease>;
   close(reason: string): Promise<void>;
 }
 
@@ -51,7 +51,11 @@ export function createLegacyPool(
   const sharedLease: Lease = { peer: primary, release: () => {} };
   let isClosed = false;
 
-  async function lease(call: BridgedCall): Promise<Lease> {
+  function lease(call: BridgedCall): Lease | Promise<Lease> {
+    return primary.tellsCallsApart ? sharedLease : ownLease(call);
+  }
+
+  async function ownLease(call: BridgedCall): Promise<Lease> {
     await primary.ready(call.related);
     if (primary.tellsCallsApart) return sharedLease;
     const peer = await taken(call);

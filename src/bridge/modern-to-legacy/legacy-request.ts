@@ -1,14 +1,13 @@
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { Span } from "../../protocol/json/outline.ts";
-import type { Replacement } from "../../protocol/json/splice.ts";
 import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { memberSpan, splice } from "../../protocol/json/splice.ts";
-import { membersOf } from "../../protocol/json/walk.ts";
+import { memberSpan } from "../../protocol/json/splice.ts";
 import { CompactRequest } from "./compact-message.ts";
-import { editObject } from "./object-edit.ts";
-import type { MemberChange } from "./object-edit.ts";
-import { respell } from "./own-messages.ts";
+import { Edit, editBytes } from "../edited-message.ts";
+import { editObject } from "../object-edit.ts";
+import type { MemberChange } from "../object-edit.ts";
+import { respell } from "../own-messages.ts";
 
 /** What every key of the modern envelope begins with (MCP 2026-07-28, Base protocol, `_meta`). */
 const envelopePrefix = "io.modelcontextprotocol/";
@@ -24,22 +23,36 @@ const modernOnly: ReadonlySet<string> = new Set(["inputResponses", "requestState
  * becomes the id, because tokens of different clients may be the same; all other members stay as they are.
  */
 export function toLegacyRequest(message: RequestMessage, id: RequestId): CompactRequest {
-  const { outline } = message;
-  const replacements: Replacement[] = [];
+  const { bytes, outline, method } = message;
   const idSpan = spanOf(outline, "id");
-  if (idSpan !== undefined) replacements.push({ span: idSpan, bytes: Buffer.from(id.json) });
   const params = spanOf(outline, "params");
-  const envelope = params === undefined ? undefined : lonelyEnvelope(message);
-  if (envelope !== undefined) replacements.push({ span: envelope, bytes: nothing });
-  else if (params !== undefined)
-    replacements.push({ span: params, bytes: legacyParams(message.bytes, params, id) });
-  return new CompactRequest(id, message.method, splice(message.bytes, outline, replacements));
+  const edits: Edit[] = idSpan === undefined ? [] : [new Edit(idSpan.start, idSpan.end, id.json)];
+  const edit =
+    params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
+  if (edit !== undefined) {
+    if (idSpan !== undefined && edit.start < idSpan.start) edits.unshift(edit);
+    else edits.push(edit);
+  }
+  return new CompactRequest(id, method, editBytes(message, edits));
 }
 
-const nothing = Buffer.alloc(0);
+function paramsEdit(bytes: Buffer, params: Span, id: RequestId): Edit {
+  return new Edit(params.start, params.end, legacyParams(bytes, params, id));
+}
 
-/** The whole member `_meta` of most requests, which is nothing but an envelope; undefined where more has to change. */
-function lonelyEnvelope({ bytes, outline, diagnostics }: RequestMessage): Span | undefined {
+/** The members of most `_meta` objects, and how much room their names take with quotes and colon. */
+const usualMeta = (
+  [
+    "params._meta.io.modelcontextprotocol/protocolVersion",
+    "params._meta.io.modelcontextprotocol/clientCapabilities",
+    "params._meta.io.modelcontextprotocol/clientInfo",
+    "params._meta.io.modelcontextprotocol/logLevel",
+    "params._meta.progressToken",
+  ] as const
+).map((member) => ({ member, room: member.length - "params._meta.".length + '"":'.length }));
+
+/** What most requests need: no `_meta`, or only the progress token in it; undefined where more has to change. */
+function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: RequestId): Edit | undefined {
   const meta = spanOf(outline, "params._meta");
   const isOther =
     diagnostics.length > 0 ||
@@ -47,8 +60,17 @@ function lonelyEnvelope({ bytes, outline, diagnostics }: RequestMessage): Span |
     spanOf(outline, "params.requestState") !== undefined ||
     spanOf(outline, "params.task") !== undefined;
   if (isOther || meta === undefined || typeAt(bytes, meta.start) !== "object") return undefined;
-  for (const { name } of membersOf(bytes, meta)) if (!name.startsWith(envelopePrefix)) return undefined;
-  return memberSpan(bytes, meta, "_meta");
+  // One brace more than commas, and one at the end: if the usual members fill it, there are no others.
+  let room = 1;
+  for (const { member, room: name } of usualMeta) {
+    const value = spanOf(outline, member);
+    if (value !== undefined) room += name + (value.end - value.start) + 1;
+  }
+  if (room !== meta.end - meta.start) return undefined;
+  if (spanOf(outline, "params._meta.progressToken") !== undefined)
+    return new Edit(meta.start, meta.end, `{"progressToken":${id.json}}`);
+  const whole = memberSpan(bytes, meta, "_meta");
+  return whole === undefined ? undefined : new Edit(whole.start, whole.end, "");
 }
 
 /** A modern notification without what only modern servers understand. */

@@ -9,9 +9,8 @@ import { newestModern } from "../../protocol/revisions.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import { createCallRunner } from "./call-runner.ts";
+import { answerTo, createCallRunner } from "./call-runner.ts";
 import { discoverResult } from "./handshake.ts";
-import { mayBeAsked } from "./input-requests.ts";
 import { LegacyPeer } from "./legacy-peer.ts";
 import type { OpenLegacy, PeerEvents } from "./legacy-peer.ts";
 import { createLegacyPool } from "./legacy-pool.ts";
@@ -20,6 +19,7 @@ import { toLegacyNotification } from "./legacy-request.ts";
 import { createListens } from "./listens.ts";
 import type { ListenLimits } from "./listens.ts";
 import type { ParkingLot } from "./parking.ts";
+import { RunningCalls } from "./running-calls.ts";
 import { isChange } from "./subscription-filter.ts";
 import { untilCancelled } from "./until-cancelled.ts";
 
@@ -54,11 +54,17 @@ export interface ModernToLegacyOptions {
   readonly limits?: ModernToLegacyLimits;
 }
 
+/** The link of one scope. */
+export interface ModernToLegacyLink extends UpstreamLink {
+  /** Whether no call runs or is parked and nobody listens. */
+  readonly isIdle: boolean;
+}
+
 /**
  * Makes a link that takes modern requests to a server that only knows legacy sessions. It is for one principal and one
  * set of client capabilities, because a legacy session has both from its beginning to its end.
  */
-export function createModernToLegacyLink(options: ModernToLegacyOptions): UpstreamLink {
+export function createModernToLegacyLink(options: ModernToLegacyOptions): ModernToLegacyLink {
   const { openLegacy, events, parking, clock, setTimer, newId } = options;
   const limits = options.limits ?? defaultModernToLegacyLimits;
   const peerOptions = { openLegacy, clock, setTimer, ownRequestMs: limits.ownRequestMs };
@@ -70,6 +76,7 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
     trouble: (error) => {
       events.trouble(error);
     },
+    callWith: (peer, key) => running.find(peer, key),
     closed: (peer, error) => {
       // The scope goes on with a new session; only what cannot be taken over to it ends.
       events.trouble(error);
@@ -79,14 +86,23 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
       if (peer === pool.primary) listens.renew();
     },
   };
+  const running = new RunningCalls();
   const pool = createLegacyPool(limits, setTimer, () => new LegacyPeer(peerOptions, peerEvents));
   const listens = createListens(pool.primary, events, limits);
-  const calls = createCallRunner({ pool, events, newId, urlRounds: limits.urlRounds });
+  const calls = createCallRunner({ pool, running, events, newId, urlRounds: limits.urlRounds });
 
   const deliver: LinkEvents["message"] = (notice, related, context) =>
     events.message(notice, related, context);
 
-  async function request(exchange: Exchange): Promise<Reply> {
+  function request(exchange: Exchange): Promise<Reply> {
+    try {
+      return answerOf(exchange);
+    } catch (error) {
+      return Promise.reject(GatewayError.from(error));
+    }
+  }
+
+  function answerOf(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
     if (message.method === "server/discover") return discover(exchange, message);
@@ -95,7 +111,7 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
     // A method that no revision knows may be the server's own; one that this revision has given up is not served.
     if (facts !== undefined && facts.forms[newestModern] !== "core")
       throw new GatewayError("method_not_found", `there is no ${message.method} in ${newestModern}`);
-    const resumed = mayBeAsked(message) ? parking.resume(exchange, message) : undefined;
+    const resumed = facts?.inputRequired === true ? parking.resume(exchange, message) : undefined;
     if (resumed !== undefined) return resumed;
     const call = parking.open(deliver, exchange, message);
     const reply = call.begin(exchange);
@@ -113,7 +129,7 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
     if (message.kind === "result" || message.kind === "error") {
       const call = parking.callOf(exchange);
       // What was asked in a call that is over needs no answer any more.
-      if (call?.isOver === false) await call.onAnswer?.(message);
+      if (call?.isOver === false) await answerTo(call, message);
     } else if (message.kind === "notification" && methodFacts(message.method) === undefined) {
       // What modern clients may notify of has no meaning upstream: a cancel is the end of an exchange of theirs.
       await pool.primary.forward(exchange, toLegacyNotification(message));
@@ -171,6 +187,9 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Upstre
       return pool.primary.incarnation;
     },
     upstreamSession: undefined,
+    get isIdle() {
+      return running.size === 0 && listens.size === 0;
+    },
     get isPausable() {
       return pool.primary.tellsCallsApart;
     },

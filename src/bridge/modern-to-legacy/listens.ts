@@ -11,8 +11,8 @@ import { untilCancelled } from "./until-cancelled.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import type { LegacyPeer } from "./legacy-peer.ts";
 import { serverInfoKey } from "./modern-result.ts";
-import { editObject } from "./object-edit.ts";
-import { notificationMessage, readOwn, respell } from "./own-messages.ts";
+import { editObject } from "../object-edit.ts";
+import { notificationMessage, toMessage, respell } from "../own-messages.ts";
 import { createResourceSubscriptions } from "./resource-subscriptions.ts";
 import { filterOf, filterText, isEmptyFilter, wants } from "./subscription-filter.ts";
 import type { SubscriptionFilter } from "./subscription-filter.ts";
@@ -141,7 +141,7 @@ function stamped(notification: Message, id: RequestId): Message {
   const params = spanOf(outline, "params");
   if (params === undefined) {
     const json = `{"_meta":${subscriptionMeta(id)}}`;
-    return readOwn(insertMember(bytes, outline, outline, "params", json));
+    return toMessage(insertMember(bytes, outline, outline, "params", json));
   }
   const meta = spanOf(outline, "params._meta");
   const kept = meta !== undefined && typeAt(bytes, meta.start) === "object" ? meta : undefined;

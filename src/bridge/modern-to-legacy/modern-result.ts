@@ -7,13 +7,18 @@ import type { Replacement } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { editObject } from "./object-edit.ts";
-import type { AddedMember } from "./object-edit.ts";
-import { respell } from "./own-messages.ts";
+import { Edit, editMessage, membersBrought } from "../edited-message.ts";
+import type { BroughtMember } from "../edited-message.ts";
+import { editObject } from "../object-edit.ts";
+import type { AddedMember } from "../object-edit.ts";
+import { respell } from "../own-messages.ts";
 import { urlElicitationRequired } from "./url-questions.ts";
 
 /** The `_meta` key under which every modern result names its server. */
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
+
+/** What stands for a server that did not say who it is. */
+export const unnamedServer = '{"name":"unnamed server","version":"0"}';
 
 /** The hints on results that may be cached: a legacy server says nothing of it, so nothing is kept or shared. */
 const uncached: readonly AddedMember[] = [
@@ -37,10 +42,8 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
   const result = spanOf(outline, "result");
   if (result === undefined) return answer;
   const isCacheable = methodFacts(request.method)?.cacheable === true;
-  const quick = isPlain(request, answer, isCacheable)
-    ? frontFor(bytes, result, isCacheable, serverInfo)
-    : undefined;
-  if (quick !== undefined) return respell(answer, [...idOf(request, answer), quick]);
+  const quick = quickResult(request, answer, result, isCacheable, serverInfo);
+  if (quick !== undefined) return quick;
   const added: AddedMember[] = [["resultType", '"complete"'], ...(isCacheable ? uncached : [])];
   const meta = spanOf(outline, "result._meta");
   const hasMeta = meta !== undefined && typeAt(bytes, meta.start) === "object";
@@ -60,35 +63,62 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
   return respell(answer, [...idOf(request, answer), { span: result, bytes: edited }]);
 }
 
-/** Whether a result has none of the members that a modern one gets; a list of tools may have more to change. */
-function isPlain({ method }: RequestMessage, { outline, diagnostics }: ResultMessage, isCacheable: boolean) {
-  return (
-    diagnostics.length === 0 &&
-    method !== "tools/list" &&
-    spanOf(outline, "result.resultType") === undefined &&
-    spanOf(outline, "result._meta") === undefined &&
-    !(
-      isCacheable &&
-      (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined)
-    )
-  );
+/** The way of most results: another id and some members in front; undefined where more has to change. */
+function quickResult(
+  request: RequestMessage,
+  answer: ResultMessage,
+  result: Span,
+  isCacheable: boolean,
+  serverInfo: string,
+): ResultMessage | undefined {
+  const { bytes, outline, diagnostics } = answer;
+  const id = spanOf(outline, "id");
+  const at = result.start + 1;
+  const isOther =
+    diagnostics.length > 0 ||
+    request.method === "tools/list" ||
+    spanOf(outline, "result._meta") !== undefined ||
+    (isCacheable &&
+      (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined));
+  // An empty object would need no comma; and members usually come in the order of the specification.
+  if (isOther || id === undefined || id.end > at || bytes[at] !== quote) return undefined;
+  const type = spanOf(outline, "result.resultType");
+  const front = frontFor(serverInfo, isCacheable, type !== undefined);
+  const edits = [new Edit(id.start, id.end, request.id.json), new Edit(at, at, front.bytes, front.brings)];
+  // A legacy server that writes this member means something else by it, or tries to pass for a modern one.
+  if (type !== undefined) edits.push(new Edit(type.start, type.end, '"complete"'));
+  return editMessage(answer, request.id, edits);
 }
 
 const quote = 0x22;
 
 /** What goes in front of the members of a result. */
-function frontFor(
-  bytes: Buffer,
-  result: Span,
-  isCacheable: boolean,
-  serverInfo: string,
-): Replacement | undefined {
-  const at = result.start + 1;
-  // An empty object would need no comma.
-  if (bytes[at] !== quote) return undefined;
-  const hints = isCacheable ? uncached.map(([name, json]) => `"${name}":${String(json)},`).join("") : "";
-  const text = `"resultType":"complete",${hints}"_meta":${metaOf(serverInfo)},`;
-  return { span: { start: at, end: at }, bytes: Buffer.from(text) };
+interface Front {
+  readonly bytes: Buffer;
+  readonly brings: readonly BroughtMember[];
+}
+
+/** The same for all results of a server; one server has few of them. */
+const fronts = new Map<string, Front[]>();
+const maxFronts = 256;
+
+function frontFor(serverInfo: string, isCacheable: boolean, hasType: boolean): Front {
+  let ofServer = fronts.get(serverInfo);
+  if (ofServer === undefined) {
+    if (fronts.size >= maxFronts) fronts.clear();
+    ofServer = [];
+    fronts.set(serverInfo, ofServer);
+  }
+  const at = (isCacheable ? 2 : 0) + (hasType ? 1 : 0);
+  let front = ofServer[at];
+  if (front === undefined) {
+    const type = hasType ? "" : '"resultType":"complete",';
+    const hints = isCacheable ? uncached.map(([name, json]) => `"${name}":${String(json)},`).join("") : "";
+    const text = `${type}${hints}"_meta":${metaOf(serverInfo)},`;
+    front = { bytes: Buffer.from(text), brings: membersBrought(text, "result") };
+    ofServer[at] = front;
+  }
+  return front;
 }
 
 /** The text of a `_meta` that names the server. */

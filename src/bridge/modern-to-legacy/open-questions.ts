@@ -7,6 +7,8 @@ import { cancelledError } from "../../transports/cancel.ts";
 import { inputRequestText, inputResponsesOf } from "./input-requests.ts";
 
 interface Question {
+  /** Under which clients see it. */
+  readonly key: string;
   readonly id: RequestId;
   /** Its entry of `inputRequests`. */
   readonly text: string;
@@ -16,40 +18,29 @@ interface Question {
 
 /** What a server has asked in one call and nobody has answered yet, by the keys under which clients see it. */
 export class OpenQuestions {
-  readonly #byKey = new Map<string, Question>();
+  /** Few, and mostly one. */
+  #open: readonly Question[] = [];
   #asked = 0;
 
   get size(): number {
-    return this.#byKey.size;
+    return this.#open.length;
   }
 
   /** The text of `inputRequests` with all of them. */
   get text(): string {
-    const entries = [...this.#byKey].map(([key, { text }]) => `${JSON.stringify(key)}:${text}`);
-    return `{${entries.join(",")}}`;
+    return `{${this.#open.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
   }
 
   /** Adds one; resolves with its answer. */
   add({ cancellation }: Exchange, question: RequestMessage): Promise<Reply> {
-    this.#asked++;
-    const key = `question-${this.#asked}`;
+    const { id } = question;
+    const key = `question-${++this.#asked}`;
+    const text = inputRequestText(question);
     return new Promise<Reply>((resolve, reject) => {
-      let off = (): void => {};
-      this.#byKey.set(key, {
-        id: question.id,
-        text: inputRequestText(question),
-        resolve: (reply) => {
-          off();
-          resolve(reply);
-        },
-        reject: (error) => {
-          off();
-          reject(error);
-        },
-      });
-      off = cancellation.onCancel((reason) => {
-        this.#byKey.delete(key);
-        reject(cancelledError(reason));
+      const added: Question = { key, id, text, resolve, reject };
+      this.#open = [...this.#open, added];
+      cancellation.onCancel((reason) => {
+        if (this.#take(added)) reject(cancelledError(reason));
       });
     });
   }
@@ -57,26 +48,31 @@ export class OpenQuestions {
   /** Takes the answers that a retry brings to who asked; what it leaves out stays open. */
   answer(retry: RequestMessage): void {
     for (const [key, text] of inputResponsesOf(retry)) {
-      const question = this.#byKey.get(key);
-      if (question === undefined) continue;
-      this.#byKey.delete(key);
-      question.resolve({ message: resultMessage(question.id, text) });
+      const question = this.#open.find((open) => open.key === key);
+      if (question !== undefined && this.#take(question))
+        question.resolve({ message: resultMessage(question.id, text) });
     }
   }
 
   /** The server no longer wants an answer to this one. */
   withdraw(id: RequestId): void {
-    for (const [key, question] of this.#byKey) {
-      if (question.id.key !== id.key) continue;
-      this.#byKey.delete(key);
-      question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
+    for (const question of this.#open) {
+      if (question.id.key === id.key && this.#take(question))
+        question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
     }
   }
 
   /** Nobody will answer any of them. */
   giveUp(reason: string): void {
-    const questions = [...this.#byKey.values()];
-    this.#byKey.clear();
+    const questions = this.#open;
+    this.#open = [];
     for (const { reject } of questions) reject(new GatewayError("cancelled", reason));
+  }
+
+  /** Takes one out; answers whether it was still open. */
+  #take(question: Question): boolean {
+    const before = this.#open.length;
+    this.#open = this.#open.filter((other) => other !== question);
+    return this.#open.length < before;
   }
 }

@@ -60,68 +60,87 @@ export interface ParkingLot {
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> | undefined;
 }
 
-interface Parked {
+/** Who has parked calls; one for all calls of a principal on a route. */
+interface Owner {
+  readonly digest: string;
+  count: number;
+}
+
+/** A class, so that a call can be asked what it is parked as. */
+class Parked {
   readonly id: string;
   readonly call: BridgedCall;
-  readonly owner: string;
-  readonly round: string;
-  readonly stopExpiry: () => void;
+  readonly owner: Owner;
+  readonly expiresAt: number;
+
+  constructor(id: string, call: BridgedCall, owner: Owner, expiresAt: number) {
+    this.id = id;
+    this.call = call;
+    this.owner = owner;
+    this.expiresAt = expiresAt;
+  }
 }
 
 /** Makes an empty lot. */
 export function createParkingLot(options: ParkingOptions): ParkingLot {
   const { clock, setTimer, newId, limits = defaultParkingLimits } = options;
   const seal = createRequestSeal(options.instance, options.secret);
+  /** In the order in which they came, which is that in which they expire. */
   const byId = new Map<string, Parked>();
-  const byCall = new Map<BridgedCall, Parked>();
-  const counts = new Map<string, number>();
+  const owners = new Map<string, Owner>();
+  let stopWatching: (() => void) | undefined;
 
-  const keeper: CallKeeper = {
-    limits,
-    setTimer,
-    park,
-    unpark: (call) => {
-      const parked = byCall.get(call);
-      if (parked !== undefined) leave(parked);
-    },
-  };
+  const keeper: CallKeeper = { limits, setTimer, park, unpark };
 
   function park(call: BridgedCall, exchange: Exchange): string | GatewayError {
     const { message, original, route, principal } = exchange;
-    const owner = ownerDigest(route, principal.id);
-    const count = counts.get(owner) ?? 0;
-    if (byId.size >= limits.parked || count >= limits.parkedPerPrincipal)
+    const digest = ownerDigest(route, principal.id);
+    const owner = owners.get(digest) ?? { digest, count: 0 };
+    if (byId.size >= limits.parked || owner.count >= limits.parkedPerPrincipal)
       return new GatewayError("overloaded", "too many calls wait for input; answer some of them first");
-    const parked: Parked = {
-      id: newId(),
-      call,
-      owner,
-      round: newId(),
-      stopExpiry: setTimer(limits.parkedMs, () => {
-        call.end("timeout");
-      }),
-    };
+    // Another id for every round, so that each state is good for one retry.
+    const parked = new Parked(newId(), call, owner, clock.now() + limits.parkedMs);
+    call.parkedAs = parked;
     byId.set(parked.id, parked);
-    byCall.set(call, parked);
-    counts.set(owner, count + 1);
+    owner.count++;
+    owners.set(digest, owner);
+    watch();
     return seal.seal({
       call: parked.id,
-      round: parked.round,
-      expiresAt: Math.ceil(clock.now() + limits.parkedMs),
-      owner,
+      expiresAt: Math.ceil(parked.expiresAt),
+      owner: digest,
       method: message.method ?? "",
       // As the client wrote it: what interceptors make of it may differ from one time to the next.
       params: original.kind === "request" ? paramsDigest(original) : "",
     });
   }
 
-  function leave(parked: Parked): void {
-    parked.stopExpiry();
+  function unpark(call: BridgedCall): void {
+    const parked = call.parkedAs;
+    if (!(parked instanceof Parked)) return;
+    call.parkedAs = undefined;
     byId.delete(parked.id);
-    byCall.delete(parked.call);
-    const count = (counts.get(parked.owner) ?? 1) - 1;
-    if (count > 0) counts.set(parked.owner, count);
-    else counts.delete(parked.owner);
+    const { owner } = parked;
+    owner.count--;
+    if (owner.count === 0) owners.delete(owner.digest);
+    if (byId.size > 0) return;
+    stopWatching?.();
+    stopWatching = undefined;
+  }
+
+  /** One timer for all: it looks after the call that has waited longest. */
+  function watch(): void {
+    const [oldest] = byId.values();
+    if (stopWatching !== undefined || oldest === undefined) return;
+    stopWatching = setTimer(Math.max(0, oldest.expiresAt - clock.now()), () => {
+      stopWatching = undefined;
+      const now = clock.now();
+      for (const { call, expiresAt } of byId.values()) {
+        if (expiresAt > now) break;
+        call.end("timeout");
+      }
+      watch();
+    });
   }
 
   /** The parked call that a retry may go on with; everything that the seal says must be true of the retry. */
@@ -137,7 +156,7 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
     if (original.kind !== "request" || state.params !== paramsDigest(original)) throw refused("changed");
     if (clock.now() >= state.expiresAt) throw refused("expired");
     const parked = byId.get(state.call);
-    if (parked === undefined || parked.round !== state.round) throw refused("used");
+    if (parked === undefined) throw refused("used");
     return parked.call;
   }
 

@@ -31,5 +31,5 @@ export function noticeFor(request: RequestMessage, notification: Message): Messa
 }
 
 function levelIndex(text: string | undefined): number {
-  return logLevels.findIndex((level) => level === text);
+  return text === undefined ? -1 : logLevels.findIndex((level) => level === text);
 }

@@ -2,10 +2,8 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
 /** What a `requestState` of ours is bound to. */
 export interface SealedState {
-  /** The parked call. */
+  /** The parked call in one round, good for one retry. */
   readonly call: string;
-  /** The round of it, good for one retry. */
-  readonly round: string;
   /** Monotonic milliseconds of this process. */
   readonly expiresAt: number;
   /** Route and principal, as one digest. */
@@ -39,8 +37,8 @@ export function createRequestSeal(instance: string, secret: Uint8Array): Request
     createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
 
   return {
-    seal: ({ call, round, expiresAt, owner, method, params }) => {
-      const members = JSON.stringify([call, round, expiresAt, owner, method, params]);
+    seal: ({ call, expiresAt, owner, method, params }) => {
+      const members = JSON.stringify([call, expiresAt, owner, method, params]);
       const payload = Buffer.from(members).toString("base64url");
       return `${format}.${self}.${payload}.${mac(payload).toString("base64url")}`;
     },
@@ -68,9 +66,9 @@ const broken: OpenedState = { ok: false, reason: "broken" };
 const foreign: OpenedState = { ok: false, reason: "foreign" };
 
 function stateFrom(payload: string): SealedState {
-  // The seal was good, so we wrote these six ourselves.
-  const [call, round, expiresAt, owner, method, params] = JSON.parse(
+  // The seal was good, so we wrote these five ourselves.
+  const [call, expiresAt, owner, method, params] = JSON.parse(
     Buffer.from(payload, "base64url").toString(),
-  ) as [string, string, number, string, string, string];
-  return { call, round, expiresAt, owner, method, params };
+  ) as [string, number, string, string, string];
+  return { call, expiresAt, owner, method, params };
 }

@@ -3,8 +3,8 @@ import { memberInteger, typeAt } from "../../protocol/json/read.ts";
 import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { editObject } from "./object-edit.ts";
-import { requestMessage } from "./own-messages.ts";
+import { editObject } from "../object-edit.ts";
+import { requestMessage } from "../own-messages.ts";
 
 /** MCP 2025-11-25, Elicitation: the user has to open some URLs first; modern servers must not answer with it. */
 export const urlElicitationRequired = -32042;

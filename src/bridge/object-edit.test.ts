@@ -1,11 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { editObject, toMessage, toRequest, toResult } from "./object-edit.ts";
+import { changeMembers, editObject } from "./object-edit.ts";
+import { toMessage, toRequest, toResult } from "./own-messages.ts";
 
 function edit(text: string, changes: readonly (readonly [string, string | undefined])[]): string {
   const bytes = Buffer.from(text);
   const span = { start: bytes.indexOf("{"), end: bytes.lastIndexOf("}") + 1 };
-  return editObject(bytes, span, new Map(changes)).toString();
+  return changeMembers(bytes, span, new Map(changes)).toString();
 }
 
 describe("an edited object", () => {
@@ -30,6 +31,17 @@ describe("an edited object", () => {
   it("has a changed member once, even if it came twice", () => {
     expect(edit('{"a":1,"\\u0061":2,"b":3}', [["a", "9"]])).toBe('{"a":9,"b":3}');
     expect(edit('{"a":1,"a":2}', [["a", undefined]])).toBe("{}");
+  });
+
+  it("can be edited by a rule for all its members, with others in front", () => {
+    const bytes = Buffer.from('{"keep":1.0,"x-drop":2,"change":3}');
+    const edited = editObject(
+      bytes,
+      { start: 0, end: bytes.length },
+      (name) => (name.startsWith("x-") ? "drop" : name === "change" ? { json: "4" } : "keep"),
+      [["first", "0"]],
+    );
+    expect(edited.toString()).toBe('{"first":0,"keep":1.0,"change":4}');
   });
 
   it("is what JavaScript would make of the same changes", () => {

@@ -69,7 +69,8 @@ export class McpFacts {
 
 type TargetKind = "tool" | "prompt" | "resource" | "task";
 
-const nameMembers = {
+/** Where a request says whom or what it is about. */
+export const nameMembers = {
   tool: "params.name",
   prompt: "params.name",
   resource: "params.uri",
@@ -198,7 +199,10 @@ export class Bindings {
   #entry: OpenJson | undefined;
   #listed: Listed | undefined;
 
-  constructor({ exchange, message, request }: Subject, needs: Needs) {
+  constructor(
+    { exchange, message, request }: Pick<Subject, "exchange" | "message" | "request">,
+    needs: Needs,
+  ) {
     const isAsking = message.method !== undefined;
     this.mcp = new McpFacts(exchange, isAsking ? message : request, needs);
     this.#exchange = exchange;

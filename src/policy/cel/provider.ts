@@ -53,6 +53,7 @@ const shapeless: Denial = {
 interface Task {
   readonly verdict: PolicyVerdict | undefined;
   readonly steps: readonly Step[];
+  readonly fallback: RuleSet["fallback"];
 }
 
 /** What is known of the answers to requests of one topic; the verdict on a request leaves it for the answer's. */
@@ -90,13 +91,13 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
   function settle(
     subject: Subject,
     set: RuleSet,
-    steps: readonly Step[],
+    { steps, fallback }: Pick<Task, "steps" | "fallback">,
     memory: AnswerPlan | undefined,
     started: number,
   ): PolicyVerdict {
     const bindings = new Bindings(subject, set.needs);
     const trace: RuleStep[] | undefined = onStep === undefined ? undefined : [];
-    const ruling = decide(steps, set.steps.length, bindings, fallbackOf(set, subject.method), trace);
+    const ruling = decide(steps, set.steps.length, bindings, fallback, trace);
     if (onStep !== undefined) trace?.forEach(onStep);
     if (ruling.effects.length === 0) return verdictOf(ruling, set, clock.now() - started, memory);
     const change = set === calls ? changeRequest : changeResponse;
@@ -114,7 +115,7 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
   function taskOf(subject: Subject, set: RuleSet, memory: AnswerPlan | undefined): Task {
     const fallback = fallbackOf(set, subject.method);
     const { steps, ruling } = remainderOf(set, new Bindings(subject, set.needs), fallback);
-    return { steps, verdict: ruling && verdictOf(ruling, set, 0, memory) };
+    return { steps, fallback, verdict: ruling && verdictOf(ruling, set, 0, memory) };
   }
 
   function planFor(subject: Subject, topic: Topic): MessagePlan {
@@ -139,9 +140,9 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
       if (hasOtherArguments(message)) return refuse(shapeless, started);
       if (plan?.isHidden ?? names.isHidden(subject)) return refuse(hidden, started, hiddenNotes);
     }
-    return (
-      plan?.task.verdict ?? settle(subject, calls, plan?.task.steps ?? calls.steps, plan?.answers, started)
-    );
+    if (plan === undefined) return settle(subject, calls, wholeOf(calls, message.method), undefined, started);
+    const { task, answers } = plan;
+    return task.verdict ?? settle(subject, calls, task, answers, started);
   }
 
   function evaluateResponse(subject: Subject, { memory }: PolicyCall): PolicyVerdict {
@@ -151,9 +152,8 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
       memory instanceof AnswerPlan &&
       request !== undefined &&
       memory.topic.covers(exchange.principal, request);
-    if (!isPlanned) return settle(subject, results, results.steps, undefined, clock.now());
-    const { verdict, steps } = memory.task;
-    return verdict ?? settle(subject, results, steps, undefined, clock.now());
+    const task = isPlanned ? memory.task : wholeOf(results, subject.method);
+    return task.verdict ?? settle(subject, results, task, undefined, clock.now());
   }
 
   function filterList(question: ListQuestion): ListVerdict {
@@ -170,6 +170,11 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
 /** A message that no rule decides about passes where it belongs to the upkeep of a connection, else as the rules say. */
 function fallbackOf(set: RuleSet, method = ""): RuleSet["fallback"] {
   return isUpkeep(method) ? "allow" : set.fallback;
+}
+
+/** Nothing is known before a message comes: all rules are asked. */
+function wholeOf(set: RuleSet, method: string | undefined): Task {
+  return { verdict: undefined, steps: set.steps, fallback: fallbackOf(set, method) };
 }
 
 function verdictOf(

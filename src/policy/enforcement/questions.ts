@@ -1,6 +1,6 @@
 import type { Exchange } from "../../exchange.ts";
 import { Subject } from "../../intercept/subject.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
+import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { MemberName, Span } from "../../protocol/json/outline.ts";
 import { decodeString, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/splice.ts";
@@ -27,13 +27,16 @@ export interface Questions {
 
 /** Whether a result asks for input. */
 export function asksForInput(message: Message): boolean {
-  return message.kind === "result" && spanOf(message.outline, "result.inputRequests") !== undefined;
+  return message.kind === "result" && (message.outline.spans[requestsSlot] ?? -1) >= 0;
 }
 
 /** Whether a request brings answers. */
 export function bringsInput(message: Message): boolean {
-  return message.kind === "request" && spanOf(message.outline, "params.inputResponses") !== undefined;
+  return message.kind === "request" && (message.outline.spans[responsesSlot] ?? -1) >= 0;
 }
+
+const requestsSlot = slotOf("result.inputRequests");
+const responsesSlot = slotOf("params.inputResponses");
 
 /** Makes the checks for one route. */
 export function createQuestions(judge: Judge, limits: ParseLimits | undefined): Questions {

@@ -2,7 +2,7 @@ import type { Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
-import { memberString, memberValue } from "../../protocol/json/read.ts";
+import { memberBoolean, memberString, memberValue } from "../../protocol/json/read.ts";
 import { splice } from "../../protocol/json/splice.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
@@ -75,7 +75,7 @@ function tellsUnknown(message: Message): boolean {
       wording.test(memberString(message, "error.message") ?? "")
     );
   }
-  if (message.kind !== "result" || memberValue(message, "result.isError") !== true) return false;
+  if (message.kind !== "result" || memberBoolean(message, "result.isError") !== true) return false;
   const content: unknown = memberValue(message, "result.content");
   if (!Array.isArray(content) || content.length !== 1) return false;
   const text: unknown = Reflect.get(Object(content[0]), "text");

@@ -63,13 +63,18 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
       if (first.type === "refuse") return first;
       return andThen(names.asked(at(subject, first.message), first.memory), (second) => {
         if (second.type === "refuse") return second;
-        const { method } = message;
-        if (holdsTask(method)) return tasks.ended(at(subject, second.message));
+        if (holdsTask(message.method)) return taskNotice(at(subject, second.message));
         return bringsInput(second.message)
           ? questions.answered(at(subject, second.message), second.memory)
           : second;
       });
     });
+  }
+
+  /** Decides about what a notification says of a task: its result, and what its server wants to know. */
+  function taskNotice(subject: Subject): Soon<Ruling> {
+    const ruling = tasks.ended(subject);
+    return asksForInput(subject.message) ? then(subject, ruling, (next) => questions.asked(next)) : ruling;
   }
 
   /** Decides about an answer: first what must not be named or asked is taken out or refused, then the answer as it is. */

@@ -6,6 +6,7 @@ import { createGateway } from "../../src/gateway/create.ts";
 import type { Gateway } from "../../src/gateway/create.ts";
 import { createEverythingServer } from "../../test/fixtures/everything/server.ts";
 import { startFixture, stdioFixture } from "../../test/support/fixture.ts";
+import { heapInUse } from "../../test/support/heap.ts";
 import type { CallEra } from "../load/calls.ts";
 import type { MemoryPlan } from "../load/memory.ts";
 import type { Rig } from "../load/rig.ts";
@@ -181,7 +182,10 @@ async function callUntil(run: Run, exchanges: number): Promise<void> {
     if (run.exchanges - told < tell) continue;
     told = run.exchanges;
     const perSecond = (told - first) / ((performance.now() - started) / 1000);
-    console.error(`  ${told.toLocaleString("en")} exchanges, ${perSecond.toFixed(0)} a second`);
+    const heap = ((await heapInUse()) / megabyte).toFixed(1);
+    console.error(
+      `  ${told.toLocaleString("en")} exchanges, ${perSecond.toFixed(0)} a second, heap ${heap} MB`,
+    );
   }
 }
 

@@ -69,6 +69,8 @@ class AnswerPlan implements Planned {
 
 /** What is known of messages of one topic before they come. */
 interface MessagePlan extends Planned {
+  /** Whether the messages are about something that has a name. */
+  readonly isNamed: boolean;
   /** Whether the name is hidden; undefined where that takes more than caller, method and name to know. */
   readonly isHidden: boolean | undefined;
   readonly task: Task;
@@ -122,7 +124,8 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
     // Rules for answers, too, learn caller, method and name from the request.
     const answers = new AnswerPlan(topic, taskOf(subject, results, undefined));
     const isHidden = names.isSteady ? names.isHidden(subject) : undefined;
-    return { topic, isHidden, task: taskOf(subject, calls, answers), answers };
+    const isNamed = methodFacts(subject.method ?? "")?.target !== undefined;
+    return { topic, isNamed, isHidden, task: taskOf(subject, calls, answers), answers };
   }
 
   function refuse(denial: Denial, started: number, notes?: readonly string[]): PolicyVerdict {
@@ -134,14 +137,16 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
     const started = clock.now();
     const { message } = subject;
     const plan = plans?.of(subject);
-    const kind = methodFacts(message.method ?? "")?.target;
-    if (kind !== undefined) {
-      if (plan === undefined && targetName(message, kind) === undefined) return refuse(unnamed, started);
-      if (hasOtherArguments(message)) return refuse(shapeless, started);
-      if (plan?.isHidden ?? names.isHidden(subject)) return refuse(hidden, started, hiddenNotes);
+    if (plan === undefined) {
+      const kind = methodFacts(message.method ?? "")?.target;
+      if (kind !== undefined && targetName(message, kind) === undefined) return refuse(unnamed, started);
+      if (kind !== undefined && hasOtherArguments(message)) return refuse(shapeless, started);
+      if (names.isHidden(subject)) return refuse(hidden, started, hiddenNotes);
+      return settle(subject, calls, wholeOf(calls, message.method), undefined, started);
     }
-    if (plan === undefined) return settle(subject, calls, wholeOf(calls, message.method), undefined, started);
-    const { task, answers } = plan;
+    const { isNamed, isHidden = names.isHidden(subject), task, answers } = plan;
+    if (isNamed && hasOtherArguments(message)) return refuse(shapeless, started);
+    if (isHidden) return refuse(hidden, started, hiddenNotes);
     return task.verdict ?? settle(subject, calls, task, answers, started);
   }
 

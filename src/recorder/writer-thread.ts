@@ -2,6 +2,9 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
+import type { CaptureRecord } from "./contract.ts";
+import { packFrames } from "./pack.ts";
+import { toWire, type PackWire } from "./pack-wire.ts";
 import type { FrameBatch, Pruned, PruneRules } from "./store-contract.ts";
 
 /** The store that a thread writes to. */
@@ -17,7 +20,12 @@ export type WriterTarget =
 
 /** What the thread is asked for. */
 export type WriterRequest =
-  | { readonly id: number; readonly type: "append"; readonly batch: FrameBatch }
+  | {
+      readonly id: number;
+      readonly type: "append";
+      readonly capture: CaptureRecord;
+      readonly packs: PackWire;
+    }
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
 
@@ -111,8 +119,8 @@ export function startWriter(target: WriterTarget): RecordWriter {
   }
 
   return {
-    append: async (batch) => {
-      await ask({ type: "append", batch });
+    append: async ({ capture, frames }) => {
+      await ask({ type: "append", capture, packs: toWire(packFrames(frames)) });
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
     close,

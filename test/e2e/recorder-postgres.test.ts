@@ -38,7 +38,7 @@ async function openEmpty() {
   const store = await openPostgresStore(shared, options);
   const client = new Client({ connectionString: shared });
   await client.connect();
-  await client.query("TRUNCATE capture, frame, exchange, document, frame_words");
+  await client.query("TRUNCATE capture, pack, exchange, document, frame_words");
   await client.end();
   return store;
 }

@@ -17,6 +17,9 @@ export interface FramePack {
   readonly body: string;
 }
 
+/** Writes what is known of an exchange as JSON. */
+export type ContextWriter = (context: FrameContext) => string;
+
 /** Reads the contexts of packs; most of them say the same, so what was read is remembered for a while. */
 export type ContextReader = (text: string) => FrameContext;
 
@@ -27,7 +30,7 @@ export type ContextReader = (text: string) => FrameContext;
 type Head = readonly [string, string | 0, number, number, ...PackedFrame[]];
 
 /** Number, time, monotonic time, form, bytes, length of the body or -1, and what is left. */
-type PackedFrame = readonly [number, number, number, number, number, number, (number | More)?];
+type PackedFrame = readonly [number, number, number, number, number, number, number | More];
 
 /**
  * Members that a frame has besides; a number in its place names an earlier frame of the pack of which this one repeats
@@ -36,9 +39,6 @@ type PackedFrame = readonly [number, number, number, number, number, number, (nu
 type More = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
 
 const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
-const legs = ["client", "upstream"] as const;
-const passings = ["received", "sent"] as const;
-const directions = ["c2s", "s2c"] as const;
 
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
 export const longestPack = 4096;
@@ -46,7 +46,10 @@ export const longestPack = 4096;
 const mostContexts = 1000;
 
 /** Puts frames together by their exchanges. Packs stand in the order of their first frames. */
-export function packFrames(frames: readonly Frame[]): FramePack[] {
+export function packFrames(
+  frames: readonly Frame[],
+  writeContext: ContextWriter = formatContext,
+): FramePack[] {
   const groups: Frame[][] = [];
   const open = new Map<string, Frame[]>();
   for (const frame of frames) {
@@ -61,78 +64,82 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
       else if (frame.kind === "end") open.clear();
     }
   }
-  return groups.map(packOf);
+  return groups.map((group) => packOf(group, writeContext));
 }
 
-function packOf(frames: readonly Frame[]): FramePack {
-  const [start, ...rest] = frames;
+function packOf(frames: readonly Frame[], writeContext: ContextWriter): FramePack {
+  const [start] = frames;
   if (start === undefined) throw new TypeError("a pack holds at least one frame");
-  const base = { seq: start.seq, at: start.at, micros: Math.round(start.mono * 1000) };
+  const { exchange, operation, context, seq, at } = start;
+  const micros = Math.round(start.mono * 1000);
   const head: (string | number | PackedFrame)[] = [
-    start.exchange,
-    start.operation === start.exchange ? 0 : start.operation,
-    base.at,
-    base.micros,
-    packed(start, base, frames, 0),
+    exchange,
+    operation === exchange ? 0 : operation,
+    at,
+    micros,
   ];
-  let body = start.body ?? "";
-  for (const [index, frame] of rest.entries()) {
-    head.push(packed(frame, base, frames, index + 1));
+  let body = "";
+  let last = seq;
+  for (const frame of frames) {
+    head.push(packed(frame, start, micros, frames));
     if (frame.body !== undefined) body += frame.body;
+    last = frame.seq;
   }
   return {
-    first: start.seq,
-    last: frames.at(-1)?.seq ?? start.seq,
+    first: seq,
+    last,
     count: frames.length,
-    context: start.context === undefined ? "" : JSON.stringify(start.context),
+    context: context === undefined ? "" : writeContext(context),
     head: JSON.stringify(head),
     body,
   };
 }
 
-function packed(
-  frame: Frame,
-  base: { readonly seq: number; readonly at: number; readonly micros: number },
-  frames: readonly Frame[],
-  index: number,
-): PackedFrame {
-  const { seq, at, mono, bytes, body } = frame;
+function packed(frame: Frame, start: Frame, startMicros: number, frames: readonly Frame[]): PackedFrame {
+  const { mono, bytes, body } = frame;
   const micros = Math.round(mono * 1000);
+  const at = frame.at - start.at;
   const form =
     kinds.indexOf(frame.kind) * 8 +
     (frame.leg === "client" ? 0 : 4) +
     (frame.passing === "received" ? 0 : 2) +
     (frame.direction === "c2s" ? 0 : 1);
-  const length = body === undefined ? -1 : body.length;
-  const isExact = micros / 1000 === mono && base.at + (at - base.at) === at;
-  const like = isExact && index > 0 ? repeated(frame, frames, index) : -1;
-  const more = like >= 0 ? like : moreOf(frame, frames, index, isExact);
-  return more === undefined
-    ? [seq - base.seq, at - base.at, micros - base.micros, form, bytes, length]
-    : [seq - base.seq, at - base.at, micros - base.micros, form, bytes, length, more];
+  const isExact = micros / 1000 === mono && start.at + at === frame.at;
+  const like = isExact && frame.same !== undefined ? repeated(frame, frames) : -1;
+  return [
+    frame.seq - start.seq,
+    at,
+    micros - startMicros,
+    form,
+    bytes,
+    body === undefined ? -1 : body.length,
+    like >= 0 ? like : moreOf(frame, start, isExact),
+  ];
 }
 
 /** Which frame of the pack another one repeats, with nothing to add; -1 where there is none. */
-function repeated(frame: Frame, frames: readonly Frame[], index: number): number {
-  const { same } = frame;
-  if (same === undefined || frame.body !== undefined || hasRareMembers(frame)) return -1;
-  if (frame.operation !== frames[0]?.operation) return -1;
-  for (let at = index - 1; at >= 0; at--) {
-    const other = frames[at];
-    if (other?.seq !== same) continue;
-    const isLike =
-      other.id === frame.id &&
-      other.method === frame.method &&
-      other.target === frame.target &&
-      other.outcome === frame.outcome;
-    return isLike ? at : -1;
-  }
-  return -1;
+function repeated(frame: Frame, frames: readonly Frame[]): number {
+  if (frame.body !== undefined || frame.operation !== frames[0]?.operation || hasRareMembers(frame))
+    return -1;
+  const at = frames.findIndex(({ seq }) => seq === frame.same);
+  const other = frames[at];
+  const isLike =
+    other !== undefined &&
+    other.seq < frame.seq &&
+    other.id === frame.id &&
+    other.method === frame.method &&
+    other.target === frame.target &&
+    other.outcome === frame.outcome;
+  return isLike ? at : -1;
 }
 
 function hasRareMembers(frame: Frame): boolean {
-  return (
-    frame.context !== undefined ||
+  return frame.context !== undefined || !isOnlyContext(frame);
+}
+
+/** Whether nothing rare is in a frame besides what is known of its exchange. */
+function isOnlyContext(frame: Frame): boolean {
+  return !(
     frame.omitted !== undefined ||
     frame.redacted !== undefined ||
     frame.errorCode !== undefined ||
@@ -142,26 +149,61 @@ function hasRareMembers(frame: Frame): boolean {
   );
 }
 
-function moreOf(frame: Frame, frames: readonly Frame[], index: number, isExact: boolean): More | undefined {
+function moreOf(frame: Frame, start: Frame, isExact: boolean): More {
   const { id, method, target, same, outcome } = frame;
-  // Written out with what most frames have; undefined members are left out of the text.
-  const more: Record<string, unknown> = { id, method, target, same, outcome };
-  if (index > 0 && frame.context !== undefined) more["context"] = frame.context;
-  if (frame.operation !== frames[0]?.operation) more["operation"] = frame.operation;
-  if (!isExact) {
-    more["at"] = frame.at;
-    more["mono"] = frame.mono;
-  }
-  if (hasRareMembers(frame)) {
-    more["omitted"] = frame.omitted;
-    more["redacted"] = frame.redacted;
-    more["errorCode"] = frame.errorCode;
-    more["gatewayCode"] = frame.gatewayCode;
-    more["decision"] = frame.decision;
-    more["lost"] = frame.lost;
-  }
-  // Members and their types are those of the frame.
-  return more as More;
+  // What most frames have; members that are undefined are left out of the text.
+  const common: More = { id, method, target, same, outcome };
+  const isPlain = isExact && frame.operation === start.operation && !hasRareMembers(frame);
+  if (isPlain || (frame === start && isExact && isOnlyContext(frame))) return common;
+  const { omitted, redacted, errorCode, gatewayCode, decision, lost } = frame;
+  const rare = { omitted, redacted, errorCode, gatewayCode, decision, lost };
+  return {
+    ...common,
+    ...rare,
+    ...(frame === start ? {} : { context: frame.context }),
+    ...(frame.operation === start.operation ? {} : { operation: frame.operation }),
+    ...(isExact ? {} : { at: frame.at, mono: frame.mono }),
+  };
+}
+
+/** Members by their places, since their names would be longer than most of them; -1 where one is left out. */
+const contextMembers = [
+  "route",
+  "principal",
+  "session",
+  "revision",
+  "transport",
+  "parent",
+  "traceId",
+  "http",
+] as const satisfies readonly (keyof FrameContext)[];
+
+function formatContext(context: FrameContext): string {
+  return JSON.stringify(contextMembers.map((member) => context[member] ?? -1));
+}
+
+function parseContext(text: string): FrameContext {
+  const values = JSON.parse(text) as readonly unknown[];
+  const members = contextMembers.flatMap((member, place) => {
+    const value = values[place];
+    return value === -1 || value === undefined ? [] : [[member, value] as const];
+  });
+  // Written by `formatContext` from a context.
+  return Object.fromEntries(members) as unknown as FrameContext;
+}
+
+/** Makes a writer of contexts that remembers what it wrote, for those who have the same objects again and again. */
+export function createContextWriter(): ContextWriter {
+  const known = new Map<FrameContext, string>();
+  return (context) => {
+    let text = known.get(context);
+    if (text === undefined) {
+      text = formatContext(context);
+      if (known.size >= mostContexts) known.clear();
+      known.set(context, text);
+    }
+    return text;
+  };
 }
 
 /** Makes a reader of contexts. */
@@ -170,8 +212,7 @@ export function createContextReader(): ContextReader {
   return (text) => {
     let context = known.get(text);
     if (context === undefined) {
-      // Written by `packFrames` from a context.
-      context = JSON.parse(text) as FrameContext;
+      context = parseContext(text);
       if (known.size >= mostContexts) known.clear();
       known.set(text, context);
     }
@@ -186,44 +227,57 @@ export function unpackFrames(
   readContext: ContextReader,
 ): Frame[] {
   // Written by `packFrames`.
-  const [exchange, shared, at, micros, ...packs] = JSON.parse(head) as Head;
+  const parts = JSON.parse(head) as Head;
+  const [exchange, shared, at, micros] = parts;
+  const operation = shared === 0 ? exchange : shared;
   const frames: Frame[] = [];
   let taken = 0;
-  for (const [seq, later, laterMicros, form, bytes, length, more] of packs) {
-    const members = typeof more === "number" ? likeMembers(frames[more]) : more;
-    const frame: Mutable<Frame> = {
+  for (let index = beforeFrames; index < parts.length; index++) {
+    const one = parts[index];
+    if (typeof one !== "object") continue;
+    // By their places: taking a list apart into names goes through an iterator.
+    const form = one[3];
+    const length = one[5];
+    const more = one[6];
+    const like = typeof more === "number" ? frames[more] : undefined;
+    const members: More = like ?? (typeof more === "number" ? none : more);
+    const isWhole = like === undefined;
+    frames.push({
       capture,
-      seq: first + seq,
-      at: at + later,
-      mono: (micros + laterMicros) / 1000,
+      seq: first + one[0],
+      at: isWhole && members.at !== undefined ? members.at : at + one[1],
+      mono: isWhole && members.mono !== undefined ? members.mono : (micros + one[2]) / 1000,
       kind: kinds[form >> 3] ?? "gap",
-      leg: legs[(form >> 2) & 1] ?? "client",
-      passing: passings[(form >> 1) & 1] ?? "received",
-      direction: directions[form & 1] ?? "c2s",
+      leg: (form & 4) === 0 ? "client" : "upstream",
+      passing: (form & 2) === 0 ? "received" : "sent",
+      direction: (form & 1) === 0 ? "c2s" : "s2c",
       exchange,
-      operation: shared === 0 ? exchange : shared,
-      bytes,
-    };
-    if (frames.length === 0 && context !== "") frame.context = readContext(context);
-    if (members !== undefined) Object.assign(frame, members);
-    if (length >= 0) {
-      frame.body = body.slice(taken, taken + length);
-      taken += length;
-    }
-    frames.push(frame);
+      operation: isWhole && members.operation !== undefined ? members.operation : operation,
+      context:
+        index > beforeFrames ? (isWhole ? members.context : undefined) : contextIn(context, readContext),
+      id: members.id,
+      method: members.method,
+      target: members.target,
+      bytes: one[4],
+      body: length < 0 ? undefined : body.slice(taken, taken + length),
+      same: like === undefined ? members.same : like.seq,
+      omitted: isWhole ? members.omitted : undefined,
+      redacted: isWhole ? members.redacted : undefined,
+      outcome: members.outcome,
+      errorCode: isWhole ? members.errorCode : undefined,
+      gatewayCode: isWhole ? members.gatewayCode : undefined,
+      decision: isWhole ? members.decision : undefined,
+      lost: isWhole ? members.lost : undefined,
+    });
+    if (length > 0) taken += length;
   }
   return frames;
 }
 
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+/** Where the frames begin in a head. */
+const beforeFrames = 4;
+const none: More = {};
 
-function likeMembers(other: Frame | undefined): More | undefined {
-  if (other === undefined) return undefined;
-  const { id, method, target, outcome, seq } = other;
-  const members: Mutable<More> = { same: seq };
-  if (id !== undefined) members.id = id;
-  if (method !== undefined) members.method = method;
-  if (target !== undefined) members.target = target;
-  if (outcome !== undefined) members.outcome = outcome;
-  return members;
+function contextIn(text: string, readContext: ContextReader): FrameContext | undefined {
+  return text === "" ? undefined : readContext(text);
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createCapturing, type Capturing, type UnnumberedFrame } from "./capture.ts";
+import { createCapturing, frameOf, type Capturing, type UnnumberedFrame } from "./capture.ts";
 import { captureFormat, type CaptureRecord, type Frame } from "./contract.ts";
 import { type FrameBatch } from "./store-contract.ts";
 
@@ -100,9 +100,11 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function push(frame: UnnumberedFrame): number {
     const seq = next++;
-    const mono = Math.round((clock.now() - began) * 1000) / 1000;
-    // The frame was made for us: it gets its number instead of being copied.
-    queue.push(Object.assign(frame, { capture: options.capture, seq, at: clock.wall(), mono }));
+    frame.capture = options.capture;
+    frame.seq = seq;
+    frame.at = clock.wall();
+    frame.mono = Math.round((clock.now() - began) * 1000) / 1000;
+    queue.push(frame);
     queuedBytes += frame.body?.length ?? 0;
     counts.frames++;
     counts.bytes += frame.bytes;
@@ -118,11 +120,14 @@ export function createRecorder(options: RecorderOptions): Recorder {
       return undefined;
     }
     if (gap > 0) {
-      push({ ...bare, kind: "gap", lost: gap });
+      push(gapOf(gap));
       gap = 0;
     }
-    const isFull = queuedBytes + (frame.body?.length ?? 0) > fullBytes && frame.body !== undefined;
-    const seq = push(isFull ? withoutBody(frame) : frame);
+    if (frame.body !== undefined && queuedBytes + frame.body.length > fullBytes) {
+      frame.body = undefined;
+      frame.omitted = "queue";
+    }
+    const seq = push(frame);
     if (queue.length >= flushFrames) flush();
     else if (stopTimer === undefined && writing === undefined) {
       stopTimer = setTimer(isFailing ? retryMs : flushMs, () => {
@@ -229,8 +234,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
       cancelTimer();
       await writing;
       cancelTimer();
-      if (gap > 0) push({ ...bare, kind: "gap", lost: gap });
-      push({ ...bare, kind: "end" });
+      if (gap > 0) push(gapOf(gap));
+      push(frameOf("end", "client", "received", "c2s"));
       isClosed = true;
       await write(clock.wall());
     },
@@ -247,15 +252,8 @@ function batchOf(queue: readonly Frame[]): readonly Frame[] {
   return end === -1 ? queue.slice() : queue.slice(0, end);
 }
 
-const bare = {
-  leg: "client",
-  passing: "received",
-  direction: "c2s",
-  exchange: "",
-  operation: "",
-  bytes: 0,
-} as const;
-
-function withoutBody({ body: _body, ...frame }: UnnumberedFrame): UnnumberedFrame {
-  return { ...frame, omitted: "queue" };
+function gapOf(lost: number): UnnumberedFrame {
+  const frame = frameOf("gap", "client", "received", "c2s");
+  frame.lost = lost;
+  return frame;
 }

@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
 import type { CaptureRecord } from "./contract.ts";
-import { packFrames } from "./pack.ts";
+import { createContextWriter, packFrames } from "./pack.ts";
 import { toWire, type PackWire } from "./pack-wire.ts";
 import type { FrameBatch, Pruned, PruneRules } from "./store-contract.ts";
 
@@ -62,6 +62,7 @@ type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<O
 export function startWriter(target: WriterTarget): RecordWriter {
   let worker: Thread | undefined;
   let requests = 0;
+  const writeContext = createContextWriter();
 
   function start(): Thread {
     const waiting = new Map<number, Waiting>();
@@ -120,7 +121,7 @@ export function startWriter(target: WriterTarget): RecordWriter {
 
   return {
     append: async ({ capture, frames }) => {
-      await ask({ type: "append", capture, packs: toWire(packFrames(frames)) });
+      await ask({ type: "append", capture, packs: toWire(packFrames(frames, writeContext)) });
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
     close,

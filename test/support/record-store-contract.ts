@@ -122,6 +122,8 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
               await store.append({ capture, frames: all_.slice(at, at + size) });
             const page = await store.exchanges({ order: "oldest", limit: 1000 });
             expect(page.exchanges).toEqual(deriveExchanges(all_));
+            const exported = (await all(store.export())).filter((line) => line.type === "frame");
+            expect(exported).toEqual(all_.map((frame) => ({ type: "frame", ...frame })));
           });
         }),
         { numRuns: runs },

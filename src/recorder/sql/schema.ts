@@ -18,6 +18,7 @@ const found = ["method", "target", "principal", "session", "route", "state"] as 
 export const common: Readonly<Record<string, string>> = {
   method: "tools/call",
   principal: "anonymous",
+  route: "default",
   state: "ok",
 };
 
@@ -97,18 +98,18 @@ const steps: readonly Step[] = [
   },
 ];
 
-/** Brings the tables to the newest form; refuses what a newer program has written. */
-export async function migrate(database: SqlDatabase): Promise<void> {
+/** Brings the tables to the newest form, or for tests to an older one; refuses what a newer program has written. */
+export async function migrate(database: SqlDatabase, to = schemaVersion): Promise<void> {
   await database.transaction(async (inside) => {
     // Two gateways may start at once; the second waits here until the first is through.
     if (inside.dialect === "postgres") await inside.run(`SELECT pg_advisory_xact_lock(${migrationLock})`);
     await inside.run("CREATE TABLE IF NOT EXISTS headgate (name TEXT PRIMARY KEY, value TEXT NOT NULL)");
     const version = await versionOf(inside);
     checkVersion(version, inside.place);
-    for (const step of steps.slice(version)) await step(inside);
-    if (version === schemaVersion) return;
+    for (const step of steps.slice(version, to)) await step(inside);
+    if (version === to) return;
     await inside.run("DELETE FROM headgate WHERE name = 'format'");
-    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(schemaVersion)]);
+    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(to)]);
   });
 }
 

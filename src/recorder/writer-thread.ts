@@ -3,9 +3,9 @@ import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
 import type { CaptureRecord } from "./contract.ts";
-import { createContextWriter, packFrames } from "./pack.ts";
-import { toWire, type PackWire } from "./pack-wire.ts";
-import type { FrameBatch, Pruned, PruneRules } from "./store-contract.ts";
+import type { PackWire } from "./pack-wire.ts";
+import type { WireBatch } from "./recorder.ts";
+import type { Pruned, PruneRules } from "./store-contract.ts";
 
 /** The store that a thread writes to. */
 export type WriterTarget =
@@ -24,7 +24,7 @@ export type WriterRequest =
       readonly id: number;
       readonly type: "append";
       readonly capture: CaptureRecord;
-      readonly packs: PackWire;
+      readonly packs: readonly PackWire[];
     }
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
@@ -36,7 +36,7 @@ export type WriterAnswer =
 
 /** A thread that writes recordings, so that no message waits for a disk. */
 export interface RecordWriter extends AsyncDisposable {
-  append(batch: FrameBatch): Promise<void>;
+  append(batch: WireBatch): Promise<void>;
   prune(rules: PruneRules): Promise<Pruned>;
   /** Writes what was begun and ends the thread. */
   close(): Promise<void>;
@@ -62,7 +62,6 @@ type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<O
 export function startWriter(target: WriterTarget): RecordWriter {
   let worker: Thread | undefined;
   let requests = 0;
-  const writeContext = createContextWriter();
 
   function start(): Thread {
     const waiting = new Map<number, Waiting>();
@@ -120,8 +119,8 @@ export function startWriter(target: WriterTarget): RecordWriter {
   }
 
   return {
-    append: async ({ capture, frames }) => {
-      await ask({ type: "append", capture, packs: toWire(packFrames(frames, writeContext)) });
+    append: async ({ capture, packs }) => {
+      await ask({ type: "append", capture, packs });
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
     close,

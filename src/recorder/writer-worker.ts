@@ -48,7 +48,7 @@ export function serveWriter(
     const store = await opened;
     switch (request.type) {
       case "append":
-        await store.appendPacks({ capture: request.capture, packs: fromWire(request.packs) });
+        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(fromWire) });
         indexSoon();
         return undefined;
       case "prune":

@@ -22,7 +22,7 @@ const target = (more: object = {}) =>
   ({ headgateWriter: true, type: "sqlite", file: join(folder, "traffic.sqlite"), ...more }) as const;
 const batch = (id: string, seq: number, answer: string) => ({
   capture: captureRecord("c1"),
-  frames: callFrames({ id, seq, at: seq, answer }),
+  packs: [toWire(packFrames(callFrames({ id, seq, at: seq, answer })))],
 });
 
 describe("the thread that writes", () => {
@@ -58,8 +58,7 @@ describe("the thread that writes", () => {
     const { port1, port2 } = new MessageChannel();
     const opened = openTarget(target());
     serveWriter(port2, opened);
-    const { capture, frames } = batch("a", 0, "x");
-    port1.postMessage({ id: 1, type: "append", capture, packs: toWire(packFrames(frames)) }, []);
+    port1.postMessage({ id: 1, type: "append", ...batch("a", 0, "x") }, []);
     const store = await opened;
     await expect.poll(async () => (await store.stats()).frames, { timeout: 10_000 }).toBe(4);
     await expect.poll(async () => (await store.stats()).unindexed, { timeout: 10_000 }).toBe(0);

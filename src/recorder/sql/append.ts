@@ -17,7 +17,6 @@ import { exchangeColumns, packColumns, pushExchange, pushPack } from "./rows.ts"
 interface OpenCapture {
   readonly number: number;
   readonly derivation: ExchangeDerivation;
-  readonly owners: Owners;
 }
 
 /** Writes batches of frames, and what is derived from them. */
@@ -46,7 +45,7 @@ export function createAppender(database: SqlDatabase): Appender {
       [capture.id, JSON.stringify(capture)],
     );
     const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [capture.id]);
-    const own = { number: Number(row?.["number"]), derivation: createDerivation(), owners: new Owners() };
+    const own = { number: Number(row?.["number"]), derivation: createDerivation() };
     await resume(inside, own, capture.id, readContext);
     open.set(capture.id, own);
     return own;
@@ -63,26 +62,39 @@ export function createAppender(database: SqlDatabase): Appender {
     // Usually all of it is new, since numbers rise; only what is imported or tried again may be there already.
     const isNew = packs.every(({ first }) => first > before);
     const fresh = isNew ? packs : await unknownOf(inside, own.number, packs, capture.id, readContext);
-    const changed = new Set<ExchangeRecord>();
     const rows = createInserter(inside, "pack", packColumns);
+    const exchanges = createInserter(inside, "exchange", exchangeColumns);
+    /** Exchanges that began before this batch or go on after it; the others are written at once and forgotten. */
+    const changed = new Set<ExchangeRecord>();
     let count = 0;
     for (const pack of fresh) {
       const frames = unpackFrames(pack, capture.id, readContext);
+      const id = frames[0]?.exchange ?? "";
+      let record: ExchangeRecord | undefined;
       for (const frame of frames) {
         for (const exchange of own.derivation.add(frame)) {
-          if (changed.has(exchange)) continue;
-          changed.add(exchange);
-          own.owners.set(exchange.id, positionOf(own.number, exchange.seq));
+          if (exchange.id === id) record = exchange;
+          else changed.add(exchange);
         }
       }
-      const id = frames[0]?.exchange ?? "";
-      const owner = id === "" ? null : (own.owners.get(id) ?? (await ownerOf(inside, own.number, id)));
+      if (record !== undefined && isNew && record.seq === pack.first && record.state !== "open") {
+        pushExchange(exchanges.row(), record, own.number);
+        if (exchanges.isFull) await exchanges.write();
+      } else if (record !== undefined) changed.add(record);
+      let owner = record === undefined ? null : positionOf(own.number, record.seq);
+      if (record === undefined && id !== "") {
+        // Frames behind the end of an exchange still are its own, also where that has just been written.
+        await exchanges.write();
+        await writeChanged(inside, own.number, changed);
+        owner = await ownerOf(inside, own.number, id);
+      }
       count += pack.count;
       pushPack(rows.row(), pack, own.number, owner);
       if (rows.isFull) await rows.write();
     }
     await rows.write();
-    await writeExchanges(inside, own.number, changed, isNew ? before : Number.POSITIVE_INFINITY);
+    await exchanges.write();
+    await writeChanged(inside, own.number, changed);
     const last = packs.reduce((most, pack) => Math.max(most, pack.last), before);
     await inside.run("UPDATE capture SET record = ?, last_seq = ?, stored = stored + ? WHERE number = ?", [
       JSON.stringify(capture),
@@ -117,13 +129,12 @@ async function resume(
   readContext: ContextReader,
 ): Promise<void> {
   const rows = await inside.all(
-    "SELECT position, id FROM exchange WHERE state <> 'ok' AND state = 'open' AND capture = ?",
+    "SELECT position FROM exchange WHERE state <> 'ok' AND state = 'open' AND capture = ?",
     [own.number],
   );
   for (const row of rows) {
-    const position = Number(row["position"]);
-    own.owners.set(String(row["id"]), position);
-    for (const frame of await framesAt(inside, position, capture, readContext)) own.derivation.add(frame);
+    for (const frame of await framesAt(inside, Number(row["position"]), capture, readContext))
+      own.derivation.add(frame);
   }
 }
 
@@ -135,22 +146,17 @@ async function ownerOf(inside: SqlDatabase, capture: number, exchange: string): 
   return row === undefined ? null : Number(row["position"]);
 }
 
-/** Exchanges that began behind a number are new rows; the others may be there. */
-async function writeExchanges(
+async function writeChanged(
   inside: SqlDatabase,
   capture: number,
   exchanges: Iterable<ExchangeRecord>,
-  newAfter: number,
 ): Promise<void> {
-  const fresh = createInserter(inside, "exchange", exchangeColumns);
-  const known = createInserter(inside, "exchange", exchangeColumns, upsertExchange);
+  const rows = createInserter(inside, "exchange", exchangeColumns, upsertExchange);
   for (const exchange of exchanges) {
-    const rows = exchange.seq > newAfter ? fresh : known;
     pushExchange(rows.row(), exchange, capture);
     if (rows.isFull) await rows.write();
   }
-  await fresh.write();
-  await known.write();
+  await rows.write();
 }
 
 /** What of some packs is not there yet. */
@@ -177,23 +183,3 @@ async function unknownOf(
     frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq),
   );
 }
-
-/** Numbers of exchanges by id, as long as frames of them may come; those that were not asked for go. */
-class Owners {
-  #newer = new Map<string, number>();
-  #older = new Map<string, number>();
-
-  get(exchange: string): number | undefined {
-    return this.#newer.get(exchange) ?? this.#older.get(exchange);
-  }
-
-  set(exchange: string, position: number): void {
-    if (this.#newer.size >= mostOwners) {
-      this.#older = this.#newer;
-      this.#newer = new Map();
-    }
-    this.#newer.set(exchange, position);
-  }
-}
-
-const mostOwners = 10_000;

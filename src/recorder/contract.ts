@@ -7,6 +7,8 @@
  * what a user would call one action (a call with its rounds, its questions to the client and its notifications) and is
  * derived from exchanges by `deriveOperation`.
  *
+ * Stores and threads handle the frames of an exchange together, as packs (`pack.ts`); nobody else has to know.
+ *
  * Everything in here has been redacted before it got here. Times are milliseconds.
  */
 

@@ -53,8 +53,11 @@ interface Thread {
   readonly waiting: Map<number, Waiting>;
 }
 
-/** Batches are small; without a bound the thread's garbage would be let grow far beyond them. */
-const memory = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 192 };
+/**
+ * Without a bound the thread's garbage would be let grow far beyond its batches. What is young may take as much as one
+ * batch leaves behind, so that next to nothing of it is alive when it is looked through.
+ */
+const memory = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
 
 type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
 

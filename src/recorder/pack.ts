@@ -29,16 +29,25 @@ export type ContextReader = (text: string) => FrameContext;
  */
 type Head = readonly [string, string | 0, number, number, ...PackedFrame[]];
 
-/** Number, time, monotonic time, form, bytes, length of the body or -1, and what is left. */
-type PackedFrame = readonly [number, number, number, number, number, number, number | More];
-
 /**
- * Members that a frame has besides; a number in its place names an earlier frame of the pack of which this one repeats
- * the names, the outcome and the body.
+ * Number, time, monotonic time, form, bytes and length of the body or -1; behind them what the form of most frames needs,
+ * which are id, method, target and outcome, or else the members as they are. A number in their place names an earlier
+ * frame of the pack of which this one repeats the names, the outcome and the body.
  */
+type PackedFrame =
+  | readonly [...Figures, Text, Text, Text, number]
+  | readonly [...Figures, More]
+  | readonly [...Figures, number];
+
+type Figures = readonly [number, number, number, number, number, number];
+type Text = string | null;
+
+/** Members that a frame has besides. */
 type More = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
 
 const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
+
+const outcomes = [undefined, "ok", "tool_error", "input_required", "error"] as const;
 
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
 export const longestPack = 4096;
@@ -105,27 +114,33 @@ function packed(frame: Frame, start: Frame, startMicros: number, frames: readonl
     (frame.passing === "received" ? 0 : 2) +
     (frame.direction === "c2s" ? 0 : 1);
   const isExact = micros / 1000 === mono && start.at + at === frame.at;
-  const like = isExact && frame.same !== undefined ? repeated(frame, frames) : -1;
-  return [
+  const figures: Figures = [
     frame.seq - start.seq,
     at,
     micros - startMicros,
     form,
     bytes,
     body === undefined ? -1 : body.length,
-    like >= 0 ? like : moreOf(frame, start, isExact),
   ];
+  const isCommon =
+    isExact && frame.operation === start.operation && isUsual(frame) && (frame === start || !frame.context);
+  if (!isCommon) return [...figures, moreOf(frame, start, isExact)];
+  if (frame.same === undefined) {
+    const { id = null, method = null, target = null, outcome } = frame;
+    return [...figures, id, method, target, outcomes.indexOf(outcome)];
+  }
+  const like = repeated(frame, frames);
+  return like < 0 ? [...figures, moreOf(frame, start, isExact)] : [...figures, like];
 }
 
-/** Which frame of the pack another one repeats, with nothing to add; -1 where there is none. */
+/** Which frame of the pack another one repeats; -1 where there is none. */
 function repeated(frame: Frame, frames: readonly Frame[]): number {
-  if (frame.body !== undefined || frame.operation !== frames[0]?.operation || hasRareMembers(frame))
-    return -1;
   const at = frames.findIndex(({ seq }) => seq === frame.same);
   const other = frames[at];
   const isLike =
     other !== undefined &&
     other.seq < frame.seq &&
+    frame.body === undefined &&
     other.id === frame.id &&
     other.method === frame.method &&
     other.target === frame.target &&
@@ -133,36 +148,37 @@ function repeated(frame: Frame, frames: readonly Frame[]): number {
   return isLike ? at : -1;
 }
 
-function hasRareMembers(frame: Frame): boolean {
-  return frame.context !== undefined || !isOnlyContext(frame);
-}
-
-/** Whether nothing rare is in a frame besides what is known of its exchange. */
-function isOnlyContext(frame: Frame): boolean {
-  return !(
-    frame.omitted !== undefined ||
-    frame.redacted !== undefined ||
-    frame.errorCode !== undefined ||
-    frame.gatewayCode !== undefined ||
-    frame.decision !== undefined ||
-    frame.lost !== undefined
+/** Whether a frame has none of the members that few have. */
+function isUsual(frame: Frame): boolean {
+  return (
+    frame.omitted === undefined &&
+    frame.redacted === undefined &&
+    frame.errorCode === undefined &&
+    frame.gatewayCode === undefined &&
+    frame.decision === undefined &&
+    frame.lost === undefined
   );
 }
 
 function moreOf(frame: Frame, start: Frame, isExact: boolean): More {
   const { id, method, target, same, outcome } = frame;
-  // What most frames have; members that are undefined are left out of the text.
-  const common: More = { id, method, target, same, outcome };
-  const isPlain = isExact && frame.operation === start.operation && !hasRareMembers(frame);
-  if (isPlain || (frame === start && isExact && isOnlyContext(frame))) return common;
   const { omitted, redacted, errorCode, gatewayCode, decision, lost } = frame;
-  const rare = { omitted, redacted, errorCode, gatewayCode, decision, lost };
+  // Members that are undefined are left out of the text.
   return {
-    ...common,
-    ...rare,
-    ...(frame === start ? {} : { context: frame.context }),
-    ...(frame.operation === start.operation ? {} : { operation: frame.operation }),
-    ...(isExact ? {} : { at: frame.at, mono: frame.mono }),
+    id,
+    method,
+    target,
+    same,
+    outcome,
+    omitted,
+    redacted,
+    errorCode,
+    gatewayCode,
+    decision,
+    lost,
+    context: frame === start ? undefined : frame.context,
+    ...(frame.operation === start.operation ? undefined : { operation: frame.operation }),
+    ...(isExact ? undefined : { at: frame.at, mono: frame.mono }),
   };
 }
 
@@ -239,45 +255,56 @@ export function unpackFrames(
     const form = one[3];
     const length = one[5];
     const more = one[6];
-    const like = typeof more === "number" ? frames[more] : undefined;
-    const members: More = like ?? (typeof more === "number" ? none : more);
-    const isWhole = like === undefined;
-    frames.push({
+    const frame: UnpackedFrame = {
       capture,
       seq: first + one[0],
-      at: isWhole && members.at !== undefined ? members.at : at + one[1],
-      mono: isWhole && members.mono !== undefined ? members.mono : (micros + one[2]) / 1000,
+      at: at + one[1],
+      mono: (micros + one[2]) / 1000,
       kind: kinds[form >> 3] ?? "gap",
       leg: (form & 4) === 0 ? "client" : "upstream",
       passing: (form & 2) === 0 ? "received" : "sent",
       direction: (form & 1) === 0 ? "c2s" : "s2c",
       exchange,
-      operation: isWhole && members.operation !== undefined ? members.operation : operation,
-      context:
-        index > beforeFrames ? (isWhole ? members.context : undefined) : contextIn(context, readContext),
-      id: members.id,
-      method: members.method,
-      target: members.target,
+      operation,
+      context: index === beforeFrames && context !== "" ? readContext(context) : undefined,
+      id: undefined,
+      method: undefined,
+      target: undefined,
       bytes: one[4],
       body: length < 0 ? undefined : body.slice(taken, taken + length),
-      same: like === undefined ? members.same : like.seq,
-      omitted: isWhole ? members.omitted : undefined,
-      redacted: isWhole ? members.redacted : undefined,
-      outcome: members.outcome,
-      errorCode: isWhole ? members.errorCode : undefined,
-      gatewayCode: isWhole ? members.gatewayCode : undefined,
-      decision: isWhole ? members.decision : undefined,
-      lost: isWhole ? members.lost : undefined,
-    });
+      same: undefined,
+      omitted: undefined,
+      redacted: undefined,
+      outcome: undefined,
+      errorCode: undefined,
+      gatewayCode: undefined,
+      decision: undefined,
+      lost: undefined,
+    };
+    if (typeof more === "number") repeat(frame, frames[more]);
+    else if (typeof more === "object" && more !== null) Object.assign(frame, more);
+    else {
+      frame.id = more ?? undefined;
+      frame.method = one[7] ?? undefined;
+      frame.target = one[8] ?? undefined;
+      frame.outcome = outcomes[one[9] ?? 0];
+    }
     if (length > 0) taken += length;
+    frames.push(frame);
   }
   return frames;
 }
 
+type UnpackedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
+
+function repeat(frame: UnpackedFrame, other: Frame | undefined): void {
+  if (other === undefined) return;
+  frame.same = other.seq;
+  frame.id = other.id;
+  frame.method = other.method;
+  frame.target = other.target;
+  frame.outcome = other.outcome;
+}
+
 /** Where the frames begin in a head. */
 const beforeFrames = 4;
-const none: More = {};
-
-function contextIn(text: string, readContext: ContextReader): FrameContext | undefined {
-  return text === "" ? undefined : readContext(text);
-}

@@ -5,11 +5,11 @@ import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { traceOf } from "../telemetry/trace-context.ts";
-import type { Frame, FrameContext, FrameDecision, FrameLeg } from "./contract.ts";
+import { createContexts } from "./capture-context.ts";
+import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
 
-/** A frame before it has its number. */
-export type UnnumberedFrame = Omit<Frame, "capture" | "seq" | "at" | "mono">;
+/** A frame whose number and times are still to be set, by whoever takes it. */
+export type UnnumberedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
 
 /** What of an exchange has been seen. */
 interface Seen {
@@ -19,13 +19,17 @@ interface Seen {
   answering: SeenMessage | undefined;
 }
 
-/** The same type with members that can be set. */
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
-
 interface SeenMessage {
   readonly message: Message;
   readonly seq: number;
-  readonly names: Pick<Frame, "id" | "method" | "target">;
+  readonly names: Names;
+  readonly facts: MessageMetadata;
+}
+
+interface Names {
+  readonly id: string | undefined;
+  readonly method: string | undefined;
+  readonly target: string | undefined;
 }
 
 /** What capturing needs. */
@@ -48,6 +52,43 @@ export interface Capturing {
 
 const mostLinks = 10_000;
 
+/** A new frame. All have the same members in the same order, which is what makes them quick to make and to read. */
+export function frameOf(
+  kind: Frame["kind"],
+  leg: FrameLeg,
+  passing: Frame["passing"],
+  direction: Frame["direction"],
+  exchange = "",
+  operation = "",
+): UnnumberedFrame {
+  return {
+    capture: "",
+    seq: 0,
+    at: 0,
+    mono: 0,
+    kind,
+    leg,
+    passing,
+    direction,
+    exchange,
+    operation,
+    context: undefined,
+    id: undefined,
+    method: undefined,
+    target: undefined,
+    bytes: 0,
+    body: undefined,
+    same: undefined,
+    omitted: undefined,
+    redacted: undefined,
+    outcome: undefined,
+    errorCode: undefined,
+    gatewayCode: undefined,
+    decision: undefined,
+    lost: undefined,
+  };
+}
+
 function seenOf({ tracking }: Exchange): Seen | undefined {
   // Nobody else writes it.
   return tracking.record as Seen | undefined;
@@ -57,6 +98,7 @@ function seenOf({ tracking }: Exchange): Seen | undefined {
 export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions): Capturing {
   /** Operations by what a later request continues them with: the state of a round, or a task. */
   const continued = new Map<string, string>();
+  const contextOf = createContexts(redactor);
 
   function remember(key: string, operation: string): void {
     continued.delete(key);
@@ -96,8 +138,10 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
     message: (leg, passing, message, exchange) => {
       const { kind } = message;
       const isAnswer = kind === "result" || kind === "error";
-      const facts = metadataOf(message);
       let own = seenOf(exchange);
+      const before = isAnswer ? own?.answering : own?.asking;
+      const same = before?.message === message ? before.seq : undefined;
+      const facts = same === undefined || before === undefined ? metadataOf(message) : before.facts;
       const isFirst = own === undefined;
       if (own === undefined) {
         own = { operation: operationOf(exchange, message, facts), asking: undefined, answering: undefined };
@@ -105,103 +149,76 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       }
       if (isAnswer && leg === "client" && passing === "sent")
         noteContinuation(exchange, message, facts, own.operation);
-      const before = isAnswer ? own.answering : own.asking;
-      const same = before?.message === message ? before.seq : undefined;
       const size = message.outline.end - message.outline.start;
       const isTooLarge = size > bodyBytes;
       const clean =
         same === undefined && !isTooLarge
           ? redactor.json(message.bytes.toString("utf8", message.outline.start, message.outline.end))
           : undefined;
-      const secrets = clean?.secrets ?? [];
-      const context = isFirst ? contextOf(exchange, redactor, secrets) : undefined;
+      const context = isFirst ? contextOf(exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
       // Names stand in the body too: where nothing was secret there, nothing is here.
       const names =
         same === undefined || before === undefined
           ? namesOf(facts, redacted > 0 || isTooLarge ? redactor : undefined)
           : before.names;
-      // Members are set one by one: this runs for every message, and copies of copies would cost more than the rest.
-      const frame: Mutable<UnnumberedFrame> = {
-        kind,
-        leg,
-        passing,
-        direction: exchange.direction === "client-to-server" ? "c2s" : "s2c",
-        exchange: exchange.id,
-        operation: own.operation,
-        bytes: size,
-      };
-      if (context !== undefined) frame.context = context.context;
-      if (names.id !== undefined) frame.id = names.id;
-      if (names.method !== undefined) frame.method = names.method;
-      if (names.target !== undefined) frame.target = names.target;
-      if (clean !== undefined) frame.body = clean.text;
-      if (same !== undefined) frame.same = same;
-      else if (isTooLarge) frame.omitted = "size";
+      const direction = exchange.direction === "client-to-server" ? "c2s" : "s2c";
+      const frame = frameOf(kind, leg, passing, direction, exchange.id, own.operation);
+      frame.bytes = size;
+      frame.context = context?.context;
+      frame.id = names.id;
+      frame.method = names.method;
+      frame.target = names.target;
+      frame.body = clean?.text;
+      frame.same = same;
+      if (same === undefined && isTooLarge) frame.omitted = "size";
       if (redacted > 0) frame.redacted = redacted;
-      if (isAnswer) Object.assign(frame, outcomeOf(message, facts));
+      if (isAnswer) setOutcome(frame, message, facts);
       const seq = take(frame);
       if (seq === undefined || same !== undefined) return;
-      if (isAnswer) own.answering = { message, seq, names };
-      else own.asking = { message, seq, names };
+      if (isAnswer) own.answering = { message, seq, names, facts };
+      else own.asking = { message, seq, names, facts };
     },
     decision: (decision, exchange) => {
       const { reason } = decision;
       const clean = reason === undefined ? undefined : redactor.text(reason);
-      take({
-        kind: "decision",
-        leg: exchange.direction === "client-to-server" ? "client" : "upstream",
-        passing: "received",
-        direction: exchange.direction === "client-to-server" ? "c2s" : "s2c",
-        exchange: exchange.id,
-        operation: seenOf(exchange)?.operation ?? exchange.id,
-        bytes: 0,
-        decision: clean === undefined ? decision : { ...decision, reason: clean.text },
-        ...(clean === undefined || clean.count === 0 ? {} : { redacted: clean.count }),
-      });
+      const isAsked = exchange.direction === "client-to-server";
+      const operation = seenOf(exchange)?.operation ?? exchange.id;
+      const [leg, direction] = isAsked ? (["client", "c2s"] as const) : (["upstream", "s2c"] as const);
+      const frame = frameOf("decision", leg, "received", direction, exchange.id, operation);
+      frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
+      if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
+      take(frame);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);
-      take({
-        kind: "stderr",
-        leg: "upstream",
-        passing: "received",
-        direction: "s2c",
-        exchange: "",
-        operation: "",
-        target: route,
-        bytes: Buffer.byteLength(line),
-        body: clean.text,
-        ...(clean.count === 0 ? {} : { redacted: clean.count }),
-      });
+      const frame = frameOf("stderr", "upstream", "received", "s2c");
+      frame.target = route;
+      frame.bytes = Buffer.byteLength(line);
+      frame.body = clean.text;
+      if (clean.count > 0) frame.redacted = clean.count;
+      take(frame);
     },
   };
 }
 
-function namesOf(
-  { id, method, target }: MessageMetadata,
-  redactor: Redactor | undefined,
-): SeenMessage["names"] {
-  const plain = (text: string): string => (redactor === undefined ? text : redactor.text(text).text);
-  const names: Mutable<SeenMessage["names"]> = {};
-  if (id !== undefined) names.id = plain(id.key);
-  if (method !== undefined) names.method = plain(method);
-  if (target !== undefined) names.target = plain(target.name);
-  return names;
+function namesOf({ id, method, target }: MessageMetadata, redactor: Redactor | undefined): Names {
+  const plain = (text: string | undefined): string | undefined =>
+    redactor === undefined || text === undefined ? text : redactor.text(text).text;
+  return { id: plain(id?.key), method: plain(method), target: plain(target?.name) };
 }
 
-function outcomeOf(message: Message, { isToolError, resultType, errorCode }: MessageMetadata) {
+function setOutcome(
+  frame: UnnumberedFrame,
+  message: Message,
+  { isToolError, resultType, errorCode }: MessageMetadata,
+): void {
   if (message.kind === "error") {
-    const gatewayCode = gatewayCodeOf(message);
-    return {
-      outcome: "error",
-      ...(errorCode === undefined ? {} : { errorCode }),
-      ...(gatewayCode === undefined ? {} : { gatewayCode }),
-    } as const;
-  }
-  return {
-    outcome: isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok",
-  } as const;
+    frame.outcome = "error";
+    frame.errorCode = errorCode;
+    frame.gatewayCode = gatewayCodeOf(message);
+  } else
+    frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
 }
 
 /** Errors of our own say so in their data. */
@@ -210,30 +227,6 @@ function gatewayCodeOf(message: Message): string | undefined {
   if (typeof data !== "object" || data === null || !("origin" in data) || data.origin !== "gateway")
     return undefined;
   return "code" in data && typeof data.code === "string" ? data.code : undefined;
-}
-
-function contextOf(
-  exchange: Exchange,
-  redactor: Redactor,
-  secrets: readonly string[],
-): { readonly context: FrameContext; readonly count: number } {
-  const { route, principal, session, revision, transport, parent } = exchange;
-  const traceId = traceOf(exchange)?.traceId;
-  const common = {
-    route,
-    principal: principal.id,
-    ...(session === undefined ? undefined : { session: session.id.slice(0, 8) }),
-    revision,
-    transport: transport.type,
-    ...(parent === undefined ? undefined : { parent: parent.id }),
-    ...(traceId === undefined ? undefined : { traceId }),
-  };
-  if (transport.type !== "http") return { context: common, count: 0 };
-  const path = redactor.text(transport.path);
-  const { headers, count } = redactor.headers(transport.headers, secrets);
-  const { method, peer } = transport;
-  const http = { method, path: path.text, ...(peer === undefined ? undefined : { peer }), headers };
-  return { context: { ...common, http }, count: path.count + count };
 }
 
 function stateKey({ route }: Exchange, state: string): string {

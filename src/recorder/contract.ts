@@ -7,6 +7,8 @@
  * what a user would call one action (a call with its rounds, its questions to the client and its notifications) and is
  * derived from exchanges by `deriveOperation`.
  *
+ * Stores and threads handle the frames of an exchange together, as packs (`pack.ts`); nobody else has to know.
+ *
  * Everything in here has been redacted before it got here. Times are milliseconds.
  */
 
@@ -102,31 +104,31 @@ export interface Frame {
   /** The id of the first exchange of the operation. */
   readonly operation: string;
   /** With the first frame of an exchange. */
-  readonly context?: FrameContext;
+  readonly context?: FrameContext | undefined;
   /** The JSON-RPC id as a typed key: `n:7`, `s:abc`. */
-  readonly id?: string;
-  readonly method?: string;
+  readonly id?: string | undefined;
+  readonly method?: string | undefined;
   /** The tool or prompt by name, the resource by URI, the task by id. */
-  readonly target?: string;
+  readonly target?: string | undefined;
   /** Bytes of the message as it was on the wire. */
   readonly bytes: number;
   /** The message as JSON text after redaction; for `stderr` the line. Left out where `same` or `omitted` says why. */
-  readonly body?: string;
+  readonly body?: string | undefined;
   /** The body is that of the frame with this number, earlier in the same exchange: it went on as it came. */
-  readonly same?: number;
+  readonly same?: number | undefined;
   /** Why there is no body though there was one: too large, or the queue was nearly full. */
-  readonly omitted?: "size" | "queue";
+  readonly omitted?: "size" | "queue" | undefined;
   /** How many values were redacted in body and context. */
-  readonly redacted?: number;
+  readonly redacted?: number | undefined;
   /** With an answer: what it says, so that it is known where the body is not. */
-  readonly outcome?: "ok" | "tool_error" | "input_required" | "error";
+  readonly outcome?: "ok" | "tool_error" | "input_required" | "error" | undefined;
   /** With an error answer: its JSON-RPC code. */
-  readonly errorCode?: number;
+  readonly errorCode?: number | undefined;
   /** With an error answer that the gateway itself made: the code of its table. */
-  readonly gatewayCode?: string;
-  readonly decision?: FrameDecision;
+  readonly gatewayCode?: string | undefined;
+  readonly decision?: FrameDecision | undefined;
   /** For a `gap`: how many frames are missing before this one. */
-  readonly lost?: number;
+  readonly lost?: number | undefined;
 }
 
 /**

@@ -3,15 +3,20 @@ import type { ExchangeRecord, ExchangeState, Frame, FrameDecision, OperationReco
 /** An exchange while its frames come in. */
 interface Growing {
   readonly first: Frame;
-  /** Members as they stand now. */
-  record: ExchangeRecord;
+  /** As it stands now. */
+  readonly record: GrowingRecord;
   /** When the other side got the message. */
   sentAt: number | undefined;
 }
 
+type GrowingRecord = { -readonly [Key in keyof ExchangeRecord]: ExchangeRecord[Key] };
+
 /** Makes exchanges of frames, one by one, in the order in which they were seen. */
 export interface ExchangeDerivation {
-  /** Takes a frame in; the answer are the exchanges that are others by it, as they stand now. */
+  /**
+   * Takes a frame in; the answer are the exchanges that are others by it. An exchange is one object, which grows with
+   * its frames: copies for every frame would cost more than all the rest.
+   */
   add(frame: Frame): readonly ExchangeRecord[];
 }
 
@@ -34,10 +39,8 @@ export function createDerivation(): ExchangeDerivation {
   const growing = new Map<string, Growing>();
 
   function end(): readonly ExchangeRecord[] {
-    const left = [...growing.values()].map(({ record }): ExchangeRecord => ({
-      ...record,
-      state: "abandoned",
-    }));
+    const left = [...growing.values()].map(({ record }) => record);
+    for (const record of left) record.state = "abandoned";
     growing.clear();
     return left;
   }
@@ -97,28 +100,23 @@ export function deriveOperation(exchanges: readonly ExchangeRecord[]): Operation
   };
 }
 
-function begin(frame: Frame): ExchangeRecord | undefined {
-  const { context, kind } = frame;
+function begin(frame: Frame): GrowingRecord | undefined {
+  const { context, kind, id, target } = frame;
   if (context === undefined || (kind !== "request" && kind !== "notification")) return undefined;
-  const { parent, route, principal, session, revision, transport, traceId } = context;
-  return {
+  const { parent, session, traceId } = context;
+  const record: GrowingRecord = {
     capture: frame.capture,
     id: frame.exchange,
     operation: frame.operation,
-    ...(parent === undefined ? {} : { parent }),
     seq: frame.seq,
     at: frame.at,
     kind,
     direction: frame.direction,
-    route,
-    principal,
-    ...(session === undefined ? {} : { session }),
-    revision,
-    transport,
-    ...(traceId === undefined ? {} : { traceId }),
-    ...(frame.id === undefined ? {} : { rpcId: frame.id }),
+    route: context.route,
+    principal: context.principal,
+    revision: context.revision,
+    transport: context.transport,
     method: frame.method ?? "",
-    ...(frame.target === undefined ? {} : { target: frame.target }),
     state: "open",
     requestBytes: frame.bytes,
     answerBytes: 0,
@@ -127,73 +125,69 @@ function begin(frame: Frame): ExchangeRecord | undefined {
     redacted: 0,
     omitted: 0,
   };
+  if (parent !== undefined) record.parent = parent;
+  if (session !== undefined) record.session = session;
+  if (traceId !== undefined) record.traceId = traceId;
+  if (id !== undefined) record.rpcId = id;
+  if (target !== undefined) record.target = target;
+  return record;
 }
 
 function grow(own: Growing, frame: Frame): void {
   const { record } = own;
-  const next = {
-    ...record,
-    redacted: record.redacted + (frame.redacted ?? 0),
-    omitted: record.omitted + (frame.omitted === undefined ? 0 : 1),
-  };
-  if (frame.kind === "decision") own.record = decided(next, frame.decision);
-  else if (frame.kind === "request" || frame.kind === "notification") own.record = asked(own, next, frame);
-  else if (frame.kind === "result" || frame.kind === "error") own.record = answered(own, next, frame);
+  record.redacted += frame.redacted ?? 0;
+  if (frame.omitted !== undefined) record.omitted++;
+  if (frame.kind === "decision") decided(record, frame.decision);
+  else if (frame.kind === "request" || frame.kind === "notification") asked(own, frame);
+  else if (frame.kind === "result" || frame.kind === "error") answered(own, frame);
 }
 
-function decided(record: ExchangeRecord, decision: FrameDecision | undefined): ExchangeRecord {
-  if (decision?.by !== "policy") return record;
+function decided(record: GrowingRecord, decision: FrameDecision | undefined): void {
+  if (decision?.by !== "policy") return;
   const strength = strengths.indexOf(decision.effect);
-  if (strength < 0 || strength <= strengths.indexOf(record.decision ?? "")) return record;
-  const { rule: _rule, ...rest } = record;
-  const effect = decision.effect as NonNullable<ExchangeRecord["decision"]>;
-  const isDropped = record.kind === "notification" && effect === "deny" && decision.enforced;
-  return {
-    ...rest,
-    decision: effect,
-    ...(decision.rule === undefined ? {} : { rule: decision.rule }),
-    // Nobody is told that a notification was refused: this is where it ends.
-    ...(isDropped ? { state: "refused", durationMs: 0 } : {}),
-  };
+  if (strength < 0 || strength <= strengths.indexOf(record.decision ?? "")) return;
+  // One of the strengths, as was just seen.
+  record.decision = decision.effect as NonNullable<ExchangeRecord["decision"]>;
+  if (decision.rule === undefined) delete record.rule;
+  else record.rule = decision.rule;
+  // Nobody is told that a notification was refused: this is where it ends.
+  if (record.kind !== "notification" || record.decision !== "deny" || !decision.enforced) return;
+  record.state = "refused";
+  record.durationMs = 0;
 }
 
-function asked(own: Growing, record: ExchangeRecord, frame: Frame): ExchangeRecord {
-  const counted = { ...record, messages: record.messages + 1 };
-  if (frame === own.first) {
-    if (frame.passing === "sent") own.sentAt = frame.mono;
-    return counted;
-  }
-  if (frame.passing !== "sent") return counted;
+function asked(own: Growing, frame: Frame): void {
+  const { record, first } = own;
+  record.messages++;
+  if (frame.passing !== "sent") return;
   own.sentAt ??= frame.mono;
-  const modified = record.modified || frame.same === undefined;
-  if (record.kind === "request") return { ...counted, modified };
-  return { ...counted, modified, state: "accepted", durationMs: between(own.first.mono, frame.mono) };
+  if (frame === first) return;
+  if (frame.same === undefined) record.modified = true;
+  if (record.kind === "request") return;
+  record.state = "accepted";
+  record.durationMs = between(first.mono, frame.mono);
 }
 
-function answered(own: Growing, record: ExchangeRecord, frame: Frame): ExchangeRecord {
-  const { first, sentAt } = own;
-  const counted = { ...record, messages: record.messages + 1 };
-  const isOurs = first.passing === "sent";
+function answered(own: Growing, frame: Frame): void {
+  const { record, first, sentAt } = own;
+  record.messages++;
   if (frame.passing === "received") {
-    const upstreamMs = sentAt === undefined ? undefined : between(sentAt, frame.mono);
-    const timed = upstreamMs === undefined ? counted : { ...counted, upstreamMs };
+    if (sentAt !== undefined) record.upstreamMs = between(sentAt, frame.mono);
     // Where the gateway itself asked, the answer has come home.
-    return isOurs ? finished(timed, frame, first) : timed;
+    if (first.passing === "sent") finish(record, frame, first);
+    return;
   }
-  const isChanged = record.upstreamMs !== undefined && frame.same === undefined;
-  return finished({ ...counted, modified: record.modified || isChanged }, frame, first);
+  if (record.upstreamMs !== undefined && frame.same === undefined) record.modified = true;
+  finish(record, frame, first);
 }
 
-function finished(record: ExchangeRecord, frame: Frame, first: Frame): ExchangeRecord {
+function finish(record: GrowingRecord, frame: Frame, first: Frame): void {
   const { errorCode, gatewayCode } = frame;
-  return {
-    ...record,
-    state: stateOf(record, frame),
-    answerBytes: frame.bytes,
-    durationMs: between(first.mono, frame.mono),
-    ...(errorCode === undefined ? {} : { errorCode }),
-    ...(gatewayCode === undefined ? {} : { gatewayCode }),
-  };
+  record.state = stateOf(record, frame);
+  record.answerBytes = frame.bytes;
+  record.durationMs = between(first.mono, frame.mono);
+  if (errorCode !== undefined) record.errorCode = errorCode;
+  if (gatewayCode !== undefined) record.gatewayCode = gatewayCode;
 }
 
 function stateOf(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeState {

@@ -8,9 +8,10 @@ import type { Exchange } from "../exchange.ts";
 import type { Message } from "../protocol/message.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import type { CaptureRecord, Frame } from "./contract.ts";
-import type { FrameBatch } from "./store-contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
-import { createRecorder, type RecorderOptions } from "./recorder.ts";
+import { createContextReader, unpackFrames } from "./pack.ts";
+import { fromWire } from "./pack-wire.ts";
+import { createRecorder, type RecorderOptions, type WireBatch } from "./recorder.ts";
 
 function record(options: Partial<RecorderOptions> = {}) {
   const time = createFakeTime();
@@ -25,10 +26,13 @@ function record(options: Partial<RecorderOptions> = {}) {
     bodyBytes: 10_000,
     onFailure: "drop",
     sink: {
-      append: async ({ capture, frames: batch }: FrameBatch) => {
+      append: async ({ capture, packs }: WireBatch) => {
         if (state.isBroken) throw new Error("disk full");
         state.capture = capture;
-        frames.push(...batch);
+        const batch = packs
+          .flatMap(fromWire)
+          .flatMap((pack) => unpackFrames(pack, capture.id, createContextReader()));
+        frames.push(...batch.toSorted((one, other) => one.seq - other.seq));
       },
     },
     redactor: createRedactor({ detectors: secretDetectors, key: Buffer.from("k") }),

@@ -1,14 +1,21 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createCapturing, type Capturing, type UnnumberedFrame } from "./capture.ts";
+import { createCapturing, frameOf, type Capturing, type UnnumberedFrame } from "./capture.ts";
 import { captureFormat, type CaptureRecord, type Frame } from "./contract.ts";
-import { type FrameBatch } from "./store-contract.ts";
+import { createContextWriter, packFrames } from "./pack.ts";
+import { toWire, type PackWire } from "./pack-wire.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {
   /** Resolves when all of it is kept; rejects when nothing of it is. */
-  append(batch: FrameBatch): Promise<void>;
+  append(batch: WireBatch): Promise<void>;
+}
+
+/** What is to be kept as a whole. */
+export interface WireBatch {
+  readonly capture: CaptureRecord;
+  readonly packs: readonly PackWire[];
 }
 
 /** What a recorder holds at most, and what it does when it cannot keep up. */
@@ -60,10 +67,23 @@ interface Waiter {
   readonly reject: (error: GatewayError) => void;
 }
 
+/** Frames that are packed and wait to be written. */
+interface Sealed {
+  readonly packs: PackWire;
+  readonly frames: number;
+  /** Of bodies. */
+  readonly bytes: number;
+  /** The number of the last frame. */
+  readonly last: number;
+}
+
 const flushMs = 100;
 const flushFrames = 2000;
 const largestBatch = 2000;
 const largestBatchBytes = 4_194_304;
+/** Packed, frames are two values for the garbage collector, whatever is in them; so they do not wait for long. */
+const sealedFrames = 400;
+const sealedBytes = 1_048_576;
 const retryMs = 1000;
 
 /** Begins a capture. */
@@ -72,7 +92,12 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const began = clock.now();
   const counts = { frames: 0, bytes: 0, lost: 0, omitted: 0, redacted: 0 };
   const startedAt = clock.wall();
-  let queue: Frame[] = [];
+  const writeContext = createContextWriter();
+  let queue: Sealed[] = [];
+  /** What was not packed yet. */
+  let fresh: Frame[] = [];
+  let freshBytes = 0;
+  let queuedFrames = 0;
   let queuedBytes = 0;
   let next = 0;
   /** Frames lost since the last one that was taken. */
@@ -100,10 +125,15 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function push(frame: UnnumberedFrame): number {
     const seq = next++;
-    const mono = Math.round((clock.now() - began) * 1000) / 1000;
-    // The frame was made for us: it gets its number instead of being copied.
-    queue.push(Object.assign(frame, { capture: options.capture, seq, at: clock.wall(), mono }));
-    queuedBytes += frame.body?.length ?? 0;
+    frame.capture = options.capture;
+    frame.seq = seq;
+    frame.at = clock.wall();
+    frame.mono = Math.round((clock.now() - began) * 1000) / 1000;
+    fresh.push(frame);
+    queuedFrames++;
+    const size = frame.body?.length ?? 0;
+    queuedBytes += size;
+    freshBytes += size;
     counts.frames++;
     counts.bytes += frame.bytes;
     counts.redacted += frame.redacted ?? 0;
@@ -113,17 +143,21 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function take(frame: UnnumberedFrame): number | undefined {
     if (isClosed) return undefined;
-    if (queue.length >= queueFrames) {
+    if (queuedFrames >= queueFrames) {
       lose(1);
       return undefined;
     }
     if (gap > 0) {
-      push({ ...bare, kind: "gap", lost: gap });
+      push(gapOf(gap));
       gap = 0;
     }
-    const isFull = queuedBytes + (frame.body?.length ?? 0) > fullBytes && frame.body !== undefined;
-    const seq = push(isFull ? withoutBody(frame) : frame);
-    if (queue.length >= flushFrames) flush();
+    if (frame.body !== undefined && queuedBytes + frame.body.length > fullBytes) {
+      frame.body = undefined;
+      frame.omitted = "queue";
+    }
+    const seq = push(frame);
+    if (fresh.length >= sealedFrames || freshBytes >= sealedBytes) seal();
+    if (queuedFrames >= flushFrames) flush();
     else if (stopTimer === undefined && writing === undefined) {
       stopTimer = setTimer(isFailing ? retryMs : flushMs, () => {
         stopTimer = undefined;
@@ -131,6 +165,15 @@ export function createRecorder(options: RecorderOptions): Recorder {
       });
     }
     return seq;
+  }
+
+  function seal(): void {
+    const last = fresh.at(-1)?.seq;
+    if (last === undefined) return;
+    const packs = toWire(packFrames(fresh, writeContext));
+    queue.push({ packs, frames: fresh.length, bytes: freshBytes, last });
+    fresh = [];
+    freshBytes = 0;
   }
 
   function lose(count: number): void {
@@ -150,7 +193,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     cancelTimer();
     writing = write().finally(() => {
       writing = undefined;
-      if (isFailing && !isClosed && queue.length > 0) {
+      if (isFailing && !isClosed && queuedFrames > 0) {
         stopTimer ??= setTimer(retryMs, () => {
           stopTimer = undefined;
           flush();
@@ -161,20 +204,25 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   /** Writes until nothing waits or the store fails. */
   async function write(endedAt?: number): Promise<void> {
-    while (queue.length > 0) {
-      const frames = batchOf(queue);
-      const isLast = frames.length === queue.length;
+    for (seal(); queue.length > 0; seal()) {
+      const batch = batchOf(queue);
+      const isLast = batch.length === queue.length;
       try {
-        await sink.append({ capture: recordOf(isLast ? endedAt : undefined), frames });
+        const packs = batch.map((sealed) => sealed.packs);
+        await sink.append({ capture: recordOf(isLast ? endedAt : undefined), packs });
       } catch (error) {
         fail(GatewayError.from(error));
         return;
       }
-      // What was lost meanwhile came behind: the front of the queue is what was written.
-      queue = queue.slice(frames.length);
-      for (const { body } of frames) queuedBytes -= body?.length ?? 0;
-      options.onCount?.("written", frames.length);
-      const last = frames.at(-1)?.seq ?? -1;
+      // What was taken meanwhile came behind: the front of the queue is what was written.
+      queue = queue.slice(batch.length);
+      let last = -1;
+      for (const sealed of batch) {
+        queuedFrames -= sealed.frames;
+        queuedBytes -= sealed.bytes;
+        options.onCount?.("written", sealed.frames);
+        last = sealed.last;
+      }
       settle(last);
       if (isFailing) {
         isFailing = false;
@@ -209,7 +257,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   return {
     ...createCapturing({ redactor: options.redactor, clock, bodyBytes: options.bodyBytes, take }),
     get refuses() {
-      return refuses && (isFailing || queue.length >= queueFrames);
+      return refuses && (isFailing || queuedFrames >= queueFrames);
     },
     kept: () => {
       if (!refuses) return undefined;
@@ -229,8 +277,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
       cancelTimer();
       await writing;
       cancelTimer();
-      if (gap > 0) push({ ...bare, kind: "gap", lost: gap });
-      push({ ...bare, kind: "end" });
+      if (gap > 0) push(gapOf(gap));
+      push(frameOf("end", "client", "received", "c2s"));
       isClosed = true;
       await write(clock.wall());
     },
@@ -238,24 +286,19 @@ export function createRecorder(options: RecorderOptions): Recorder {
 }
 
 /** The front of a queue: some frames, and not too many bytes for a thread with little memory. */
-function batchOf(queue: readonly Frame[]): readonly Frame[] {
+function batchOf(queue: readonly Sealed[]): readonly Sealed[] {
+  let frames = 0;
   let bytes = 0;
-  const end = queue.findIndex(({ body }, index) => {
-    bytes += body?.length ?? 0;
-    return index > 0 && (index >= largestBatch || bytes > largestBatchBytes);
+  const end = queue.findIndex((sealed, index) => {
+    frames += sealed.frames;
+    bytes += sealed.bytes;
+    return index > 0 && (frames > largestBatch || bytes > largestBatchBytes);
   });
   return end === -1 ? queue.slice() : queue.slice(0, end);
 }
 
-const bare = {
-  leg: "client",
-  passing: "received",
-  direction: "c2s",
-  exchange: "",
-  operation: "",
-  bytes: 0,
-} as const;
-
-function withoutBody({ body: _body, ...frame }: UnnumberedFrame): UnnumberedFrame {
-  return { ...frame, omitted: "queue" };
+function gapOf(lost: number): UnnumberedFrame {
+  const frame = frameOf("gap", "client", "received", "c2s");
+  frame.lost = lost;
+  return frame;
 }

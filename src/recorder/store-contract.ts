@@ -1,4 +1,5 @@
 import type { Frame, ExchangeRecord, OperationRecord, CaptureRecord, Condition } from "./contract.ts";
+import type { FramePack } from "./pack.ts";
 
 /** Which exchanges, in which order, how many. */
 export interface ExchangeQuery {
@@ -82,6 +83,12 @@ export interface FrameBatch {
   readonly frames: readonly Frame[];
 }
 
+/** The same with its frames packed, as a thread gets it. */
+export interface PackBatch {
+  readonly capture: CaptureRecord;
+  readonly packs: readonly FramePack[];
+}
+
 /**
  * A line of a capture file, which is NDJSON (gzip where the name ends in `.gz`): a `capture` line, then its `frame` lines
  * in their order, then its `exchange` lines, which are derived and may be left out, then an `end` line with what the
@@ -161,6 +168,8 @@ export interface StoredDocument {
 export interface RecordStore extends RecordReader {
   /** Resolves when all of it is on disk; rejects with a `store_failed` error when nothing of it is. */
   append(batch: FrameBatch): Promise<void>;
+  /** The same for frames that are packed already. */
+  appendPacks(batch: PackBatch): Promise<void>;
   prune(rules: PruneRules, onProgress?: Progress): Promise<Pruned>;
   /** Takes capture lines in; frames that are there already are left as they are. */
   import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<Imported>;

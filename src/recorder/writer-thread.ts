@@ -2,7 +2,10 @@ import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
-import type { FrameBatch, Pruned, PruneRules } from "./store-contract.ts";
+import type { CaptureRecord } from "./contract.ts";
+import type { PackWire } from "./pack-wire.ts";
+import type { WireBatch } from "./recorder.ts";
+import type { Pruned, PruneRules } from "./store-contract.ts";
 
 /** The store that a thread writes to. */
 export type WriterTarget =
@@ -17,7 +20,12 @@ export type WriterTarget =
 
 /** What the thread is asked for. */
 export type WriterRequest =
-  | { readonly id: number; readonly type: "append"; readonly batch: FrameBatch }
+  | {
+      readonly id: number;
+      readonly type: "append";
+      readonly capture: CaptureRecord;
+      readonly packs: readonly PackWire[];
+    }
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
 
@@ -28,7 +36,7 @@ export type WriterAnswer =
 
 /** A thread that writes recordings, so that no message waits for a disk. */
 export interface RecordWriter extends AsyncDisposable {
-  append(batch: FrameBatch): Promise<void>;
+  append(batch: WireBatch): Promise<void>;
   prune(rules: PruneRules): Promise<Pruned>;
   /** Writes what was begun and ends the thread. */
   close(): Promise<void>;
@@ -45,8 +53,11 @@ interface Thread {
   readonly waiting: Map<number, Waiting>;
 }
 
-/** Batches are small; without a bound the thread's garbage would be let grow far beyond them. */
-const memory = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 192 };
+/**
+ * Without a bound the thread's garbage would be let grow far beyond its batches. What is young may take as much as one
+ * batch leaves behind, so that next to nothing of it is alive when it is looked through.
+ */
+const memory = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
 
 type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
 
@@ -111,8 +122,8 @@ export function startWriter(target: WriterTarget): RecordWriter {
   }
 
   return {
-    append: async (batch) => {
-      await ask({ type: "append", batch });
+    append: async ({ capture, packs }) => {
+      await ask({ type: "append", capture, packs });
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
     close,

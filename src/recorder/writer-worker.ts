@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
 
 import { systemClock, systemTimer } from "../exchange.ts";
+import { fromWire } from "./pack-wire.ts";
 import type { RecordStore } from "./store-contract.ts";
 import { openSqliteStore } from "./sqlite/store.ts";
 import type { WriterAnswer, WriterRequest, WriterTarget } from "./writer-thread.ts";
@@ -47,7 +48,7 @@ export function serveWriter(
     const store = await opened;
     switch (request.type) {
       case "append":
-        await store.append(request.batch);
+        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(fromWire) });
         indexSoon();
         return undefined;
       case "prune":

@@ -3,7 +3,9 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
+import { openPostgres } from "../../src/recorder/postgres/database.ts";
 import { openPostgresReader, openPostgresStore } from "../../src/recorder/postgres/store.ts";
+import { expectFormat1, writeFormat1 } from "../support/recording-format-1.ts";
 import { describeStore } from "../support/record-store-contract.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
@@ -38,7 +40,7 @@ async function openEmpty() {
   const store = await openPostgresStore(shared, options);
   const client = new Client({ connectionString: shared });
   await client.connect();
-  await client.query("TRUNCATE capture, frame, exchange, document, frame_words");
+  await client.query("TRUNCATE capture, pack, exchange, document, frame_words");
   await client.end();
   return store;
 }
@@ -76,6 +78,15 @@ describe("PostgreSQL", () => {
       40,
     );
     expect(reader.place).not.toContain("@");
+  });
+
+  it("[SC-067] of the format before is brought up to date when it is opened to be written", async () => {
+    const url = await newDatabase();
+    const old = await openPostgres(url);
+    await writeFormat1(old);
+    await old.close();
+    await using store = await openPostgresStore(url, options);
+    await expectFormat1(store);
   });
 
   it("that is gone for a while is written to again when it is back", async () => {

@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
+import { packFrames } from "../../src/recorder/pack.ts";
+import { toWire } from "../../src/recorder/pack-wire.ts";
 import { openTarget, serveWriter } from "../../src/recorder/writer-worker.ts";
 import { startWriter } from "../../src/recorder/writer-thread.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
@@ -20,7 +22,7 @@ const target = (more: object = {}) =>
   ({ headgateWriter: true, type: "sqlite", file: join(folder, "traffic.sqlite"), ...more }) as const;
 const batch = (id: string, seq: number, answer: string) => ({
   capture: captureRecord("c1"),
-  frames: callFrames({ id, seq, at: seq, answer }),
+  packs: [toWire(packFrames(callFrames({ id, seq, at: seq, answer })))],
 });
 
 describe("the thread that writes", () => {
@@ -56,7 +58,7 @@ describe("the thread that writes", () => {
     const { port1, port2 } = new MessageChannel();
     const opened = openTarget(target());
     serveWriter(port2, opened);
-    port1.postMessage({ id: 1, type: "append", batch: batch("a", 0, "x") }, []);
+    port1.postMessage({ id: 1, type: "append", ...batch("a", 0, "x") }, []);
     const store = await opened;
     await expect.poll(async () => (await store.stats()).frames, { timeout: 10_000 }).toBe(4);
     await expect.poll(async () => (await store.stats()).unindexed, { timeout: 10_000 }).toBe(0);

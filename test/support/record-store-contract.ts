@@ -5,6 +5,7 @@ import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recordin
 import { bodiesOf, createMatcher } from "../../src/recorder/condition.ts";
 import type { Condition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine, RecordStore } from "../../src/recorder/store-contract.ts";
+import { longestPack } from "../../src/recorder/pack.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 
 /** Opens an empty store. */
@@ -122,6 +123,8 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
               await store.append({ capture, frames: all_.slice(at, at + size) });
             const page = await store.exchanges({ order: "oldest", limit: 1000 });
             expect(page.exchanges).toEqual(deriveExchanges(all_));
+            const exported = (await all(store.export())).filter((line) => line.type === "frame");
+            expect(exported).toEqual(all_.map((frame) => ({ type: "frame", ...frame })));
           });
         }),
         { numRuns: runs },
@@ -169,6 +172,27 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         await filled(store);
         expect((await store.stats()).frames).toBe(frames.length);
         expect((await store.exchanges({ order: "oldest" })).exchanges).toEqual(deriveExchanges(frames));
+      });
+    });
+
+    it("gives an exchange also what comes behind its end, at once or later", async () => {
+      await withStore(openStore, async (store) => {
+        const capture = captureRecord("c1");
+        const [first] = some;
+        const late = (seq: number) =>
+          ({ ...(first as Frame), seq, kind: "decision", context: undefined }) as Frame;
+        await store.append({ capture, frames: [...some, late(longestPack + 1)] });
+        await store.append({ capture, frames: [late(longestPack + 2)] });
+        expect((await store.frames("c1", "a-1")).map(({ seq }) => seq)).toEqual([
+          ...some.map(({ seq }) => seq),
+          longestPack + 1,
+          longestPack + 2,
+        ]);
+        expect(await store.prune({ before: 9_000_000 })).toMatchObject({
+          exchanges: 1,
+          frames: some.length + 2,
+        });
+        expect((await store.stats()).frames).toBe(0);
       });
     });
 

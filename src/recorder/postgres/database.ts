@@ -60,14 +60,14 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
       }
     },
     bytes: async () => {
-      const sizes = ["capture", "frame", "exchange", "document", "frame_words"]
+      const sizes = ["capture", "pack", "exchange", "document", "frame_words"]
         .map((table) => `pg_total_relation_size('${table}')`)
         .join(" + ");
       const { rows } = await query(pool, `SELECT ${sizes} AS bytes`, []);
       return Number(rows[0]?.["bytes"] ?? 0);
     },
     compact: async () => {
-      for (const table of ["frame", "exchange", "frame_words"]) await query(pool, `VACUUM ${table}`, []);
+      for (const table of ["pack", "exchange", "frame_words"]) await query(pool, `VACUUM ${table}`, []);
     },
     close: async () => {
       if (!pool.ended) await pool.end();

@@ -1,7 +1,8 @@
 import { bodiesOf, createMatcher, readsBodies, type ExchangeBodies } from "../condition.ts";
 import type { Condition, ExchangeRecord, Frame } from "../contract.ts";
+import { createContextReader, unpackFrames, type ContextReader, type FramePack } from "../pack.ts";
 import { captureStride, type SqlDatabase, type SqlRow, type SqlValue } from "./database.ts";
-import { toExchange, toFrame } from "./rows.ts";
+import { toExchange, toPack } from "./rows.ts";
 import { toSql } from "./where.ts";
 
 /** An exchange as it was found, with its number in the store. */
@@ -62,6 +63,7 @@ export async function* findExchanges(
   const glancing = where === undefined ? undefined : toSql(where, database.dialect, true);
   let glances = glancing?.sql === thorough?.sql ? 0 : glancedAt;
   const looksInside = where !== undefined && readsBodies(where);
+  const readContext = createContextReader();
   const { by, behind } = orders[order];
   let last = after;
   for (;;) {
@@ -78,7 +80,7 @@ export async function* findExchanges(
       last = { at: exchange.at, position };
       if (matches !== undefined) {
         const bodies = looksInside
-          ? bodiesOf(await framesAt(database, position, exchange.capture))
+          ? bodiesOf(await framesAt(database, position, exchange.capture, readContext))
           : noBodies;
         if (!matches(exchange, () => bodies)) continue;
       }
@@ -99,32 +101,66 @@ export async function framesAt(
   database: SqlDatabase,
   owner: number,
   capture: string,
+  readContext: ContextReader = createContextReader(),
 ): Promise<readonly Frame[]> {
+  // The first pack has the number of its exchange, so that only the others need an index.
   const rows = await database.all(
-    "SELECT position, head, body FROM frame WHERE owner = ? ORDER BY position",
-    [owner],
+    `SELECT * FROM pack WHERE position = ?
+      UNION ALL SELECT * FROM pack WHERE owner = ? AND owner <> position ORDER BY position`,
+    [owner, owner],
   );
-  return rows.map((row) => toFrame(row, capture));
+  return rows.flatMap((row) => unpackFrames(toPack(row), capture, readContext));
 }
 
-/** The frames of a capture in their order, a chunk at a time. */
+/** A pack as it is stored, and the number of the exchange that it belongs to. */
+export interface StoredPack {
+  readonly pack: FramePack;
+  readonly owner: SqlValue;
+}
+
+/** Packs behind a number and before another in their order, a chunk at a time. */
+export async function* packsBetween(
+  database: SqlDatabase,
+  after: number,
+  { end, lastFrom = -1 }: { readonly end: number; readonly lastFrom?: number },
+): AsyncGenerator<StoredPack, void, undefined> {
+  let last = after;
+  for (;;) {
+    const rows: readonly SqlRow[] = await database.all(
+      `SELECT * FROM pack WHERE position > ? AND position < ? AND last_seq >= ? ORDER BY position LIMIT ${packsAtOnce}`,
+      [last, end, lastFrom],
+    );
+    for (const row of rows) {
+      last = Number(row["position"]);
+      yield { pack: toPack(row), owner: row["owner"] ?? null };
+    }
+    if (rows.length < packsAtOnce) return;
+  }
+}
+
+const packsAtOnce = 250;
+
+/** The frames of a capture in their order. */
 export async function* framesOfCapture(
   database: SqlDatabase,
   number: number,
   capture: string,
 ): AsyncGenerator<{ readonly frame: Frame; readonly owner: SqlValue }, void, undefined> {
-  const chunk = 500;
-  const end = (number + 1) * captureStride;
-  let last = number * captureStride - 1;
-  for (;;) {
-    const rows: readonly SqlRow[] = await database.all(
-      `SELECT position, owner, head, body FROM frame WHERE position > ? AND position < ? ORDER BY position LIMIT ${chunk}`,
-      [last, end],
-    );
-    for (const row of rows) {
-      last = Number(row["position"]);
-      yield { frame: toFrame(row, capture), owner: row["owner"] ?? null };
+  const readContext = createContextReader();
+  /** Frames of packs that began before the next one, by number; the packs of a batch reach into each other. */
+  let held: { readonly frame: Frame; readonly owner: SqlValue }[] = [];
+  const packs = packsBetween(database, number * captureStride - 1, { end: (number + 1) * captureStride });
+  for await (const { pack, owner } of packs) {
+    if (held.length >= heldAtOnce) {
+      held.sort((one, other) => one.frame.seq - other.frame.seq);
+      const behind = held.findIndex(({ frame }) => frame.seq >= pack.first);
+      const ready = behind === -1 ? held.length : behind;
+      yield* held.slice(0, ready);
+      held = held.slice(ready);
     }
-    if (rows.length < chunk) return;
+    for (const frame of unpackFrames(pack, capture, readContext)) held.push({ frame, owner });
   }
+  yield* held.toSorted((one, other) => one.frame.seq - other.frame.seq);
 }
+
+const heldAtOnce = 500;

@@ -21,7 +21,7 @@ export function createFollow(
   async function changedIn(capture: number, from: number, to: number): Promise<readonly ExchangeRecord[]> {
     const rows = await database.all(
       `SELECT * FROM exchange WHERE position IN (
-        SELECT owner FROM frame WHERE position > ? AND position <= ?) ORDER BY position`,
+        SELECT owner FROM pack WHERE position > ? AND position <= ?) ORDER BY position`,
       [positionOf(capture, from), positionOf(capture, to)],
     );
     const id = await names.of(capture);

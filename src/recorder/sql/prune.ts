@@ -1,6 +1,6 @@
 import type { Condition } from "../contract.ts";
 import type { Progress, Pruned, PruneRules } from "../store-contract.ts";
-import { captureStride, type SqlDatabase } from "./database.ts";
+import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
 import { findExchanges, type CaptureNames } from "./find.ts";
 import { toCapture } from "./rows.ts";
 
@@ -21,12 +21,11 @@ export async function pruneStore(
   async function remove(positions: readonly number[]): Promise<void> {
     const places = positions.map(() => "?").join(", ");
     await database.transaction(async (inside) => {
-      const key = inside.dialect === "sqlite" ? "rowid" : "position";
-      await inside.run(
-        `DELETE FROM frame_words WHERE ${key} IN (SELECT position FROM frame WHERE owner IN (${places}))`,
-        positions,
+      frames += await removePacks(
+        inside,
+        `position IN (${places}) OR (owner IN (${places}) AND owner <> position)`,
+        [...positions, ...positions],
       );
-      frames += await inside.run(`DELETE FROM frame WHERE owner IN (${places})`, positions);
       exchanges += await inside.run(`DELETE FROM exchange WHERE position IN (${places})`, positions);
     });
     onProgress?.(exchanges, undefined);
@@ -94,12 +93,31 @@ async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules
     const number = Number(row["number"]);
     const range = [number * captureStride, (number + 1) * captureStride];
     frames += await database.transaction(async (inside) => {
-      const key = inside.dialect === "sqlite" ? "rowid" : "position";
-      await inside.run(`DELETE FROM frame_words WHERE ${key} >= ? AND ${key} < ?`, range);
-      const count = await inside.run("DELETE FROM frame WHERE position >= ? AND position < ?", range);
+      const count = await removePacks(inside, "position >= ? AND position < ?", range);
       await inside.run("DELETE FROM capture WHERE number = ?", [number]);
       return count;
     });
+  }
+  return frames;
+}
+
+/** Takes packs out, with what the text index and the counts of their captures know of them. */
+async function removePacks(inside: SqlDatabase, where: string, values: readonly SqlValue[]): Promise<number> {
+  const rows = await inside.all(
+    `SELECT position / ${captureStride} AS number, SUM(frames) AS frames FROM pack WHERE ${where} GROUP BY position / ${captureStride}`,
+    values,
+  );
+  const key = inside.dialect === "sqlite" ? "rowid" : "position";
+  await inside.run(
+    `DELETE FROM frame_words WHERE ${key} IN (SELECT position FROM pack WHERE ${where})`,
+    values,
+  );
+  await inside.run(`DELETE FROM pack WHERE ${where}`, values);
+  let frames = 0;
+  for (const row of rows) {
+    const own = Number(row["frames"]);
+    frames += own;
+    await inside.run("UPDATE capture SET stored = stored - ? WHERE number = ?", [own, Number(row["number"])]);
   }
   return frames;
 }

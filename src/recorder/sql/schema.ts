@@ -1,8 +1,9 @@
 import { GatewayError } from "../../errors.ts";
 import type { SqlDatabase } from "./database.ts";
+import { packOldFrames } from "./pack-old-frames.ts";
 
 /** The number of the tables' form. It rises with every step in `steps`. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /** Any number that nobody else takes for a lock. */
 const migrationLock = 7_413_228_541;
@@ -10,11 +11,30 @@ const migrationLock = 7_413_228_541;
 /** Columns by which exchanges are found quickly, each together with the time. */
 const found = ["method", "target", "principal", "session", "route", "state"] as const;
 
-/** What leads from each version of the tables to the next, from none at all to the newest. */
-const steps: readonly ((dialect: SqlDatabase["dialect"]) => readonly string[])[] = [
-  (dialect) => {
+/**
+ * What most exchanges have in a column. An index would pay for each of them and find nothing quicker than the order of
+ * time does, so it leaves them out.
+ */
+export const common: Readonly<Record<string, string>> = {
+  method: "tools/call",
+  principal: "anonymous",
+  route: "default",
+  state: "ok",
+};
+
+/** What leads from one version of the tables to the next. */
+type Step = (inside: SqlDatabase) => Promise<void>;
+
+async function run(inside: SqlDatabase, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await inside.run(statement);
+}
+
+/** From none at all to the newest. */
+const steps: readonly Step[] = [
+  async (inside) => {
+    const { dialect } = inside;
     const [int, real] = dialect === "sqlite" ? ["INTEGER", "REAL"] : ["BIGINT", "DOUBLE PRECISION"];
-    return [
+    await run(inside, [
       `CREATE TABLE capture (
         number ${dialect === "sqlite" ? "INTEGER PRIMARY KEY" : "BIGSERIAL PRIMARY KEY"},
         id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
@@ -49,24 +69,47 @@ const steps: readonly ((dialect: SqlDatabase["dialect"]) => readonly string[])[]
             "CREATE TABLE frame_words (position BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
             "CREATE INDEX frame_words_by_word ON frame_words USING gin (words)",
           ]),
-    ];
+    ]);
+  },
+  // The frames of an exchange stand together, and what most exchanges have in common is no longer indexed.
+  async (inside) => {
+    const int = inside.dialect === "sqlite" ? "INTEGER" : "BIGINT";
+    await run(inside, [
+      `ALTER TABLE capture ADD COLUMN stored ${int} NOT NULL DEFAULT 0`,
+      `CREATE TABLE pack (
+        position ${int} PRIMARY KEY, owner ${int}, last_seq ${int} NOT NULL, frames ${int} NOT NULL,
+        context TEXT NOT NULL, head TEXT NOT NULL, body TEXT NOT NULL)`,
+    ]);
+    await packOldFrames(inside);
+    await run(inside, [
+      "DROP TABLE frame",
+      // The first pack has the number of its exchange; only those that came later are looked for by it.
+      "CREATE INDEX pack_by_owner ON pack (owner) WHERE owner <> position",
+      // It knows single frames, and comes again by itself.
+      inside.dialect === "sqlite"
+        ? "INSERT INTO frame_words (frame_words) VALUES ('delete-all')"
+        : "DELETE FROM frame_words",
+      "UPDATE capture SET indexed_seq = -1",
+      ...Object.entries(common).flatMap(([column, value]) => [
+        `DROP INDEX exchange_by_${column}`,
+        `CREATE INDEX exchange_by_${column} ON exchange (${column}, at) WHERE ${column} <> '${value}'`,
+      ]),
+    ]);
   },
 ];
 
-/** Brings the tables to the newest form; refuses what a newer program has written. */
-export async function migrate(database: SqlDatabase): Promise<void> {
+/** Brings the tables to the newest form, or for tests to an older one; refuses what a newer program has written. */
+export async function migrate(database: SqlDatabase, to = schemaVersion): Promise<void> {
   await database.transaction(async (inside) => {
     // Two gateways may start at once; the second waits here until the first is through.
     if (inside.dialect === "postgres") await inside.run(`SELECT pg_advisory_xact_lock(${migrationLock})`);
     await inside.run("CREATE TABLE IF NOT EXISTS headgate (name TEXT PRIMARY KEY, value TEXT NOT NULL)");
     const version = await versionOf(inside);
     checkVersion(version, inside.place);
-    for (const step of steps.slice(version)) {
-      for (const statement of step(inside.dialect)) await inside.run(statement);
-    }
-    if (version === schemaVersion) return;
+    for (const step of steps.slice(version, to)) await step(inside);
+    if (version === to) return;
     await inside.run("DELETE FROM headgate WHERE name = 'format'");
-    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(schemaVersion)]);
+    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(to)]);
   });
 }
 

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 
 import { GatewayError } from "../../errors.ts";
 import type { CaptureRecord, ExchangeRecord, Frame } from "../contract.ts";
+import { packFrames, type FramePack } from "../pack.ts";
 import type { CaptureLine, Imported, Progress, RecordStore } from "../store-contract.ts";
 import { toSearchText, wordsOf } from "../search-text.ts";
 import { createAppender } from "./append.ts";
@@ -44,7 +45,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
   async function indexCapture(number: number, from: number, last: number, room: number): Promise<number> {
     const to = Math.min(last, from + room);
     const rows = await database.all(
-      "SELECT position, body FROM frame WHERE position > ? AND position <= ? AND body IS NOT NULL",
+      "SELECT position, body FROM pack WHERE position > ? AND position <= ? AND body <> ''",
       [positionOf(number, from), positionOf(number, to)],
     );
     const insert =
@@ -70,7 +71,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
 
     async function flush(): Promise<void> {
       if (capture === undefined) return;
-      const fresh = await appender.append({ capture, frames });
+      const fresh = await appender.append(capture, packFrames(frames));
       count.known += frames.length - fresh;
       count.frames += fresh;
       frames = [];
@@ -112,16 +113,19 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
     }
   }
 
+  async function append(capture: CaptureRecord, packs: readonly FramePack[]): Promise<void> {
+    await appender.append(capture, packs);
+    if (capture.endedAt !== undefined) appender.forget(capture.id);
+  }
+
   async function isStored(written: ExchangeRecord): Promise<boolean> {
     return isDeepStrictEqual(await reader.exchange(written.id), written);
   }
 
   return {
     ...reader,
-    append: async (batch) => {
-      await appender.append(batch);
-      if (batch.capture.endedAt !== undefined) appender.forget(batch.capture.id);
-    },
+    append: async ({ capture, frames }) => append(capture, packFrames(frames)),
+    appendPacks: ({ capture, packs }) => append(capture, packs),
     prune: (rules, onProgress) => pruneStore(database, names, rules, onProgress),
     import: take,
     index,

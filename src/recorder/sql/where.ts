@@ -2,6 +2,7 @@ import type { Condition } from "../contract.ts";
 import { neededWords } from "../search-text.ts";
 import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
 import { columnOf } from "./rows.ts";
+import { common } from "./schema.ts";
 
 /** A condition as SQL. Where it is not exact it lets more through, and what comes is looked at again. */
 export interface SqlCondition {
@@ -34,7 +35,11 @@ export function toSql(
         const sql = "exchange.capture = (SELECT number FROM capture WHERE capture.id = ?)";
         return { sql, values: [value], isExact: true };
       }
-      return { sql: `exchange.${columnOf.get(field) ?? field} = ?`, values: [value], isExact: true };
+      const column = `exchange.${columnOf.get(field) ?? field}`;
+      const usual = common[field];
+      // The index leaves out what is usual; the planner must be told that something else is asked for.
+      const hint = usual === undefined || usual === value ? "" : `${column} <> '${usual}' AND `;
+      return { sql: `(${hint}${column} = ?)`, values: [value], isExact: true };
     }
     case "number": {
       const { field, is, value } = condition;
@@ -93,9 +98,9 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
   const { whole, begin } = words;
   // What the index does not hold yet may have it too.
   const unindexed = `exchange.position IN (
-    SELECT frame.owner FROM capture JOIN frame
-      ON frame.position > capture.number * ${captureStride} + capture.indexed_seq
-      AND frame.position <= capture.number * ${captureStride} + capture.last_seq
+    SELECT pack.owner FROM capture JOIN pack
+      ON pack.position > capture.number * ${captureStride} + capture.indexed_seq
+      AND pack.position <= capture.number * ${captureStride} + capture.last_seq
     WHERE capture.last_seq > capture.indexed_seq)`;
   const matching =
     dialect === "sqlite"
@@ -106,7 +111,7 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
       ? [...whole.map((word) => `"${word}"`), `"${begin}" *`].join(" AND ")
       : [...whole.map((word) => `'${word}'`), `'${begin}':*`].join(" & ");
   return {
-    sql: `(exchange.position IN (SELECT owner FROM frame WHERE position IN (${matching})) OR ${unindexed})`,
+    sql: `(exchange.position IN (SELECT owner FROM pack WHERE position IN (${matching})) OR ${unindexed})`,
     values: [query],
     isExact: false,
   };

@@ -8,6 +8,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { callFrames, captureRecord } from "../../../test/support/recording.ts";
 import { schemaVersion } from "../sql/schema.ts";
 import { createSqlStore } from "../sql/store.ts";
+import { expectFormat1, writeFormat1 } from "../../../test/support/recording-format-1.ts";
 import { describeStore } from "../../../test/support/record-store-contract.ts";
 import { openSqlite } from "./database.ts";
 import { openSqliteReader, openSqliteStore } from "./store.ts";
@@ -40,6 +41,16 @@ describe("a SQLite file", () => {
     raw.close();
     await expect(openSqliteStore({ file }, options)).rejects.toThrow("format 99");
     await expect(openSqliteReader(file, options)).rejects.toThrow("format 99");
+  });
+
+  it("[SC-067] of the format before is brought up to date when it is opened to be written", async () => {
+    const file = newFile();
+    const old = openSqlite({ file });
+    await writeFormat1(old);
+    await old.close();
+    await expect(openSqliteReader(file, options)).rejects.toThrow("older format 1");
+    await using store = await openSqliteStore({ file }, options);
+    await expectFormat1(store);
   });
 
   it("says so where there are no recordings", async () => {

@@ -1,0 +1,74 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { arbitraryFrames, callFrames, endFrame } from "../../test/support/recording.ts";
+import type { Frame } from "./contract.ts";
+import { createContextReader, createContextWriter, longestPack, packFrames, unpackFrames } from "./pack.ts";
+import { fromWire, toWire } from "./pack-wire.ts";
+
+/** Frames as they come out again, in their order. */
+function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {
+  const readContext = createContextReader();
+  return fromWire(toWire(packFrames(frames, writeContext)))
+    .flatMap((pack) => unpackFrames(pack, "c1", readContext))
+    .toSorted((one, other) => one.seq - other.seq);
+}
+
+const oddities = fc.record(
+  {
+    at: fc.double({ noNaN: true, noDefaultInfinity: true }),
+    mono: fc.double({ noNaN: true, noDefaultInfinity: true, min: 0, max: 1e12 }),
+    body: fc.string({ unit: "binary" }),
+    omitted: fc.constantFrom("size", "queue"),
+    redacted: fc.nat(9),
+    errorCode: fc.integer(),
+    gatewayCode: fc.string(),
+    operation: fc.string(),
+    lost: fc.nat(),
+  },
+  { requiredKeys: [] },
+);
+
+describe("frames that are packed", () => {
+  it("[SC-067] come out as they went in, whatever is in them", () => {
+    fc.assert(
+      fc.property(arbitraryFrames, fc.array(oddities, { maxLength: 20 }), (frames, odd) => {
+        const all = frames.map((frame, index): Frame => ({ ...frame, ...odd[index] }));
+        expect(again(all)).toEqual(all);
+      }),
+    );
+  });
+
+  it("stand together by exchange, in the order in which those began", () => {
+    const [one, other] = [callFrames({ id: "a", answer: "x" }), callFrames({ id: "b", seq: 4, answer: "y" })];
+    const woven = [...one.slice(0, 2), ...other, ...one.slice(2)].map((frame, seq) => ({ ...frame, seq }));
+    const packs = packFrames(woven);
+    expect(packs.map(({ first, last, count }) => [first, last, count])).toEqual([
+      [0, 7, 4],
+      [2, 5, 4],
+    ]);
+    expect(packs[0]?.body).toBe(`${one[0]?.body}${one[2]?.body}`);
+  });
+
+  it("do not reach over more numbers than are looked at, nor over the end of a capture", () => {
+    const [first, second, ...rest] = callFrames({ id: "a", answer: "x" });
+    if (first === undefined || second === undefined) throw new TypeError("a call has more frames");
+    const far = { ...second, seq: longestPack };
+    expect(packFrames([first, far]).map(({ count }) => count)).toEqual([1, 1]);
+    const late = rest.map((frame) => ({ ...frame, seq: frame.seq + 10 }));
+    const packs = packFrames([first, second, endFrame(5), ...late]);
+    expect(packs.map(({ count }) => count)).toEqual([2, 1, 2]);
+    expect(again([first, far, endFrame(longestPack + 1)])).toEqual([first, far, endFrame(longestPack + 1)]);
+  });
+
+  it("say everything that is known of an exchange, and write the same only once", () => {
+    const [frame] = callFrames({ id: "a", parent: "p", session: "s" });
+    if (frame?.context === undefined) throw new TypeError("the first frame has a context");
+    const http = { method: "POST", path: "/mcp", headers: { accept: "*/*" } };
+    const context = { ...frame.context, traceId: "t", http };
+    const writeContext = createContextWriter();
+    expect(again([{ ...frame, context }], writeContext)).toEqual([{ ...frame, context }]);
+    expect(writeContext(context)).toBe(writeContext(context));
+    expect(writeContext(context)).not.toContain("principal");
+  });
+});

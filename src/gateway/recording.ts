@@ -5,7 +5,7 @@ import type { Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { EventListener } from "../intercept/event.ts";
-import type { Interceptor } from "../pipeline.ts";
+import type { Guard } from "../pipeline.ts";
 import type { DecisionListener } from "../policy/decision.ts";
 import { detectPersonalData } from "../policy/detectors/personal-data.ts";
 import { detectSecrets } from "../policy/detectors/secrets.ts";
@@ -35,7 +35,7 @@ export interface RecordingSurroundings {
 export interface Recording {
   readonly tap: Tap;
   /** Turns requests away while they could not be recorded, where the configuration minds. */
-  readonly gate: Interceptor;
+  readonly gate: Guard;
   /** For an answer to wait for; undefined where it need not. */
   readonly kept: () => Promise<void> | undefined;
   readonly onDecision: DecisionListener;
@@ -98,14 +98,13 @@ export function openRecording(
         recorder.message(leg, "sent", message, exchange);
       },
     },
-    gate: (next) => (exchange) => {
-      const { kind } = exchange.message;
-      if (recorder.refuses && kind === "request" && exchange.direction === "client-to-server") {
-        return Promise.reject(
-          new GatewayError("store_failed", "this could not be recorded, so it is not let through"),
-        );
-      }
-      return next(exchange);
+    gate: {
+      enter: ({ message, direction }) =>
+        recorder.refuses && message.kind === "request" && direction === "client-to-server"
+          ? new GatewayError("store_failed", "this could not be recorded, so it is not let through")
+          : undefined,
+      answered: (_exchange, reply) => reply,
+      failed: () => {},
     },
     kept: () => recorder.kept(),
     onDecision: ({ id, exchange, phase, effect, isEnforced, denial, list, explanation }) => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime, settled } from "../../test/support/fake-time.ts";
-import { callFrames, captureRecord } from "../../test/support/recording.ts";
 import type { Pruned, PruneRules } from "../recorder/store-contract.ts";
 import { openRetention } from "./retention.ts";
 
@@ -27,8 +26,7 @@ function open(bytes: number) {
     },
   );
   const wrote = (characters: number): void => {
-    const frames = callFrames({ id: "a", answer: "x".repeat(characters) });
-    retention.wrote({ capture: captureRecord("c1"), frames });
+    retention.wrote({ packs: [{ text: "x".repeat(characters), sizes: new Uint32Array(6) }] });
   };
   const finish = async (index: number): Promise<void> => {
     pruned[index]?.done.resolve({ exchanges: 0, frames: 0, bytes: 0 });

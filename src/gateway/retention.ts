@@ -1,7 +1,9 @@
 import type { Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
-import type { FrameBatch, PruneRules } from "../recorder/store-contract.ts";
+import { packsIn } from "../recorder/pack-wire.ts";
+import type { WireBatch } from "../recorder/recorder.ts";
+import type { PruneRules } from "../recorder/store-contract.ts";
 import type { RecordWriter } from "../recorder/writer-thread.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -19,15 +21,15 @@ export interface RetentionSurroundings {
 /** Keeps recordings within their bounds of time and size. */
 export interface Retention {
   /** Told of everything that was written: much of it is a reason to look at the size at once. */
-  wrote(batch: FrameBatch): void;
+  wrote(batch: Pick<WireBatch, "packs">): void;
   stop(): void;
 }
 
 const pruneEveryMs = 600_000;
 const firstPruneMs = 10_000;
 const dayMs = 86_400_000;
-/** What a frame takes besides its body, roughly: its head, and its share of indexes and of its exchange. */
-const frameBytes = 250;
+/** What the frames of an exchange take besides their own text, roughly: the exchange, and its places in indexes. */
+const packBytes = 500;
 /** The store may be larger than it should by about this share of it. */
 const lookAfterShare = 1 / 8;
 
@@ -59,8 +61,8 @@ export function openRetention(config: RetentionConfig, around: RetentionSurround
   }
 
   return {
-    wrote: ({ frames }) => {
-      for (const { body } of frames) bytes += frameBytes + (body?.length ?? 0);
+    wrote: ({ packs }) => {
+      for (const wire of packs) bytes += wire.text.length + packsIn(wire) * packBytes;
       if (bytes >= enough && !isPruning && !isStopped) prune();
     },
     stop: () => {

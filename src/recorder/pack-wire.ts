@@ -12,6 +12,11 @@ export interface PackWire {
 
 const perPack = 6;
 
+/** How many packs there are. */
+export function packsIn({ sizes }: PackWire): number {
+  return sizes.length / perPack;
+}
+
 /** Puts packs together to be handed over. */
 export function toWire(packs: readonly FramePack[]): PackWire {
   const sizes = new Uint32Array(packs.length * perPack);

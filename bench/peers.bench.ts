@@ -1,25 +1,21 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { runTool } from "../scripts/run/tool.ts";
 import { startGateway } from "./load/gateway.ts";
 import { createRig, ownProcess } from "./load/rig.ts";
 import type { Rig, Server } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
 import { measureThroughput } from "./load/throughput.ts";
 import type { Contender, Throughput } from "./load/throughput.ts";
+import { freePort, installPeer } from "./peers/package.ts";
+import type { PeerPackage } from "./peers/package.ts";
 import type { BenchRow } from "./row.ts";
 
 /** It needs the network and says nothing about a change of ours. */
 export const isOnDemand = true;
 
 /** Another gateway that puts a stdio server on Streamable HTTP. */
-interface Peer {
-  readonly name: string;
-  readonly version: string;
-  /** Its program within its package. */
-  readonly program: string;
+interface Peer extends PeerPackage {
   readonly args: (port: number) => readonly string[];
 }
 
@@ -101,32 +97,13 @@ async function figureRow(name: string, server: Server, figures: readonly Through
 }
 
 async function startPeer(rig: Rig, folder: string, peer: Peer): Promise<Server | undefined> {
-  const { name, version, program } = peer;
-  const { exitCode, output } = await runTool(
-    ["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", `${name}@${version}`],
-    { cwd: folder, timeoutMs: 180_000 },
-  );
-  if (exitCode !== 0) {
-    console.error(`  left out: ${name} ${version} could not be installed\n${output}`);
+  const installed = await installPeer(folder, peer);
+  if (!installed.ok) {
+    console.error(`  left out: ${peer.name} ${peer.version} could not be installed\n${installed.reason}`);
     return undefined;
   }
   const port = await freePort();
-  const file = join(folder, "node_modules", name, program);
-  return rig.startServer([process.execPath, file, ...peer.args(port)], {
+  return rig.startServer([process.execPath, installed.file, ...peer.args(port)], {
     url: `http://127.0.0.1:${port}/mcp`,
   });
-}
-
-/** A port that nobody listens on; these programs do not choose one themselves. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  const address = server.address();
-  await new Promise((resolve) => {
-    server.close(resolve);
-  });
-  if (address === null || typeof address === "string") throw new Error("listening on no port");
-  return address.port;
 }

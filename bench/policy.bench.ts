@@ -72,6 +72,16 @@ async function gatewayRows(): Promise<BenchRow[]> {
   const cpu = (name: string): string => medianOf(figures(name), ({ cpuMicros }) => cpuMicros).toFixed(1);
   return [
     {
+      // Tells the same on a machine that has other things to do.
+      name: "processor time for calls through ten rules on both phases",
+      value: medianOfPairs(
+        figures("with"),
+        figures("without"),
+        (our, their) => our.cpuMicros / their.cpuMicros,
+      ),
+      unit: "× the gateway without",
+    },
+    {
       name: "calls through ten rules on both phases",
       value: medianOfPairs(
         figures("with"),
@@ -139,7 +149,7 @@ async function partRows(): Promise<BenchRow[]> {
       name: "a call and its answer through enforcement",
       value: micros("call", calls) - micros("bare call", calls),
       unit: "µs",
-      threshold: { max: 10 },
+      threshold: { max: 5 },
     },
     { name: "a decision that is kept", value: micros("hit", calls), unit: "µs", threshold: { max: 20 } },
   ];

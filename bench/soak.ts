@@ -1,39 +1,62 @@
-// A million requests through one process, and a million over every pair of transports: npm run soak. Fails where
-// memory grows beyond its bounds, or something is left behind.
-//   npm run soak [-- memory|pairs]
+// A million requests through one process, a million over every pair of transports, and a million that are recorded:
+// npm run soak. Fails where memory grows beyond its bounds, or something is left behind.
+//   npm run soak [-- memory|pairs|recording …] [--exchanges N]
+import { parseArgs } from "node:util";
 import { startBaseline, startGateway, startUpstream } from "./load/gateway.ts";
 import { memoryRows } from "./load/memory.ts";
+import type { MemoryPlan } from "./load/memory.ts";
 import { createRig } from "./load/rig.ts";
 import type { Rig } from "./load/rig.ts";
 import { printRows } from "./report.ts";
 import type { BenchRow } from "./row.ts";
 import { pairRows } from "./soak/pairs.ts";
+import { recordingRows } from "./soak/recording.ts";
 
-const exchanges = 1_000_000;
-const parts: Readonly<Record<string, (rig: Rig) => Promise<BenchRow[]>>> = {
+const parts: Readonly<Record<string, (rig: Rig, plan: MemoryPlan) => Promise<BenchRow[]>>> = {
   memory,
-  pairs: (rig) => pairRows(rig, exchanges),
+  pairs: pairRows,
+  recording: recordingRows,
 };
 
-const wanted = process.argv.slice(2);
+const { values, positionals: wanted } = parseArgs({
+  options: { exchanges: { type: "string", default: "1000000" } },
+  allowPositionals: true,
+});
+const exchanges = Number(values.exchanges);
 const unknown = wanted.find((name) => !(name in parts));
-if (unknown !== undefined) {
-  console.error(`soak: there is no part ${unknown}; there are ${Object.keys(parts).join(", ")}`);
+if (unknown !== undefined || !(exchanges >= 1000)) {
+  console.error(
+    unknown === undefined
+      ? `soak: ${values.exchanges} exchanges are not enough to say anything`
+      : `soak: there is no part ${unknown}; there are ${Object.keys(parts).join(", ")}`,
+  );
   process.exit(2);
 }
+/** Before that, resident memory also grows because V8 has not settled yet. */
+const judgedFrom = 400_000;
+const plan: MemoryPlan = { requests: exchanges, isJudged: exchanges >= judgedFrom };
+const begun = performance.now();
 using rig = await createRig();
 let missed = 0;
 for (const [name, part] of Object.entries(parts)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
   console.log(name);
-  missed += printRows(await part(rig));
+  const started = performance.now();
+  missed += printRows(await part(rig, plan));
+  console.log(`  ${name} took ${minutesSince(started)} minutes`);
 }
+const outcome = missed === 0 ? "all thresholds kept" : `${missed} thresholds missed`;
+console.log(`${outcome}, after ${minutesSince(begun)} minutes`);
 process.exitCode = missed === 0 ? 0 : 1;
 
-async function memory(on: Rig): Promise<BenchRow[]> {
+function minutesSince(start: number): string {
+  return ((performance.now() - start) / 60_000).toFixed(1);
+}
+
+async function memory(on: Rig, memoryPlan: MemoryPlan): Promise<BenchRow[]> {
   await using upstream = await startUpstream(on);
   await using generator = on.startGenerator();
   await using baseline = await startBaseline(on, upstream.url);
   await using gateway = await startGateway(on, { url: upstream.url }, "warn");
-  return await memoryRows(generator, baseline, gateway, { requests: exchanges, isJudged: true });
+  return await memoryRows(generator, baseline, gateway, memoryPlan);
 }

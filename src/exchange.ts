@@ -162,14 +162,19 @@ export type CancelReason = "cancelled" | "client-gone" | "timeout" | "session-en
 
 const none: readonly never[] = [];
 
+/** Whoever is told that nobody waits any more. */
+export interface CancelListener {
+  cancelled(reason: CancelReason): void;
+}
+
 /**
  * Says once that nobody waits for the outcome any more. A set of callbacks and a signal made only on demand, because
  * an AbortSignal per request, or a listener on a long-lived one, is measurably expensive.
  */
 export class Cancellation {
-  /** Most exchanges have one callback; only a second one makes a list. */
-  #callback: ((reason: CancelReason) => void) | undefined;
-  #more: readonly ((reason: CancelReason) => void)[] = none;
+  /** Most exchanges have one listener; only a second one makes a list. */
+  #listener: CancelListener | undefined;
+  #more: readonly CancelListener[] = none;
   #controller: AbortController | undefined;
   #reason: CancelReason | undefined;
 
@@ -184,16 +189,23 @@ export class Cancellation {
 
   /** Calls back on cancel, at once if that was before; the answer takes the callback off again. */
   onCancel(callback: (reason: CancelReason) => void): () => void {
-    if (this.#reason !== undefined) {
-      callback(this.#reason);
-      return () => {};
-    }
-    if (this.#callback === undefined) this.#callback = callback;
-    else this.#more = [...this.#more, callback];
+    const listener = { cancelled: callback };
+    this.follow(listener);
     return () => {
-      if (this.#callback === callback) this.#callback = undefined;
-      else if (this.#more.length > 0) this.#more = this.#more.filter((other) => other !== callback);
+      this.unfollow(listener);
     };
+  }
+
+  /** The same for an object that is there anyway, without the two functions. */
+  follow(listener: CancelListener): void {
+    if (this.#reason !== undefined) listener.cancelled(this.#reason);
+    else if (this.#listener === undefined) this.#listener = listener;
+    else this.#more = [...this.#more, listener];
+  }
+
+  unfollow(listener: CancelListener): void {
+    if (this.#listener === listener) this.#listener = undefined;
+    else if (this.#more.length > 0) this.#more = this.#more.filter((other) => other !== listener);
   }
 
   /** For interfaces that want a signal; made when first asked for. */
@@ -208,11 +220,11 @@ export class Cancellation {
   cancel(reason: CancelReason): void {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
-    const [callback, more] = [this.#callback, this.#more];
-    this.#callback = undefined;
+    const [listener, more] = [this.#listener, this.#more];
+    this.#listener = undefined;
     this.#more = none;
-    callback?.(reason);
-    for (const other of more) other(reason);
+    listener?.cancelled(reason);
+    for (const other of more) other.cancelled(reason);
     this.#controller?.abort(reason);
   }
 }

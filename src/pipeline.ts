@@ -1,3 +1,4 @@
+import { GatewayError } from "./errors.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Message } from "./protocol/message.ts";
 
@@ -31,7 +32,71 @@ export type Handler = (exchange: Exchange) => Promise<Reply>;
 /** Work around a handler: before the message goes on, after its reply came, or instead of it. */
 export type Interceptor = (next: Handler) => Handler;
 
-/** Wraps a handler in interceptors, the first outermost. Called when a configuration loads, never per message. */
-export function compose(interceptors: readonly Interceptor[], handler: Handler): Handler {
-  return interceptors.reduceRight<Handler>((next, interceptor) => interceptor(next), handler);
+/** Leaves a handler the very one that it was. */
+export const passOn: Interceptor = (next) => next;
+
+/**
+ * Work beside a message's way that never waits: it may refuse the message before it goes on, and hears of its outcome.
+ * Exactly one of `answered` and `failed` follows an `enter` that did not refuse.
+ */
+export interface Guard {
+  /** Before the message goes on; an error refuses it. */
+  enter(exchange: Exchange): GatewayError | undefined;
+  /** The answer is there; returns what goes back, mostly the same. */
+  answered(exchange: Exchange, reply: Reply): Reply;
+  /** There will be no answer. */
+  failed(exchange: Exchange, error: GatewayError): void;
+}
+
+/** One part of a pipeline. */
+export type Step = Interceptor | Guard;
+
+/**
+ * Wraps a handler in steps, the first outermost. Called when a configuration loads, never per message. Guards that stand
+ * beside each other become one function: waiting once for all of them is what makes many steps cheap.
+ */
+export function compose(steps: readonly Step[], handler: Handler): Handler {
+  let composed = handler;
+  let guards: Guard[] = [];
+  const close = (): void => {
+    if (guards.length > 0) composed = guarded(guards, composed);
+    guards = [];
+  };
+  for (const step of steps.toReversed()) {
+    if (step === passOn) continue;
+    if (typeof step === "function") {
+      close();
+      composed = step(composed);
+    } else {
+      guards.unshift(step);
+    }
+  }
+  close();
+  return composed;
+}
+
+function guarded(guards: readonly Guard[], next: Handler): Handler {
+  return async (exchange) => {
+    let entered = 0;
+    try {
+      for (const guard of guards) {
+        const refusal = guard.enter(exchange);
+        if (refusal !== undefined) throw refusal;
+        entered++;
+      }
+      let reply = await next(exchange);
+      while (entered > 0) {
+        entered--;
+        reply = guards[entered]?.answered(exchange, reply) ?? reply;
+      }
+      return reply;
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      while (entered > 0) {
+        entered--;
+        guards[entered]?.failed(exchange, failure);
+      }
+      throw failure;
+    }
+  };
 }

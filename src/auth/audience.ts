@@ -7,7 +7,9 @@ export function readAudience(claim: unknown): ReadonlySet<string> {
 
 /** Whether a token is meant for one of these places. Nothing is meant for a place without names. */
 export function isMeantFor(audience: ReadonlySet<string>, wanted: readonly string[] | undefined): boolean {
-  return wanted?.some((name) => audience.has(name)) ?? false;
+  if (wanted === undefined) return false;
+  for (const name of wanted) if (audience.has(name)) return true;
+  return false;
 }
 
 /**

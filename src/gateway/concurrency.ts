@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Interceptor } from "../pipeline.ts";
+import type { Guard } from "../pipeline.ts";
 import { methodFacts } from "../protocol/methods.ts";
 
 /** How much may go on at once. */
@@ -25,28 +25,30 @@ const retryAfter = 1;
  * The limits are read with every entry: whoever hands them in may change them.
  */
 export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
-  const byPrincipal = new Map<string, number>();
+  const byPrincipal = new Map<string, { count: number }>();
   let size = 0;
   return {
     enter: (principal) => {
       const { total, perPrincipal } = limits;
-      const own = byPrincipal.get(principal) ?? 0;
-      if (own >= perPrincipal) {
-        const details = { current: own, limit: perPrincipal, retryAfter };
+      const own = byPrincipal.get(principal);
+      const current = own?.count ?? 0;
+      if (current >= perPrincipal) {
+        const details = { current, limit: perPrincipal, retryAfter };
         return new GatewayError("rate_limited", "too many requests of this caller are running", { details });
       }
       if (size >= total) {
         const details = { current: size, limit: total, retryAfter };
         return new GatewayError("overloaded", "too many requests are running", { details });
       }
-      byPrincipal.set(principal, own + 1);
+      if (own === undefined) byPrincipal.set(principal, { count: 1 });
+      else own.count++;
       size++;
       return undefined;
     },
     leave: (principal) => {
-      const own = byPrincipal.get(principal) ?? 0;
-      if (own <= 1) byPrincipal.delete(principal);
-      else byPrincipal.set(principal, own - 1);
+      const own = byPrincipal.get(principal);
+      if (own === undefined) return;
+      if (--own.count === 0) byPrincipal.delete(principal);
       size--;
     },
     get size() {
@@ -55,18 +57,18 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   };
 }
 
-/** Makes the step that bounds how many requests of clients run at once, over all routes and transports. */
-export function createConcurrencyLimit(running: Concurrency): Interceptor {
-  return (next) => async (exchange) => {
-    if (!counts(exchange)) return next(exchange);
-    const principal = exchange.principal.id;
-    const error = running.enter(principal);
-    if (error !== undefined) throw error;
-    try {
-      return await next(exchange);
-    } finally {
-      running.leave(principal);
-    }
+/** Makes the guard that bounds how many requests of clients run at once, over all routes and transports. */
+export function createConcurrencyLimit(running: Concurrency): Guard {
+  const leave = (exchange: Exchange): void => {
+    if (counts(exchange)) running.leave(exchange.principal.id);
+  };
+  return {
+    enter: (exchange) => (counts(exchange) ? running.enter(exchange.principal.id) : undefined),
+    answered: (exchange, reply) => {
+      leave(exchange);
+      return reply;
+    },
+    failed: leave,
   };
 }
 

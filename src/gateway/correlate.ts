@@ -1,6 +1,7 @@
-import { GatewayError } from "../errors.ts";
+import type { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import type { Guard } from "../pipeline.ts";
+import type { NotificationMessage, RequestMessage } from "../protocol/message.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
 import type { CorrelationEntry } from "../sessions/correlation/entry.ts";
 import type { CorrelationScope } from "../sessions/correlation/scope.ts";
@@ -11,7 +12,7 @@ import type { Session } from "../sessions/session.ts";
  * Tracks every request from before it is sent until its outcome, in both directions: bounds, time limits, cancels and
  * progress. The innermost step before the upstream, so that what is tracked is what was sent.
  */
-export function createCorrelate(correlator: Correlator<Exchange>, registry: SessionRegistry): Interceptor {
+export function createCorrelate(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
 
   function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
@@ -30,9 +31,8 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
     return scope;
   }
 
-  async function track(exchange: Exchange, next: Handler): Promise<Reply> {
-    const { message, direction, revision } = exchange;
-    if (message.kind !== "request") return notify(exchange, next);
+  function open(exchange: Exchange, message: RequestMessage): GatewayError | undefined {
+    const { direction, revision } = exchange;
     const scope = scopeOf(exchange);
     const opening =
       scope === undefined
@@ -43,41 +43,48 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
             exchange,
           )
         : scope.open(direction, message, exchange);
-    if (!opening.ok) throw opening.error;
-    const { entry } = opening;
-    exchange.tracking.entry = entry;
-    try {
-      const reply = await next(exchange);
-      const answer = reply.message;
-      if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
-      else entry.finish("abandoned");
-      return reply;
-    } catch (error) {
-      const failure = GatewayError.from(error);
-      entry.finish(
-        failure.code === "upstream_timeout"
-          ? "timed_out"
-          : failure.code === "cancelled"
-            ? "cancelled"
-            : "abandoned",
-      );
-      throw failure;
-    }
+    if (!opening.ok) return opening.error;
+    exchange.tracking.entry = opening.entry;
+    return undefined;
   }
 
-  async function notify(exchange: Exchange, next: Handler): Promise<Reply> {
-    const { message, direction } = exchange;
-    if (message.kind !== "notification") return next(exchange);
-    const own = exchange.parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
+  function notice(exchange: Exchange, message: NotificationMessage): void {
+    const { direction, parent, tracking } = exchange;
+    const own = parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
     const standing =
       own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
-    const reply = await next(exchange);
-    // The upstream has been told by the notification itself; nobody waits for the answer now.
-    if (standing?.type === "cancelled") standing.entry.payload?.cancellation.cancel("cancelled");
-    return reply;
+    if (standing?.type === "cancelled") tracking.entry = standing.entry;
   }
 
-  return (next) => (exchange) => track(exchange, next);
+  return {
+    enter: (exchange) => {
+      const { message } = exchange;
+      if (message.kind === "request") return open(exchange, message);
+      if (message.kind === "notification") notice(exchange, message);
+      return undefined;
+    },
+    answered: (exchange, reply) => {
+      const { message, tracking } = exchange;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      if (entry === undefined) return reply;
+      if (message.kind === "request") {
+        const answer = reply.message;
+        if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
+        else entry.finish("abandoned");
+      } else {
+        // The upstream has been told by the notification itself; nobody waits for the answer now.
+        entry.payload?.cancellation.cancel("cancelled");
+      }
+      return reply;
+    },
+    failed: ({ message, tracking }, { code }) => {
+      if (message.kind !== "request") return;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      entry?.finish(
+        code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned",
+      );
+    },
+  };
 }
 
 /** What happens to exchanges whose time is up: whoever waits for the answer is told. */

@@ -2,7 +2,12 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { canonical } from "../auth/audience.ts";
-import type { Authentication, AuthenticationFailure, Authenticator } from "../auth/authenticator.ts";
+import type {
+  Authentication,
+  AuthenticationFailure,
+  Authenticator,
+  Credentials,
+} from "../auth/authenticator.ts";
 import {
   formatChallenge,
   insufficientScope,
@@ -141,25 +146,14 @@ export function createDoor(options: DoorOptions): Door {
     return { ok: false, error: new GatewayError(code, description), challenge: said };
   }
 
+  const sources: CredentialSources = { certificateOf, audienceOf };
   return {
     issuers,
     credentialHeaders,
     challenge,
     admit: (request) => {
       if (authenticator === undefined) return everybody;
-      const { headers } = request;
-      const answer = authenticator.authenticate({
-        header: (name) => {
-          const value = headers[name];
-          return typeof value === "string" ? value : value?.join(", ");
-        },
-        get certificate() {
-          return certificateOf(request);
-        },
-        get audience() {
-          return audienceOf(request);
-        },
-      });
+      const answer = authenticator.authenticate(new Shown(request, sources));
       if (!(answer instanceof Promise)) return judge(request, answer);
       return answer.then(
         (known) => judge(request, known),
@@ -177,6 +171,37 @@ export function createDoor(options: DoorOptions): Door {
       });
     },
   };
+}
+
+/** Where the parts of credentials come from that are not in headers. */
+interface CredentialSources {
+  certificateOf(request: IncomingMessage): Uint8Array | undefined;
+  audienceOf(request: IncomingMessage): readonly string[] | undefined;
+}
+
+/** What a request shows. A class: to make an object with getters of its own for each request costs more than to use it. */
+class Shown implements Credentials {
+  readonly header: Credentials["header"];
+  readonly #request: IncomingMessage;
+  readonly #sources: CredentialSources;
+
+  constructor(request: IncomingMessage, sources: CredentialSources) {
+    const { headers } = request;
+    this.header = (name) => {
+      const value = headers[name];
+      return typeof value === "string" ? value : value?.join(", ");
+    };
+    this.#request = request;
+    this.#sources = sources;
+  }
+
+  get certificate(): Uint8Array | undefined {
+    return this.#sources.certificateOf(this.#request);
+  }
+
+  get audience(): readonly string[] | undefined {
+    return this.#sources.audienceOf(this.#request);
+  }
 }
 
 /** The endpoint that a request belongs to: what is posted for an event stream is part of that stream's endpoint. */

@@ -3,6 +3,7 @@ import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
+import type { AskingMessage } from "../protocol/envelope.ts";
 import { classifyPost, classifyVerb, isJsonContentType } from "../protocol/era.ts";
 import type { Message, ParseOutcome, RequestMessage } from "../protocol/message.ts";
 import { memberString } from "../protocol/json/read.ts";
@@ -11,7 +12,7 @@ import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revi
 import type { Revision } from "../protocol/revisions.ts";
 import { challengeOf, refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
-import { readBody } from "../transports/http/body.ts";
+import { takeBody } from "../transports/http/body.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { GatewayContext } from "./context.ts";
 import { answerBatch } from "./batches.ts";
@@ -38,12 +39,12 @@ import type { Visit } from "./visit.ts";
 export function createEndpoint(gateway: GatewayContext) {
   const { clock, newExchangeId, registry, limits, addressOf } = gateway;
 
-  return async function serve(
+  return function serve(
     request: IncomingMessage,
     response: ServerResponse,
     route: Route,
     caller: Caller,
-  ): Promise<void> {
+  ): void {
     const { headers } = request;
     const header = (name: string): string | undefined => {
       const value = headers[name];
@@ -55,23 +56,49 @@ export function createEndpoint(gateway: GatewayContext) {
       if (!verb.ok) {
         response.setHeader("allow", verb.allow);
         refuseHttp(response, verb.status, "this endpoint takes POST, and GET and DELETE for sessions");
-      } else if (verb.route === "message") await post(visit);
+      } else if (verb.route === "message") receive(visit);
       else if (verb.route === "stream") openStream(visit);
       else endSession(visit);
     } catch (error) {
-      const failure = GatewayError.from(error);
-      tellChallenge(visit, challengeOf(failure));
-      gateway.refused(route, response, failure, undefined);
+      failed(visit, error);
     }
   };
 
-  async function post(visit: Visit): Promise<void> {
-    const { request, response, route, header } = visit;
+  /** Tells the client of a failure that no exchange took the blame for. */
+  function failed(visit: Visit, error: unknown): void {
+    const failure = GatewayError.from(error);
+    tellChallenge(visit, challengeOf(failure));
+    gateway.refused(visit.route, visit.response, failure, undefined);
+  }
+
+  function receive(visit: Visit): void {
+    const { request, response, header } = visit;
     if (!isJsonContentType(header("content-type"))) {
       refuseHttp(response, 415, "the body of a POST must be application/json");
       return;
     }
-    const body = await readBody(request, limits.parse.maxBytes);
+    takeBody(
+      request,
+      limits.parse.maxBytes,
+      (body) => {
+        try {
+          const running = post(visit, body);
+          // The usual way looks after itself; waiting for it here once more would only cost.
+          running?.catch((error: unknown) => {
+            failed(visit, error);
+          });
+        } catch (error) {
+          failed(visit, error);
+        }
+      },
+      (error) => {
+        failed(visit, error);
+      },
+    );
+  }
+
+  function post(visit: Visit, body: Buffer): Promise<void> | undefined {
+    const { response, route, header } = visit;
     const sessionId = header("mcp-session-id");
     const { principal } = visit.caller;
     const session = sessionId === undefined ? undefined : registry.find(sessionId, route.name, principal);
@@ -81,30 +108,29 @@ export function createEndpoint(gateway: GatewayContext) {
     if (!verdict.ok) {
       gateway.counted(route, verdict.refusal.error);
       writeJson(response, verdict.refusal.status, refusalReply(verdict.refusal).message, {});
-      return;
+      return undefined;
     }
     if (verdict.era === "none") {
       writeJson(response, 202, undefined, {});
-    } else if (verdict.era === "modern") {
-      const { message } = verdict;
-      const checked = await judgeModernPost({ message, header }, route, principal, (agreed) =>
-        exchangeFor(visit, message, agreed, undefined, noStream),
-      );
-      if (checked.ok) {
-        await modern(visit, verdict.message, checked.revision);
-      } else {
-        gateway.counted(route, checked.refusal.error);
-        writeJson(response, checked.refusal.status, refusalReply(checked.refusal).message, {});
-      }
-    } else if (outcome.ok) {
-      await legacy(visit, outcome, session, sessionId);
+      return undefined;
     }
+    if (verdict.era === "modern") return modernPost(visit, verdict.message);
+    return outcome.ok ? legacy(visit, outcome, session, sessionId) : undefined;
   }
 
-  async function modern(visit: Visit, message: Message, revision: Revision): Promise<void> {
-    const { response, route } = visit;
+  async function modernPost(visit: Visit, message: AskingMessage): Promise<void> {
+    const { response, route, header } = visit;
+    const judged = judgeModernPost({ message, header }, route, visit.caller.principal, (agreed) =>
+      exchangeFor(visit, message, agreed, undefined, noStream),
+    );
+    const checked = judged instanceof Promise ? await judged : judged;
+    if (!checked.ok) {
+      gateway.counted(route, checked.refusal.error);
+      writeJson(response, checked.refusal.status, refusalReply(checked.refusal).message, {});
+      return;
+    }
     const reply = createModernReply(response, gateway.streamOptions(route));
-    const exchange = exchangeFor(visit, message, revision, undefined, reply);
+    const exchange = exchangeFor(visit, message, checked.revision, undefined, reply);
     // Closing the connection is how a modern client cancels (MCP 2026-07-28, Cancellation).
     response.on("close", () => {
       if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
@@ -125,42 +151,39 @@ export function createEndpoint(gateway: GatewayContext) {
     reply.finish(outcome, replyStatus("modern", outcome));
   }
 
-  async function legacy(
+  function legacy(
     visit: Visit,
     outcome: ParseOutcome & { ok: true },
     session: Session | undefined,
     sessionId: string | undefined,
-  ): Promise<void> {
+  ): Promise<void> | undefined {
     const { response, route, header } = visit;
     const message = outcome.form === "single" ? outcome.message : undefined;
     if (message?.method === "initialize" && message.kind === "request" && sessionId === undefined) {
-      await initialize(visit, message);
-      return;
+      return initialize(visit, message);
     }
     if (session === undefined) {
       refuseSession(response, route, sessionId, message);
-      return;
+      return undefined;
     }
     const problem = revisionProblem(session, header);
     if (problem !== undefined) {
       gateway.refused(route, response, new GatewayError("invalid_message", problem), message);
-      return;
+      return undefined;
     }
     session.touch(clock.now());
     if (message === undefined) {
-      await answerBatch(gateway, visit, outcome, session, (member, reply) =>
+      return answerBatch(gateway, visit, outcome, session, (member, reply) =>
         runLegacy(visit, member, session, reply),
       );
-      return;
     }
     if (message.kind === "result" || message.kind === "error") {
       // An answer to one of the server's requests; whoever waits for it sends it on.
       session.answer(message);
       writeJson(response, 202, undefined, {});
-      return;
+      return undefined;
     }
-    const reply = replyTo(visit, session, message, false);
-    await finishLegacy(visit, message, session, reply);
+    return finishLegacy(visit, message, session);
   }
 
   /** Opens a session with the client's own handshake; it exists for others only once the upstream agreed. */
@@ -199,13 +222,19 @@ export function createEndpoint(gateway: GatewayContext) {
     }
   }
 
-  async function finishLegacy(
-    visit: Visit,
-    message: Message,
-    session: Session,
-    reply: HttpReply,
-  ): Promise<void> {
-    const outcome = await runLegacy(visit, message, session, reply);
+  /** The usual way of a message: all that it waits for is its answer. */
+  async function finishLegacy(visit: Visit, message: Message, session: Session): Promise<void> {
+    const { route } = visit;
+    const reply = replyTo(visit, session, message, false);
+    const exchange = exchangeFor(visit, message, session.revision ?? assumedWithoutHeader, session, reply);
+    session.running++;
+    let outcome: Reply;
+    try {
+      outcome = await route.answer(exchange);
+    } finally {
+      session.running--;
+      session.touch(clock.now());
+    }
     tellChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("legacy", outcome));
   }

@@ -13,7 +13,7 @@ export type Serve = (
   response: ServerResponse,
   route: Route,
   caller: Caller,
-) => Promise<void>;
+) => void | Promise<void>;
 
 /** A route and where it is found. */
 export interface EdgeRoute {
@@ -110,7 +110,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
       gateway.refused(route, response, error, undefined);
       return false;
     }
-    request.once("close", () => {
+    request.on("close", () => {
       receiving.leave(principal);
     });
     return true;

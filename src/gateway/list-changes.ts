@@ -1,5 +1,5 @@
 import type { Exchange } from "../exchange.ts";
-import type { Interceptor, Reply } from "../pipeline.ts";
+import type { Guard, Reply } from "../pipeline.ts";
 import { memberValue } from "../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../protocol/message.ts";
 import { parseText } from "../protocol/parse.ts";
@@ -18,7 +18,7 @@ type Capability = (typeof lists)[number]["capability"];
 /** What a route needs to tell its clients that their lists are others now. */
 export interface ListChanges {
   /** Watches who is there and what they were promised or asked for. */
-  readonly step: Interceptor;
+  readonly guard: Guard;
   /** Tells everybody who was promised to hear of it. Whoever is told takes it or has gone; nobody waits for them. */
   announce(): void;
 }
@@ -49,20 +49,21 @@ export function createListChanges(registry: SessionRegistry, tell: Tell): ListCh
   }
 
   return {
-    step: (next) => (exchange) => {
-      const { message, direction } = exchange;
-      if (message.kind !== "request" || direction !== "client-to-server") return next(exchange);
-      if (message.method === "initialize") {
-        return next(exchange).then((reply) => {
-          opened(exchange, reply);
-          return reply;
-        });
-      }
-      if (message.method !== "subscriptions/listen") return next(exchange);
-      listens.set(exchange, message);
-      return next(exchange).finally(() => {
-        listens.delete(exchange);
-      });
+    guard: {
+      enter: (exchange) => {
+        const { message } = exchange;
+        if (message.kind === "request" && isListen(exchange)) listens.set(exchange, message);
+        return undefined;
+      },
+      answered: (exchange, reply) => {
+        const { message, direction } = exchange;
+        if (message.method === "initialize" && direction === "client-to-server") opened(exchange, reply);
+        else if (isListen(exchange)) listens.delete(exchange);
+        return reply;
+      },
+      failed: (exchange) => {
+        if (isListen(exchange)) listens.delete(exchange);
+      },
     },
     announce: () => {
       for (const [session, promised] of sessions) {
@@ -77,6 +78,10 @@ export function createListChanges(registry: SessionRegistry, tell: Tell): ListCh
       }
     },
   };
+}
+
+function isListen({ message, direction }: Exchange): boolean {
+  return message.method === "subscriptions/listen" && direction === "client-to-server";
 }
 
 /** Who cannot be told any more will ask for the list anew when it comes back. */

@@ -1,6 +1,7 @@
-import { GatewayError } from "../errors.ts";
 import type { Exchange, TraceLink } from "../exchange.ts";
-import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import type { Guard, Reply } from "../pipeline.ts";
+import { createExchangeLine } from "./exchange-line.ts";
+import type { ExchangeFields } from "./exchange-line.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { methodNames } from "../protocol/methods.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -19,9 +20,11 @@ interface MethodMeters {
 const known: ReadonlySet<string> = new Set(methodNames);
 
 /** Counts, times and logs every exchange; it sees what came and what goes back, and changes nothing. */
-export function createObserver(route: string, metrics: Metrics, log: Logger, now: () => number): Interceptor {
+export function createObserver(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
   const { exchanges, exchangeDuration } = metrics.metrics;
   const meters = new Map<string, MethodMeters>();
+  const { quick } = log;
+  const membersOf = createExchangeLine(quick?.clean ?? String);
 
   function metersOf(method: string): MethodMeters {
     const name = knownOr(method, known);
@@ -46,21 +49,22 @@ export function createObserver(route: string, metrics: Metrics, log: Logger, now
     const milliseconds = now() - exchange.timing.startedAt;
     const trace = traceOf(exchange);
     if (exchange.message.kind === "request") duration.observe(milliseconds / 1000, trace);
-    if (log.isLevelEnabled("info")) log.info(fieldsOf(exchange, outcome, milliseconds, trace), "exchange");
+    if (!log.isLevelEnabled("info")) return;
+    const fields = fieldsOf(exchange, outcome, milliseconds, trace);
+    if (quick === undefined) log.info(fields, "exchange");
+    else quick.info(membersOf(fields));
   }
 
-  return (next: Handler): Handler =>
-    async (exchange) => {
-      try {
-        const reply = await next(exchange);
-        record(exchange, outcomeOf(reply));
-        return reply;
-      } catch (error) {
-        const failure = GatewayError.from(error);
-        record(exchange, failure.code === "cancelled" ? "cancelled" : "failed");
-        throw failure;
-      }
-    };
+  return {
+    enter: () => undefined,
+    answered: (exchange, reply) => {
+      record(exchange, outcomeOf(reply));
+      return reply;
+    },
+    failed: (exchange, { code }) => {
+      record(exchange, code === "cancelled" ? "cancelled" : "failed");
+    },
+  };
 }
 
 function outcomeOf({ message }: Reply): Outcome {
@@ -68,7 +72,12 @@ function outcomeOf({ message }: Reply): Outcome {
   return message.kind === "error" ? "error" : "ok";
 }
 
-function fieldsOf(exchange: Exchange, outcome: Outcome, milliseconds: number, trace: TraceLink | undefined) {
+function fieldsOf(
+  exchange: Exchange,
+  outcome: Outcome,
+  milliseconds: number,
+  trace: TraceLink | undefined,
+): ExchangeFields {
   const { message, direction, transport } = exchange;
   return {
     exchange: exchange.id,

@@ -46,8 +46,10 @@ export interface Passage {
   readonly parameters: ParameterFacts;
   /** The link for an exchange; a passage that is being left opens no new ones. */
   linkFor(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
-  /** Sends a request and follows what becomes of it. */
-  request(link: UpstreamLink, exchange: Exchange): Promise<Reply>;
+  /** A request goes out on one of its links. One of the other two follows. */
+  begin(exchange: Exchange): void;
+  answered(exchange: Exchange, reply: Reply): void;
+  failed(exchange: Exchange, failure: GatewayError): void;
   /** Says that something uses the upstream beside the links; the answer says that it is done. */
   hold(): () => void;
   /** Lets go: each session ends when its calls are answered, and everything at the latest when the grace is over. */
@@ -64,21 +66,7 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
   const turn = createTurnstile(setTimer);
   let isLeft = false;
 
-  async function request(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
-    const counts = exchange.session === undefined && !isListening(exchange);
-    if (counts) others.begin("all");
-    try {
-      const reply = await link.request(exchange);
-      if (!isLeft) health.answered(reply.message);
-      return reply;
-    } catch (error) {
-      const failure = GatewayError.from(error);
-      if (!isLeft) health.failed(failure);
-      throw failure;
-    } finally {
-      if (counts) others.end("all");
-    }
-  }
+  const isCounted = (exchange: Exchange): boolean => exchange.session === undefined && !isListening(exchange);
 
   /** Ends a session when all its calls are answered and the answers written, or when the time is over. */
   async function part(session: Session, reason: string, over: Promise<void>): Promise<void> {
@@ -120,7 +108,17 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       if (isLeft) throw new GatewayError("shutting_down", "this route has been taken out of service");
       return links.for(exchange, session, capabilities);
     },
-    request,
+    begin: (exchange) => {
+      if (isCounted(exchange)) others.begin("all");
+    },
+    answered: (exchange, reply) => {
+      if (!isLeft) health.answered(reply.message);
+      if (isCounted(exchange)) others.end("all");
+    },
+    failed: (exchange, failure) => {
+      if (!isLeft) health.failed(failure);
+      if (isCounted(exchange)) others.end("all");
+    },
     hold: () => {
       others.begin("all");
       return () => {

@@ -6,7 +6,7 @@ import { principalNamed } from "../../test/support/principals.ts";
 import { notificationOf, requestOf } from "../../test/support/messages.ts";
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
-import { noReply } from "../pipeline.ts";
+import { compose, noReply } from "../pipeline.ts";
 import { createRateLimit, type Rates } from "./rate-limits.ts";
 
 const once = { perSecond: 0.5, burst: 1 };
@@ -15,7 +15,7 @@ const once = { perSecond: 0.5, burst: 1 };
 function bench(rates: Partial<Rates>) {
   const time = createFakeTime();
   const limit = createRateLimit({ methods: {}, ...rates }, time.clock.now);
-  const handle = limit?.(async () => noReply);
+  const handle = limit && compose([limit], async () => noReply);
   const send = async (exchange: Exchange): Promise<unknown> => {
     try {
       await handle?.(exchange);
@@ -51,7 +51,7 @@ describe("the rate limit", () => {
 
   it("answers with the row of the table for it", async () => {
     const limit = createRateLimit({ principal: once, methods: {} }, () => 0);
-    const handle = limit?.(async () => noReply);
+    const handle = limit && compose([limit], async () => noReply);
     await handle?.(call());
     await expect(handle?.(call())).rejects.toMatchObject({ code: "rate_limited", facts: { http: 429 } });
   });

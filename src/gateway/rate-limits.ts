@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import { createMethodTest } from "../intercept/method-glob.ts";
-import type { Interceptor } from "../pipeline.ts";
+import type { Guard } from "../pipeline.ts";
 import { methodNames } from "../protocol/methods.ts";
 import { createTokenBuckets } from "../state/token-buckets.ts";
 import type { Bucket, Rate, TokenBuckets } from "../state/token-buckets.ts";
@@ -28,10 +28,10 @@ const wording: Readonly<Record<Scope, string>> = {
 };
 
 /**
- * Makes the step that refuses clients who send more than their share, with when to come back (SC-071); undefined
+ * Makes the guard that refuses clients who send more than their share, with when to come back (SC-071); undefined
  * where nothing is limited. A message that is refused costs nothing, whichever of the rates it met.
  */
-export function createRateLimit(rates: Rates, now: () => number): Interceptor | undefined {
+export function createRateLimit(rates: Rates, now: () => number): Guard | undefined {
   const principals = rates.principal && createTokenBuckets(rates.principal, now);
   const sessions = rates.session && createTokenBuckets(rates.session, now);
   const methodBuckets = createMethodBuckets(rates.methods, now);
@@ -51,13 +51,15 @@ export function createRateLimit(rates: Rates, now: () => number): Interceptor | 
     return undefined;
   }
 
-  return (next) => async (exchange) => {
-    const { direction, message } = exchange;
-    if (direction === "client-to-server" && !freeMethods.has(message.method ?? "")) {
-      const error = refusalOf(exchange);
-      if (error !== undefined) throw error;
-    }
-    return next(exchange);
+  return {
+    enter: (exchange) => {
+      const { direction, message } = exchange;
+      return direction === "client-to-server" && !freeMethods.has(message.method ?? "")
+        ? refusalOf(exchange)
+        : undefined;
+    },
+    answered: (_exchange, reply) => reply,
+    failed: () => {},
   };
 }
 

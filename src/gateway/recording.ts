@@ -9,13 +9,13 @@ import type { Interceptor } from "../pipeline.ts";
 import type { DecisionListener } from "../policy/decision.ts";
 import { detectPersonalData } from "../policy/detectors/personal-data.ts";
 import { detectSecrets } from "../policy/detectors/secrets.ts";
-import type { PruneRules } from "../recorder/store-contract.ts";
 import { createRecorder } from "../recorder/recorder.ts";
 import { startWriter, type WriterTarget } from "../recorder/writer-thread.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { openRetention } from "./retention.ts";
 import type { Tap } from "./taps.ts";
 
 /** How traffic is recorded. */
@@ -44,28 +44,29 @@ export interface Recording {
   close(): Promise<void>;
 }
 
-const pruneEveryMs = 600_000;
-const firstPruneMs = 10_000;
-const dayMs = 86_400_000;
-
 /** Begins to record as the configuration says; undefined where it says not to. */
 export function openRecording(
   config: Config["record"],
   around: RecordingSurroundings,
 ): Recording | undefined {
   if (config === undefined || config === false) return undefined;
-  const settings = config;
-  const target = targetOf(settings);
+  const target = targetOf(config);
   const { clock, setTimer, log, metrics } = around;
   const { recordWritten, recordLost } = metrics.metrics;
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
   const writer = startWriter(target);
+  const retention = openRetention(config.retention, { writer, clock, setTimer, log });
   const recorder = createRecorder({
     ...config,
     onFailure: config.onFailure === "drop" ? "drop" : "refuse",
     capture: `${clock.wall().toString(36)}-${randomBytes(4).toString("hex")}`,
     writer: `headgate on ${hostname()}`,
-    sink: writer,
+    sink: {
+      append: async (batch) => {
+        await writer.append(batch);
+        retention.wrote(batch);
+      },
+    },
     redactor: createRedactor({
       ...config.redact,
       detectors: {
@@ -87,14 +88,6 @@ export function openRecording(
       counters[what].inc(frames);
     },
   });
-
-  let stopPruning = setTimer(firstPruneMs, prune);
-  function prune(): void {
-    stopPruning = setTimer(pruneEveryMs, prune);
-    writer.prune(pruneRules(settings, clock.wall())).catch((error: unknown) => {
-      log.warn(errorFields(GatewayError.from(error)), "old recordings cannot be taken out");
-    });
-  }
 
   return {
     tap: {
@@ -154,7 +147,7 @@ export function openRecording(
       recorder.stderr(route, line);
     },
     close: async () => {
-      stopPruning();
+      retention.stop();
       await recorder.close();
       try {
         await writer.close();
@@ -170,16 +163,6 @@ function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
   if (file === undefined)
     throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` to record to");
   return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "record-or-refuse" };
-}
-
-function pruneRules({ retention: { days, bytes, routes } }: RecordConfig, now: number): PruneRules {
-  return {
-    before: now - days * dayMs,
-    maxBytes: bytes,
-    beforeByRoute: Object.fromEntries(
-      Object.entries(routes).map(([route, own]) => [route, now - own * dayMs] as const),
-    ),
-  };
 }
 
 /** One tap that tells two. */

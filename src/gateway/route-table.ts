@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Config, Route as RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
-import type { Interceptor } from "../pipeline.ts";
+import type { Guard, Interceptor } from "../pipeline.ts";
 import { newestModern } from "../protocol/revisions.ts";
 import { createCorrelator } from "../sessions/correlation/correlator.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
@@ -38,9 +38,9 @@ export interface RouteTableDeps {
   readonly upstreams: UpstreamDeps;
   readonly policies: PolicyDeps;
   /** Bounds what all routes do at once. */
-  readonly concurrencyLimit: Interceptor;
+  readonly concurrencyLimit: Guard;
   /** Keeps the tasks of one caller from others. */
-  readonly taskOwners: Interceptor;
+  readonly taskOwners: Guard;
   /** Records what passes; absent where nothing is recorded. */
   readonly recording: Recording | undefined;
   /** Makes what follows the messages of a route; absent where nobody wants to know. */
@@ -83,7 +83,7 @@ interface Standing {
   readonly upstream: OpenUpstream;
   readonly serve: Serve | undefined;
   readonly health: UpstreamHealth;
-  readonly rateLimit: Interceptor | undefined;
+  readonly rateLimit: Guard | undefined;
   readonly policy: OpenPolicy | undefined;
 }
 
@@ -91,7 +91,7 @@ interface Standing {
 interface Entry {
   readonly route: Route;
   readonly correlator: Correlator<Exchange>;
-  readonly correlate: Interceptor;
+  readonly correlate: Guard;
   readonly listChanges: ListChanges;
   standing: Standing;
 }
@@ -155,7 +155,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       forwardHeaders: config.forwardHeaders,
       upstream,
       health,
-      interceptors: [
+      steps: [
         createObserver(config.name, metrics, log, clock.now),
         ...(deps.recording === undefined ? [] : [deps.recording.gate]),
         ...(rateLimit === undefined ? [] : [rateLimit]),
@@ -164,7 +164,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         custom,
         // Behind everything that could change a message: what was decided about is what goes on.
         ...(policy === undefined ? [] : [policy.step]),
-        listChanges.step,
+        listChanges.guard,
         correlate,
       ],
       isGuarded: policy !== undefined,

@@ -2,7 +2,7 @@ import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, TransportContext } from "../exchange.ts";
 import { compose, noReply } from "../pipeline.ts";
-import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import type { Handler, Reply, Step } from "../pipeline.ts";
 import type { Serving } from "../protocol/era.ts";
 import { memberSource } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
@@ -37,7 +37,7 @@ export interface RouteParts {
   /** What is known of that upstream. */
   readonly health: UpstreamHealth;
   /** Everything that stands between the client and the upstream, outermost first. */
-  readonly interceptors: readonly Interceptor[];
+  readonly steps: readonly Step[];
   /** Whether a policy decides about messages, so that nothing may differ from what it saw. */
   readonly isGuarded: boolean;
 }
@@ -103,8 +103,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   let passage = passageTo(options);
   const meterSession = createSessionMeter(name, gateway.metrics);
 
-  function pipelineOf({ interceptors }: RouteParts): Handler {
-    return compose(interceptors, (exchange) =>
+  function pipelineOf({ steps }: RouteParts): Handler {
+    return compose(steps, (exchange) =>
       exchange.direction === "client-to-server" ? toUpstream(exchange) : deliver(exchange),
     );
   }
@@ -212,7 +212,16 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
 
   async function askUpstream(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     tap.sent("upstream", exchange.message, exchange);
-    const reply = await way.request(link, exchange);
+    way.begin(exchange);
+    let reply: Reply;
+    try {
+      reply = await link.request(exchange);
+    } catch (error) {
+      const failure = GatewayError.from(error);
+      way.failed(exchange, failure);
+      throw failure;
+    }
+    way.answered(exchange, reply);
     if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
     return reply;
   }

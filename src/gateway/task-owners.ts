@@ -2,9 +2,9 @@ import { createMemory } from "../auth/memory.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
 import type { Clock, Exchange, Principal } from "../exchange.ts";
-import type { Interceptor, Reply } from "../pipeline.ts";
+import type { Guard, Reply } from "../pipeline.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
-import type { Message } from "../protocol/message.ts";
+import type { Message, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { createdTaskIn } from "../protocol/task-end.ts";
 import { resultMessage } from "../reply.ts";
@@ -14,12 +14,12 @@ const keptMs = 7 * 24 * 60 * 60_000;
 const maxKept = 100_000;
 
 /**
- * Makes the step that binds tasks to the principal that began them: to everybody else they do not exist (MCP 2025-11-25
+ * Makes the guard that binds tasks to the principal that began them: to everybody else they do not exist (MCP 2025-11-25
  * and the Tasks extension: task ids are bound to the authorization context). Behind the gateway all callers may look
  * the same, so the upstream cannot tell. A task that nobody began here is unknown too, except to callers without a
  * name, who cannot be told apart anyway.
  */
-export function createTaskOwners({ wall }: Pick<Clock, "wall">): Interceptor {
+export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
   const owners = createMemory<string>(maxKept, wall);
   const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
@@ -36,23 +36,25 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Interceptor {
     if (owners.get(key) === undefined) owners.set(key, principal.id, wall() + keptMs);
   }
 
-  return (next) => (exchange) => {
-    const { message, direction } = exchange;
-    if (direction !== "client-to-server" || message.kind !== "request") return next(exchange);
-    const { method } = message;
-    if (method === "tools/call") {
-      return next(exchange).then((reply) => {
-        learn(exchange, reply.message);
-        return reply;
-      });
-    }
-    if (method === "tasks/list") {
-      return next(exchange).then((reply) => withoutOthers(exchange, reply, mayKnow));
-    }
-    const unknown = tasksNamedBy(message).find((task) => !mayKnow(exchange, task));
-    if (unknown === undefined) return next(exchange);
-    return Promise.reject(new GatewayError("invalid_params", "there is no such task"));
+  return {
+    enter: (exchange) => {
+      const { message } = exchange;
+      if (!isRequestOfClient(exchange, message) || message.method === "tools/call") return undefined;
+      const unknown = tasksNamedBy(message).find((task) => !mayKnow(exchange, task));
+      return unknown === undefined ? undefined : new GatewayError("invalid_params", "there is no such task");
+    },
+    answered: (exchange, reply) => {
+      const { message } = exchange;
+      if (!isRequestOfClient(exchange, message)) return reply;
+      if (message.method === "tools/call") learn(exchange, reply.message);
+      return message.method === "tasks/list" ? withoutOthers(exchange, reply, mayKnow) : reply;
+    },
+    failed: () => {},
   };
+}
+
+function isRequestOfClient({ direction }: Exchange, message: Message): message is RequestMessage {
+  return direction === "client-to-server" && message.kind === "request";
 }
 
 function isNameless({ id }: Principal): boolean {
@@ -60,7 +62,7 @@ function isNameless({ id }: Principal): boolean {
 }
 
 /** The tasks that a request is about: one, or those that it wants to hear of. */
-function tasksNamedBy(message: Message & { readonly method: string }): readonly string[] {
+function tasksNamedBy(message: RequestMessage): readonly string[] {
   const facts = methodFacts(message.method);
   if (facts?.target === "task") {
     const task = memberString(message, "params.taskId");

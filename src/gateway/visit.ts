@@ -41,24 +41,33 @@ export function lostEvents(request: RequestId): Message {
 export const noStream: ReplyStream = { open: () => {}, write: () => {} };
 
 const noHeaders: Readonly<Record<string, string>> = {};
+const letterP = 0x70;
 
 /** The context of a POST, with the headers that may go on: allowed ones and mirrored parameters. */
-export function httpContext({ request, route, header }: Visit, peer: string | undefined): TransportContext {
-  let kept: Record<string, string> | undefined;
-  for (const name in request.headers) {
-    if (!name.startsWith("mcp-param-") && !route.forwardHeaders.has(name)) continue;
-    const value = header(name);
-    if (value !== undefined) (kept ??= {})[name] = value;
-  }
+export function httpContext(visit: Visit, peer: string | undefined): TransportContext {
+  const { request, header } = visit;
   const trace = traceHeadersOf(header);
   const facts = {
     type: "http",
     method: "POST",
     path: request.url ?? "",
-    headers: kept ?? noHeaders,
+    headers: passedHeaders(visit),
   } as const;
-  const known = peer === undefined ? facts : { ...facts, peer };
-  return trace === undefined ? known : { ...known, trace };
+  if (trace === undefined) return peer === undefined ? facts : { ...facts, peer };
+  return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
+}
+
+function passedHeaders({ request, route, header }: Visit): Readonly<Record<string, string>> {
+  let kept: Record<string, string> | undefined;
+  const isPlain = route.forwardHeaders.size === 0;
+  for (const name in request.headers) {
+    // One letter alone rules out nearly all.
+    const isParameter = name.charCodeAt(4) === letterP && name.startsWith("mcp-param-");
+    if (!isParameter && (isPlain || !route.forwardHeaders.has(name))) continue;
+    const value = header(name);
+    if (value !== undefined) (kept ??= {})[name] = value;
+  }
+  return kept ?? noHeaders;
 }
 
 function traceHeadersOf(header: Visit["header"]): TraceHeaders | undefined {

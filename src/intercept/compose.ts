@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import { withMessage } from "../exchange.ts";
 import type { Exchange } from "../exchange.ts";
-import { noReply } from "../pipeline.ts";
+import { noReply, passOn } from "../pipeline.ts";
 import type { Handler, Interceptor, Reply } from "../pipeline.ts";
 import { createAuditingStep } from "./auditing-step.ts";
 import { createEnforcingStep } from "./enforcing-step.ts";
@@ -23,7 +23,7 @@ export function composeInterceptors(
   interceptors: readonly MessageInterceptor[],
   runtime: InterceptorRuntime,
 ): Interceptor {
-  if (interceptors.length === 0) return (next) => next;
+  if (interceptors.length === 0) return passOn;
   const links = toOrdered(interceptors).map((interceptor) => createLink(interceptor, runtime));
   const seesResponses = interceptors.some(({ phase }) => phase !== "request");
   return (next) => async (exchange) => {

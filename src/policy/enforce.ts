@@ -1,16 +1,16 @@
 import { withMessage } from "../exchange.ts";
 import type { Exchange, ReplyStream } from "../exchange.ts";
-import { isThenable } from "../intercept/ask.ts";
 import { Subject } from "../intercept/subject.ts";
 import type { Handler, Interceptor, Reply } from "../pipeline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
-import { methodFacts } from "../protocol/methods.ts";
 import type { DecisionListener } from "./decision.ts";
-import { createHiddenNames, mayBeAboutNames } from "./enforcement/hidden-names.ts";
-import { andThen, createJudge } from "./enforcement/judge.ts";
+import { createHiddenNames } from "./enforcement/hidden-names.ts";
+import { andThen, createJudge, isRuled } from "./enforcement/judge.ts";
 import type { Refused, Ruling, Soon } from "./enforcement/judge.ts";
 import { filterPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
+import { mayMention } from "./enforcement/mentions.ts";
+import { traitsOf } from "./enforcement/method-traits.ts";
 import { plainUriProblem } from "./enforcement/plain-uri.ts";
 import { createPrecedence } from "./enforcement/precedence.ts";
 import { asksForInput, bringsInput, createQuestions } from "./enforcement/questions.ts";
@@ -54,16 +54,16 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
   /** Decides about a message that asks, and about everything that it carries. */
   function ask(subject: Subject): Soon<Ruling> {
     const { message } = subject;
-    const problem = uriProblemOf(message);
+    const { hasUri, isAboutNames } = traitsOf(message.method);
+    const problem = hasUri ? uriProblemOf(message) : undefined;
     if (problem !== undefined) return judge.fail(subject, problem.reason, problem);
     const ruling = judge.judge(subject, undefined);
-    if (!mayBeAboutNames(message) && !bringsInput(message)) return ruling;
+    if (!isAboutNames && !bringsInput(message)) return ruling;
     return andThen(ruling, (first) => {
       if (first.type === "refuse") return first;
       return andThen(names.asked(at(subject, first.message), first.memory), (second) => {
         if (second.type === "refuse") return second;
-        const { method } = message;
-        if (holdsTask(method)) return tasks.ended(at(subject, second.message));
+        if (holdsTask(message.method)) return taskNotice(at(subject, second.message));
         return bringsInput(second.message)
           ? questions.answered(at(subject, second.message), second.memory)
           : second;
@@ -71,18 +71,24 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     });
   }
 
+  /** Decides about what a notification says of a task: its result, and what its server wants to know. */
+  function taskNotice(subject: Subject): Soon<Ruling> {
+    const ruling = tasks.ended(subject);
+    return asksForInput(subject.message) ? then(subject, ruling, (next) => questions.asked(next)) : ruling;
+  }
+
   /** Decides about an answer: first what must not be named or asked is taken out or refused, then the answer as it is. */
   function review(subject: Subject, reply: Reply, memory: unknown): Soon<Ruling> {
     const { message, method } = subject;
-    let ruling: Soon<Ruling> = { type: "pass", message, memory };
-    if (message.kind === "result") {
-      if (isListMethod(method)) ruling = filterPage(subject, judge);
-      else ruling = names.answered(subject);
-      if (holdsTask(method)) ruling = then(subject, ruling, (next) => tasks.ended(next));
-      // Questions that a bridge put into a result have been decided about when they were asked.
-      if (asksForInput(message) && reply.hasJudgedQuestions !== true)
-        ruling = then(subject, ruling, (next) => questions.asked(next));
-    }
+    // Most answers hold nothing that has to be looked at by itself.
+    const isPlain =
+      !traitsOf(method).hasRichAnswer && !asksForInput(message) && !(judge.seesLists && mayMention(message));
+    if (isPlain || message.kind !== "result") return judge.judge(subject, memory);
+    let ruling = isListMethod(method) ? filterPage(subject, judge) : names.answered(subject);
+    if (holdsTask(method)) ruling = then(subject, ruling, (next) => tasks.ended(next));
+    // Questions that a bridge put into a result have been decided about when they were asked.
+    if (asksForInput(message) && reply.hasJudgedQuestions !== true)
+      ruling = then(subject, ruling, (next) => questions.asked(next));
     return then(subject, ruling, (next) => judge.judge(next, memory));
   }
 
@@ -92,12 +98,23 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     if (forwarded.direction === "server-to-client" && forwarded.era === "modern") return reply;
     const subject = Subject.answering(forwarded, request, reply.message);
     forms.learn(forwarded, request, reply, forwarded.reply instanceof JudgedStream && forwarded.reply.isOpen);
-    return andThen(review(subject, reply, memory), (ruling) => {
-      if (ruling.type === "refuse") return refuse(subject, ruling.denial, ruling.decision);
-      const message = withPrivateCache(subject, ruling.message, limits);
-      tasks.began(subject, request, memory);
-      return message === reply.message ? reply : { ...reply, message };
-    });
+    const ruling = review(subject, reply, memory);
+    return isRuled(ruling)
+      ? deliver(subject, request, memory, reply, ruling)
+      : ruling.then((late) => deliver(subject, request, memory, reply, late));
+  }
+
+  function deliver(
+    subject: Subject,
+    request: RequestMessage,
+    memory: unknown,
+    reply: Reply,
+    ruling: Ruling,
+  ): Reply {
+    if (ruling.type === "refuse") return refuse(subject, ruling.denial, ruling.decision);
+    const message = withPrivateCache(subject, ruling.message, limits);
+    tasks.began(subject, request, memory);
+    return message === reply.message ? reply : { ...reply, message };
   }
 
   function carryOn(subject: Subject, next: Handler, ruling: Ruling): Promise<Reply> {
@@ -107,9 +124,12 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     const { message } = forwarded;
     const reply = next(forwarded);
     if (message.kind !== "request") return reply;
-    return reply.then((said) =>
-      andThen(precedence.before(forwarded), () => answer(forwarded, message, memory, said)),
-    );
+    return reply.then((said) => {
+      const earlier = precedence.before(forwarded);
+      return earlier === undefined
+        ? answer(forwarded, message, memory, said)
+        : earlier.then(() => answer(forwarded, message, memory, said));
+    });
   }
 
   async function refused(subject: Subject, next: Handler, { denial, decision }: Refused): Promise<Reply> {
@@ -123,7 +143,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
   return (next) => (exchange) => {
     const subject = Subject.of(exchange);
     const ruling = ask(subject);
-    if (!isThenable(ruling)) return carryOn(subject, next, ruling);
+    if (isRuled(ruling)) return carryOn(subject, next, ruling);
     const outcome = ruling.then((late) => carryOn(subject, next, late));
     precedence.follow(exchange, outcome);
     return outcome;
@@ -132,7 +152,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
 
 /** The no to a request for a resource that is written so that a server could read another name than a policy does. */
 function uriProblemOf(message: Message): Denial | undefined {
-  if (message.kind !== "request" || methodFacts(message.method)?.target !== "resource") return undefined;
+  if (message.kind !== "request") return undefined;
   const uri = memberString(message, "params.uri");
   const problem = uri === undefined ? undefined : plainUriProblem(uri);
   if (problem === undefined) return undefined;

@@ -81,7 +81,7 @@ export interface Explanation {
   readonly rule: string | undefined;
   /** Paths of what the decision read, such as `mcp.arguments.amount`. */
   readonly read: readonly string[];
-  /** How long the decision took. */
+  /** How long the decision took; 0 where it was made before, for all messages of the kind. */
   readonly durationMs: number;
   /** What rules in shadow mode would have decided. */
   readonly shadow?: readonly ShadowVerdict[];

@@ -58,6 +58,22 @@ describe("the log", () => {
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({ level: "error", route: "files", code: "internal" });
   });
 
+  it("writes lines that somebody else put together, in both formats, and cleans texts for them", () => {
+    const redact = (line: string): string => line.replaceAll("hunter2", "(secret)");
+    const { log, lines } = collect({ redact });
+    log.quick?.info(
+      `,"status":200,"target":${JSON.stringify(log.quick.clean('a "hunter2"'))},"msg":"exchange"`,
+    );
+    expect(lines).toEqual([
+      '{"level":"info","time":"2026-11-15T12:03:04.005Z","status":200,"target":"a \\"(secret)\\"","msg":"exchange"}\n',
+    ]);
+    const forPeople = collect({ pretty: true });
+    forPeople.log.quick?.info(',"status":200,"msg":"exchange"');
+    expect(forPeople.lines[0]).toMatch(/info {2}exchange status=200\n$/u);
+    expect(forPeople.log.quick?.clean("as it is")).toBe("as it is");
+    expect(log.child({ route: "files" })).toHaveProperty("quick", undefined);
+  });
+
   it("takes secrets out of a line before it is written, in both formats", () => {
     for (const pretty of [false, true]) {
       const { log, lines } = collect({ pretty, redact: (line) => line.replaceAll("hunter2", "(secret)") });

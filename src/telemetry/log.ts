@@ -3,6 +3,7 @@ import { destination as openDestination, pino } from "pino";
 
 import { systemClock } from "../exchange.ts";
 import type { LogLevel } from "./config.ts";
+import { Gathering } from "./gathering.ts";
 import { formatLogLine } from "./log-text.ts";
 
 /**
@@ -15,7 +16,7 @@ export type LogFields = Readonly<Record<string, string | number | boolean | unde
 export type LogMethod = (fields: LogFields, message?: string) => void;
 
 /** Where log lines go. */
-export interface Logger {
+export interface FieldLogger {
   readonly trace: LogMethod;
   readonly debug: LogMethod;
   readonly info: LogMethod;
@@ -25,7 +26,21 @@ export interface Logger {
   /** Whether a line of this level would be written; ask before making costly fields. */
   isLevelEnabled(level: LogLevel): boolean;
   /** The same log with these fields on every line. */
-  child(fields: LogFields): Logger;
+  child(fields: LogFields): FieldLogger;
+}
+
+/** The log of a gateway. */
+export interface Logger extends FieldLogger {
+  /** For whoever writes a line with every message; left out by logs that take only fields. */
+  readonly quick?: QuickLog;
+}
+
+/** Writes lines that somebody else puts together, who knows better than a general serialiser what is in them. */
+export interface QuickLog {
+  /** A text without the secrets in it: what comes from peers goes into a line only like this. */
+  readonly clean: (text: string) => string;
+  /** Writes fields that are JSON text already, each as `,"name":value`. Nothing is taken out of them any more. */
+  readonly info: (members: string) => void;
 }
 
 /** The log of a process, which whoever made it flushes before the process ends. */
@@ -61,20 +76,20 @@ const standardError = 2;
 /** A log of JSON lines, or of lines for people. */
 export function createLogger(options: LogOptions): RootLogger {
   const { level, pretty, color = false, redact, wall = systemClock.wall } = options;
-  // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process; lines for
-  // machines leave some at a time, because a write for each costs more than making it.
-  const gathered = pretty ? {} : { minLength: 4096, periodicFlush: 100 };
+  // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process.
   // A file takes what it is given at once; a thread in between, as a pipe needs one, only costs.
   const opened =
     options.destination === undefined
-      ? openDestination({ fd: standardError, sync: !pretty && isFile(standardError), ...gathered })
+      ? openDestination({ fd: standardError, sync: !pretty && isFile(standardError) })
       : undefined;
   // Whoever read the log may be gone, as with a closed terminal. What is left would be tried for ever, at the latest
   // when the process ends; so it is given up, as pino itself does it for broken pipes.
   opened?.on("error", () => {
     Object.assign(opened, { write: () => true, end: () => {}, flushSync: () => {}, destroy: () => {} });
   });
-  const target: LogDestination | undefined = options.destination ?? opened;
+  // Lines for people leave at once, those for machines some at a time.
+  const gathering = opened === undefined || pretty ? undefined : new Gathering(opened);
+  const target: LogDestination | undefined = options.destination ?? gathering ?? opened;
   const edit = (line: string): string => {
     const clean = redact === undefined ? line : redact(line);
     return pretty ? formatLogLine(clean, { color }) : clean;
@@ -82,28 +97,42 @@ export function createLogger(options: LogOptions): RootLogger {
   /** Many lines fall into one millisecond. */
   let stampedAt = Number.NaN;
   let stamp = "";
+  const timestamp = (): string => {
+    const now = wall();
+    if (now !== stampedAt) {
+      stampedAt = now;
+      stamp = `,"time":"${new Date(now).toISOString()}"`;
+    }
+    return stamp;
+  };
   const root = pino(
     {
       level,
       base: null,
       messageKey: "msg",
       serializers: {},
-      timestamp: () => {
-        const now = wall();
-        if (now !== stampedAt) {
-          stampedAt = now;
-          stamp = `,"time":"${new Date(now).toISOString()}"`;
-        }
-        return stamp;
-      },
+      timestamp,
       formatters: { level: (label) => ({ level: label }) },
+      // Quick lines would be without the fields of a child.
+      onChild: (child) => {
+        Object.assign(child, { quick: undefined });
+      },
     },
-    redact === undefined && !pretty && opened !== undefined
-      ? opened
-      : { write: (line: string) => void target?.write(edit(line)) },
+    { write: (line: string) => void target?.write(edit(line)) },
   );
   return Object.assign(root, {
-    flush: () => opened?.flushSync(),
+    quick: {
+      clean: (text: string) =>
+        redact === undefined ? text : String(JSON.parse(redact(JSON.stringify(text)))),
+      info: (members: string) => {
+        const line = `{"level":"info"${timestamp()}${members}}\n`;
+        target?.write(pretty ? formatLogLine(line, { color }) : line);
+      },
+    },
+    flush: () => {
+      gathering?.flush();
+      opened?.flushSync();
+    },
     setLevel: (next: LogLevel) => {
       root.level = next;
     },

@@ -3,7 +3,7 @@ import type { Bucket } from "../../state/token-buckets.ts";
 import { wordsOf } from "./expression.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";
-import type { Rule, RuleSet } from "./rules.ts";
+import type { Rule, RuleSet, Step } from "./rules.ts";
 
 /** What the rules of a set make of a message. */
 export interface Ruling {
@@ -47,26 +47,25 @@ const inexact: Denial = {
 
 /**
  * Asks rules in order until one allows or denies. A rule that fails denies, whatever it would have done: a policy that
- * could not be followed to its end allows nothing.
+ * could not be followed to its end allows nothing. `total` is how many rules there are, those that need not be asked
+ * included.
  */
 export function decide(
-  set: RuleSet,
+  steps: readonly Step[],
+  total: number,
   bindings: Bindings,
   fallback: RuleSet["fallback"],
   trace?: RuleStep[],
 ): Ruling {
-  const { rules } = set;
   let effects: Rule[] | undefined;
   let spent: Bucket[] | undefined;
   let shadow: ShadowVerdict[] | undefined;
 
-  for (let index = 0; index < rules.length; index++) {
-    const rule = rules[index];
-    if (rule === undefined) continue;
+  for (const { rule, index, holds } of steps) {
     let denial: Denial | undefined;
     let bucket: Bucket | undefined;
     try {
-      const isTrue = rule.condition.test(bindings);
+      const isTrue = holds || rule.condition.test(bindings);
       trace?.push({ rule, outcome: isTrue ? "true" : "false" });
       if (!isTrue) continue;
       denial = rule.action === "deny" ? rule.denial : gate(rule, bindings);
@@ -105,7 +104,7 @@ export function decide(
   return {
     denial: isAllowed ? undefined : undecided,
     rule: undefined,
-    reached: rules.length,
+    reached: total,
     effects: isAllowed ? (effects ?? nothing) : nothing,
     shadow,
     notes: undefined,

@@ -6,6 +6,7 @@ import type { CelValue } from "./json-value.ts";
 import { preparePattern } from "./linear-match.ts";
 import { childrenOf, literalOf, pathsOf, type ReadPath } from "./paths.ts";
 import { quickTestOf, type QuickTest } from "./quick-test.ts";
+import type { QuickFacts } from "./quick-value.ts";
 import { variables, type Scope } from "./scope.ts";
 
 /** What an expression must give: a condition, something to tell buckets apart by, any JSON, or any JSON or nothing. */
@@ -38,6 +39,8 @@ export interface Condition {
   readonly reads: readonly ReadPath[];
   /** Whether it holds; throws where CEL has no answer. */
   readonly test: (bindings: Bindings) => boolean;
+  /** The same from less than all facts; undefined where they do not suffice, whatever the others are. */
+  readonly foresee: (facts: QuickFacts) => boolean | undefined;
 }
 
 export type Compiled<T> =
@@ -64,10 +67,20 @@ export function compileCondition(text: string, scope: Scope): Compiled<Condition
   const parsed = parsedIn(text, scope, "bool");
   if (!parsed.ok) return parsed;
   const program = parsed.value;
+  const quick = quickTestOf(program.ast);
   return {
     ok: true,
-    value: { text, reads: readsOf(program.ast, scope), test: testOf(program, quickTestOf(program.ast)) },
+    value: {
+      text,
+      reads: readsOf(program.ast, scope),
+      test: testOf(program, quick),
+      foresee: quick ?? cannotTell,
+    },
   };
+}
+
+function cannotTell(): undefined {
+  return undefined;
 }
 
 function testOf(program: ParseResult, quick: QuickTest | undefined): Condition["test"] {

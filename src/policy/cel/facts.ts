@@ -1,16 +1,14 @@
 import type { Exchange, Principal, TransportContext } from "../../exchange.ts";
 import type { Subject } from "../../intercept/subject.ts";
-import { spanOf, type MemberName } from "../../protocol/json/outline.ts";
-import { memberString, memberType, memberValue } from "../../protocol/json/read.ts";
+import { slotOf, type MemberName } from "../../protocol/json/outline.ts";
+import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider.ts";
-import { readMembers, toCelValue, type CelValue } from "./json-value.ts";
+import { noMembers, readMembers, toCelValue, type CelValue } from "./json-value.ts";
 import type { Needs, OpenPath } from "./scope.ts";
 
 type OpenJson = ReadonlyMap<string, CelValue>;
-
-const nothing: OpenJson = new Map();
 
 /** What a rule can know of the message that asks; everything is read when it is first looked at. */
 export class McpFacts {
@@ -52,11 +50,11 @@ export class McpFacts {
   }
 
   get arguments(): OpenJson {
-    return (this.#arguments ??= openMember(this.#message, "params.arguments", this.#needs, "mcp.arguments"));
+    return (this.#arguments ??= openMember(this.#message, argumentsSlot, this.#needs["mcp.arguments"]));
   }
 
   get params(): OpenJson {
-    return (this.#params ??= openMember(this.#message, "params", this.#needs, "mcp.params"));
+    return (this.#params ??= openMember(this.#message, paramsSlot, this.#needs["mcp.params"]));
   }
 
   /** Whom or what the request is about, if it is of this kind; empty otherwise. */
@@ -69,7 +67,8 @@ export class McpFacts {
 
 type TargetKind = "tool" | "prompt" | "resource" | "task";
 
-const nameMembers = {
+/** Where a request says whom or what it is about. */
+export const nameMembers = {
   tool: "params.name",
   prompt: "params.name",
   resource: "params.uri",
@@ -91,17 +90,18 @@ function referenceOf(message: Message | undefined, kind: TargetKind): string {
   return type === `ref/${kind}` && typeof value === "string" ? value : "";
 }
 
-function openMember(
-  message: Message | undefined,
-  member: MemberName,
-  needs: Needs,
-  path: OpenPath,
-): OpenJson {
-  const span = message === undefined ? undefined : spanOf(message.outline, member);
-  const wanted = needs[path];
-  if (message === undefined || span === undefined || wanted === undefined) return nothing;
-  if (memberType(message, member) !== "object") return nothing;
-  return readMembers(message.bytes, span, wanted === "all" ? undefined : wanted);
+const argumentsSlot = slotOf("params.arguments");
+const paramsSlot = slotOf("params");
+const resultSlot = slotOf("result");
+const errorSlot = slotOf("error");
+
+/** What rules look at of an object; nothing where it is none. */
+function openMember(message: Message | undefined, slot: number, wanted: Needs[OpenPath]): OpenJson {
+  if (message === undefined || wanted === undefined) return noMembers;
+  const { bytes, outline } = message;
+  const [start, end] = [outline.spans[slot] ?? -1, outline.spans[slot + 1] ?? -1];
+  if (start < 0 || typeAt(bytes, start) !== "object") return noMembers;
+  return readMembers(bytes, { start, end }, wanted === "all" ? undefined : wanted);
 }
 
 const claims = new WeakMap<object, CelValue>();
@@ -198,7 +198,10 @@ export class Bindings {
   #entry: OpenJson | undefined;
   #listed: Listed | undefined;
 
-  constructor({ exchange, message, request }: Subject, needs: Needs) {
+  constructor(
+    { exchange, message, request }: Pick<Subject, "exchange" | "message" | "request">,
+    needs: Needs,
+  ) {
     const isAsking = message.method !== undefined;
     this.mcp = new McpFacts(exchange, isAsking ? message : request, needs);
     this.#exchange = exchange;
@@ -219,15 +222,16 @@ export class Bindings {
   }
 
   get result(): OpenJson {
-    return (this.#result ??= openMember(this.#answer, "result", this.#needs, "result"));
+    return (this.#result ??= openMember(this.#answer, resultSlot, this.#needs.result));
   }
 
   get error(): OpenJson {
-    return (this.#error ??= openMember(this.#answer, "error", this.#needs, "error"));
+    return (this.#error ??= openMember(this.#answer, errorSlot, this.#needs.error));
   }
 
   get entry(): OpenJson {
-    return (this.#entry ??= this.#listed === undefined ? nothing : entryOf(this.#listed, this.#needs.entry));
+    return (this.#entry ??=
+      this.#listed === undefined ? noMembers : entryOf(this.#listed, this.#needs.entry));
   }
 
   /** The entry that is looked at, without building anything of it. */

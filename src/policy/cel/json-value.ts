@@ -31,6 +31,9 @@ export class InexactNumber {
   }
 }
 
+/** Objects without members, or without any that somebody looks for. */
+export const noMembers: ReadonlyMap<string, CelValue> = new Map();
+
 /** Digits and sign of the longest `int`; only such texts are worth the work of reading them. */
 const longestInt = 20;
 const leastInt = -(2n ** 63n);
@@ -141,17 +144,17 @@ class Reader {
   }
 
   members(from: number, names: NameSet | undefined): ReadonlyMap<string, CelValue> {
-    const map = new Map<string, CelValue>();
+    let map: Map<string, CelValue> | undefined;
     this.at = this.space(from + 1);
     while (this.bytes[this.at] === 0x22) {
       const name = names === undefined ? this.text(this.at) : this.wanted(this.at, names);
       const start = this.space(this.space(this.at) + 1);
       if (name === undefined) this.skip(start);
-      else map.set(name, this.value(start));
+      else (map ??= new Map<string, CelValue>()).set(name, this.value(start));
       this.next();
     }
     this.at++;
-    return map;
+    return map ?? noMembers;
   }
 
   /** The name of a member, where it is one of those that are looked for. */

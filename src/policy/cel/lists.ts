@@ -32,7 +32,7 @@ export function judgeList(
       continue;
     }
     bindings.look(kind, entry);
-    const ruling = decide(set, bindings, set.fallback);
+    const ruling = decide(set.steps, set.steps.length, bindings, set.fallback);
     visible.push(ruling.denial === undefined);
     for (const verdict of ruling.shadow ?? []) {
       if (verdict.effect === "deny" && (shadow?.length ?? 0) < mostNotes) {
@@ -43,6 +43,6 @@ export function judgeList(
       (notes ??= []).push(`${entry.name}: ${ruling.rule?.id ?? ""} ${ruling.notes.join(", ")}`);
     }
   }
-  const whole = { denial: undefined, rule: undefined, reached: set.rules.length, effects: [], shadow, notes };
+  const whole = { denial: undefined, rule: undefined, reached: set.steps.length, effects: [], shadow, notes };
   return { visible, ruling: whole };
 }

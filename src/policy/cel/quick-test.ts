@@ -1,14 +1,20 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import type { Bindings } from "./facts.ts";
 import { literalOf } from "./paths.ts";
-import { optionalValueOf, presenceOf, scopesIn, valueOf, type QuickValue } from "./quick-value.ts";
+import {
+  optionalValueOf,
+  presenceOf,
+  scopesIn,
+  valueOf,
+  type QuickFacts,
+  type QuickValue,
+} from "./quick-value.ts";
 
 /**
  * A condition without the machinery of CEL: what CEL would say, or undefined where only CEL can tell, as when something
  * is missing or has another type. It never fails.
  */
-export type QuickTest = (bindings: Bindings) => boolean | undefined;
+export type QuickTest = (facts: QuickFacts) => boolean | undefined;
 
 /**
  * Finds a quick way to tell a condition; undefined where there is none. CEL's `&&` is false as soon as either side is,
@@ -22,7 +28,7 @@ export function quickTestOf(node: ASTNode): QuickTest | undefined {
       return joined(node.args, true);
     case "!_": {
       const inner = quickTestOf(node.args);
-      return inner && ((bindings) => negated(inner(bindings)));
+      return inner && ((facts) => negated(inner(facts)));
     }
     case "==":
       return comparison(node.args, isEqual);
@@ -71,12 +77,12 @@ function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): 
   const only = a ?? b;
   if (only === undefined) return undefined;
   if (a === undefined || b === undefined) {
-    return (bindings) => (only(bindings) === decisive ? decisive : undefined);
+    return (facts) => (only(facts) === decisive ? decisive : undefined);
   }
-  return (bindings) => {
-    const first = a(bindings);
+  return (facts) => {
+    const first = a(facts);
     if (first === decisive) return decisive;
-    const second = b(bindings);
+    const second = b(facts);
     if (second === decisive) return decisive;
     return first === undefined || second === undefined ? undefined : !decisive;
   };
@@ -87,8 +93,8 @@ function truth(node: ASTNode): QuickTest | undefined {
   const value = quickValueOf(node);
   return (
     value &&
-    ((bindings) => {
-      const found = value(bindings);
+    ((facts) => {
+      const found = value(facts);
       return typeof found === "boolean" ? found : undefined;
     })
   );
@@ -103,7 +109,7 @@ function comparison(
   compare: (a: unknown, b: unknown) => boolean | undefined,
 ): QuickTest | undefined {
   const [a, b] = [quickValueOf(left), quickValueOf(right)];
-  return a && b && ((bindings) => compare(a(bindings), b(bindings)));
+  return a && b && ((facts) => compare(a(facts), b(facts)));
 }
 
 /** Values of one simple type; others CEL compares in ways of its own. */
@@ -133,21 +139,21 @@ function membership([left, right]: readonly [ASTNode, ASTNode]): QuickTest | und
   const value = quickValueOf(left);
   if (value === undefined) return undefined;
   if (scopesIn(right)) {
-    return (bindings) => {
-      const found = value(bindings);
-      return typeof found === "string" ? bindings.principal.scopes.has(found) : undefined;
+    return (facts) => {
+      const found = value(facts);
+      return typeof found === "string" ? facts.principal.scopes.has(found) : undefined;
     };
   }
   const literals = right.op === "list" ? right.args.map(literalOf) : [];
   if (literals.length > 0 && literals.every((literal) => typeof literal === "string")) {
     const set = new Set(literals);
-    return (bindings) => {
-      const found = value(bindings);
+    return (facts) => {
+      const found = value(facts);
       return typeof found === "string" ? set.has(found) : undefined;
     };
   }
   const list = quickValueOf(right);
-  return list && ((bindings) => isIn(value(bindings), list(bindings)));
+  return list && ((facts) => isIn(value(facts), list(facts)));
 }
 
 function isIn(value: unknown, list: unknown): boolean | undefined {
@@ -164,8 +170,8 @@ function textTest([name, receiver, args]: readonly [string, ASTNode, readonly AS
   if (test === undefined || argument === undefined || args.length > 1) return undefined;
   const [text, part] = [quickValueOf(receiver), quickValueOf(argument)];
   if (text === undefined || part === undefined) return undefined;
-  return (bindings) => {
-    const [whole, piece] = [text(bindings), part(bindings)];
+  return (facts) => {
+    const [whole, piece] = [text(facts), part(facts)];
     return typeof whole === "string" && typeof piece === "string" ? test(whole, piece) : undefined;
   };
 }

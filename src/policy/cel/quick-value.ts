@@ -1,12 +1,40 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import { entryName, entryUri, type Bindings } from "./facts.ts";
+import { entryName, entryUri, type Listed } from "./facts.ts";
 import { literalOf } from "./paths.ts";
 
-/** A value without the machinery of CEL; undefined where only CEL can tell, as when something is missing. */
-export type QuickValue = (bindings: Bindings) => unknown;
+/** What quick ways look at: the bindings of a message, or as much of them as is known before it came. */
+export interface QuickFacts {
+  readonly mcp: {
+    readonly method: string;
+    readonly tool: string;
+    readonly resource: string;
+    readonly prompt: string;
+    readonly task: string;
+    readonly server: string | undefined;
+    readonly revision: string | undefined;
+    readonly direction: string | undefined;
+    readonly kind: string | undefined;
+    readonly arguments: unknown;
+    readonly params: unknown;
+  };
+  readonly principal: {
+    readonly id: string;
+    readonly kind: string;
+    readonly scopes: ReadonlySet<string>;
+    readonly claims: unknown;
+  };
+  readonly session: { readonly id: string | undefined };
+  readonly result: unknown;
+  readonly error: unknown;
+  readonly entry: unknown;
+  readonly listed: Listed | undefined;
+}
 
-/** Fields that are always there and always texts. */
+/** A value without the machinery of CEL; undefined where only CEL can tell, as when something is missing. */
+export type QuickValue = (facts: QuickFacts) => unknown;
+
+/** Fields that are always there and always texts, once the message is. */
 const texts: Readonly<Record<string, QuickValue>> = {
   "mcp.method": ({ mcp }) => mcp.method,
   "mcp.tool": ({ mcp }) => mcp.tool,
@@ -20,9 +48,9 @@ const texts: Readonly<Record<string, QuickValue>> = {
   "principal.id": ({ principal }) => principal.id,
   "principal.kind": ({ principal }) => principal.kind,
   "session.id": ({ session }) => session.id,
-  "entry.kind": ({ listed }) => listed?.kind ?? "",
-  "entry.name": ({ listed }) => (listed === undefined ? "" : entryName(listed)),
-  "entry.uri": ({ listed }) => (listed === undefined ? "" : entryUri(listed)),
+  "entry.kind": ({ listed }) => listed?.kind,
+  "entry.name": ({ listed }) => (listed === undefined ? undefined : entryName(listed)),
+  "entry.uri": ({ listed }) => (listed === undefined ? undefined : entryUri(listed)),
 };
 
 /** What holds the JSON of others. */
@@ -44,8 +72,8 @@ export function valueOf(node: ASTNode): QuickValue | undefined {
   const chain = chainOf(node);
   if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
   const { root, steps } = chain;
-  return (bindings) => {
-    let at = root(bindings);
+  return (facts) => {
+    let at = root(facts);
     for (const step of steps) {
       if (!(at instanceof Map)) return undefined;
       at = at.get(step);
@@ -63,8 +91,8 @@ export function optionalValueOf(node: ASTNode): QuickValue | undefined {
   if (chain === undefined || !isSimple(literal) || more.length > 0) return undefined;
   const { root, steps, optionalFrom } = chain;
   if (optionalFrom === steps.length) return undefined;
-  return (bindings) => {
-    let at = root(bindings);
+  return (facts) => {
+    let at = root(facts);
     for (let index = 0; index < steps.length; index++) {
       if (!(at instanceof Map)) return undefined;
       at = at.get(steps[index]);
@@ -75,12 +103,12 @@ export function optionalValueOf(node: ASTNode): QuickValue | undefined {
 }
 
 /** Whether there is something at a path, as `has` says it. */
-export function presenceOf(node: ASTNode): ((bindings: Bindings) => boolean | undefined) | undefined {
+export function presenceOf(node: ASTNode): ((facts: QuickFacts) => boolean | undefined) | undefined {
   const chain = node.op === "." ? chainOf(node) : undefined;
   if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
   const { root, steps } = chain;
-  return (bindings) => {
-    let at = root(bindings);
+  return (facts) => {
+    let at = root(facts);
     for (let index = 0; index < steps.length; index++) {
       if (!(at instanceof Map)) return undefined;
       if (index === steps.length - 1) return at.has(steps[index]);

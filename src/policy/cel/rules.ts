@@ -41,9 +41,17 @@ export interface EditEffect {
   readonly values: readonly (Expression | Buffer)[];
 }
 
+/** A rule at its place among the others. */
+export interface Step {
+  readonly rule: Rule;
+  readonly index: number;
+  /** Its condition is known to hold and need not be asked. */
+  readonly holds: boolean;
+}
+
 /** The rules of one list, in order. */
 export interface RuleSet {
-  readonly rules: readonly Rule[];
+  readonly steps: readonly Step[];
   /** What has to be built of open JSON for them. */
   readonly needs: Needs;
   /** What the rules up to each one look at, as explanations have it. */
@@ -52,6 +60,9 @@ export interface RuleSet {
   /** What becomes of a message that no rule decides. */
   readonly fallback: "allow" | "deny";
 }
+
+/** No rules at all, under which everything passes. */
+export const noRules: RuleSet = { steps: [], needs: {}, reads: [], allReads: [], fallback: "allow" };
 
 /** Makes the rules for messages that ask; what none of them allows is denied. */
 export function compileCallRules(configs: readonly CallRuleConfig[], now: () => number): RuleSet {
@@ -153,7 +164,8 @@ function ruleSet(rules: readonly Rule[], fallback: RuleSet["fallback"]): RuleSet
     paths.push(...condition.reads, ...demanded, ...(rate?.by.reads ?? []), ...values);
     return namesOf(paths);
   });
-  return { rules, needs: needsOf(paths), reads, allReads: namesOf(paths), fallback };
+  const steps = rules.map((rule, index) => ({ rule, index, holds: false }));
+  return { steps, needs: needsOf(paths), reads, allReads: namesOf(paths), fallback };
 }
 
 function namesOf(paths: readonly ReadPath[]): readonly string[] {

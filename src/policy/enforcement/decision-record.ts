@@ -4,12 +4,8 @@ import { metadataOf } from "../../protocol/metadata.ts";
 import type { DecidedList, DecisionEvent, DecisionPhase, DecisionTarget } from "../decision.ts";
 import type { Denial, Explanation } from "../provider.ts";
 
-/** What is known of a decision when it is made. */
-export interface DecisionFacts {
-  readonly subject: Subject;
-  readonly phase: DecisionPhase;
-  readonly effect: DecisionEvent["effect"];
-  readonly explanation: Explanation;
+/** What only some decisions have. */
+export interface DecisionExtras {
   readonly denial?: Denial | undefined;
   readonly list?: DecidedList | undefined;
   readonly cause?: unknown;
@@ -28,16 +24,24 @@ export class Decision implements DecisionEvent {
   readonly #newId: () => string;
   #id: string | undefined;
 
-  constructor(facts: DecisionFacts, isEnforced: boolean, newId: () => string) {
-    this.#subject = facts.subject;
+  constructor(
+    subject: Subject,
+    phase: DecisionPhase,
+    effect: DecisionEvent["effect"],
+    explanation: Explanation,
+    isEnforced: boolean,
+    newId: () => string,
+    { denial, list, cause }: DecisionExtras,
+  ) {
+    this.#subject = subject;
     this.#newId = newId;
-    this.phase = facts.phase;
-    this.effect = facts.effect;
+    this.phase = phase;
+    this.effect = effect;
     this.isEnforced = isEnforced;
-    this.denial = facts.denial;
-    this.list = facts.list;
-    this.explanation = facts.explanation;
-    this.cause = facts.cause;
+    this.denial = denial;
+    this.list = list;
+    this.explanation = explanation;
+    this.cause = cause;
   }
 
   get id(): string {

@@ -2,7 +2,7 @@ import { applyChange } from "../../intercept/change.ts";
 import { Subject } from "../../intercept/subject.ts";
 import { pointerTo } from "../../protocol/json/pointer.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
-import type { Message, ParseLimits } from "../../protocol/message.ts";
+import type { ParseLimits } from "../../protocol/message.ts";
 import { parseText } from "../../protocol/parse.ts";
 import type { Denial, ListEntry, ListKind } from "../provider.ts";
 import { andThen, together, unjudgeable } from "./judge.ts";
@@ -140,9 +140,9 @@ function bare(kind: ListKind, name: string): ListEntry {
   return { name, value: { [key]: name } };
 }
 
-/** Whether a message that asks may be about something hidden, so that the checks above have something to do. */
-export function mayBeAboutNames({ method }: Message): boolean {
-  return method !== undefined && nameMethods.has(method);
+/** Whether messages that ask may be about something hidden, so that the checks above have something to do. */
+export function mayBeAboutNames(method: string): boolean {
+  return nameMethods.has(method);
 }
 
 const nameMethods: ReadonlySet<string> = new Set([

@@ -3,7 +3,7 @@ import { isThenable } from "../../intercept/ask.ts";
 import { applyChange } from "../../intercept/change.ts";
 import type { Subject } from "../../intercept/subject.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
-import type { DecisionListener } from "../decision.ts";
+import type { DecisionEvent, DecisionListener, DecisionPhase } from "../decision.ts";
 import type {
   Denial,
   Explanation,
@@ -15,7 +15,7 @@ import type {
   PolicyVerdict,
 } from "../provider.ts";
 import { Decision } from "./decision-record.ts";
-import type { DecisionFacts } from "./decision-record.ts";
+import type { DecisionExtras } from "./decision-record.ts";
 
 /** Something that is known at once, or in a while. */
 export type Soon<T> = T | Promise<T>;
@@ -61,8 +61,14 @@ export interface Judge {
 export function createJudge(options: JudgeOptions): Judge {
   const { provider, isEnforced, newDecisionId, onDecision, limits } = options;
 
-  function tell(facts: DecisionFacts): Decision {
-    const decision = new Decision(facts, isEnforced, newDecisionId);
+  function tell(
+    subject: Subject,
+    phase: DecisionPhase,
+    effect: DecisionEvent["effect"],
+    explanation: Explanation,
+    extras: DecisionExtras = noExtras,
+  ): Decision {
+    const decision = new Decision(subject, phase, effect, explanation, isEnforced, newDecisionId, extras);
     try {
       onDecision?.(decision);
     } catch {
@@ -72,7 +78,7 @@ export function createJudge(options: JudgeOptions): Judge {
   }
 
   function refuse(subject: Subject, denial: Denial, explanation: Explanation, cause?: unknown): Refused {
-    const { id } = tell({ subject, phase: subject.phase, effect: "deny", denial, explanation, cause });
+    const { id } = tell(subject, subject.phase, "deny", explanation, { denial, cause });
     return { type: "refuse", denial, decision: id };
   }
 
@@ -86,12 +92,12 @@ export function createJudge(options: JudgeOptions): Judge {
     if (verdict.effect === "deny") return refuse(subject, verdict.denial, explanation);
     const { change, memory } = verdict;
     if (change === undefined) {
-      if (onDecision !== undefined) tell({ subject, phase, effect: "allow", explanation });
+      if (onDecision !== undefined) tell(subject, phase, "allow", explanation);
       return { type: "pass", message, memory };
     }
     const outcome = applyChange(message, change, { revision: subject.exchange.revision, limits });
     if (!outcome.ok) return failed(subject, `made a change that cannot be: ${outcome.problem}`, undefined);
-    tell({ subject, phase, effect: "change", explanation });
+    tell(subject, phase, "change", explanation);
     return { type: "pass", message: outcome.message, memory };
   }
 
@@ -102,7 +108,7 @@ export function createJudge(options: JudgeOptions): Judge {
         subject.phase === "request"
           ? provider.evaluateRequest(subject, call)
           : provider.evaluateResponse(subject, call);
-      if (!isThenable(verdict)) return rule(subject, verdict);
+      if ("effect" in verdict) return rule(subject, verdict);
       return verdict
         .then((late) => rule(subject, late))
         .catch((thrown: unknown) => failed(subject, "the provider failed", thrown));
@@ -119,7 +125,7 @@ export function createJudge(options: JudgeOptions): Judge {
     const hidden = visible.reduce((count, isVisible) => (isVisible ? count : count + 1), 0);
     if (onDecision !== undefined) {
       const list = { kind, total: entries.length, hidden };
-      tell({ subject, phase: "list", effect: hidden === 0 ? "allow" : "filter", explanation, list });
+      tell(subject, "list", hidden === 0 ? "allow" : "filter", explanation, { list });
     }
     return { type: "seen", visible };
   }
@@ -147,6 +153,11 @@ export function createJudge(options: JudgeOptions): Judge {
   };
 }
 
+/** Whether it is known already what is to become of a message. */
+export function isRuled(ruling: Soon<Ruling>): ruling is Ruling {
+  return "type" in ruling;
+}
+
 /** Goes on with a value: at once where it is there, so that messages which need no waiting keep their order. */
 export function andThen<T, U>(value: Soon<T>, goOn: (value: T) => Soon<U>): Soon<U> {
   return isThenable(value) ? value.then(goOn) : goOn(value);
@@ -161,6 +172,8 @@ export function together<T>(values: readonly Soon<T>[]): Soon<readonly T[]> {
   }
   return known;
 }
+
+const noExtras: DecisionExtras = { denial: undefined, list: undefined, cause: undefined };
 
 /** What an agent is told when no decision could be had: how that came is for the log alone. */
 const noDecision: Denial = {

@@ -1,4 +1,4 @@
-import { spanOf } from "../../protocol/json/outline.ts";
+import { slotOf } from "../../protocol/json/outline.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 
@@ -19,7 +19,12 @@ const passedOver: ReadonlySet<string> = new Set([
 /** What every block of a resource has in it, unless it is spelled with an escape. */
 const mark = Buffer.from('"resource');
 const backslash = 0x5c;
+const quote = 0x22;
+const letterU = 0x75;
 const escape = Buffer.from("\\u");
+const contentsSlot = slotOf("result.contents");
+/** Up to here it is quicker to look at the bytes than to call somebody who looks at many at once. */
+const fewBytes = 400;
 /** The parser has refused anything deeper. */
 const maxDepth = 128;
 
@@ -28,20 +33,35 @@ const maxDepth = 128;
  * content of a tool's result, the messages of a prompt, a task's result inside its task.
  */
 export function mentionsIn(message: Message): readonly Mention[] {
-  const { bytes, outline } = message;
-  const region = bytes.subarray(outline.start, outline.end);
-  // Most results speak of no resource, and a search through their bytes costs next to nothing.
-  const mayMention =
-    spanOf(outline, "result.contents") !== undefined ||
-    region.includes(mark) ||
-    (region.includes(backslash) && region.includes(escape));
-  if (!mayMention) return [];
+  if (!mayMention(message)) return [];
   const member = message.kind === "result" ? "result" : "params";
   const source = memberSource(message, member);
   if (source === undefined) return [];
   const mentions: Mention[] = [];
   visit(JSON.parse(source), [member], undefined, mentions);
   return mentions;
+}
+
+/** Whether a result could speak of a resource: most do not, and to search their bytes costs next to nothing. */
+export function mayMention({ bytes, outline }: Message): boolean {
+  const { start, end, spans } = outline;
+  if ((spans[contentsSlot] ?? -1) >= 0) return true;
+  if (end - start <= fewBytes) return hasMark(bytes, start, end);
+  const region = bytes.subarray(start, end);
+  return region.includes(mark) || (region.includes(backslash) && region.includes(escape));
+}
+
+/** Looks for the mark or an escape in one go. */
+function hasMark(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at];
+    if (byte === backslash && bytes[at + 1] === letterU) return true;
+    if (byte !== quote || bytes[at + 1] !== mark[1]) continue;
+    let length = 2;
+    while (length < mark.length && bytes[at + length] === mark[length]) length++;
+    if (length === mark.length) return true;
+  }
+  return false;
 }
 
 type Path = readonly (string | number)[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts";
-import { requestOf } from "../../../test/support/messages.ts";
+import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { allow, answering, createPolicyBench, deny, type FakeRules } from "../../../test/support/policy.ts";
 import type { Subject } from "../../intercept/subject.ts";
 
@@ -43,6 +43,46 @@ describe("questions in results and answers in requests", () => {
       "response client-to-server elicitation/create of elicitation/create",
       "response client-to-server roots/list of roots/list",
     ]);
+  });
+
+  it("are decided about in a notification about a task that waits for input, and so are their answers", async () => {
+    const seen: string[] = [];
+    const bench = createPolicyBench({
+      request: (subject) => {
+        seen.push(seenAs(subject));
+        const isRoots = subject.method === "roots/list";
+        return isRoots
+          ? deny()
+          : allow({ memory: "asked", change: { set: { "/params/message": "Berth?" } } });
+      },
+      response: (subject, { memory }) => {
+        seen.push(`${seenAs(subject)} ${String(memory)}`);
+        return allow();
+      },
+    });
+    const notice = (questions: object) =>
+      exchangeWith(
+        notificationOf("notifications/tasks", {
+          taskId: "t-1",
+          status: "input_required",
+          inputRequests: questions,
+        }),
+        { ...modern, direction: "server-to-client" },
+      );
+    await bench.handle(notice({ berth: inputRequests.berth }));
+    expect(seen.splice(0)).toEqual([
+      "request server-to-client notifications/tasks",
+      "request server-to-client elicitation/create",
+    ]);
+    expect(bench.sent.map((exchange) => textOf(exchange.message))).toEqual([
+      expect.stringContaining('"message":"Berth?"'),
+    ]);
+    await bench.handle(notice(inputRequests));
+    expect(bench.sent).toHaveLength(1);
+    seen.length = 0;
+    const inputResponses = { berth: { action: "accept", content: { n: 4 } } };
+    await bench.handle(exchangeWith(requestOf("tasks/update", { taskId: "t-1", inputResponses }), modern));
+    expect(seen).toContain("response client-to-server elicitation/create asked");
   });
 
   it("are known by their form where nobody remembers what was asked", async () => {

@@ -1,6 +1,6 @@
 import type { Exchange } from "../../exchange.ts";
 import { Subject } from "../../intercept/subject.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
+import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { MemberName, Span } from "../../protocol/json/outline.ts";
 import { decodeString, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/splice.ts";
@@ -13,27 +13,32 @@ import type { Judge, Ruling, Soon } from "./judge.ts";
 import { createQuestionMemory } from "./question-memory.ts";
 
 /**
- * Judges what modern servers ask inside results, and what clients answer inside requests, as the requests and
+ * Judges what modern servers ask inside results and notifications about tasks, and what clients answer inside requests, as the requests and
  * responses that they are in other revisions (MCP 2026-07-28, Multi Round-Trip Requests): to a policy they are one
  * thing. A result with a question that is refused is refused as a whole, and so is a retry with such an answer: to
  * take a question out would only make the server ask it again.
  */
 export interface Questions {
-  /** Judges the questions of a result; passes one that asks nothing. */
+  /** Judges the questions of a result or notification; passes one that asks nothing. */
   asked(subject: Subject): Soon<Ruling>;
   /** Judges the answers of a retry; passes a request that brings none. */
   answered(subject: Subject, memory: unknown): Soon<Ruling>;
 }
 
-/** Whether a result asks for input. */
-export function asksForInput(message: Message): boolean {
-  return message.kind === "result" && spanOf(message.outline, "result.inputRequests") !== undefined;
+/** Whether a result asks for input, or a notification about a task that waits for it (Tasks extension). */
+export function asksForInput({ kind, outline }: Message): boolean {
+  if (kind !== "result" && kind !== "notification") return false;
+  return (outline.spans[kind === "result" ? requestsSlot : noticeSlot] ?? -1) >= 0;
 }
 
 /** Whether a request brings answers. */
 export function bringsInput(message: Message): boolean {
-  return message.kind === "request" && spanOf(message.outline, "params.inputResponses") !== undefined;
+  return message.kind === "request" && (message.outline.spans[responsesSlot] ?? -1) >= 0;
 }
+
+const requestsSlot = slotOf("result.inputRequests");
+const noticeSlot = slotOf("params.inputRequests");
+const responsesSlot = slotOf("params.inputResponses");
 
 /** Makes the checks for one route. */
 export function createQuestions(judge: Judge, limits: ParseLimits | undefined): Questions {
@@ -81,7 +86,7 @@ export function createQuestions(judge: Judge, limits: ParseLimits | undefined): 
       let before: Message | undefined;
       return each(
         subject,
-        "result.inputRequests",
+        message.kind === "result" ? "result.inputRequests" : "params.inputRequests",
         undefined,
         (key, value) => {
           const question = questionAt(message, key, value);

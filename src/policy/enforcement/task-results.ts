@@ -1,7 +1,7 @@
 import type { Exchange } from "../../exchange.ts";
 import { Subject } from "../../intercept/subject.ts";
 import { messageBytes } from "../../protocol/batch.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
+import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import { membersOf } from "../../protocol/json/walk.ts";
@@ -31,6 +31,8 @@ interface Begun {
 
 /** Tasks of which is known how they began; the longest unused goes first. */
 const maxTasks = 10_000;
+const taskIdSlot = slotOf("result.taskId");
+const taskSlot = slotOf("result.task");
 /** Methods whose messages hold the result of a task. */
 const holders: ReadonlySet<string> = new Set(["tasks/result", "tasks/get", "notifications/tasks"]);
 
@@ -51,11 +53,8 @@ export function createTaskResults(judge: Judge, limits: ParseLimits | undefined)
   return {
     began: ({ exchange, message }, request, memory) => {
       // Most answers are no tasks, which their outline shows at once.
-      if (
-        spanOf(message.outline, "result.taskId") === undefined &&
-        spanOf(message.outline, "result.task") === undefined
-      )
-        return;
+      const { spans } = message.outline;
+      if ((spans[taskIdSlot] ?? -1) < 0 && (spans[taskSlot] ?? -1) < 0) return;
       const { taskId } = metadataOf(message);
       if (taskId === undefined || request.method.startsWith("tasks/")) return;
       const key = keyOf(exchange, taskId);

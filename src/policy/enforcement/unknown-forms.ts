@@ -1,7 +1,7 @@
 import type { Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { messageBytes } from "../../protocol/batch.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
+import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import { splice } from "../../protocol/json/splice.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -33,6 +33,9 @@ const maxForms = 1000;
 const wording = /\b(?:unknown|not found|no such|not exist|invalid (?:tool|prompt|resource) name)\b/iu;
 const invalidParams = -32602;
 const notFound = -32002;
+const isErrorSlot = slotOf("result.isError");
+/** What `true` begins with. */
+const letterT = 0x74;
 
 /** Makes an empty memory. */
 export function createUnknownForms(): UnknownForms {
@@ -75,7 +78,10 @@ function tellsUnknown(message: Message): boolean {
       wording.test(memberString(message, "error.message") ?? "")
     );
   }
-  if (message.kind !== "result" || memberValue(message, "result.isError") !== true) return false;
+  if (message.kind !== "result") return false;
+  // Asked about every answer, so without reading a value.
+  const isError = message.outline.spans[isErrorSlot] ?? -1;
+  if (isError < 0 || message.bytes[isError] !== letterT) return false;
   const content: unknown = memberValue(message, "result.content");
   if (!Array.isArray(content) || content.length !== 1) return false;
   const text: unknown = Reflect.get(Object(content[0]), "text");

@@ -26,6 +26,7 @@ const memberNames = [
   "params.level",
   "params.requestState",
   "params.inputResponses",
+  "params.inputRequests",
   "params.notifications",
   "params._meta.progressToken",
   "params._meta.io.modelcontextprotocol/protocolVersion",

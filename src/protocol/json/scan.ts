@@ -16,7 +16,7 @@ export interface ScanFault {
  * It accepts exactly what `JSON.parse` accepts, up to the depth limit; the bytes must be valid UTF-8.
  */
 export function scan(bytes: Uint8Array, from: number, maxDepth: number): Outline | ScanFault {
-  return new Scanner(bytes, maxDepth).run(skipSpace(bytes, from, bytes.length));
+  return scanner.run(bytes, skipSpace(bytes, from, bytes.length), maxDepth);
 }
 
 /** The first offset at or behind `from` that is not JSON white space. */
@@ -51,18 +51,22 @@ const fewKeys = 16;
 /** Frame of an open container in `work`: parent frame, flags, index of the key set or -1, then the keys. */
 const frameHead = 3;
 
+const nothing = new Uint8Array(0);
+/** What is kept of the working memory after a message that needed much. */
+const keptWork = 4096;
+
 /**
  * One pass over one value. Frames and keys share one array of small integers, because allocations would cost more
  * than the scan itself on the small messages that make up most traffic.
  */
 class Scanner {
-  readonly bytes: Uint8Array;
-  readonly end: number;
-  readonly maxDepth: number;
-  readonly spans: number[] = emptySpans();
+  bytes: Uint8Array = nothing;
+  end = 0;
+  maxDepth = 0;
+  spans: number[] = [];
   readonly notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   readonly work: number[] = [];
-  sets: Set<string>[] | undefined;
+  sets: Set<string>[] | undefined = undefined;
   top = 0;
   frame = -1;
   depth = 0;
@@ -73,14 +77,13 @@ class Scanner {
   loneSurrogateInName = false;
   fault: "json.syntax" | "json.depth" = "json.syntax";
 
-  constructor(bytes: Uint8Array, maxDepth: number) {
-    this.bytes = bytes;
-    this.end = bytes.length;
-    this.maxDepth = maxDepth;
-  }
-
-  run(start: number): Outline | ScanFault {
+  run(bytes: Uint8Array, start: number, maxDepth: number): Outline | ScanFault {
+    this.reset(bytes, maxDepth);
     const end = this.value(start);
+    // Nothing of the message may be held on to until the next one comes.
+    this.bytes = nothing;
+    this.sets = undefined;
+    if (this.work.length > keptWork) this.work.length = keptWork;
     if (end < 0) return { ok: false, reason: this.fault, offset: -1 - end };
     return {
       ok: true,
@@ -93,6 +96,25 @@ class Scanner {
       loneSurrogateAt: this.notes.loneSurrogateAt,
       loneSurrogateInName: this.loneSurrogateInName,
     };
+  }
+
+  reset(bytes: Uint8Array, maxDepth: number): void {
+    this.bytes = bytes;
+    this.end = bytes.length;
+    this.maxDepth = maxDepth;
+    this.spans = emptySpans();
+    this.notes.quote = -1;
+    this.notes.backslash = -1;
+    this.notes.loneSurrogateAt = -1;
+    this.top = 0;
+    this.frame = -1;
+    this.depth = 0;
+    this.slot = -1;
+    this.duplicateAt = -1;
+    this.duplicateId = false;
+    this.caseVariantAt = -1;
+    this.loneSurrogateInName = false;
+    this.fault = "json.syntax";
   }
 
   /** Scans from the first byte of a value to behind it, or answers `-1 - offset` of the fault. */
@@ -285,6 +307,9 @@ class Scanner {
     if (this.slot === idSlot) this.duplicateId = true;
   }
 }
+
+/** A scan never waits and never calls back, so one scanner serves all. */
+const scanner = new Scanner();
 
 function scanLiteral(bytes: Uint8Array, i: number, end: number, c: number): number {
   if (c === 0x74) return matches(bytes, i, end, "true");

@@ -16,6 +16,9 @@ export interface SqliteOptions {
   readonly isDurable?: boolean;
 }
 
+/** How much of the file is given back at a time: some 8 MB, a matter of 50 ms. */
+const pagesAtOnce = 2000;
+
 /** Opens a file of recordings. Whoever made it may read it, nobody else. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
   const { file, readOnly = false, maxPages, isDurable = false } = options;
@@ -41,6 +44,17 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     }
   }
 
+  /** Does one thing after the other, and lets others in between. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = queue.then(async () => {
+      // Nothing here waits by itself: long work in many pieces would let nobody in.
+      await setImmediate();
+      return work();
+    });
+    queue = result.catch(() => {});
+    return result;
+  }
+
   const pragma = (name: string): number => Number(Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0]);
 
   if (!readOnly) {
@@ -58,10 +72,8 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     all: (sql, values = []) => attempt(() => prepared(sql).all(...values) as unknown as readonly SqlRow[]),
     run: (sql, values: readonly SqlValue[] = []) =>
       attempt(() => Number(prepared(sql).run(...values).changes)),
-    transaction: (work) => {
-      const result = queue.then(async () => {
-        // Nothing in here waits by itself: long work in many transactions must let others in between.
-        await setImmediate();
+    transaction: (work) =>
+      inTurn(async () => {
         await attempt(() => {
           database.exec("BEGIN IMMEDIATE");
         });
@@ -76,15 +88,27 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
           if (database.isTransaction) database.exec("ROLLBACK");
           throw error;
         }
-      });
-      queue = result.catch(() => {});
-      return result;
-    },
-    bytes: () => attempt(() => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")),
-    compact: () =>
-      attempt(() => {
-        database.exec("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);");
       }),
+    bytes: () => attempt(() => (pragma("page_count") - pragma("freelist_count")) * pragma("page_size")),
+    compact: async () => {
+      let left = Number.POSITIVE_INFINITY;
+      let free = await attempt(() => pragma("freelist_count"));
+      // In steps: to give back much takes seconds, and what is to be written meanwhile must not wait as long.
+      while (free > 0 && free < left) {
+        left = free;
+        free = await inTurn(() =>
+          attempt(() => {
+            database.exec(`PRAGMA incremental_vacuum(${pagesAtOnce})`);
+            return pragma("freelist_count");
+          }),
+        );
+      }
+      await inTurn(() =>
+        attempt(() => {
+          database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+        }),
+      );
+    },
     close: async () => {
       await queue;
       if (!database.isOpen) return;

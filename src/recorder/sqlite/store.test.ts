@@ -80,4 +80,24 @@ describe("a SQLite file", () => {
     await store.append({ capture: captureRecord("c1"), frames: big("b", 10) });
     expect((await store.exchanges({})).exchanges.map(({ id, state }) => [id, state])).toEqual([["b", "ok"]]);
   });
+
+  it("gives back what was taken out in steps, between which others write", async () => {
+    const file = newFile();
+    const database = openSqlite({ file });
+    await database.run("CREATE TABLE big (content TEXT)");
+    const content = "x".repeat(1_000_000);
+    for (let row = 0; row < 30; row += 1) await database.run("INSERT INTO big VALUES (?)", [content]);
+    await database.run("DELETE FROM big");
+    const done: string[] = [];
+    const noted = (name: string) => () => void done.push(name);
+    await Promise.all([
+      database.compact().then(noted("compact")),
+      database
+        .transaction((inside) => inside.run("INSERT INTO big VALUES (?)", [content]))
+        .then(noted("write")),
+    ]);
+    expect(done).toEqual(["write", "compact"]);
+    expect(statSync(file).size).toBeLessThan(3_000_000);
+    await database.close();
+  });
 });

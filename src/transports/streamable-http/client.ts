@@ -1,7 +1,7 @@
 import type { Dispatcher } from "undici";
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
-import type { Exchange, SetTimer } from "../../exchange.ts";
+import type { CancelReason, Exchange, SetTimer } from "../../exchange.ts";
 import { cancelledError, cancelledNotice } from "../cancel.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
@@ -15,8 +15,10 @@ import { sendWith, type RequestCredentials } from "../request-credentials.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
 import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
+import { Post } from "./post.ts";
+import type { BrokenStream, PendingCall, PostOwner, WholeAnswer } from "./post.ts";
 import { SessionLost } from "./session-lost.ts";
-import { isEventStream, isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
+import { isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
 import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
@@ -45,7 +47,6 @@ export interface HttpUpstream {
 
 /** How often a broken answer stream is taken up again without anything new arriving. */
 const maxEmptyResumes = 5;
-const defaultRetryMs = 1000;
 /** How long the upstream has to take note that a session has ended. */
 const goodbyeMs = 2000;
 
@@ -54,7 +55,7 @@ export function createHttpLink(upstream: HttpUpstream, era: Era, events: LinkEve
   return new HttpLink(upstream, era, events);
 }
 
-class HttpLink implements UpstreamLink {
+class HttpLink implements UpstreamLink, PostOwner {
   readonly incarnation: string;
   /** Every answer has a connection of its own, which is not read while its client is slow. */
   readonly isPausable = true;
@@ -80,25 +81,37 @@ class HttpLink implements UpstreamLink {
     return this.#state.session;
   }
 
-  async request(exchange: Exchange): Promise<Reply> {
+  request(exchange: Exchange): Promise<Reply> {
     if (exchange.message.method === "initialize") this.#handshake = exchange;
+    // The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`.
+    return this.#renewal === undefined && this.#upstream.credentials === undefined
+      ? this.#dispatch(exchange, undefined, true)
+      : this.#requestInTurn(exchange);
+  }
+
+  async #requestInTurn(exchange: Exchange): Promise<Reply> {
     try {
       // There is no session to name while a new one is being opened.
       if (this.#renewal !== undefined) await this.#renewal;
       return await this.#post(exchange);
     } catch (error) {
-      if (error instanceof SessionLost && !this.#isClosed) {
-        // The upstream says that it does not know the session, so the request was not carried out: safe to repeat.
-        await this.#renew(error.session);
-        return this.#post(exchange);
-      }
-      const failure = GatewayError.from(error);
-      const isFresh = failure.code === "upstream_unreachable" && failure.details?.["answered"] === false;
-      if (isFresh && !exchange.cancellation.isCancelled && maySendAgain(exchange.message, failure)) {
-        return this.#post(exchange);
-      }
-      throw failure;
+      return this.recover(exchange, error);
     }
+  }
+
+  /** Sends a request once more where that is safe; throws what it failed with where it is not. */
+  async recover(exchange: Exchange, error: unknown): Promise<Reply> {
+    if (error instanceof SessionLost && !this.#isClosed) {
+      // The upstream says that it does not know the session, so the request was not carried out: safe to repeat.
+      await this.#renew(error.session);
+      return this.#post(exchange);
+    }
+    const failure = GatewayError.from(error);
+    const isFresh = failure.code === "upstream_unreachable" && failure.details?.["answered"] === false;
+    if (isFresh && !exchange.cancellation.isCancelled && maySendAgain(exchange.message, failure)) {
+      return this.#post(exchange);
+    }
+    throw failure;
   }
 
   async send(exchange: Exchange): Promise<Reply> {
@@ -147,7 +160,7 @@ class HttpLink implements UpstreamLink {
         );
         resolve();
       });
-      calls.dispatch({ origin, path, method: "DELETE", headers, ...noTimeouts }, reader);
+      calls.dispatch({ origin, path, method: "DELETE", headers }, reader);
     });
   }
 
@@ -159,85 +172,42 @@ class HttpLink implements UpstreamLink {
     return sendWith(credentials, exchange.principal, (own) => this.#dispatch(exchange, own));
   }
 
-  #dispatch(exchange: Exchange, own: Readonly<Record<string, string>> | undefined): Promise<Reply> {
+  #dispatch(
+    exchange: Exchange,
+    own: Readonly<Record<string, string>> | undefined,
+    isRecoverable = false,
+  ): Promise<Reply> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
-    const { origin, path, calls, limits } = this.#upstream;
-    const { message, cancellation } = exchange;
-    const session = this.#state.session;
+    const { origin, path, calls, limits, onStream } = this.#upstream;
     return new Promise<Reply>((resolve, reject) => {
-      let lastEventId: string | undefined;
-      let retryMs = defaultRetryMs;
-      const resume = () => {
-        this.#resume(exchange, { lastEventId, retryMs, emptyTries: 0 }, answered, reject);
-      };
-      const finish = () => {
-        this.#forget(reader);
-        off();
-      };
-      let isAnswered = false;
-      const answered = (reply: Reply) => {
-        isAnswered = true;
-        if (message.method === "initialize") this.#learnRevision(reply.message);
-        resolve(reply);
-      };
-      const reader: ResponseReader = new ResponseReader(
-        {
-          started: (status, headers) => {
-            if (message.method === "initialize" && status === 200)
-              this.#state.session = sessionHeader(headers);
-            if (status === 200 && isEventStream(headers)) exchange.reply?.open();
-          },
-          event: (event) => {
-            lastEventId = event.id ?? lastEventId;
-            return this.#streamed(event, exchange, answered);
-          },
-          retry: (milliseconds) => {
-            retryMs = milliseconds;
-          },
-          ended: (status, headers, body) => {
-            finish();
-            if (body !== undefined) {
-              this.#settle(exchange, session, status, headers, body, answered, reject);
-            } else if (message.kind !== "request") {
-              resolve(noReply);
-            } else if (!isAnswered) {
-              // Without an answer the stream is taken up where it broke.
-              if (lastEventId !== undefined) exchange.reply?.pause?.(retryMs);
-              resume();
-            }
-          },
-          failed: (error) => {
-            finish();
-            if (isAnswered) return;
-            const details = { answered: reader.hasStarted };
-            if (lastEventId !== undefined && !cancellation.isCancelled && !this.#isClosed) {
-              resume();
-            } else {
-              reject(new GatewayError(error.code, error.message, { details, cause: error.cause }));
-            }
-          },
-        },
-        limits.maxBytes,
-        this.#upstream.onStream,
-      );
-      reader.place = this.#readers.push(reader) - 1;
-      const off = cancellation.onCancel((reason) => {
-        reader.abort(cancelledError(reason));
-        // Closing the stream means nothing to a legacy upstream, and the client's own cancel has gone there already.
-        if (this.#state.era === "legacy" && message.kind === "request" && reason !== "cancelled")
-          this.#tellCancelled(exchange);
-      });
       const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
-      calls.dispatch(
-        { origin, path, method: "POST", headers, body: messageBytes(message), ...noTimeouts },
-        reader,
-      );
+      const post = new Post(this, exchange, this.#state.session, isRecoverable, resolve, reject);
+      const reader = new ResponseReader(post, limits.maxBytes, onStream);
+      post.begin(reader);
+      reader.place = this.#readers.push(reader) - 1;
+      calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
     });
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The upstream has begun to answer the handshake. */
+  opened(headers: ResponseHeaders): void {
+    this.#state.session = sessionHeader(headers);
+  }
+
+  /** The handshake has been answered. */
+  agreed(answer: Message | undefined): void {
+    const named = answer === undefined ? undefined : memberString(answer, "result.protocolVersion");
+    const reading = named === undefined ? undefined : parseRevision(named);
+    if (reading?.ok === true) this.#state.revision = reading.revision;
+  }
+
   /** Takes a reader out; the last one moves to its place. */
-  #forget(reader: ResponseReader): void {
+  forget(reader: ResponseReader): void {
     const last = this.#readers.pop();
     if (last === undefined || last === reader) return;
     this.#readers[reader.place] = last;
@@ -245,7 +215,7 @@ class HttpLink implements UpstreamLink {
   }
 
   /** Deals with one event of an answer stream: the answer itself, or something on the way to it. */
-  #streamed(event: SseEvent, exchange: Exchange, answered: (reply: Reply) => void): void | Promise<void> {
+  streamed(event: SseEvent, exchange: Exchange, call: PendingCall): void | Promise<void> {
     if (event.kind === "empty") return undefined;
     const message = readUpstreamMessage(event.data, exchange.revision, this.#upstream.limits);
     if (message === undefined) {
@@ -254,76 +224,82 @@ class HttpLink implements UpstreamLink {
       return isJsonText(event.data) ? undefined : exchange.reply?.writeRaw?.(event.data, event.event);
     }
     if (isAnswerTo(message, exchange.message)) {
-      answered({ message: withIdOf(exchange.message, message) });
+      call.answer({ message: withIdOf(exchange.message, message) });
       return undefined;
     }
     return this.#events.message(message, exchange, sseContext(this.incarnation, event));
   }
 
   /** Deals with an answer that came as one body. */
-  #settle(
-    exchange: Exchange,
-    session: string | undefined,
-    status: number,
-    headers: ResponseHeaders,
-    body: Buffer,
-    answered: (reply: Reply) => void,
-    reject: (error: GatewayError) => void,
-  ): void {
+  settle(exchange: Exchange, session: string | undefined, answer: WholeAnswer, call: PendingCall): void {
     const { message } = exchange;
+    const { status, headers, body } = answer;
     if (status === 404 && session !== undefined && this.#state.era === "legacy") {
-      reject(new SessionLost(session));
+      call.fail(new SessionLost(session));
       return;
     }
     if (message.kind !== "request") {
-      if (status >= 200 && status < 300) answered(noReply);
-      else reject(statusError(status));
+      if (status >= 200 && status < 300) call.answer(noReply);
+      else call.fail(statusError(status));
       return;
     }
     const reply =
       body.length === 0 ? undefined : readUpstreamMessage(body, exchange.revision, this.#upstream.limits);
     if (reply !== undefined && isAnswerTo(reply, message) && status !== 401 && status !== 403) {
-      answered({ message: withIdOf(message, reply), status });
+      call.answer({ message: withIdOf(message, reply), status });
       return;
     }
-    if (status !== 200) reject(statusError(status, headers));
-    else
-      reject(new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request"));
+    call.fail(
+      status === 200
+        ? new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request")
+        : statusError(status, headers),
+    );
   }
 
   /** Takes up an answer stream that broke, from the last event that came (MCP 2025-03-26 and later, Resumability). */
-  #resume(
-    exchange: Exchange,
-    from: { readonly lastEventId: string | undefined; readonly retryMs: number; readonly emptyTries: number },
-    answered: (reply: Reply) => void,
-    reject: (error: GatewayError) => void,
-  ): void {
+  resume(exchange: Exchange, from: BrokenStream, call: PendingCall): void {
     const isResumable = from.lastEventId !== undefined && revisions[exchange.revision].resumption;
     const isOver = this.#isClosed || exchange.cancellation.isCancelled || from.emptyTries >= maxEmptyResumes;
     if (!isResumable || isOver) {
-      reject(new GatewayError("upstream_invalid", "the upstream ended its answer before the response"));
+      call.fail(new GatewayError("upstream_invalid", "the upstream ended its answer before the response"));
       return;
     }
     let isAnswered = false;
-    const onEvent = (event: SseEvent) =>
-      this.#streamed(event, exchange, (reply) => {
+    const resumed: PendingCall = {
+      answer: (reply) => {
         isAnswered = true;
         off();
         stream.close();
-        answered(reply);
-      });
-    const stream = openServerStream(this.#upstream, this.#state, onEvent, {
-      ...from,
-      ended: (lastEventId, retryMs, sawEvents) => {
-        off();
-        const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
-        if (!isAnswered) this.#resume(exchange, { lastEventId, retryMs, emptyTries }, answered, reject);
+        call.answer(reply);
       },
-    });
+      fail: (error) => {
+        call.fail(error);
+      },
+    };
+    const stream = openServerStream(
+      this.#upstream,
+      this.#state,
+      (event) => this.streamed(event, exchange, resumed),
+      {
+        ...from,
+        ended: (lastEventId, retryMs, sawEvents) => {
+          off();
+          const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
+          if (!isAnswered) this.resume(exchange, { lastEventId, retryMs, emptyTries }, call);
+        },
+      },
+    );
     const off = exchange.cancellation.onCancel((reason) => {
       stream.close();
-      reject(cancelledError(reason));
+      call.fail(cancelledError(reason));
     });
+  }
+
+  /** A call that is under way has been cancelled, and its connection closed. */
+  cancelled(exchange: Exchange, reason: CancelReason): void {
+    // Closing the stream means nothing to a legacy upstream, and the client's own cancel has gone there already.
+    if (this.#state.era === "legacy" && exchange.message.kind === "request" && reason !== "cancelled")
+      this.#tellCancelled(exchange);
   }
 
   /** Tells the upstream to stop working on a request; whether it hears it or not, the request is over for us. */
@@ -353,12 +329,6 @@ class HttpLink implements UpstreamLink {
       return this.#events.message(message, undefined, sseContext(this.incarnation, event));
     this.#events.rubbish(event.data, "an event that is not a message");
     return undefined;
-  }
-
-  #learnRevision(answer: Message | undefined): void {
-    const named = answer === undefined ? undefined : memberString(answer, "result.protocolVersion");
-    const reading = named === undefined ? undefined : parseRevision(named);
-    if (reading?.ok === true) this.#state.revision = reading.revision;
   }
 
   /** Shakes hands anew after the upstream forgot the session; callers that come meanwhile wait for the same handshake. */
@@ -395,6 +365,3 @@ class HttpLink implements UpstreamLink {
     if (wasListening) this.listen();
   }
 }
-
-/** undici's own limits would cut calls that take their time; ours are set per route and method. */
-const noTimeouts = { headersTimeout: 0, bodyTimeout: 0 } as const;

@@ -14,6 +14,12 @@ export interface LinkState {
   revision: Revision | undefined;
   /** Who called last, for requests that belong to no call of anybody. */
   principal: Principal | undefined;
+  /** The headers of messages with nothing of their own, as they were last made. */
+  plain?: {
+    readonly session: string | undefined;
+    readonly revision: Revision | undefined;
+    readonly headers: Readonly<Record<string, string>>;
+  };
 }
 
 /** The credentials for a request that belongs to no call; undefined where there are none, or none to be had. */
@@ -39,14 +45,26 @@ export function requestHeaders(
   state: LinkState,
   exchange: Exchange | undefined,
   own?: Readonly<Record<string, string>>,
-): Record<string, string> {
+): Readonly<Record<string, string>> {
+  const received = exchange?.transport.type === "http" ? exchange.transport.headers : undefined;
+  const isPlain =
+    state.era === "legacy" &&
+    own === undefined &&
+    exchange?.traceHeaders === undefined &&
+    (upstream.forwardHeaders.length === 0 || received === undefined);
+  // The same for message after message of a session.
+  if (isPlain) {
+    const { plain } = state;
+    const isSame =
+      plain !== undefined && plain.session === state.session && plain.revision === state.revision;
+    if (isSame) return plain.headers;
+  }
   const headers: Record<string, string> = {
     "content-type": "application/json",
     accept: "application/json, text/event-stream",
     "accept-encoding": "identity",
     ...upstream.headers,
   };
-  const received = exchange?.transport.type === "http" ? exchange.transport.headers : undefined;
   if (received !== undefined) {
     for (const name of upstream.forwardHeaders) {
       const value = received[name];
@@ -62,6 +80,7 @@ export function requestHeaders(
     if (state.revision !== undefined && revisions[state.revision].versionHeader !== "none") {
       headers["mcp-protocol-version"] = state.revision;
     }
+    if (isPlain) state.plain = { session: state.session, revision: state.revision, headers };
   } else if (exchange !== undefined) {
     addMirrored(headers, exchange, received);
   }

@@ -97,9 +97,11 @@ export function openServerStream(
       limits.maxBytes,
       upstream.onStream,
     );
-    const headers = requestHeaders(upstream, state, undefined, own);
-    headers["accept"] = "text/event-stream";
-    if (lastEventId !== undefined) headers["last-event-id"] = lastEventId;
+    const headers = {
+      ...requestHeaders(upstream, state, undefined, own),
+      accept: "text/event-stream",
+      ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
+    };
     streams.dispatch({ origin, path, method: "GET", headers, headersTimeout: 0, bodyTimeout: 0 }, reader);
   }
 

@@ -1,0 +1,243 @@
+import fc from "fast-check";
+import * as z from "zod";
+import { describe, expect, it } from "vitest";
+
+import { exchangeWith } from "../../../test/support/exchange.ts";
+import { createFakeTime } from "../../../test/support/fake-time.ts";
+import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
+import { principalNamed } from "../../../test/support/principals.ts";
+import type { Exchange } from "../../exchange.ts";
+import { Subject } from "../../intercept/subject.ts";
+import type { RequestMessage } from "../../protocol/message.ts";
+import { rulesFields } from "../config.ts";
+import type { PolicyProvider, PolicyVerdict } from "../provider.ts";
+import { compileCondition } from "./expression.ts";
+import { createCelProvider } from "./provider.ts";
+import type { Scope } from "./scope.ts";
+
+const schema = z.strictObject(rulesFields);
+const signal = new AbortController().signal;
+
+/** Parts of conditions that are known before a message comes, that are not, that fail, and that only CEL can tell. */
+const shared = [
+  'mcp.tool == "a"',
+  'mcp.tool.startsWith("b")',
+  'mcp.tool in ["a", "c"]',
+  'mcp.prompt != ""',
+  'mcp.resource.startsWith("file:///")',
+  'mcp.task == "t"',
+  'mcp.method == "tools/call"',
+  '"admin" in principal.scopes',
+  'principal.id == "ann"',
+  'principal.claims.team == "red"',
+  'principal.claims.?team.orValue("") == "blue"',
+  'mcp.tool.matches("^[ab]$")',
+  "size(mcp.tool + principal.id) == 4",
+  'mcp.kind == "notification"',
+  'mcp.revision == "2025-11-25"',
+  'mcp.direction == "server-to-client"',
+  'request.transport == "in-process"',
+  'session.id == "s"',
+  "mcp.arguments.n > 1",
+  "has(mcp.arguments.n)",
+  'mcp.arguments.?text.orValue("") == "x"',
+  'mcp.params.exists(name, name == "arguments")',
+  'mcp == mcp && mcp.tool == "a"',
+  "true",
+];
+
+/** The same parts in random conditions; what the scope does not know, or is no condition, is left out. */
+function conditions(scope: Scope, more: readonly string[]): fc.Arbitrary<string> {
+  const part = fc.constantFrom(...shared, ...more);
+  const { condition } = fc.letrec<{ condition: string }>((tie) => ({
+    condition: fc.oneof(
+      { depthSize: "small", withCrossShrink: true },
+      part,
+      tie("condition").map((inner) => `!(${inner})`),
+      fc
+        .tuple(tie("condition"), fc.constantFrom("&&", "||"), tie("condition"))
+        .map(([one, op, other]) => `(${one}) ${op} (${other})`),
+    ),
+  }));
+  return condition.filter((text) => compileCondition(text, scope).ok);
+}
+
+const shadow = fc.oneof({ weight: 4, arbitrary: fc.constant(false) }, fc.constant(true));
+const effects = fc.record(
+  {
+    requireScope: fc.constant(["admin"]),
+    rate: fc.record({ perSecond: fc.constant(1), burst: fc.constantFrom(1, 3) }),
+    set: fc.constantFrom({ "/n": "1 + 1" }, { "/who": "principal.id" }, { "/x": "mcp.arguments.n" }),
+    remove: fc.constant(["/text"]),
+  },
+  { requiredKeys: [] },
+);
+const call = conditions("call", []);
+const callRule = fc.oneof(
+  fc.record({ deny: call, hide: fc.boolean(), shadow }),
+  fc.tuple(call, effects, shadow).map(([allow, more, isShadow]) => ({ allow, ...more, shadow: isShadow })),
+  fc.tuple(call, effects, shadow).map(([apply, more, isShadow]) => ({ apply, ...more, shadow: isShadow })),
+);
+const result = conditions("result", ['result.text == "x"', "has(error.code)", "has(result.text)"]);
+const resultRule = fc.oneof(
+  fc.record({ deny: result, shadow }),
+  fc.record({ allow: result, shadow }),
+  fc.record({ apply: result, redact: fc.constant(["/text"]), shadow }),
+);
+const list = conditions("list", ['entry.name == "a"', 'entry.kind == "tool"', 'entry.uri.endsWith("2")']);
+const listRule = fc.oneof(fc.record({ deny: list }), fc.record({ allow: list }));
+const policies = fc.record(
+  {
+    rules: fc.array(callRule, { maxLength: 6 }),
+    results: fc.array(resultRule, { maxLength: 6 }),
+    lists: fc.array(listRule, { maxLength: 2 }),
+    tools: fc.constant({ deny: ["c*"] }),
+  },
+  { requiredKeys: [] },
+);
+
+const ann = principalNamed("ann", { scopes: new Set(["admin"]), claims: { team: "red" } });
+/** The same name with other credentials. */
+const otherAnn = principalNamed("ann", { scopes: new Set(), claims: { team: "blue" } });
+const args = fc.constantFrom<unknown>(undefined, {}, { n: 1 }, { n: 2, text: "x" }, { n: "2" }, []);
+const messages = fc.oneof(
+  fc
+    .tuple(fc.constantFrom("a", "bb", "c", 7), args)
+    .map(([name, given]) =>
+      requestOf("tools/call", { name, ...(given === undefined ? {} : { arguments: given }) }),
+    ),
+  fc
+    .tuple(fc.constantFrom("prompts/get", "tools/list", "ping", "tasks/get", "made/up"), args)
+    .map(([method, given]) => requestOf(method, { name: "a", taskId: "t", arguments: given })),
+  fc.constantFrom("file:///1", "file:///2").map((uri) => requestOf("resources/read", { uri })),
+  fc
+    .constantFrom("a", "b")
+    .map((name) => requestOf("completion/complete", { ref: { type: "ref/prompt", name } })),
+  fc.constant(notificationOf("notifications/progress", { progressToken: 1, progress: 1 })),
+);
+const answers = fc.constantFrom(resultOf({ text: "x" }), resultOf({ text: "y" }), resultOf({}));
+const events = fc.record({
+  principal: fc.constantFrom(ann, otherAnn, principalNamed("bob")),
+  message: messages,
+  answer: answers,
+  facts: fc.constantFrom<Partial<Exchange>>(
+    {},
+    { session: { id: "s", upstreamId: undefined } },
+    { revision: "2025-06-18" },
+    { direction: "server-to-client" },
+  ),
+  /** Whether the answer comes to other credentials, as that of a task may. */
+  isMoved: fc.boolean(),
+  pauseMs: fc.constantFrom(0, 0, 0, 400),
+});
+
+/** What a verdict says, without the time that it took and what it left for later. */
+function told(verdict: PolicyVerdict): unknown {
+  const { memory: _, explanation, ...rest } = { memory: undefined, ...verdict };
+  return { ...rest, explanation: { ...explanation, durationMs: 0 } };
+}
+
+function known(verdict: PolicyVerdict | Promise<PolicyVerdict>): PolicyVerdict {
+  if (verdict instanceof Promise) throw new Error("the verdict is not there yet");
+  return verdict;
+}
+
+function memoryOf(verdict: PolicyVerdict): unknown {
+  return verdict.effect === "allow" ? verdict.memory : undefined;
+}
+
+describe("decisions that were made beforehand", () => {
+  it("are those that all rules come to when each is asked, whatever the rules and the messages", () => {
+    let planned = 0;
+    fc.assert(
+      fc.property(policies, fc.array(events, { minLength: 3, maxLength: 8 }), (policy, traffic) => {
+        const settings = schema.parse(policy);
+        let now = 0;
+        const clock = { now: () => now };
+        const quick = createCelProvider(settings, { clock });
+        // Whoever is told of every step gets every rule asked.
+        const whole = createCelProvider(settings, { clock, onStep: () => {} });
+        const both = (ask: (provider: PolicyProvider) => PolicyVerdict | Promise<PolicyVerdict>) => {
+          const [verdict, expected] = [known(ask(quick)), known(ask(whole))];
+          expect(told(verdict)).toEqual(told(expected));
+          return verdict;
+        };
+        for (const { principal, message, answer, facts, isMoved, pauseMs } of [
+          ...traffic,
+          ...traffic,
+          ...traffic,
+        ]) {
+          now += pauseMs;
+          const exchange = exchangeWith(message, { ...facts, principal });
+          const memory = memoryOf(
+            both((provider) => provider.evaluateRequest(Subject.of(exchange), { signal, memory: undefined })),
+          );
+          if (memory !== undefined) planned++;
+          if (message.kind !== "request") continue;
+          const asked = isMoved ? { ...exchange, principal: otherAnn } : exchange;
+          const subject = Subject.answering(asked, message, answer);
+          both((provider) => provider.evaluateResponse(subject, { signal, memory }));
+        }
+      }),
+      { numRuns: 250 },
+    );
+    expect(planned).toBeGreaterThan(500);
+  });
+
+  const { clock: still } = createFakeTime();
+  const askAll = (
+    policy: z.input<typeof schema>,
+    requests: readonly RequestMessage[],
+    facts: (index: number) => Partial<Exchange> = () => ({}),
+  ): readonly PolicyVerdict[] => {
+    const provider = createCelProvider(schema.parse(policy), { clock: still });
+    return requests.map((request, index) => {
+      const exchange = exchangeWith(request, { principal: ann, ...facts(index) });
+      return known(provider.evaluateRequest(Subject.of(exchange), { signal, memory: undefined }));
+    });
+  };
+  const callA = (given: unknown = {}): RequestMessage =>
+    requestOf("tools/call", { name: "a", arguments: given });
+
+  it("are given without asking a rule again", () => {
+    const verdicts = askAll({ rules: [{ allow: 'mcp.tool == "a"' }] }, [callA(), callA(), callA({ n: 1 })]);
+    expect(verdicts[2]).toBe(verdicts[1]);
+    expect(verdicts[1]?.explanation).toEqual({
+      provider: "rules",
+      rule: "rules[0]",
+      read: ["mcp.tool"],
+      durationMs: 0,
+    });
+  });
+
+  it("do not cover what a message brings itself", () => {
+    const rules = [
+      { id: "small", deny: "mcp.arguments.n > 1" },
+      { id: "a", allow: 'mcp.tool == "a"' },
+    ];
+    const given = [{ n: 1 }, { n: 1 }, { n: 2 }, {}, [], { n: 0 }];
+    const verdicts = askAll({ rules }, given.map(callA));
+    expect(verdicts.map(({ effect, explanation }) => `${effect} ${explanation.rule}`)).toEqual([
+      "allow a",
+      "allow a",
+      "deny small",
+      "deny small",
+      "deny undefined",
+      "allow a",
+    ]);
+  });
+
+  it("do not keep calls from being counted", () => {
+    const rules = [{ allow: "true", rate: { perSecond: 1, burst: 3 } }];
+    const verdicts = askAll({ rules }, [callA(), callA(), callA(), callA()]);
+    expect(verdicts.map(({ effect }) => effect)).toEqual(["allow", "allow", "allow", "deny"]);
+  });
+
+  it("do not keep a name hidden or seen that is so for some sessions only", () => {
+    const lists = [{ deny: 'entry.name == "a" && session.id == "s1"' }];
+    const verdicts = askAll({ lists }, [callA(), callA(), callA(), callA()], (index) => ({
+      session: { id: `s${index % 2}`, upstreamId: undefined },
+    }));
+    expect(verdicts.map(({ effect }) => effect)).toEqual(["allow", "deny", "allow", "deny"]);
+  });
+});

@@ -41,7 +41,8 @@ export class OpenQuestions {
     compact(question);
     return new Promise<Reply>((resolve, reject) => {
       const added: Question = { key, id, text, resolve, reject };
-      this.#open = [...this.#open, added];
+      // Spreading would leave room for more, which there mostly is none of.
+      this.#open = this.#open.concat(added);
       cancellation.onCancel((reason) => {
         if (this.#take(added)) reject(cancelledError(reason));
       });

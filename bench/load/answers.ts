@@ -29,6 +29,14 @@ export const discoverResult = JSON.stringify({
   cacheScope: "public",
 });
 
+/** What `tools/list` is answered. */
+export const toolsResult = JSON.stringify({
+  resultType: "complete",
+  tools: ["echo", "stream", "ask"].map((name) => ({ name, inputSchema: { type: "object" } })),
+  ttlMs: 3_600_000,
+  cacheScope: "public",
+});
+
 /** What every call is answered. */
 export const toolResult = JSON.stringify({
   resultType: "complete",

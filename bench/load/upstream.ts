@@ -2,7 +2,15 @@
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
-import { discoverResult, initializeResult, isAsk, progressOf, questionOf, toolResult } from "./answers.ts";
+import {
+  discoverResult,
+  initializeResult,
+  isAsk,
+  progressOf,
+  questionOf,
+  toolResult,
+  toolsResult,
+} from "./answers.ts";
 import type { Ask } from "./answers.ts";
 import { createFrameReader } from "./frames.ts";
 import { announce } from "./serve.ts";
@@ -38,6 +46,8 @@ function post(socket: Socket, body: Buffer): void {
     answer(socket, ask, initializeResult, `mcp-session-id: bench-${sessions}\r\n`);
   } else if (ask.method === "server/discover") {
     answer(socket, ask, discoverResult);
+  } else if (ask.method === "tools/list") {
+    answer(socket, ask, toolsResult);
   } else if (ask.params?.name === "stream") {
     streamAnswer(socket, ask);
   } else if (ask.params?.name === "ask") {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createByteHold } from "./byte-hold.ts";
+import { ByteHold } from "./byte-hold.ts";
 
 describe("byte hold", () => {
   it("gives back what was put in, in order, for small and large pieces alike", () => {
@@ -9,7 +9,7 @@ describe("byte hold", () => {
     });
     fc.assert(
       fc.property(sizes, fc.array(fc.boolean(), { minLength: 20, maxLength: 20 }), (lengths, looks) => {
-        const hold = createByteHold();
+        const hold = new ByteHold();
         const pieces = lengths.map((length, i) => Buffer.alloc(length, i + 1));
         for (const [i, piece] of pieces.entries()) {
           hold.append(Buffer.concat([Buffer.from("<"), piece, Buffer.from(">")]), 1, piece.length + 1);
@@ -17,16 +17,16 @@ describe("byte hold", () => {
             expect(hold.bytes().equals(Buffer.concat(pieces.slice(0, i + 1)))).toBe(true);
         }
         const all = Buffer.concat(pieces);
-        expect(hold.size()).toBe(all.length);
+        expect(hold.size).toBe(all.length);
         expect(hold.take().equals(all)).toBe(true);
-        expect(hold.size()).toBe(0);
+        expect(hold.size).toBe(0);
         expect(hold.take()).toHaveLength(0);
       }),
     );
   });
 
   it("does not write again into bytes that it gave away", () => {
-    const hold = createByteHold();
+    const hold = new ByteHold();
     hold.append(Buffer.from("first"), 0, 5);
     const given = hold.take();
     hold.append(Buffer.from("second"), 0, 6);
@@ -35,11 +35,11 @@ describe("byte hold", () => {
   });
 
   it("forgets all when cleared", () => {
-    const hold = createByteHold();
+    const hold = new ByteHold();
     hold.append(Buffer.alloc(5000, 1), 0, 5000);
     hold.append(Buffer.from("x"), 0, 1);
     hold.clear();
-    expect(hold.size()).toBe(0);
+    expect(hold.size).toBe(0);
     hold.append(Buffer.from("y"), 0, 1);
     expect(hold.bytes().toString()).toBe("y");
   });

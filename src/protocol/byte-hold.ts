@@ -1,75 +1,71 @@
-/** Bytes kept from one chunk to the next. Its cost stays linear, however small or many the pieces are. */
-export interface ByteHold {
-  /** How many bytes are held. */
-  size(): number;
-  /** Puts `source[from, to)` behind what is held; `source` must not change as long as it is held. */
-  append(source: Buffer, from: number, to: number): void;
-  /** The held bytes in one piece, good until the next `append`. */
-  bytes(): Buffer;
-  /** Gives the held bytes away and holds nothing afterwards. */
-  take(): Buffer;
-  /** Drops the held bytes. */
-  clear(): void;
-}
-
 const nothing = Buffer.alloc(0);
 /** Smaller pieces are copied at once: a view costs a hundred bytes and pins the whole chunk behind it. */
 const smallestPiece = 1024;
 /** Room for what usually follows, so that an event of common size is held without growing. */
 const slack = 512;
 
-/** Makes an empty hold. */
-export function createByteHold(): ByteHold {
-  let store: Buffer = nothing;
-  let stored = 0;
+/**
+ * Bytes kept from one chunk to the next. Its cost stays linear, however small or many the pieces are. A class, because
+ * every open stream has one.
+ */
+export class ByteHold {
+  #store: Buffer = nothing;
+  #stored = 0;
   /** Pieces that stand behind the stored bytes and are not copied yet. */
-  let pieces: Buffer[] = [];
-  let used = 0;
+  #pieces: Buffer[] | undefined;
+  #used = 0;
 
-  function reserve(total: number): void {
-    if (total <= store.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(total + slack, store.length * 2));
-    store.copy(larger, 0, 0, stored);
-    store = larger;
+  /** How many bytes are held. */
+  get size(): number {
+    return this.#used;
   }
 
-  function gather(): void {
-    if (pieces.length === 0) return;
-    reserve(used);
-    for (const piece of pieces) stored += piece.copy(store, stored);
-    pieces = [];
+  /** Puts `source[from, to)` behind what is held; `source` must not change as long as it is held. */
+  append(source: Buffer, from: number, to: number): void {
+    if (from === to) return;
+    this.#used += to - from;
+    if (to - from >= smallestPiece) {
+      (this.#pieces ??= []).push(source.subarray(from, to));
+      return;
+    }
+    this.#reserve(this.#used);
+    this.#gather();
+    this.#stored += source.copy(this.#store, this.#stored, from, to);
   }
 
-  function clear(): void {
-    store = nothing;
-    stored = 0;
-    pieces = [];
-    used = 0;
+  /** The held bytes in one piece, good until the next `append`. */
+  bytes(): Buffer {
+    this.#gather();
+    return this.#store.subarray(0, this.#used);
   }
 
-  return {
-    size: () => used,
-    append(source, from, to) {
-      if (from === to) return;
-      used += to - from;
-      if (to - from >= smallestPiece) {
-        pieces.push(source.subarray(from, to));
-        return;
-      }
-      reserve(used);
-      gather();
-      stored += source.copy(store, stored, from, to);
-    },
-    bytes() {
-      gather();
-      return store.subarray(0, used);
-    },
-    take() {
-      gather();
-      const taken = store.subarray(0, used);
-      clear();
-      return taken;
-    },
-    clear,
-  };
+  /** Gives the held bytes away and holds nothing afterwards. */
+  take(): Buffer {
+    const taken = this.bytes();
+    this.clear();
+    return taken;
+  }
+
+  /** Drops the held bytes. */
+  clear(): void {
+    this.#store = nothing;
+    this.#stored = 0;
+    this.#pieces = undefined;
+    this.#used = 0;
+  }
+
+  #reserve(total: number): void {
+    if (total <= this.#store.length) return;
+    const larger = Buffer.allocUnsafe(Math.max(total + slack, this.#store.length * 2));
+    this.#store.copy(larger, 0, 0, this.#stored);
+    this.#store = larger;
+  }
+
+  #gather(): void {
+    const pieces = this.#pieces;
+    if (pieces === undefined) return;
+    this.#reserve(this.#used);
+    for (const piece of pieces) this.#stored += piece.copy(this.#store, this.#stored);
+    this.#pieces = undefined;
+  }
 }

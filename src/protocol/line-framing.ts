@@ -1,4 +1,4 @@
-import { createByteHold } from "./byte-hold.ts";
+import { ByteHold } from "./byte-hold.ts";
 import { stdioLineLimit } from "./message.ts";
 
 /** A line grew beyond the limit and is skipped to its end; the next one is read as usual. */
@@ -45,7 +45,7 @@ const TAB = 0x09;
  */
 export function createLineReader(options: LineReaderOptions): LineReader {
   const { maxLineBytes = stdioLineLimit, onLine, onOverflow } = options;
-  const hold = createByteHold();
+  const hold = new ByteHold();
   let skipping = false;
 
   function overflow(size: number): void {
@@ -62,7 +62,7 @@ export function createLineReader(options: LineReaderOptions): LineReader {
   /** A CR at the very end may turn out to be half a line end, so it does not count yet. */
   function keepRest(chunk: Buffer, at: number): void {
     if (at === chunk.length) return;
-    const size = hold.size() + chunk.length - at;
+    const size = hold.size + chunk.length - at;
     const allowed = chunk[chunk.length - 1] === CR ? maxLineBytes + 1 : maxLineBytes;
     if (size > allowed) {
       skipping = true;
@@ -82,7 +82,7 @@ export function createLineReader(options: LineReaderOptions): LineReader {
       while (lineFeed !== -1) {
         if (skipping) {
           skipping = false;
-        } else if (hold.size() > 0) {
+        } else if (hold.size > 0) {
           hold.append(chunk, at, lineFeed);
           const line = hold.take();
           takeLine(line, 0, line.length);

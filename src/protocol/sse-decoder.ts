@@ -1,7 +1,8 @@
-import { createByteHold } from "./byte-hold.ts";
+import { ByteHold } from "./byte-hold.ts";
 import { nextCarriageReturn, nextLineFeed, seekLineEnds } from "./line-end.ts";
 import type { LineEnds } from "./line-end.ts";
 import { clearSseBlock, createSseBlock, readSseField, sseBlockId, toSseEvent } from "./sse-block.ts";
+import type { SseBlock } from "./sse-block.ts";
 import type { SseEnd, SseEvent, SseOverflow } from "./sse-event.ts";
 import { takePlainEvents } from "./sse-plain.ts";
 
@@ -37,120 +38,162 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
  * Beyond WHATWG it reports events without data, since MCP 2025-11-25 primes its streams with them.
  */
 export function createSseDecoder(options: SseDecoderOptions): SseDecoder {
-  const { maxEventBytes, onEvent, onComment, onRetry, onOverflow } = options;
-  const block = createSseBlock();
-  /** The unfinished block, or the unfinished comment before one, that earlier chunks began. */
-  const hold = createByteHold();
-  let holdsComment = false;
-  /** Where the unfinished line begins in the hold. */
-  let lineFrom = 0;
-  let skipping: "nothing" | "line" | "event" = "nothing";
-  /** Bytes of the skipped line that earlier chunks had. */
-  let skippedOfLine = 0;
-  let lineFeedMayFollow = false;
-  /** How much of a leading byte order mark was seen; undefined once that is settled. */
-  let markSeen: number | undefined = 0;
-  const ends: LineEnds = { lineFeed: -1, carriageReturn: -1 };
+  return new Decoder(options);
+}
 
-  /** Gives up the block, which has `line` bytes of an unfinished line beside its complete ones. */
-  function overflow(source: Buffer, base: number, line: number): void {
-    const { size, event } = block;
-    const id = sseBlockId(block, source, base);
-    clearSseBlock(block);
-    block.size = size;
-    skipping = "event";
-    skippedOfLine = line;
-    onOverflow?.({ limit: maxEventBytes, size: size + line, id, event });
+/** A class, because every open stream has one, and may stay open long. */
+class Decoder implements SseDecoder {
+  readonly #options: SseDecoderOptions;
+  readonly #block: SseBlock = createSseBlock();
+  /** The unfinished block, or the unfinished comment before one, that earlier chunks began. */
+  readonly #hold = new ByteHold();
+  #holdsComment = false;
+  /** Where the unfinished line begins in the hold. */
+  #lineFrom = 0;
+  #skipping: "nothing" | "line" | "event" = "nothing";
+  /** Bytes of the skipped line that earlier chunks had. */
+  #skippedOfLine = 0;
+  #lineFeedMayFollow = false;
+  /** How much of a leading byte order mark was seen; undefined once that is settled. */
+  #markSeen: number | undefined = 0;
+  readonly #ends: LineEnds = { lineFeed: -1, carriageReturn: -1 };
+
+  constructor(options: SseDecoderOptions) {
+    this.#options = options;
   }
 
-  function readComment(source: Buffer, start: number, end: number): void {
-    if (onComment === undefined) return;
-    onComment(source.toString("utf8", source[start + 1] === SPACE ? start + 2 : start + 1, end));
+  push(input: Uint8Array): void {
+    const chunk = Buffer.isBuffer(input)
+      ? input
+      : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
+    let from = this.#markSeen === undefined ? 0 : this.#skipMark(chunk, this.#markSeen);
+    if (from === chunk.length) return;
+    if (this.#lineFeedMayFollow && chunk[from] === LF) {
+      if (this.#block.open) {
+        this.#hold.append(chunk, from, from + 1);
+        this.#lineFrom = this.#hold.size;
+      }
+      from += 1;
+    }
+    this.#scan(chunk, from);
+  }
+
+  end(): SseEnd {
+    const discarded = this.#unfinishedBytes();
+    clearSseBlock(this.#block);
+    this.#hold.clear();
+    this.#skipping = "nothing";
+    this.#skippedOfLine = 0;
+    this.#lineFeedMayFollow = false;
+    this.#markSeen = 0;
+    return discarded === 0 ? { complete: true } : { complete: false, discarded };
+  }
+
+  /** Gives up the block, which has `line` bytes of an unfinished line beside its complete ones. */
+  #overflow(source: Buffer, base: number, line: number): void {
+    const { size, event } = this.#block;
+    const id = sseBlockId(this.#block, source, base);
+    clearSseBlock(this.#block);
+    this.#block.size = size;
+    this.#skipping = "event";
+    this.#skippedOfLine = line;
+    this.#options.onOverflow?.({ limit: this.#options.maxEventBytes, size: size + line, id, event });
+  }
+
+  #readComment(source: Buffer, start: number, end: number): void {
+    if (this.#options.onComment === undefined) return;
+    this.#options.onComment(
+      source.toString("utf8", source[start + 1] === SPACE ? start + 2 : start + 1, end),
+    );
   }
 
   /** Takes in a line of the block that begins at `base`; returns where the current block begins after it. */
-  function takeLine(source: Buffer, base: number, start: number, end: number, next: number): number {
+  #takeLine(source: Buffer, base: number, start: number, end: number, next: number): number {
     if (start === end) {
-      if (!block.open) return next;
-      const event = toSseEvent(block, source, base, next);
-      clearSseBlock(block);
-      if (event !== undefined) onEvent(event);
+      if (!this.#block.open) return next;
+      const event = toSseEvent(this.#block, source, base, next);
+      clearSseBlock(this.#block);
+      if (event !== undefined) this.#options.onEvent(event);
       return next;
     }
     const isComment = source[start] === COLON;
-    if (isComment && !block.open) {
-      if (end - start < maxEventBytes) readComment(source, start, end);
+    if (isComment && !this.#block.open) {
+      if (end - start < this.#options.maxEventBytes) this.#readComment(source, start, end);
       return next;
     }
-    block.size += end - start + 1;
-    if (block.size > maxEventBytes) {
-      overflow(source, base, 0);
+    this.#block.size += end - start + 1;
+    if (this.#block.size > this.#options.maxEventBytes) {
+      this.#overflow(source, base, 0);
       return next;
     }
-    if (isComment) readComment(source, start, end);
-    else if (readSseField(block, source, base, start, end) === "retry") onRetry?.(block.retry ?? 0);
+    if (isComment) this.#readComment(source, start, end);
+    else if (readSseField(this.#block, source, base, start, end) === "retry")
+      this.#options.onRetry?.(this.#block.retry ?? 0);
     return base;
   }
 
   /** The same for a line that belongs behind what is held. */
-  function takeHeldLine(chunk: Buffer, at: number, end: number, next: number): void {
-    hold.append(chunk, at, next);
-    const held = hold.size();
+  #takeHeldLine(chunk: Buffer, at: number, end: number, next: number): void {
+    this.#hold.append(chunk, at, next);
+    const held = this.#hold.size;
     const lineEnd = held - (next - end);
     // A blank line ends the block, whose bytes then belong to the event and are not written to again.
-    const source = lineEnd === lineFrom ? hold.take() : hold.bytes();
-    const base = takeLine(source, 0, lineFrom, lineEnd, held);
-    if (base !== 0) hold.clear();
-    lineFrom = held;
+    const source = lineEnd === this.#lineFrom ? this.#hold.take() : this.#hold.bytes();
+    const base = this.#takeLine(source, 0, this.#lineFrom, lineEnd, held);
+    if (base !== 0) this.#hold.clear();
+    this.#lineFrom = held;
   }
 
-  function skipLine(length: number): void {
-    const whole = skippedOfLine + length;
-    skippedOfLine = 0;
-    if (skipping === "event" && whole > 0) {
-      block.size += whole + 1;
+  #skipLine(length: number): void {
+    const whole = this.#skippedOfLine + length;
+    this.#skippedOfLine = 0;
+    if (this.#skipping === "event" && whole > 0) {
+      this.#block.size += whole + 1;
     } else {
-      skipping = "nothing";
-      block.size = 0;
+      this.#skipping = "nothing";
+      this.#block.size = 0;
     }
   }
 
   /** Keeps what the chunk leaves unfinished: a block from `base` on, in it a line from `at` on. */
-  function keepRest(chunk: Buffer, base: number, at: number): void {
+  #keepRest(chunk: Buffer, base: number, at: number): void {
     const rest = chunk.length - at;
-    if (skipping !== "nothing") {
-      skippedOfLine += rest;
+    if (this.#skipping !== "nothing") {
+      this.#skippedOfLine += rest;
       return;
     }
-    const held = hold.size();
+    const held = this.#hold.size;
     if (held === 0) {
-      lineFrom = at - base;
-      holdsComment = !block.open && chunk[at] === COLON;
+      this.#lineFrom = at - base;
+      this.#holdsComment = !this.#block.open && chunk[at] === COLON;
     }
-    const line = held === 0 ? rest : held - lineFrom + rest;
-    if (holdsComment && (onComment === undefined || line >= maxEventBytes)) {
-      hold.clear();
-      skipping = "line";
-    } else if (!holdsComment && line > 0 && block.size + line >= maxEventBytes) {
-      if (held === 0) overflow(chunk, base, line);
-      else overflow(hold.bytes(), 0, line);
-      hold.clear();
+    const line = held === 0 ? rest : held - this.#lineFrom + rest;
+    if (
+      this.#holdsComment &&
+      (this.#options.onComment === undefined || line >= this.#options.maxEventBytes)
+    ) {
+      this.#hold.clear();
+      this.#skipping = "line";
+    } else if (!this.#holdsComment && line > 0 && this.#block.size + line >= this.#options.maxEventBytes) {
+      if (held === 0) this.#overflow(chunk, base, line);
+      else this.#overflow(this.#hold.bytes(), 0, line);
+      this.#hold.clear();
     } else {
-      hold.append(chunk, held === 0 ? base : at, chunk.length);
+      this.#hold.append(chunk, held === 0 ? base : at, chunk.length);
     }
   }
 
-  function scan(chunk: Buffer, from: number): void {
+  #scan(chunk: Buffer, from: number): void {
     let at = from;
     let base = from;
-    seekLineEnds(ends, chunk, at);
+    seekLineEnds(this.#ends, chunk, at);
     for (;;) {
-      if (!block.open && skipping === "nothing" && hold.size() === 0) {
-        at = takePlainEvents(chunk, at, ends, maxEventBytes, onEvent);
+      if (!this.#block.open && this.#skipping === "nothing" && this.#hold.size === 0) {
+        at = takePlainEvents(chunk, at, this.#ends, this.#options.maxEventBytes, this.#options.onEvent);
         base = at;
       }
-      const lineFeed = nextLineFeed(ends, chunk, at);
-      const carriageReturn = nextCarriageReturn(ends, chunk, at);
+      const lineFeed = nextLineFeed(this.#ends, chunk, at);
+      const carriageReturn = nextCarriageReturn(this.#ends, chunk, at);
       let end = lineFeed;
       let next = lineFeed + 1;
       if (carriageReturn !== -1 && (lineFeed === -1 || carriageReturn < lineFeed)) {
@@ -158,67 +201,39 @@ export function createSseDecoder(options: SseDecoderOptions): SseDecoder {
         next = carriageReturn + 1 === lineFeed ? carriageReturn + 2 : carriageReturn + 1;
       }
       if (end === -1) break;
-      if (skipping !== "nothing") {
-        skipLine(end - at);
+      if (this.#skipping !== "nothing") {
+        this.#skipLine(end - at);
         base = next;
-      } else if (hold.size() > 0) {
-        takeHeldLine(chunk, at, end, next);
+      } else if (this.#hold.size > 0) {
+        this.#takeHeldLine(chunk, at, end, next);
         base = next;
       } else {
-        base = takeLine(chunk, base, at, end, next);
+        base = this.#takeLine(chunk, base, at, end, next);
       }
       at = next;
     }
-    lineFeedMayFollow = at === chunk.length && chunk[at - 1] === CR;
-    if (at < chunk.length || block.open) keepRest(chunk, base, at);
+    this.#lineFeedMayFollow = at === chunk.length && chunk[at - 1] === CR;
+    if (at < chunk.length || this.#block.open) this.#keepRest(chunk, base, at);
   }
 
   /** Passes over a leading byte order mark; returns where the content of the chunk begins. */
-  function skipMark(chunk: Buffer, seen: number): number {
+  #skipMark(chunk: Buffer, seen: number): number {
     let at = 0;
     while (seen + at < byteOrderMark.length && at < chunk.length) {
       if (chunk[at] !== byteOrderMark[seen + at]) {
-        markSeen = undefined;
-        if (seen > 0) scan(byteOrderMark.subarray(0, seen), 0);
+        this.#markSeen = undefined;
+        if (seen > 0) this.#scan(byteOrderMark.subarray(0, seen), 0);
         return 0;
       }
       at += 1;
     }
-    markSeen = seen + at === byteOrderMark.length ? undefined : seen + at;
+    this.#markSeen = seen + at === byteOrderMark.length ? undefined : seen + at;
     return at;
   }
 
-  function unfinishedBytes(): number {
-    if (skipping === "event") return block.size + skippedOfLine;
-    if (hold.size() === 0) return markSeen ?? 0;
-    return holdsComment ? 0 : block.size + hold.size() - lineFrom;
+  #unfinishedBytes(): number {
+    if (this.#skipping === "event") return this.#block.size + this.#skippedOfLine;
+    if (this.#hold.size === 0) return this.#markSeen ?? 0;
+    return this.#holdsComment ? 0 : this.#block.size + this.#hold.size - this.#lineFrom;
   }
-
-  return {
-    push(input) {
-      const chunk = Buffer.isBuffer(input)
-        ? input
-        : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
-      let from = markSeen === undefined ? 0 : skipMark(chunk, markSeen);
-      if (from === chunk.length) return;
-      if (lineFeedMayFollow && chunk[from] === LF) {
-        if (block.open) {
-          hold.append(chunk, from, from + 1);
-          lineFrom = hold.size();
-        }
-        from += 1;
-      }
-      scan(chunk, from);
-    },
-    end() {
-      const discarded = unfinishedBytes();
-      clearSseBlock(block);
-      hold.clear();
-      skipping = "nothing";
-      skippedOfLine = 0;
-      lineFeedMayFollow = false;
-      markSeen = 0;
-      return discarded === 0 ? { complete: true } : { complete: false, discarded };
-    },
-  };
 }

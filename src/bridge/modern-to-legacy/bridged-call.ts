@@ -288,6 +288,8 @@ export class BridgedCall implements ReplyStream {
     if (related.original === related.message) related.original = request;
     related.message = request;
     related.tracking.entry = undefined;
+    // That of the request holds on to the connection too.
+    related.cancellation = this.cancellation;
     this.#request = request;
     this.#exchange = undefined;
     this.#resolve = undefined;

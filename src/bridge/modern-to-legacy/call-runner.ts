@@ -70,23 +70,23 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
   }
 
   function carry(call: BridgedCall, lease: Lease, round: number): void {
-    const { peer } = lease;
-    call.peer = peer;
-    const land = (): void => {
-      call.peer = undefined;
-      peer.landed();
-      lease.release();
-    };
-    peer.request(call).then(
+    call.peer = lease.peer;
+    lease.peer.request(call).then(
       ({ message }) => {
-        land();
+        land(call, lease);
         arrived(call, message, round);
       },
       (error: unknown) => {
-        land();
+        land(call, lease);
         finish(call, GatewayError.from(error));
       },
     );
+  }
+
+  function land(call: BridgedCall, lease: Lease): void {
+    call.peer = undefined;
+    lease.peer.landed();
+    lease.release();
   }
 
   function arrived(call: BridgedCall, answer: Message | undefined, round: number): void {

@@ -56,6 +56,24 @@ export class CompactRequest implements RequestMessage {
 
 const none: readonly Diagnostic[] = [];
 
+/** A message that is nobody's to look at just now, so that it may change its form. */
+type Resting = { -readonly [Name in keyof RequestMessage]: RequestMessage[Name] };
+
+/**
+ * Makes a message small where it is, for when others hold on to it long: its own bytes without the network's buffer
+ * around them, and an outline that is made anew when somebody looks.
+ */
+export function compact(message: RequestMessage): void {
+  if (message instanceof CompactRequest) {
+    message.shrink();
+    return;
+  }
+  // What it says stays the same; only that gives the right to write to it.
+  const resting = message as Resting;
+  resting.bytes = Buffer.from(messageBytes(message));
+  resting.outline = new LateOutline(resting.bytes);
+}
+
 /** The outline of bytes that are one message and nothing else, made when somebody looks for its members. */
 class LateOutline implements Outline {
   readonly ok = true;

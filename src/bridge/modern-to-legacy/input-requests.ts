@@ -30,8 +30,11 @@ export function inputRequestText(question: RequestMessage): string {
   const name = JSON.stringify(method);
   if (params === undefined) return `{"method":${name}}`;
   const edited = editObject(bytes, params, (member) => (legacyOnly.has(member) ? "drop" : "keep"));
-  return `{"method":${name},"params":${edited.toString()}}`;
+  // In one piece: it may be kept long, and text that is put together stays in pieces.
+  return Buffer.concat([Buffer.from(`{"method":${name},"params":`), edited, closing]).toString();
 }
+
+const closing = Buffer.from("}");
 
 /** The client capabilities that a question needs and that the client did not declare; undefined when it may be asked. */
 export function missingToAsk(question: RequestMessage, declared: string): Capabilities | undefined {

@@ -4,6 +4,7 @@ import type { Reply } from "../../pipeline.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
+import { compact } from "./compact-message.ts";
 import { inputRequestText, inputResponsesOf } from "./input-requests.ts";
 
 interface Question {
@@ -36,9 +37,12 @@ export class OpenQuestions {
     const { id } = question;
     const key = `question-${++this.#asked}`;
     const text = inputRequestText(question);
+    // Whoever waits for the answer keeps the question, and its client may take its time.
+    compact(question);
     return new Promise<Reply>((resolve, reject) => {
       const added: Question = { key, id, text, resolve, reject };
-      this.#open = [...this.#open, added];
+      // Spreading would leave room for more, which there mostly is none of.
+      this.#open = this.#open.concat(added);
       cancellation.onCancel((reason) => {
         if (this.#take(added)) reject(cancelledError(reason));
       });

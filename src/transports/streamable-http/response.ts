@@ -88,6 +88,8 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
       return;
     }
     if (status === 200 && isEventStream(headers)) {
+      // A stream may be open for long, and these are six buffers that nobody reads any more.
+      controller.rawHeaders = null;
       this.#decoder = createSseDecoder({
         maxEventBytes: this.#maxBytes,
         onEvent: (event) => {

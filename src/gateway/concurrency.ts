@@ -17,6 +17,7 @@ export interface Concurrency {
   readonly size: number;
 }
 
+const keptCounters = 1000;
 /** Whoever is turned away finds a place again as soon as one running request has ended. */
 const retryAfter = 1;
 
@@ -27,6 +28,16 @@ const retryAfter = 1;
 export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   const byPrincipal = new Map<string, { count: number }>();
   let size = 0;
+
+  function add(principal: string): void {
+    // Counters of those who have nothing running are kept for a while: a table whose keys come and go with every request
+    // makes new tables again and again, and the garbage of each keeps the next alive.
+    if (byPrincipal.size >= keptCounters) {
+      for (const [name, { count }] of byPrincipal) if (count === 0) byPrincipal.delete(name);
+    }
+    byPrincipal.set(principal, { count: 1 });
+  }
+
   return {
     enter: (principal) => {
       const { total, perPrincipal } = limits;
@@ -40,7 +51,7 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
         const details = { current: size, limit: total, retryAfter };
         return new GatewayError("overloaded", "too many requests are running", { details });
       }
-      if (own === undefined) byPrincipal.set(principal, { count: 1 });
+      if (own === undefined) add(principal);
       else own.count++;
       size++;
       return undefined;
@@ -48,7 +59,7 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
     leave: (principal) => {
       const own = byPrincipal.get(principal);
       if (own === undefined) return;
-      if (--own.count === 0) byPrincipal.delete(principal);
+      own.count--;
       size--;
     },
     get size() {

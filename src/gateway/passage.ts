@@ -3,12 +3,11 @@ import type { Exchange, SetTimer } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import type { Session } from "../sessions/session.ts";
+import { Tally } from "../state/tally.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import { createLinks } from "./links.ts";
 import type { LinkEventsFor, Links } from "./links.ts";
 import type { ParameterFacts } from "./parameter-headers.ts";
-import { createRunningCalls } from "./running-calls.ts";
-import type { RunningCalls } from "./running-calls.ts";
 import { createToolHeaders } from "./tool-headers.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
 import { createTurnstile } from "./turnstile.ts";
@@ -28,8 +27,6 @@ export interface PassageDeps {
   readonly eventsFor: LinkEventsFor;
   /** Sends a request of ours upstream. */
   readonly ask: (exchange: Exchange) => Promise<Reply>;
-  /** The calls of each session that are not answered yet. */
-  readonly answering: RunningCalls<Session>;
   readonly setTimer: SetTimer;
 }
 
@@ -61,8 +58,8 @@ export interface Passage {
 /** Makes a passage; nothing is opened before a message goes out. */
 export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, deps: PassageDeps): Passage {
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
-  const { answering, setTimer } = deps;
-  const others = createRunningCalls<"all">();
+  const { setTimer } = deps;
+  const others = new Tally();
   const turn = createTurnstile(setTimer);
   let isLeft = false;
 
@@ -75,10 +72,10 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       isOver = true;
     });
     do {
-      await Promise.race([answering.idle(session), timeUp]);
+      await Promise.race([session.answering.idle(), timeUp]);
       // The answer is known before it is written, and ending a session ends its streams: it takes another turn.
       await turn();
-    } while (!isOver && answering.count(session) > 0);
+    } while (!isOver && session.answering.count > 0);
     session.end(reason, "reload");
   }
 
@@ -109,20 +106,20 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       return links.for(exchange, session, capabilities);
     },
     begin: (exchange) => {
-      if (isCounted(exchange)) others.begin("all");
+      if (isCounted(exchange)) others.begin();
     },
     answered: (exchange, reply) => {
       if (!isLeft) health.answered(reply.message);
-      if (isCounted(exchange)) others.end("all");
+      if (isCounted(exchange)) others.end();
     },
     failed: (exchange, failure) => {
       if (!isLeft) health.failed(failure);
-      if (isCounted(exchange)) others.end("all");
+      if (isCounted(exchange)) others.end();
     },
     hold: () => {
-      others.begin("all");
+      others.begin();
       return () => {
-        others.end("all");
+        others.end();
       };
     },
     leave: async ({ reason, graceMs }) => {
@@ -130,7 +127,7 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       const over = Promise.withResolvers<void>();
       const stop = setTimer(graceMs, over.resolve);
       const sessions = links.sessions.map((session) => part(session, reason, over.promise));
-      await Promise.all([...sessions, Promise.race([others.idle("all"), over.promise])]);
+      await Promise.all([...sessions, Promise.race([others.idle(), over.promise])]);
       stop();
       await close(reason);
     },

@@ -21,7 +21,6 @@ import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers
 import { createPassage, isListening } from "./passage.ts";
 import type { Farewell, Passage } from "./passage.ts";
 import { createSessionMeter } from "./route-meters.ts";
-import { createRunningCalls } from "./running-calls.ts";
 import { SessionStreams } from "./session-streams.ts";
 import type { Tap } from "./taps.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
@@ -92,7 +91,6 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   const { name, tap, kept, tracing } = options;
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, Outlet>();
-  const answering = createRunningCalls<Session>();
   /** What a session began on it stays on: only that server knows it. */
   const begunOn = new WeakMap<Session, Passage>();
   const passages = new Set<Passage>();
@@ -113,7 +111,6 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const made = createPassage(upstream, health, {
       eventsFor: upstreamEvents,
       ask: toUpstream,
-      answering,
       setTimer: gateway.setTimer,
     });
     passages.add(made);
@@ -143,7 +140,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     tap.received("client", exchange.message, exchange);
     const session =
       exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
-    if (session !== undefined) answering.begin(session);
+    session?.answering.begin();
     let reply: Reply;
     try {
       reply = await handle(exchange);
@@ -153,7 +150,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       // Its caller may still wait; a cancel alone would leave the request without an answer.
       reply = errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
     } finally {
-      if (session !== undefined) answering.end(session);
+      session?.answering.end();
     }
     if (reply.message === undefined) return reply;
     tap.sent("client", reply.message, exchange);

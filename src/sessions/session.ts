@@ -1,6 +1,7 @@
 import type { Principal, SessionContext } from "../exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
+import { Tally } from "../state/tally.ts";
 
 /** A session's life (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
@@ -33,6 +34,11 @@ export class Session implements SessionContext {
   lastActiveAt: number;
   /** Requests of the client that are not answered yet; a busy session is never evicted for another. */
   running = 0;
+  /**
+   * Requests of the client on their way through the pipeline. Here and not in a table by session: one whose keys come
+   * and go with every request makes new tables again and again, and the garbage of each keeps the next alive.
+   */
+  readonly answering = new Tally();
   readonly #questions = new Map<string, (answer: Message) => void>();
   readonly #onEnd = new Set<(reason: string, ending: SessionEnding) => void>();
 

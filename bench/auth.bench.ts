@@ -5,7 +5,7 @@ import { systemClock } from "../src/exchange.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput } from "./load/throughput.ts";
+import { measureThroughput, shortRounds } from "./load/throughput.ts";
 import type { Contender } from "./load/throughput.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -69,7 +69,7 @@ async function throughputRows(): Promise<BenchRow[]> {
     { name: "anonymous", server: open },
     { name: "JWT", server: guarded, authorization: `Bearer ${token}` },
   ];
-  const plan = { connections: 16, rounds: 15, seconds: 1 };
+  const plan = shortRounds;
   for (const { server, authorization } of contenders) {
     const target = { url: server.url, era: "legacy", authorization } as const;
     await generator.run({ kind: "hold", target, sessions: plan.connections, streams: false });

@@ -6,7 +6,7 @@ import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import type { Rig, Server } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput } from "./load/throughput.ts";
+import { measureThroughput, shortRounds } from "./load/throughput.ts";
 import type { BenchRow } from "./row.ts";
 
 // With those that warm it up, as many as one principal may have.
@@ -34,7 +34,7 @@ async function bridgedRows(rig: Rig, { url }: Server, era: CallEra, other: CallE
     { name: "same era", server: same },
     { name: "bridged", server: bridged },
   ];
-  const plan = { era, connections: 16, rounds: 9, seconds: 1 };
+  const plan = { ...shortRounds, rounds: 31, era };
   if (era === "legacy") {
     for (const { server } of contenders) {
       const target = { url: server.url, era };

@@ -16,7 +16,7 @@ import { createMetrics } from "../src/telemetry/metrics.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput } from "./load/throughput.ts";
+import { measureThroughput, shortRounds } from "./load/throughput.ts";
 import { measure, median, speedup } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -63,7 +63,7 @@ async function gatewayRows(): Promise<BenchRow[]> {
     { name: "without", server: plain },
     { name: "with", server: ruled },
   ];
-  const plan = { connections: 16, rounds: 15, seconds: 1 };
+  const plan = shortRounds;
   for (const { server } of contenders) {
     const target = { url: server.url, era: "legacy" } as const;
     await generator.run({ kind: "hold", target, sessions: plan.connections, streams: false });

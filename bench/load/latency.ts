@@ -22,20 +22,20 @@ export async function latencyRows(
   const most = await measureThroughput(generator, contenders, {
     era: "legacy",
     connections: 16,
-    rounds: 3,
-    seconds: 1,
+    rounds: 9,
+    seconds: 0.3,
   });
   const slower = Math.min(
     ...contenders.map(({ name }) => medianOf(most(name), ({ perSecond }) => perSecond)),
   );
   const rate = Math.round(slower / 200) * 100;
-  const latencies = await interleave(contenders, 5, async ({ server }): Promise<Latency> => {
+  const latencies = await interleave(contenders, 15, async ({ server }): Promise<Latency> => {
     const result = await generator.run({
       kind: "fixed-rate",
       target: { url: server.url, era: "legacy" },
       connections: 32,
       rate,
-      seconds: 4,
+      seconds: 1.5,
     });
     return {
       p50: quantile(result.latencies, 0.5),

@@ -3,7 +3,7 @@ import type { BenchRow } from "../row.ts";
 import type { CallEra } from "./calls.ts";
 import type { Generator, Server } from "./rig.ts";
 import { medianOf, medianOfPairs, quantile } from "./rounds.ts";
-import { measureThroughput } from "./throughput.ts";
+import { measureThroughput, shortRounds } from "./throughput.ts";
 
 const [few, many] = [10, 1000];
 
@@ -66,7 +66,7 @@ export async function crowdRow(generator: Generator, quiet: Server, crowded: Ser
     { name: "few", server: quiet },
     { name: "many", server: crowded },
   ];
-  const plan = { era: "legacy", connections: 16, rounds: 11, seconds: 1 } as const;
+  const plan = { ...shortRounds, rounds: 31, era: "legacy" } as const;
   const figures = await measureThroughput(generator, contenders, plan);
   const perSecond = (name: string): string => medianOf(figures(name), (round) => round.perSecond).toFixed(0);
   return {

@@ -76,9 +76,7 @@ export function createAutoLink(
         : shakeHands(first, exchange);
     },
     send: (exchange) => current().send(exchange),
-    listen: () => {
-      link?.listen();
-    },
+    listen: () => link?.listen(),
     close: async (reason) => {
       await link?.close(reason);
     },

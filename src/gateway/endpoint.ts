@@ -309,7 +309,7 @@ export function createEndpoint(gateway: GatewayContext) {
         stream.end();
       }
     }
-    route.linkOf(session)?.listen();
+    void route.linkOf(session)?.listen();
     request.resume();
   }
 

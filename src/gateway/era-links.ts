@@ -219,9 +219,7 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       request: (exchange) =>
         isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),
       send: (exchange) => link.send(exchange),
-      listen: () => {
-        link.listen();
-      },
+      listen: () => link.listen(),
       close: (reason) => link.close(reason),
     };
   }

@@ -196,7 +196,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       outlets.has(session)
     ) {
       // A client that is a channel can take messages at any time; HTTP clients open a stream when they want them.
-      link.listen();
+      void link.listen();
     }
     return reply;
   }

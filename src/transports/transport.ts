@@ -34,8 +34,11 @@ export interface UpstreamLink {
   request(exchange: Exchange): Promise<Reply>;
   /** Sends a notification, or the answer to one of the upstream's own requests. */
   send(exchange: Exchange): Promise<Reply>;
-  /** The client can take messages outside any request from now on; opens the upstream's stream for them, if it has one. */
-  listen(): void;
+  /**
+   * The client can take messages outside any request from now on; opens the upstream's stream for them, if it has one.
+   * What is returned, if anything, resolves when the upstream has had its chance to open it, and never fails.
+   */
+  listen(): void | Promise<void>;
   /** Ends the scope: session deleted, child stopped, streams closed. Never throws; safe to call twice. */
   close(reason: string): Promise<void>;
 }

@@ -43,6 +43,8 @@ export interface PlayedServer {
   readonly tellsApart?: boolean;
   /** Never answers the handshake. */
   readonly isSilent?: boolean;
+  /** Resolves when its stream for messages outside any request is open. */
+  readonly listening?: Promise<void>;
 }
 
 /** A client's request through the bridge. */
@@ -228,6 +230,7 @@ function playSession(
     revision = "2025-11-25",
     tellsApart = true,
     isSilent = false,
+    listening,
   }: PlayedServer,
   events: LinkEvents,
 ): { readonly session: PlayedSession; readonly link: UpstreamLink } {
@@ -299,6 +302,7 @@ function playSession(
     },
     listen: () => {
       session.received.push({ listen: true });
+      return listening;
     },
     close: async () => {
       session.isClosed = true;

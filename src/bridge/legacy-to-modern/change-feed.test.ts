@@ -18,7 +18,7 @@ async function acknowledge(stream: LinkRequest, notifications: unknown = stream.
 
 async function listening(server?: unknown): Promise<{ session: BridgedSession; stream: LinkRequest }> {
   const session = await openSession(server === undefined ? {} : { server });
-  session.link.listen();
+  void session.link.listen();
   const stream = session.upstream.take("subscriptions/listen");
   await acknowledge(stream);
   return { session, stream };
@@ -28,7 +28,7 @@ describe("changes of a modern server", () => {
   it("are listened to once the client can take them, as far as the server tells them", async () => {
     const { session, stream } = await listening({ tools: { listChanged: true }, prompts: {}, resources: {} });
     expect(stream.params["notifications"]).toEqual({ toolsListChanged: true });
-    session.link.listen();
+    void session.link.listen();
     expect(session.upstream.requests.filter(({ method }) => method === "subscriptions/listen")).toHaveLength(
       1,
     );
@@ -36,7 +36,7 @@ describe("changes of a modern server", () => {
 
   it("are not listened to where there are none", async () => {
     const session = await openSession({ server: { tools: {} } });
-    session.link.listen();
+    void session.link.listen();
     expect(session.upstream.requests.map(({ method }) => method)).toEqual(["server/discover"]);
   });
 
@@ -136,7 +136,7 @@ describe("subscribing to a resource", () => {
       result: {},
     });
     expect(() => session.upstream.take("subscriptions/listen")).toThrow("no request");
-    session.link.listen();
+    void session.link.listen();
     const stream = session.upstream.take("subscriptions/listen");
     expect(stream.params["notifications"]).toEqual({ resourceSubscriptions: ["dock://1"] });
     await acknowledge(stream);
@@ -204,7 +204,7 @@ describe("a stream of changes that ends", () => {
     ],
   ])("is left closed when %s", async (_why, end) => {
     const session = await openSession();
-    session.link.listen();
+    void session.link.listen();
     await end(session.upstream.take("subscriptions/listen"));
     await session.time.advance(120_000);
     expect(() => session.upstream.take("subscriptions/listen")).toThrow("no request");
@@ -213,7 +213,7 @@ describe("a stream of changes that ends", () => {
 
   it("without ever being acknowledged is tried again", async () => {
     const session = await openSession();
-    session.link.listen();
+    void session.link.listen();
     const silent = session.upstream.take("subscriptions/listen");
     await session.time.advance(30_000);
     expect(silent.cancelled()).toBe("timeout");

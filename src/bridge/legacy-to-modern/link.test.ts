@@ -350,7 +350,7 @@ describe("cancelling", () => {
 
   it("everything is what closing does", async () => {
     const { begin, link, upstream, time } = await openSession();
-    link.listen();
+    void link.listen();
     const call = begin("prompts/get", { name: "a" });
     await link.close("over");
     await link.close("again");

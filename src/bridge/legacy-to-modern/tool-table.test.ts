@@ -110,7 +110,7 @@ describe("arguments that are repeated in headers", () => {
     const session = await openSession();
     session.begin("tools/call", { name: "weigh" });
     await giveTools(session, [weigh]);
-    session.link.listen();
+    void session.link.listen();
     await session.upstream.take("subscriptions/listen").say("notifications/tools/list_changed");
     session.begin("tools/call", { name: "weigh", arguments: { yard: "north" } });
     await settled();

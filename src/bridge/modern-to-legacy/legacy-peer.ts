@@ -127,9 +127,9 @@ export class LegacyPeer {
     await link.send(this.#exchangeFor(exchange, message, facts.revision));
   }
 
-  /** Wants what the server says outside any request. */
-  listen(): void {
-    this.#session?.link.listen();
+  /** Wants what the server says outside any request; resolves when the server has had its chance to begin. */
+  async listen(): Promise<void> {
+    await this.#session?.link.listen();
   }
 
   async close(reason: string): Promise<void> {

@@ -43,6 +43,19 @@ describe("a listen at a legacy server", () => {
     expect(told(server, "resources/subscribe")).toEqual([{ uri: "file:///a" }]);
   });
 
+  it("is not acknowledged before the server's own stream is open: what changes right after would be lost", async () => {
+    const opened = Promise.withResolvers<void>();
+    const bridge = createBridge({ capabilities, listening: opened.promise });
+    const notifications = { toolsListChanged: true };
+    const { streamed } = bridge.ask("subscriptions/listen", { notifications }, { id: "sub" });
+    await settled();
+    expect(serverOf(bridge).received).toContainEqual({ listen: true });
+    expect(streamed).toEqual([]);
+    opened.resolve();
+    await settled();
+    expect(streamed).toMatchObject([{ method: "notifications/subscriptions/acknowledged" }]);
+  });
+
   it("hears what it asked for, each under its own id, and nothing else", async () => {
     const bridge = createBridge({ capabilities });
     const tools = bridge.ask(

@@ -66,7 +66,8 @@ export function createListens(peer: LegacyPeer, events: LinkEvents, limits: List
     const wanted = filterOf(request, facts.capabilities);
     if (wanted === undefined)
       throw new GatewayError("invalid_params", "params.notifications must be an object");
-    peer.listen();
+    // Nothing is promised before it can be heard: a change right behind the acknowledgement would be lost.
+    await untilCancelled(exchange, peer.listen());
     const uris = await subscriptions.join(wanted.uris);
     const filter = { changes: wanted.changes, uris };
     const result = resultMessage(request.id, listenResult(request.id, facts.serverInfo));

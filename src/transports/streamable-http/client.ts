@@ -125,11 +125,13 @@ class HttpLink implements UpstreamLink, PostOwner {
     return noReply;
   }
 
-  listen(): void {
+  listen(): Promise<void> | undefined {
     const { revision, era } = this.#state;
-    if (this.#stream !== undefined || this.#isClosed || era === "modern") return;
-    if (revision !== undefined && !revisions[revision].getStream) return;
+    if (this.#stream !== undefined) return this.#stream.tried;
+    if (this.#isClosed || era === "modern") return undefined;
+    if (revision !== undefined && !revisions[revision].getStream) return undefined;
     this.#stream = openServerStream(this.#upstream, this.#state, (event) => this.#unsolicited(event));
+    return this.#stream.tried;
   }
 
   async close(reason: string): Promise<void> {
@@ -362,6 +364,6 @@ class HttpLink implements UpstreamLink, PostOwner {
       );
     }
     if (this.#initialized !== undefined) await this.#post(this.#initialized);
-    if (wasListening) this.listen();
+    if (wasListening) void this.listen();
   }
 }

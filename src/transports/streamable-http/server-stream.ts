@@ -7,6 +7,8 @@ import { isEventStream, ResponseReader } from "./response.ts";
 
 /** A GET stream to the upstream that keeps itself open. */
 export interface ServerStream {
+  /** Resolves when it is open, or not to be had for now; soon in any case. */
+  readonly tried: Promise<void>;
   close(): void;
 }
 
@@ -20,6 +22,8 @@ export interface ResumeOnce {
 
 const firstRetryMs = 1000;
 const slowestRetryMs = 30_000;
+/** Some servers say nothing before their first event, not even that they will. */
+const longestSilenceMs = 1000;
 
 /**
  * Opens the stream on which a legacy upstream sends what belongs to no request (MCP 2025-03-26 and later, "Listening
@@ -39,6 +43,13 @@ export function openServerStream(
   let reader: ResponseReader | undefined;
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
+  const tried = Promise.withResolvers<void>();
+  const stopWaiting = once === undefined ? setTimer(longestSilenceMs, tried.resolve) : undefined;
+
+  function isTried(): void {
+    stopWaiting?.();
+    tried.resolve();
+  }
 
   function connect(): void {
     if (upstream.credentials === undefined) {
@@ -62,6 +73,7 @@ export function openServerStream(
     let sawEvents = false;
     let isOffered = false;
     const over = () => {
+      isTried();
       reader = undefined;
       if (isClosed) return;
       if (once !== undefined) {
@@ -75,6 +87,7 @@ export function openServerStream(
     reader = new ResponseReader(
       {
         started: (status, headers) => {
+          isTried();
           isOffered = (status === 200 && isEventStream(headers)) || mayShowOthers(status, own);
         },
         event: (event) => {
@@ -108,7 +121,9 @@ export function openServerStream(
   if (once === undefined) connect();
   else stopTimer = setTimer(once.retryMs, connect);
   return {
+    tried: tried.promise,
     close: () => {
+      isTried();
       isClosed = true;
       stopTimer?.();
       reader?.abort(new GatewayError("cancelled", "the stream is no longer needed"));

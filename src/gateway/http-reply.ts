@@ -18,26 +18,46 @@ export interface HttpReply extends ReplyStream {
 
 /** For modern requests: a stream without event ids that belongs to this connection alone (MCP 2026-07-28). */
 export function createModernReply(response: ServerResponse, options: SseResponseOptions): HttpReply {
-  let stream: SseResponse | undefined;
-  const open = (): SseResponse => (stream ??= new SseResponse(response, options));
-  return {
-    open: () => {
-      open();
-    },
-    write: (message) => open().write(encodeSseMessage(messageBytes(message))),
-    writeRaw: (data, type) => {
-      const event = encodeSseEvent({ event: type, data });
-      return event.ok ? open().write(event.bytes) : undefined;
-    },
-    finish: (reply, status) => {
-      if (stream === undefined) {
-        writeJson(response, status, reply.message, retryHeaders(reply));
-        return;
-      }
-      if (reply.message !== undefined) void stream.write(encodeSseMessage(messageBytes(reply.message)));
-      stream.end();
-    },
-  };
+  return new ModernReply(response, options);
+}
+
+/** A class for the same reason as that of legacy answers. */
+class ModernReply implements HttpReply {
+  readonly #response: ServerResponse;
+  readonly #options: SseResponseOptions;
+  #stream: SseResponse | undefined;
+
+  constructor(response: ServerResponse, options: SseResponseOptions) {
+    this.#response = response;
+    this.#options = options;
+  }
+
+  open(): void {
+    this.#open();
+  }
+
+  write(message: Message): void | Promise<void> {
+    return this.#open().write(encodeSseMessage(messageBytes(message)));
+  }
+
+  writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
+    const event = encodeSseEvent({ event: type, data });
+    return event.ok ? this.#open().write(event.bytes) : undefined;
+  }
+
+  finish(reply: Reply, status: number): void {
+    const stream = this.#stream;
+    if (stream === undefined) {
+      writeJson(this.#response, status, reply.message, retryHeaders(reply));
+      return;
+    }
+    if (reply.message !== undefined) void stream.write(encodeSseMessage(messageBytes(reply.message)));
+    stream.end();
+  }
+
+  #open(): SseResponse {
+    return (this.#stream ??= new SseResponse(this.#response, this.#options));
+  }
 }
 
 /** What a legacy answer needs to know of its session. */

@@ -1,4 +1,5 @@
 import type { Exchange, Principal } from "../exchange.ts";
+import { memberSource } from "../protocol/json/read.ts";
 import type { Era } from "../protocol/revisions.ts";
 import type { Session } from "../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
@@ -26,7 +27,7 @@ export type LinkEventsFor = (scope: LinkScope, link: () => UpstreamLink) => Link
 /** The links of one route. */
 export interface Links {
   /** The link for an exchange of a client; opened when it is first needed. */
-  for(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
+  for(exchange: Exchange, session: Session | undefined): UpstreamLink;
   /** The link of a session, if it has one. */
   of(session: Session): UpstreamLink | undefined;
   /** The sessions that have a link. */
@@ -82,8 +83,12 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
     return link;
   }
 
-  function modernLink(principal: Principal, capabilities: string | undefined): UpstreamLink {
-    const key = modernSharing === "everybody" ? "" : JSON.stringify([principal.id, capabilities ?? "{}"]);
+  function modernLink({ principal, message }: Exchange): UpstreamLink {
+    const isOne = modernSharing === "everybody";
+    const shared = isOne ? modern.get("") : undefined;
+    if (shared !== undefined) return shared;
+    const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
+    const key = isOne ? "" : JSON.stringify([principal.id, capabilities ?? "{}"]);
     const existing = modern.get(key);
     if (existing !== undefined) return existing;
     const link = start({ era: "modern", principal, session: undefined, capabilities }, () => {
@@ -94,10 +99,8 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
   }
 
   return {
-    for: (exchange, session, capabilities) =>
-      session === undefined
-        ? modernLink(exchange.principal, capabilities)
-        : sessionLink(session, exchange.principal),
+    for: (exchange, session) =>
+      session === undefined ? modernLink(exchange) : sessionLink(session, exchange.principal),
     of: (session) => bySession.get(session),
     get sessions() {
       return [...bySession.keys()];

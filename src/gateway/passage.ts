@@ -42,7 +42,7 @@ export interface Passage {
   /** What headers that repeat arguments are compared with, and computed from. */
   readonly parameters: ParameterFacts;
   /** The link for an exchange; a passage that is being left opens no new ones. */
-  linkFor(exchange: Exchange, session: Session | undefined, capabilities: string | undefined): UpstreamLink;
+  linkFor(exchange: Exchange, session: Session | undefined): UpstreamLink;
   /** A request goes out on one of its links. One of the other two follows. */
   begin(exchange: Exchange): void;
   answered(exchange: Exchange, reply: Reply): void;
@@ -99,11 +99,11 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
     get toolHeaders() {
       return upstream.seesHeaders() ? undefined : toolHeaders;
     },
-    linkFor: (exchange, session, capabilities) => {
+    linkFor: (exchange, session) => {
       const known = session === undefined ? undefined : links.of(session);
       if (known !== undefined) return known;
       if (isLeft) throw new GatewayError("shutting_down", "this route has been taken out of service");
-      return links.for(exchange, session, capabilities);
+      return links.for(exchange, session);
     },
     begin: (exchange) => {
       if (isCounted(exchange)) others.begin();

@@ -4,7 +4,6 @@ import type { Exchange, TransportContext } from "../exchange.ts";
 import { compose, noReply } from "../pipeline.ts";
 import type { Handler, Reply, Step } from "../pipeline.ts";
 import type { Serving } from "../protocol/era.ts";
-import { memberSource } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
@@ -168,12 +167,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = sessionOf(exchange);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
-    const capabilities =
-      exchange.era === "modern"
-        ? memberSource(exchange.message, "params._meta.io.modelcontextprotocol/clientCapabilities")
-        : undefined;
     const way = (session === undefined ? undefined : begunOn.get(session)) ?? passage;
-    const link = way.linkFor(exchange, session, capabilities);
+    const link = way.linkFor(exchange, session);
     if (session !== undefined) begunOn.set(session, way);
     if (exchange.message.kind !== "request") {
       return tracing === undefined

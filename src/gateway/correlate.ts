@@ -16,7 +16,7 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
 
   function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
-    const session = exchange.session === undefined ? undefined : registry.get(exchange.session.id);
+    const session = registry.of(exchange.session);
     if (session === undefined) return undefined;
     let scope = scopes.get(session);
     if (scope === undefined) {

@@ -35,7 +35,7 @@ export function createListChanges(registry: SessionRegistry, tell: Tell): ListCh
   const listens = new Map<Exchange, RequestMessage>();
 
   function opened(exchange: Exchange, { message }: Reply): void {
-    const session = exchange.session === undefined ? undefined : registry.get(exchange.session.id);
+    const session = registry.of(exchange.session);
     if (session === undefined || message?.kind !== "result") return;
     const capabilities: unknown = memberValue(message, "result.capabilities");
     const promised = lists

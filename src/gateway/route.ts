@@ -131,7 +131,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   }
 
   function sessionOf(exchange: Exchange): Session | undefined {
-    return exchange.session === undefined ? undefined : registry.get(exchange.session.id);
+    return registry.of(exchange.session);
   }
 
   /** Takes a message of a client to what it is answered with. */
@@ -167,9 +167,10 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   function toUpstream(exchange: Exchange): Promise<Reply> {
     const session = sessionOf(exchange);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
-    const way = (session === undefined ? undefined : begunOn.get(session)) ?? passage;
+    const begun = session === undefined ? undefined : begunOn.get(session);
+    const way = begun ?? passage;
     const link = way.linkFor(exchange, session);
-    if (session !== undefined) begunOn.set(session, way);
+    if (session !== undefined && begun === undefined) begunOn.set(session, way);
     if (exchange.message.kind !== "request") {
       return tracing === undefined
         ? send(link, exchange, session)
@@ -202,20 +203,27 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       : tracing.send(exchange, way.upstream.destination, (own) => askUpstream(way, link, own));
   }
 
-  async function askUpstream(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  function askUpstream(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     tap.sent("upstream", exchange.message, exchange);
     way.begin(exchange);
-    let reply: Reply;
+    let asked: Promise<Reply>;
     try {
-      reply = await link.request(exchange);
+      asked = link.request(exchange);
     } catch (error) {
-      const failure = GatewayError.from(error);
-      way.failed(exchange, failure);
-      throw failure;
+      asked = Promise.reject(GatewayError.from(error));
     }
-    way.answered(exchange, reply);
-    if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
-    return reply;
+    return asked.then(
+      (reply) => {
+        way.answered(exchange, reply);
+        if (reply.message !== undefined) tap.received("upstream", reply.message, exchange);
+        return reply;
+      },
+      (error: unknown) => {
+        const failure = GatewayError.from(error);
+        way.failed(exchange, failure);
+        throw failure;
+      },
+    );
   }
 
   /** The innermost step towards the client. */

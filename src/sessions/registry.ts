@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal, SetTimer } from "../exchange.ts";
+import type { Clock, Principal, SessionContext, SetTimer } from "../exchange.ts";
 import { Session } from "./session.ts";
 
 /** How many sessions there may be, and for how long. */
@@ -25,8 +25,8 @@ export interface SessionRegistry {
   open(route: string, principal: Principal): Session;
   /** The session of that id, if this principal opened it on this route; another's is unknown, not forbidden. */
   find(id: string, route: string, principal: Principal): Session | undefined;
-  /** The session of that id, for code that already knows whose it is. */
-  get(id: string): Session | undefined;
+  /** The session that a message belongs to, as long as it lives, for code that already knows whose it is. */
+  of(context: SessionContext | undefined): Session | undefined;
   readonly size: number;
   /** Ends all sessions and the sweeping. */
   close(reason: string): void;
@@ -113,7 +113,11 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       session.renew(principal);
       return session;
     },
-    get: (id) => sessions.get(id),
+    of: (context) => {
+      // Mostly it is the session itself; then there is nothing to look up.
+      if (context instanceof Session) return context.isOver ? undefined : context;
+      return context === undefined ? undefined : sessions.get(context.id);
+    },
     get size() {
       return sessions.size;
     },

@@ -15,6 +15,7 @@ import { sendWith, type RequestCredentials } from "../request-credentials.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
 import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
+import { KeptExchange } from "./kept-exchange.ts";
 import { Post } from "./post.ts";
 import type { BrokenStream, PendingCall, PostOwner, WholeAnswer } from "./post.ts";
 import { SessionLost } from "./session-lost.ts";
@@ -64,8 +65,8 @@ class HttpLink implements UpstreamLink, PostOwner {
   readonly #state: LinkState;
   /** An array, not a Set: a set whose members keep changing makes new tables, which keep each other alive. */
   readonly #readers: ResponseReader[] = [];
-  #handshake: Exchange | undefined;
-  #initialized: Exchange | undefined;
+  #handshake: KeptExchange | undefined;
+  #initialized: KeptExchange | undefined;
   #renewal: Promise<void> | undefined;
   #stream: ServerStream | undefined;
   #isClosed = false;
@@ -82,7 +83,7 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   request(exchange: Exchange): Promise<Reply> {
-    if (exchange.message.method === "initialize") this.#handshake = exchange;
+    if (exchange.message.method === "initialize") this.#handshake = new KeptExchange(exchange);
     // The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`.
     return this.#renewal === undefined && this.#upstream.credentials === undefined
       ? this.#dispatch(exchange, undefined, true)
@@ -115,7 +116,8 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   async send(exchange: Exchange): Promise<Reply> {
-    if (exchange.message.method === "notifications/initialized") this.#initialized = exchange;
+    if (exchange.message.method === "notifications/initialized")
+      this.#initialized = new KeptExchange(exchange);
     try {
       await this.#post(exchange);
     } catch (error) {
@@ -356,14 +358,14 @@ class HttpLink implements UpstreamLink, PostOwner {
     this.#stream?.close();
     this.#stream = undefined;
     this.#state.session = undefined;
-    const reply = await this.#post({ ...handshake, reply: undefined });
+    const reply = await this.#post(handshake.again());
     if (reply.message?.kind !== "result") {
       throw new GatewayError(
         "upstream_unreachable",
         "the upstream has forgotten the session and refuses a new one",
       );
     }
-    if (this.#initialized !== undefined) await this.#post(this.#initialized);
+    if (this.#initialized !== undefined) await this.#post(this.#initialized.again());
     if (wasListening) void this.listen();
   }
 }

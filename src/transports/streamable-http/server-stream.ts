@@ -23,7 +23,7 @@ export interface ResumeOnce {
 const firstRetryMs = 1000;
 const slowestRetryMs = 30_000;
 /** Some servers say nothing before their first event, not even that they will. */
-const longestSilenceMs = 1000;
+const longestSilenceMs = 200;
 
 /**
  * Opens the stream on which a legacy upstream sends what belongs to no request (MCP 2025-03-26 and later, "Listening

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { anonymous, Cancellation, systemClock, type Exchange, type Principal } from "../src/exchange.ts";
+import { anonymous, systemClock, type Principal } from "../src/exchange.ts";
 import { Subject } from "../src/intercept/subject.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/config.ts";
@@ -8,8 +8,7 @@ import { createDetector } from "../src/policy/detectors/finding.ts";
 import { personalPatterns } from "../src/policy/detectors/personal-data.ts";
 import { secretPatterns } from "../src/policy/detectors/secrets.ts";
 import type { PolicyCall, PolicyProvider } from "../src/policy/provider.ts";
-import type { Message } from "../src/protocol/message.ts";
-import { parseMessage } from "../src/protocol/parse.ts";
+import { exchangeOf, messageOf } from "./bare-exchange.ts";
 import { measure, median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -83,12 +82,12 @@ export async function run(): Promise<BenchRow[]> {
   const request = messageOf({ id: 1, method: "tools/call", params });
   const answer = messageOf({ id: 1, result: { content: [{ type: "text", text: "x".repeat(800) }] } });
   if (request.kind !== "request") throw new Error("the request is none");
-  const exchange = exchangeOf(request);
+  const exchange = exchangeOf(request, principal);
   const tools = Array.from({ length: 50 }, (_, index) => ({
     name: `tool_${index}`,
     value: { name: `tool_${index}`, annotations: { destructiveHint: index % 5 === 0 } },
   }));
-  const list = exchangeOf(messageOf({ id: 1, method: "tools/list" }));
+  const list = exchangeOf(messageOf({ id: 1, method: "tools/list" }), principal);
   const text = "The quick brown fox jumps over the lazy dog, and 12 of 345 do. ".repeat(16);
   const detect = createDetector([...secretPatterns, ...personalPatterns]);
 
@@ -142,30 +141,4 @@ export async function run(): Promise<BenchRow[]> {
       threshold: { max: 100 },
     },
   ];
-}
-
-function messageOf(members: Readonly<Record<string, unknown>>): Message {
-  const outcome = parseMessage({ jsonrpc: "2.0", ...members }, { revision: "2025-11-25", mode: "enforce" });
-  if (!outcome.ok) throw new Error(outcome.failure.message);
-  return outcome.message;
-}
-
-function exchangeOf(message: Message): Exchange {
-  return {
-    id: "bench",
-    direction: "client-to-server",
-    message,
-    original: message,
-    route: "bench",
-    principal,
-    revision: "2025-11-25",
-    era: "legacy",
-    session: undefined,
-    transport: { type: "in-process" },
-    timing: { startedAt: 0, wallTime: 0 },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
 }

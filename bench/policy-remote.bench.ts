@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 
-import { anonymous, Cancellation, systemClock, systemTimer, type Exchange } from "../src/exchange.ts";
+import { anonymous, systemClock, systemTimer, type Principal } from "../src/exchange.ts";
 import { Subject } from "../src/intercept/subject.ts";
 import type { Handler } from "../src/pipeline.ts";
 import { parseConfig } from "../src/config/parse.ts";
@@ -13,7 +13,7 @@ import type { Explanation, PolicyCall, PolicyProvider } from "../src/policy/prov
 import { startMockPingAuthorize } from "../src/policy/sideband/mock.ts";
 import { createSidebandProvider } from "../src/policy/sideband/provider.ts";
 import type { Message } from "../src/protocol/message.ts";
-import { parseMessage } from "../src/protocol/parse.ts";
+import { exchangeOf, messageOf } from "./bare-exchange.ts";
 import { measure, median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 
@@ -22,6 +22,18 @@ const count = 200;
 /** Looks into the cache a round. */
 const looks = 20_000;
 
+const ann: Principal = {
+  ...anonymous,
+  id: "https://issuer.example#ann",
+  kind: "token",
+  scopes: new Set(["read"]),
+  claims: {
+    iss: "https://issuer.example",
+    sub: "ann",
+    aud: "https://mcp.example.com",
+    client_id: "agent",
+  },
+};
 const call: PolicyCall = { memory: undefined, signal: new AbortController().signal };
 const explanation: Explanation = { provider: "bare", rule: undefined, read: [], durationMs: 0 };
 const secret = { header: "CLIENT-TOKEN", value: "secret" };
@@ -35,7 +47,7 @@ export async function run(): Promise<BenchRow[]> {
   await using authzen = await startMockAuthZen();
   await using keeping = await startMockAuthZen({ headers: { "cache-control": "max-age=3600" } });
   await using ping = await startMockPingAuthorize({ secret });
-  const exchange = exchangeOf(callOf());
+  const exchange = exchangeOf(callOf(), ann);
 
   const asking = authZenOf(authzen.url);
   const sideband = sidebandOf(ping.url);
@@ -185,41 +197,4 @@ function bare(
 function callOf(): Message {
   const params = { name: "search", arguments: { query: "x".repeat(200), limit: 10 } };
   return messageOf({ id: 1, method: "tools/call", params });
-}
-
-function messageOf(members: Readonly<Record<string, unknown>>): Message {
-  const outcome = parseMessage({ jsonrpc: "2.0", ...members }, { revision: "2025-11-25", mode: "enforce" });
-  if (!outcome.ok) throw new Error(outcome.failure.message);
-  return outcome.message;
-}
-
-function exchangeOf(message: Message): Exchange {
-  return {
-    id: "bench",
-    direction: "client-to-server",
-    message,
-    original: message,
-    route: "bench",
-    principal: {
-      ...anonymous,
-      id: "https://issuer.example#ann",
-      kind: "token",
-      scopes: new Set(["read"]),
-      claims: {
-        iss: "https://issuer.example",
-        sub: "ann",
-        aud: "https://mcp.example.com",
-        client_id: "agent",
-      },
-    },
-    revision: "2025-11-25",
-    era: "legacy",
-    session: undefined,
-    transport: { type: "in-process" },
-    timing: { startedAt: 0, wallTime: 0 },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
 }

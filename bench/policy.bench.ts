@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { anonymous, Cancellation, systemClock, type Exchange } from "../src/exchange.ts";
+import { systemClock } from "../src/exchange.ts";
 import { createDecisionLog } from "../src/gateway/decision-log.ts";
 import { Subject } from "../src/intercept/subject.ts";
 import type { Handler } from "../src/pipeline.ts";
@@ -13,6 +13,7 @@ import type { Message } from "../src/protocol/message.ts";
 import { parse } from "../src/protocol/parse.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
+import { exchangeOf, messageOf } from "./bare-exchange.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
@@ -113,12 +114,14 @@ async function partRows(): Promise<BenchRow[]> {
   const text = Buffer.from(
     JSON.stringify({ jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "x".repeat(100) }] } }),
   );
-  const list = exchangeOf({ id: 1, method: "tools/list" });
-  const call = exchangeOf({
-    id: 1,
-    method: "tools/call",
-    params: { name: "echo", arguments: { text: "hi" } },
-  });
+  const list = exchangeOf(messageOf({ id: 1, method: "tools/list" }));
+  const call = exchangeOf(
+    messageOf({
+      id: 1,
+      method: "tools/call",
+      params: { name: "echo", arguments: { text: "hi" } },
+    }),
+  );
   const enforced = enforcementOf(provider);
   const filtered = enforced(async () => ({ message: read(answer) }));
   const through = enforced(async () => ({ message: read(text) }));
@@ -187,25 +190,4 @@ function read(bytes: Buffer): Message {
   const outcome = parse(bytes, { revision: "2025-11-25", mode: "enforce" });
   if (!outcome.ok || outcome.form !== "single") throw new Error("no message");
   return outcome.message;
-}
-
-function exchangeOf(members: Readonly<Record<string, unknown>>): Exchange {
-  const message = read(Buffer.from(JSON.stringify({ jsonrpc: "2.0", ...members })));
-  return {
-    id: "bench",
-    direction: "client-to-server",
-    message,
-    original: message,
-    route: "bench",
-    principal: anonymous,
-    revision: "2025-11-25",
-    era: "legacy",
-    session: undefined,
-    transport: { type: "in-process" },
-    timing: { startedAt: 0, wallTime: 0 },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
 }

@@ -1,54 +1,21 @@
 // Starts a mock decision point and the gateway of headgate.yaml, and fails where a policy does not do what it says.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type { Client } from "@modelcontextprotocol/client";
 
 import { startMockAuthZen } from "../../src/policy/authzen/mock.ts";
+import { connect, startGateway } from "../running-gateway.ts";
 import { policy } from "./policies.ts";
 
-const folder = import.meta.dirname;
-const bin = resolve(folder, "../../bin/headgate.mjs");
 const token = "example-token";
 
 const mock = await startMockAuthZen({ token, policy });
-const gateway = spawn(
-  process.execPath,
-  [bin, "run", "--config", join(folder, "headgate.yaml"), "--port", "0"],
-  {
-    env: { ...process.env, NODE: process.execPath, PDP_URL: mock.url, PDP_TOKEN: token },
-    stdio: ["ignore", "ignore", "pipe"],
-  },
-);
 try {
-  await tryOut(await listening());
+  await using gateway = await startGateway(import.meta.dirname, { PDP_URL: mock.url, PDP_TOKEN: token });
+  await tryOut(gateway.url);
   console.log("every policy did what it says");
 } finally {
-  gateway.kill();
-  await once(gateway, "exit");
   await mock.close();
-}
-
-async function listening(): Promise<string> {
-  for await (const line of createInterface({ input: gateway.stderr })) {
-    const origin = /listening on (?<origin>http:\/\/[^\s/"]+)/u.exec(line)?.groups?.["origin"];
-    if (origin !== undefined) {
-      // What comes later is not needed, but must be taken or the gateway would wait.
-      gateway.stderr.resume();
-      return `${origin}/mcp`;
-    }
-  }
-  throw new Error("the gateway did not start");
-}
-
-async function connect(url: string, key: string): Promise<Client> {
-  const client = new Client({ name: "example", version: "1.0.0" });
-  const headers = { authorization: `Bearer ${key}` };
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
-  return client;
 }
 
 async function tryOut(url: string): Promise<void> {

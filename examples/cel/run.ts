@@ -2,60 +2,27 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { join } from "node:path";
+import type { Client } from "@modelcontextprotocol/client";
+
+import { bin, connect, startGateway } from "../running-gateway.ts";
 
 const folder = import.meta.dirname;
-const bin = resolve(folder, "../../bin/headgate.mjs");
-const env = { ...process.env, NODE: process.execPath };
 
 await tryOut();
-const gateway = spawn(
-  process.execPath,
-  [bin, "run", "--config", join(folder, "headgate.yaml"), "--port", "0"],
-  {
-    env,
-    stdio: ["ignore", "ignore", "pipe"],
-  },
-);
-try {
-  const url = await listening();
-  await asAnn(await connect(url, "hgk_example_ann_0123456789abcdefghij"));
-  await asBob(await connect(url, "hgk_example_bob_0123456789abcdefghij"));
-  console.log("every rule did what it says");
-} finally {
-  gateway.kill();
-  await once(gateway, "exit");
-}
+await using gateway = await startGateway(folder);
+await asAnn(await connect(gateway.url, "hgk_example_ann_0123456789abcdefghij"));
+await asBob(await connect(gateway.url, "hgk_example_bob_0123456789abcdefghij"));
+console.log("every rule did what it says");
 
 /** The rules alone, without a gateway. */
 async function tryOut(): Promise<void> {
   const test = spawn(process.execPath, [bin, "policy", "test", join(folder, "policy.test.yaml")], {
-    env,
+    env: { ...process.env, NODE: process.execPath },
     stdio: "inherit",
   });
   const [code] = (await once(test, "exit")) as [number];
   assert.equal(code, 0);
-}
-
-async function listening(): Promise<string> {
-  for await (const line of createInterface({ input: gateway.stderr })) {
-    const origin = /listening on (?<origin>http:\/\/[^\s/"]+)/u.exec(line)?.groups?.["origin"];
-    if (origin !== undefined) {
-      // What comes later is not needed, but must be taken or the gateway would wait.
-      gateway.stderr.resume();
-      return `${origin}/mcp`;
-    }
-  }
-  throw new Error("the gateway did not start");
-}
-
-async function connect(url: string, key: string): Promise<Client> {
-  const client = new Client({ name: "example", version: "1.0.0" });
-  const headers = { authorization: `Bearer ${key}` };
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
-  return client;
 }
 
 async function asAnn(client: Client): Promise<void> {

@@ -83,7 +83,7 @@ export function createEndpoint(gateway: GatewayContext) {
       (body) => {
         try {
           const running = post(visit, body);
-          // The usual way looks after itself; waiting for it here once more would only cost.
+          // Whoever waits for an answer is told of failures there; what is left is a bug of ours, and must not be lost.
           running?.catch((error: unknown) => {
             failed(visit, error);
           });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { GatewayError } from "../errors.ts";
+import { whenReceived } from "../transports/http/body.ts";
 import { createAccessCheck, createCors } from "./access.ts";
 import type { AccessRules } from "./access.ts";
 import type { Concurrency } from "./concurrency.ts";
@@ -110,7 +111,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
       gateway.refused(route, response, error, undefined);
       return false;
     }
-    request.on("close", () => {
+    whenReceived(request, () => {
       receiving.leave(principal);
     });
     return true;

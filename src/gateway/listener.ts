@@ -6,6 +6,7 @@ import type { Server as TlsServer } from "node:https";
 import { connect } from "node:net";
 import { dirname } from "node:path";
 import { GatewayError } from "../errors.ts";
+import { DirectRequest } from "../transports/http/direct-request.ts";
 import { readPem } from "./pem.ts";
 
 /** Where and how to listen. */
@@ -44,7 +45,7 @@ const keepAliveTimeout = 75_000;
 /** Begins to listen; a port in use and the like are told in one line. */
 export async function createListener(options: ListenOptions, handler: RequestListener): Promise<Listener> {
   const { tls, unixSocket, host, port } = options;
-  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes };
+  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: DirectRequest };
   const server: Server | TlsServer =
     tls === undefined
       ? createHttpServer(common, handler)

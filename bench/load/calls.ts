@@ -9,16 +9,15 @@ export interface Target {
   readonly authorization?: string | undefined;
 }
 
-/** A call as it goes over the wire, and where its id stands in it. */
+/** A call as it goes over the wire: what stands before its id, and after. */
 export interface CallTemplate {
-  readonly bytes: Buffer;
-  readonly idAt: number;
+  readonly before: string;
+  readonly after: string;
 }
 
-/** Ids have one length, so that they can be written over each other. */
+/** Ids have one length, so that all calls have the same. */
 export const firstId = 1_000_000;
 export const lastId = 9_999_999;
-export const idLength = String(firstId).length;
 
 /** The length of a legacy call's body. */
 export const callBytes = 150;
@@ -52,8 +51,29 @@ export function callBody(era: CallEra, id: number, tool: string): string {
   return bodyWith(text, era === "modern" ? { _meta: envelope } : {});
 }
 
-/** A whole POST of a call, made once and sent over and over with other ids. */
-export function callTemplate({ url, era, authorization }: Target, session: string | undefined): CallTemplate {
+/**
+ * Made once for all connections and rounds: where many sessions take turns, making them anew would take the generator
+ * longer than the call, and be counted as the server's time.
+ */
+const templates = new Map<string, Map<string | undefined, CallTemplate>>();
+
+/** Gives whole POSTs of calls by their session, to be sent over and over with other ids. */
+export function callTemplates(target: Target): (session: string | undefined) => CallTemplate {
+  const { url, era, authorization = "" } = target;
+  const key = `${era} ${url} ${authorization}`;
+  const own = templates.get(key) ?? new Map<string | undefined, CallTemplate>();
+  templates.set(key, own);
+  return (session) => {
+    let template = own.get(session);
+    if (template === undefined) {
+      template = makeTemplate(target, session);
+      own.set(session, template);
+    }
+    return template;
+  };
+}
+
+function makeTemplate({ url, era, authorization }: Target, session: string | undefined): CallTemplate {
   const { host, pathname } = new URL(url);
   const body = callBody(era, firstId, "echo");
   const headers = {
@@ -64,6 +84,8 @@ export function callTemplate({ url, era, authorization }: Target, session: strin
     "content-length": String(body.length),
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  const bytes = Buffer.from(`POST ${pathname} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
-  return { bytes, idAt: bytes.indexOf(`"id":${firstId}`) + '"id":'.length };
+  const whole = `POST ${pathname} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
+  const id = String(firstId);
+  const idAt = whole.indexOf(`"id":${id}`) + '"id":'.length;
+  return { before: whole.slice(0, idAt), after: whole.slice(idAt + id.length) };
 }

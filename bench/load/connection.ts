@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
-import { callTemplate, firstId, idLength, lastId } from "./calls.ts";
-import type { CallTemplate, Target } from "./calls.ts";
+import { callTemplates, firstId, lastId } from "./calls.ts";
+import type { Target } from "./calls.ts";
 import { createFrameReader } from "./frames.ts";
 
 /** One keep-alive connection that carries one call at a time. */
@@ -19,7 +19,7 @@ export async function openConnection(
   answered: (connection: Connection) => void,
   failed: (error: Error) => void,
 ): Promise<Connection> {
-  const templates = new Map<string | undefined, CallTemplate>();
+  const templateOf = callTemplates(target);
   const { hostname, port } = new URL(target.url);
   const socket: Socket = connect({ host: hostname, port: Number(port), noDelay: true });
   await new Promise<void>((resolve, reject) => {
@@ -49,16 +49,11 @@ export async function openConnection(
   );
   const connection: Connection = {
     call(session) {
-      let template = templates.get(session);
-      if (template === undefined) {
-        template = callTemplate(target, session);
-        templates.set(session, template);
-      }
+      const { before, after } = templateOf(session);
       const id = String(nextId);
       nextId = nextId === lastId ? firstId : nextId + 1;
       expected = `"id":${id}`;
-      template.bytes.write(id, template.idAt, idLength, "latin1");
-      socket.write(template.bytes);
+      socket.write(`${before}${id}${after}`, "latin1");
     },
     close() {
       isClosed = true;

@@ -29,13 +29,13 @@ export async function latencyRows(
     ...contenders.map(({ name }) => medianOf(most(name), ({ perSecond }) => perSecond)),
   );
   const rate = Math.round(slower / 200) * 100;
-  const latencies = await interleave(contenders, 15, async ({ server }): Promise<Latency> => {
+  const latencies = await interleave(contenders, 31, async ({ server }): Promise<Latency> => {
     const result = await generator.run({
       kind: "fixed-rate",
       target: { url: server.url, era: "legacy" },
       connections: 32,
       rate,
-      seconds: 1.5,
+      seconds: 0.75,
     });
     return {
       p50: quantile(result.latencies, 0.5),

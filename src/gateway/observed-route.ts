@@ -6,7 +6,9 @@ import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import type { Serve } from "./http.ts";
+import { createObservedExchanges } from "./observed-exchanges.ts";
 import { createPassThrough } from "./pass-through.ts";
+import type { Tap } from "./taps.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
 
 /** What watching needs of the gateway. */
@@ -15,6 +17,9 @@ export interface ObservedRouteDeps {
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  /** Counts what passes, and records it where that is wanted. */
+  readonly tap: Tap;
+  readonly newExchangeId: () => string;
 }
 
 /** Serves a route that only watches. */
@@ -28,7 +33,7 @@ export interface ObservedRoute {
 export function createObservedRoute(
   name: string,
   upstream: HttpUpstream,
-  { limits, log, clock, setTimer }: ObservedRouteDeps,
+  { limits, log, clock, setTimer, tap, newExchangeId }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<undefined>({
     clock,
@@ -37,15 +42,21 @@ export function createObservedRoute(
     limits: defaultCorrelationLimits,
     ttl: defaultTtl,
   });
-  const observer = createTrafficObserver({ route: name, limits, correlator, log });
+  const observer = createTrafficObserver({
+    route: name,
+    limits,
+    correlator,
+    log,
+    exchanges: createObservedExchanges({ route: name, tap, clock, newExchangeId }),
+  });
   const pass = createPassThrough(upstream, observer, (error) => {
     log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
   });
   return {
-    serve: async (request, response, route, { door }) => {
+    serve: async (request, response, route, { door, principal }) => {
       const release = route.hold();
       try {
-        await pass(request, response, door.credentialHeaders);
+        await pass(request, response, door.credentialHeaders, principal);
       } finally {
         release();
       }

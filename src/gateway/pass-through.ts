@@ -2,6 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import type { Dispatcher } from "undici";
 import { GatewayError } from "../errors.ts";
+import { anonymous } from "../exchange.ts";
+import type { Principal } from "../exchange.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
 import type { TrafficObserver } from "./traffic-observer.ts";
 
@@ -24,13 +26,19 @@ const none: ReadonlySet<string> = new Set();
 
 /**
  * Makes the handler of a route in observe mode: every byte goes on in both directions as it comes, whatever it is, and
- * is shown to the observer afterwards. Only the headers that hold credentials for the gateway (`kept`) stay here. Nothing the observer does, not even a fault in it, changes what passes (SC-062).
+ * is shown to the observer afterwards. Only the headers that hold credentials for the gateway (`kept`) stay here. Nothing
+ * the observer does, not even a fault in it, changes what passes (SC-062).
  */
 export function createPassThrough(
   upstream: HttpUpstream,
   observer: TrafficObserver,
   onFault: (error: unknown) => void,
-): (request: IncomingMessage, response: ServerResponse, kept?: ReadonlySet<string>) => Promise<void> {
+): (
+  request: IncomingMessage,
+  response: ServerResponse,
+  kept?: ReadonlySet<string>,
+  principal?: Principal,
+) => Promise<void> {
   /** Observing comes after forwarding and must not reach back into it. */
   const observe = (look: () => void): void => {
     try {
@@ -40,9 +48,9 @@ export function createPassThrough(
     }
   };
 
-  return (request, response, kept = none) =>
+  return (request, response, kept = none, principal = anonymous) =>
     new Promise((resolve) => {
-      const visit = observer.open(request);
+      const visit = observer.open(request, principal);
       const done = (): void => {
         observe(() => {
           visit.closed();

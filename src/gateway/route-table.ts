@@ -25,6 +25,7 @@ import type { Route, RouteParts } from "./route.ts";
 import { meterCorrelation } from "./route-meters.ts";
 import type { OpenContext } from "./shared.ts";
 import { createMeterTap } from "./taps.ts";
+import type { Tap } from "./taps.ts";
 import { isSameUpstream, upstreamFragment } from "./upstream-fragment.ts";
 import type { UpstreamFragment } from "./upstream-fragment.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
@@ -126,7 +127,14 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     opened.push(upstream);
     const observed =
       config.mode === "observe" && upstream.http !== undefined
-        ? createObservedRoute(config.name, upstream.http, { limits: upstreams.limits, log, clock, setTimer })
+        ? createObservedRoute(config.name, upstream.http, {
+            limits: upstreams.limits,
+            log,
+            clock,
+            setTimer,
+            tap: tapOf(config.name),
+            newExchangeId: context.newExchangeId,
+          })
         : undefined;
     return {
       config,
@@ -143,6 +151,10 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         },
       },
     };
+  }
+
+  function tapOf(name: string): Tap {
+    return joinTaps(createMeterTap(name, metrics), deps.recording?.tap);
   }
 
   function partsOf(
@@ -185,9 +197,8 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       route.tell(session, message);
     });
     const parts = partsOf(standing, custom, { correlate, listChanges });
-    const { recording } = deps;
-    const tap = joinTaps(createMeterTap(name, metrics), recording?.tap);
-    const kept = recording?.kept;
+    const tap = tapOf(name);
+    const kept = deps.recording?.kept;
     const route = createRoute(context, { ...parts, name, tap, kept, tracing: deps.tracing?.(name) });
     return { route, correlator, correlate, listChanges, standing };
   }

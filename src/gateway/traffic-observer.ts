@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { Principal } from "../exchange.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Diagnostic, Message, ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
@@ -11,10 +12,11 @@ import { isEventStream } from "../protocol/sse-final-response.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
 import type { CorrelationEntry } from "../sessions/correlation/entry.ts";
 import type { Logger } from "../telemetry/log.ts";
+import type { ObservedCall, ObservedMessages } from "./observed-exchanges.ts";
 
 /** Watches traffic that has passed already. */
 export interface TrafficObserver {
-  open(request: IncomingMessage): ObservedVisit;
+  open(request: IncomingMessage, principal: Principal): ObservedVisit;
 }
 
 /** One HTTP request and its answer, as they went by. */
@@ -33,6 +35,8 @@ export interface TrafficObserverOptions {
   readonly log: Logger;
   /** Told of every message, and of what is none, in the order in which they passed. */
   readonly onMessage?: (message: Message, from: "client" | "upstream") => void;
+  /** Told the same with whose they are, request by request. */
+  readonly exchanges?: ((call: ObservedCall) => ObservedMessages) | undefined;
 }
 
 /** Makes the observer of a route in observe mode: it parses, matches and reports, and cannot stop anything. */
@@ -57,17 +61,19 @@ export function createTrafficObserver(options: TrafficObserverOptions): TrafficO
   }
 
   return {
-    open: (request) => {
+    open: (request, principal) => {
       const named = request.headers["mcp-protocol-version"];
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
       const revision = reading?.ok === true ? reading.revision : assumedWithoutHeader;
       const entries = new Map<string, CorrelationEntry<undefined>>();
+      const told = options.exchanges?.({ request, principal, revision });
       const sent = new Collected(limits.maxBytes);
       let answer = new Collected(limits.maxBytes);
       let decoder: SseDecoder | undefined;
 
       const clientSent = (message: Message): void => {
         options.onMessage?.(message, "client");
+        told?.fromClient(message);
         report(metadataOf(message).diagnostics);
         if (message.kind !== "request") return;
         const opening = correlator.single(
@@ -80,6 +86,7 @@ export function createTrafficObserver(options: TrafficObserverOptions): TrafficO
       };
       const upstreamSent = (message: Message): void => {
         options.onMessage?.(message, "upstream");
+        told?.fromUpstream(message);
         report(metadataOf(message).diagnostics);
         const entry = message.id === undefined ? undefined : entries.get(message.id.key);
         if (message.kind === "result" || message.kind === "error") entry?.settle(message);
@@ -118,6 +125,7 @@ export function createTrafficObserver(options: TrafficObserverOptions): TrafficO
             for (const message of messagesIn(answer.take(), revision)) upstreamSent(message);
           answer = new Collected(0);
           for (const entry of entries.values()) entry.close();
+          told?.closed();
         },
       };
     },

@@ -12,6 +12,7 @@ import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
 import { createDemoServer } from "../../src/demo/server.ts";
 import { createLogRedaction } from "../../src/gateway/log-redaction.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { fakeUpstream } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
@@ -204,6 +205,54 @@ describe("a gateway that records", () => {
     await expect.poll(() => seen, { timeout: 10_000 }).toBeGreaterThanOrEqual(200);
     stop.abort();
     await following;
+  });
+
+  it("[SC-062] records a route that only observes, with the answers and what its server asked meanwhile", async () => {
+    await using upstream = await fakeUpstream(async (incoming) => {
+      if (!incoming.text.includes('"method"')) return incoming.replyRaw(202);
+      const stream = incoming.stream();
+      await stream.send({ jsonrpc: "2.0", id: "ask", method: "roots/list" });
+      await stream.send({
+        jsonrpc: "2.0",
+        id: 1,
+        result: { content: [], token: "ghp_0123456789abcdefghij0123456789abcdef" },
+      });
+      stream.end();
+    });
+    {
+      await using gateway = await openGateway({
+        record: { file },
+        routes: { seen: { upstream: { url: upstream.url }, mode: "observe" } },
+      });
+      const session = { "mcp-session-id": "theirs-1", "mcp-protocol-version": "2025-11-25" };
+      await post(
+        gateway.url,
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look"}}',
+        session,
+      );
+      await post(gateway.url, '{"jsonrpc":"2.0","id":"ask","result":{"roots":[]}}', session);
+      await post(gateway.url, '{"jsonrpc":"2.0","id":"nobody","result":{}}', session);
+      await post(gateway.url, "no message at all", session);
+      expect(gateway.gateway.metrics()).toMatch(/headgate_messages_total\{[^}]*route="seen"[^}]*\} [1-9]/u);
+    }
+    const [asked, question, ...others] = await recorded();
+    expect(others).toEqual([]);
+    expect(asked).toMatchObject({
+      route: "seen",
+      method: "tools/call",
+      target: "look",
+      state: "ok",
+      session: "theirs-1",
+      revision: "2025-11-25",
+    });
+    expect(question).toMatchObject({
+      route: "seen",
+      method: "roots/list",
+      direction: "s2c",
+      state: "ok",
+      operation: asked?.id,
+    });
+    expect(readFileSync(file).includes("ghp_0123456789abcdefghij")).toBe(false);
   });
 
   it("records by default when started as a command, says where, and not where told not to", async () => {

@@ -147,7 +147,7 @@ export function createPosts(target: PostTarget): Posts {
       const turn = isCall ? earlierNotices : everythingEarlier;
       const accepted = Promise.withResolvers<void>();
       if (!isCall) earlierNotices = accepted.promise;
-      everythingEarlier = Promise.all([everythingEarlier, accepted.promise]);
+      everythingEarlier = after(everythingEarlier, accepted.promise);
       try {
         await post(message, turn, accepted.resolve);
       } finally {
@@ -164,6 +164,12 @@ export function createPosts(target: PostTarget): Posts {
       for (const abandon of underWay) abandon(stopped);
     },
   };
+}
+
+/** Resolves after both with nothing: the list that `Promise.all` makes would hold the one before it, and so all of them. */
+async function after(one: Promise<unknown>, other: Promise<unknown>): Promise<void> {
+  await one;
+  await other;
 }
 
 /** What an answer with an unexpected status means; none of the upstream's own words are passed on. */

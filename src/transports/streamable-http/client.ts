@@ -1,4 +1,3 @@
-import type { Dispatcher } from "undici";
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
 import type { CancelReason, Exchange, SetTimer } from "../../exchange.ts";
@@ -13,6 +12,7 @@ import type { Era } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import { sendWith, type RequestCredentials } from "../request-credentials.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
+import type { Connections } from "./connections.ts";
 import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
 import { KeptExchange } from "./kept-exchange.ts";
@@ -37,9 +37,9 @@ export interface HttpUpstream {
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   /** For requests. Not limited in connections: a streamed answer must never keep another call waiting. */
-  readonly calls: Dispatcher;
+  readonly calls: Connections;
   /** For streams that stay open. */
-  readonly streams: Dispatcher;
+  readonly streams: Connections;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;

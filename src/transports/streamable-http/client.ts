@@ -24,6 +24,7 @@ import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
 import type { ServerStream } from "./server-stream.ts";
+import type { SseContext } from "./upstream-answer.ts";
 import { isAnswerTo, sessionHeader, sseContext, statusError, withIdOf } from "./upstream-answer.ts";
 
 /** One upstream server reached over Streamable HTTP; shared by all links to it. */
@@ -69,6 +70,7 @@ class HttpLink implements UpstreamLink, PostOwner {
   #initialized: KeptExchange | undefined;
   #renewal: Promise<void> | undefined;
   #stream: ServerStream | undefined;
+  #lastContext: SseContext | undefined;
   #isClosed = false;
 
   constructor(upstream: HttpUpstream, era: Era, events: LinkEvents) {
@@ -184,9 +186,9 @@ class HttpLink implements UpstreamLink, PostOwner {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
     const { origin, path, calls, limits, onStream } = this.#upstream;
-    return new Promise<Reply>((resolve, reject) => {
+    return new Promise<Reply>((resolve) => {
       const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
-      const post = new Post(this, exchange, this.#state.session, isRecoverable, resolve, reject);
+      const post = new Post(this, exchange, this.#state.session, isRecoverable, resolve);
       const reader = new ResponseReader(post, limits.maxBytes, onStream);
       post.begin(reader);
       reader.place = this.#readers.push(reader) - 1;
@@ -231,7 +233,15 @@ class HttpLink implements UpstreamLink, PostOwner {
       call.answer({ message: withIdOf(exchange.message, message) });
       return undefined;
     }
-    return this.#events.message(message, exchange, sseContext(this.incarnation, event));
+    return this.#events.message(message, exchange, this.#contextOf(event));
+  }
+
+  /** Where an event came from. Events without an id of their own come from the same as the one before. */
+  #contextOf(event: SseEvent): SseContext {
+    if (event.id !== undefined || event.retry !== undefined) return sseContext(this.incarnation, event);
+    if (this.#lastContext?.event !== event.event || this.#lastContext === undefined)
+      this.#lastContext = sseContext(this.incarnation, event);
+    return this.#lastContext;
   }
 
   /** Deals with an answer that came as one body. */
@@ -329,8 +339,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       this.#state.revision ?? newestLegacy,
       this.#upstream.limits,
     );
-    if (message !== undefined)
-      return this.#events.message(message, undefined, sseContext(this.incarnation, event));
+    if (message !== undefined) return this.#events.message(message, undefined, this.#contextOf(event));
     this.#events.rubbish(event.data, "an event that is not a message");
     return undefined;
   }

@@ -51,8 +51,8 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
   readonly #session: string | undefined;
   /** Whether the link may try again when it fails. */
   readonly #isRecoverable: boolean;
+  /** For failures too, as a promise: a function less to keep for as long as an answer streams. */
   readonly #resolve: (reply: Reply | Promise<Reply>) => void;
-  readonly #reject: (error: GatewayError) => void;
   #reader: ResponseReader | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #retryMs = defaultRetryMs;
@@ -64,14 +64,12 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     session: string | undefined,
     isRecoverable: boolean,
     resolve: (reply: Reply | Promise<Reply>) => void,
-    reject: (error: GatewayError) => void,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
     this.#session = session;
     this.#isRecoverable = isRecoverable;
     this.#resolve = resolve;
-    this.#reject = reject;
   }
 
   /** From here on a cancel ends it. */
@@ -132,17 +130,17 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     this.#resolve(reply);
   }
 
-  fail(error: GatewayError): void {
+  fail(failure: GatewayError): void {
     // A call that is over is not tried again.
     if (this.#isAnswered) return;
     this.#isAnswered = true;
     if (!this.#isRecoverable) {
-      this.#reject(error);
+      this.#resolve(Promise.reject(failure));
       return;
     }
     // Not from within this call: the dispatcher has to be done with the connection that broke.
     queueMicrotask(() => {
-      this.#resolve(this.#owner.recover(this.#exchange, error));
+      this.#resolve(this.#owner.recover(this.#exchange, failure));
     });
   }
 

@@ -18,6 +18,7 @@ import { CompactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
 import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacyRequest } from "./legacy-request.ts";
 import { metaOf, toModernAnswer, unnamedServer } from "./modern-result.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { noticeFor } from "./request-notices.ts";
@@ -67,7 +68,7 @@ export class BridgedCall implements ReplyStream {
   /** What the server said of itself, once that is known. */
   serverInfo: string | undefined;
   /** What the server was sent last; it waits as long as the call does. */
-  upstreamRequest: CompactRequest | undefined;
+  upstreamRequest: LegacyRequest | undefined;
   /** The session it runs on; none while it waits for one. */
   peer: LegacyPeer | undefined;
   /** Questions that the bridge asks in the server's place, by id. */
@@ -285,6 +286,7 @@ export class BridgedCall implements ReplyStream {
   #shrink(): void {
     const related = this.#relate();
     const request = CompactRequest.of(this.#request);
+    this.upstreamRequest?.restOn(this.#request, request);
     if (related.original === related.message) related.original = request;
     related.message = request;
     related.tracking.entry = undefined;
@@ -294,7 +296,6 @@ export class BridgedCall implements ReplyStream {
     this.#exchange = undefined;
     this.#resolve = undefined;
     this.#reject = undefined;
-    this.upstreamRequest?.shrink();
   }
 
   /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */

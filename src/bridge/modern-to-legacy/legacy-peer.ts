@@ -1,6 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
-import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange.ts";
+import type { Exchange, SetTimer, Tracking, TransportContext } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { logLevels } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
@@ -40,7 +40,6 @@ export interface PeerEvents {
 /** What a peer is made of. */
 export interface PeerOptions {
   readonly openLegacy: OpenLegacy;
-  readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** How long the server may take for what the gateway itself asks of it. */
   readonly ownRequestMs: number;
@@ -280,8 +279,7 @@ export class LegacyPeer {
     cancellation = new Cancellation(),
     reply?: BridgedCall,
   ): Exchange {
-    const { clock } = this.#options;
-    const { route, principal, transport } = like;
+    const { route, principal, transport, timing } = like;
     return {
       id: `${like.id}.${this.#lastId}`,
       direction: "client-to-server",
@@ -293,14 +291,17 @@ export class LegacyPeer {
       era: "legacy",
       session: undefined,
       transport,
-      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      timing,
       parent: undefined,
       cancellation,
-      tracking: { entry: undefined },
+      tracking: untracked,
       reply,
     };
   }
 }
+
+/** For exchanges that begin behind correlation. */
+const untracked: Tracking = Object.freeze({ entry: undefined });
 
 /** Whether a request wants log messages that the server has to be asked for first. */
 function isTalkative({ facts }: OpenSession, request: RequestMessage): boolean {

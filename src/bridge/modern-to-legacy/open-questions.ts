@@ -1,20 +1,54 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../exchange.ts";
+import type { CancelListener, CancelReason, Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
+import { messageBytes } from "../../protocol/batch.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
+import { toRequest } from "../own-messages.ts";
 import { compact } from "./compact-message.ts";
 import { inputRequestText, inputResponsesOf } from "./input-requests.ts";
 
-interface Question {
+/** One question, which also hears when its asker no longer waits. A class, because it may be open for long. */
+class Question implements CancelListener {
   /** Under which clients see it. */
   readonly key: string;
-  readonly id: RequestId;
-  /** Its entry of `inputRequests`. */
-  readonly text: string;
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: GatewayError) => void;
+  readonly #asked: RequestMessage;
+  readonly #owner: OpenQuestions;
+  readonly #resolve: (reply: Reply | Promise<Reply>) => void;
+
+  constructor(
+    key: string,
+    asked: RequestMessage,
+    owner: OpenQuestions,
+    resolve: (reply: Reply | Promise<Reply>) => void,
+  ) {
+    this.key = key;
+    this.#asked = asked;
+    this.#owner = owner;
+    this.#resolve = resolve;
+  }
+
+  get id(): RequestId {
+    return this.#asked.id;
+  }
+
+  /** Its entry of `inputRequests`, made of a message that nobody keeps. */
+  get text(): string {
+    return inputRequestText(toRequest(messageBytes(this.#asked)));
+  }
+
+  answer(result: string): void {
+    this.#resolve({ message: resultMessage(this.id, result) });
+  }
+
+  fail(failure: GatewayError): void {
+    this.#resolve(Promise.reject(failure));
+  }
+
+  cancelled(reason: CancelReason): void {
+    if (this.#owner.take(this)) this.fail(cancelledError(reason));
+  }
 }
 
 /** What a server has asked in one call and nobody has answered yet, by the keys under which clients see it. */
@@ -34,18 +68,14 @@ export class OpenQuestions {
 
   /** Adds one; resolves with its answer. */
   add({ cancellation }: Exchange, question: RequestMessage): Promise<Reply> {
-    const { id } = question;
     const key = `question-${++this.#asked}`;
-    const text = inputRequestText(question);
     // Whoever waits for the answer keeps the question, and its client may take its time.
     compact(question);
-    return new Promise<Reply>((resolve, reject) => {
-      const added: Question = { key, id, text, resolve, reject };
+    return new Promise<Reply>((resolve) => {
+      const added = new Question(key, question, this, resolve);
       // Spreading would leave room for more, which there mostly is none of.
       this.#open = this.#open.concat(added);
-      cancellation.onCancel((reason) => {
-        if (this.#take(added)) reject(cancelledError(reason));
-      });
+      cancellation.follow(added);
     });
   }
 
@@ -53,16 +83,15 @@ export class OpenQuestions {
   answer(retry: RequestMessage): void {
     for (const [key, text] of inputResponsesOf(retry)) {
       const question = this.#open.find((open) => open.key === key);
-      if (question !== undefined && this.#take(question))
-        question.resolve({ message: resultMessage(question.id, text) });
+      if (question !== undefined && this.take(question)) question.answer(text);
     }
   }
 
   /** The server no longer wants an answer to this one. */
   withdraw(id: RequestId): void {
     for (const question of this.#open) {
-      if (question.id.key === id.key && this.#take(question))
-        question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
+      if (question.id.key === id.key && this.take(question))
+        question.fail(new GatewayError("cancelled", "the server has withdrawn its question"));
     }
   }
 
@@ -70,11 +99,11 @@ export class OpenQuestions {
   giveUp(reason: string): void {
     const questions = this.#open;
     this.#open = [];
-    for (const { reject } of questions) reject(new GatewayError("cancelled", reason));
+    for (const question of questions) question.fail(new GatewayError("cancelled", reason));
   }
 
   /** Takes one out; answers whether it was still open. */
-  #take(question: Question): boolean {
+  take(question: Question): boolean {
     const before = this.#open.length;
     this.#open = this.#open.filter((other) => other !== question);
     return this.#open.length < before;

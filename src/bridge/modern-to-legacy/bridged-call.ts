@@ -12,7 +12,7 @@ import type { Reply } from "../../pipeline.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
-import type { LinkEvents } from "../../transports/transport.ts";
+import type { LinkEvents, PendingCall } from "../../transports/transport.ts";
 import { declaredBy, isAskable, mayBeAsked, missingToAsk } from "./input-requests.ts";
 import { CompactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
@@ -44,6 +44,12 @@ export interface CallKeeper {
   unpark(call: BridgedCall): void;
 }
 
+/** Who sent a call upstream, and hears how that ended. Not the call's own, so that many can have the same. */
+export interface Errand {
+  answered(call: BridgedCall, reply: Reply): void;
+  failed(call: BridgedCall, error: GatewayError): void;
+}
+
 /** Questions find their call by this. */
 export class CallTracking implements Tracking {
   entry: unknown;
@@ -62,7 +68,7 @@ type Related = { -readonly [Name in keyof Exchange]: Exchange[Name] };
  * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
  * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
  */
-export class BridgedCall implements ReplyStream {
+export class BridgedCall implements ReplyStream, PendingCall {
   /** Ends the work upstream, whichever request of the client started it. */
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
@@ -71,6 +77,8 @@ export class BridgedCall implements ReplyStream {
   upstreamRequest: LegacyRequest | undefined;
   /** The session it runs on; none while it waits for one. */
   peer: LegacyPeer | undefined;
+  /** Who hears of the server's answer. */
+  errand: Errand | undefined;
   /** Questions that the bridge asks in the server's place, by id. */
   ownQuestions: Map<string, (answer: Message) => void> | undefined;
   /** Where it stands among the calls that run. */
@@ -122,6 +130,16 @@ export class BridgedCall implements ReplyStream {
 
   writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
     return this.#exchange?.reply?.writeRaw?.(data, event);
+  }
+
+  /** The server has answered. */
+  answer(reply: Reply): void {
+    this.errand?.answered(this, reply);
+  }
+
+  /** The server could not be asked, or gave no answer. */
+  fail(error: GatewayError): void {
+    this.errand?.failed(this, error);
   }
 
   /** The client's last request. */

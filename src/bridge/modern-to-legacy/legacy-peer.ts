@@ -7,6 +7,7 @@ import { idFrom } from "../../protocol/ids.ts";
 import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
+import { requestFor } from "../../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { BridgedCall } from "./bridged-call.ts";
 import { handshakeParams, serverFactsFrom } from "./handshake.ts";
@@ -89,12 +90,16 @@ export class LegacyPeer {
     return (await this.#open(exchange)).facts;
   }
 
-  /** Sends a client's request on; the call's cancellation ends it. Whoever waits says when it has landed. */
-  request(call: BridgedCall): Promise<Reply> {
+  /** Sends a client's request on; the call's cancellation ends it. The call is told, and says when it has landed. */
+  request(call: BridgedCall): void {
     const session = this.#session;
-    return session === undefined || this.#isClosed || isTalkative(session, call.request)
-      ? this.#requestLater(call)
-      : this.#send(session, call);
+    if (session === undefined || this.#isClosed || isTalkative(session, call.request)) {
+      this.#requestLater(call).catch((error: unknown) => {
+        call.fail(GatewayError.from(error));
+      });
+    } else {
+      this.#send(session, call);
+    }
   }
 
   /** A request has ended, in whichever way. */
@@ -137,23 +142,26 @@ export class LegacyPeer {
     await this.#link?.close(reason);
   }
 
-  async #requestLater(call: BridgedCall): Promise<Reply> {
+  async #requestLater(call: BridgedCall): Promise<void> {
     const session = await this.#open(call.related);
     this.#checkRenewed(session);
     if (isTalkative(session, call.request)) await this.#raiseLevel(session, call.request);
-    return this.#send(session, call);
+    this.#send(session, call);
   }
 
-  #send(session: OpenSession, call: BridgedCall): Promise<Reply> {
-    if (call.cancellation.isCancelled)
-      return Promise.reject(new GatewayError("cancelled", "the call has been cancelled"));
+  #send(session: OpenSession, call: BridgedCall): void {
+    if (call.cancellation.isCancelled) {
+      queueMicrotask(() => {
+        call.fail(new GatewayError("cancelled", "the call has been cancelled"));
+      });
+      return;
+    }
     const { link, facts } = session;
     const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
     call.serverInfo = facts.serverInfo;
     call.upstreamRequest = message;
-    return link.request(
-      this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call),
-    );
+    const exchange = this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call);
+    requestFor(link, exchange, call);
   }
 
   #open(exchange: Exchange): Promise<OpenSession> {

@@ -11,13 +11,14 @@ import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions
 import type { Era } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import { sendWith, type RequestCredentials } from "../request-credentials.ts";
-import type { LinkEvents, UpstreamLink } from "../transport.ts";
+import { tellOutcome } from "../transport.ts";
+import type { LinkEvents, PendingCall, UpstreamLink } from "../transport.ts";
 import type { Connections } from "./connections.ts";
 import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
 import { KeptExchange } from "./kept-exchange.ts";
 import { Post } from "./post.ts";
-import type { BrokenStream, PendingCall, PostOwner, WholeAnswer } from "./post.ts";
+import type { BrokenStream, Outcome, PostOwner, WholeAnswer } from "./post.ts";
 import { SessionLost } from "./session-lost.ts";
 import { isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
 import type { ResponseHeaders, StreamCount } from "./response.ts";
@@ -86,10 +87,25 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   request(exchange: Exchange): Promise<Reply> {
     if (exchange.message.method === "initialize") this.#handshake = new KeptExchange(exchange);
-    // The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`.
-    return this.#renewal === undefined && this.#upstream.credentials === undefined
-      ? this.#dispatch(exchange, undefined, true)
-      : this.#requestInTurn(exchange);
+    return this.#isStraight ? this.#dispatch(exchange, undefined, true) : this.#requestInTurn(exchange);
+  }
+
+  requestFor(exchange: Exchange, call: PendingCall): void {
+    const isStraight = this.#isStraight && !this.#isClosed && exchange.message.method !== "initialize";
+    if (!isStraight) {
+      tellOutcome(this.request(exchange), call);
+      return;
+    }
+    try {
+      this.#begin(exchange, undefined, true, call);
+    } catch (error) {
+      tellOutcome(Promise.reject(GatewayError.from(error)), call);
+    }
+  }
+
+  /** The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`. */
+  get #isStraight(): boolean {
+    return this.#renewal === undefined && this.#upstream.credentials === undefined;
   }
 
   async #requestInTurn(exchange: Exchange): Promise<Reply> {
@@ -185,15 +201,24 @@ class HttpLink implements UpstreamLink, PostOwner {
   ): Promise<Reply> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
-    const { origin, path, calls, limits, onStream } = this.#upstream;
     return new Promise<Reply>((resolve) => {
-      const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
-      const post = new Post(this, exchange, this.#state.session, isRecoverable, resolve);
-      const reader = new ResponseReader(post, limits.maxBytes, onStream);
-      post.begin(reader);
-      reader.place = this.#readers.push(reader) - 1;
-      calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
+      this.#begin(exchange, own, isRecoverable, resolve);
     });
+  }
+
+  #begin(
+    exchange: Exchange,
+    own: Readonly<Record<string, string>> | undefined,
+    isRecoverable: boolean,
+    outcome: Outcome,
+  ): void {
+    const { origin, path, calls, limits, onStream } = this.#upstream;
+    const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
+    const post = new Post(this, exchange, this.#state.session, isRecoverable, outcome);
+    const reader = new ResponseReader(post, limits.maxBytes, onStream);
+    post.begin(reader);
+    reader.place = this.#readers.push(reader) - 1;
+    calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
   }
 
   get isClosed(): boolean {

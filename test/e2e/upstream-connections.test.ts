@@ -35,11 +35,11 @@ async function start(listener: RequestListener) {
 }
 
 /** Sends a request; resolves with the body of its answer. */
-function ask(pool: ConnectionPool): Promise<string> {
+function ask(pool: ConnectionPool, headers: Record<string, string> = {}): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let body = "";
   pool.dispatch(
-    { path: "/", method: "POST", body: "{}" },
+    { path: "/", method: "POST", headers, body: "{}" },
     {
       onRequestStart: () => {},
       onResponseStart: () => {},
@@ -91,6 +91,34 @@ describe("the connections to an upstream", () => {
     expect(await ask(rig.pool)).toBe("well");
     expect(await ask(rig.pool)).toBe("well");
     expect(rig.connections()).toBe(2);
+  });
+
+  it("are forgotten when they have ended, whoever ended them", async () => {
+    const open: ServerResponse[] = [];
+    await using rig = await start((_request, response) => open.push(response));
+    const answers = [ask(rig.pool), ask(rig.pool), ask(rig.pool)];
+    await expect.poll(() => open.length).toBe(3);
+    const [idle, broken, closing] = open;
+    broken?.destroy();
+    closing?.writeHead(200, { connection: "close" }).end("bye");
+    idle?.end("well");
+    const outcomes = await Promise.allSettled(answers);
+    expect(outcomes.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "fulfilled", "rejected"]);
+    await expect.poll(() => rig.pool.size).toBe(1);
+    await rig.stop();
+    await expect.poll(() => rig.pool.size).toBe(0);
+    await rig.startAgain();
+    const another = ask(rig.pool);
+    await expect.poll(() => open.length).toBe(4);
+    open[3]?.end("again");
+    expect(await another).toBe("again");
+  });
+
+  it("are none for what cannot be sent", async () => {
+    await using rig = await start((_request, response) => response.end("well"));
+    await expect(ask(rig.pool, { broken: "a\nb" })).rejects.toMatchObject({ code: "UND_ERR_INVALID_ARG" });
+    expect(rig.pool.size).toBe(0);
+    expect(await ask(rig.pool)).toBe("well");
   });
 
   it("end with whatever goes on there, and whoever comes later is told so", async () => {

@@ -24,17 +24,19 @@ const keepAliveInitialDelay = 60_000;
 
 /**
  * The connections to one origin: a free one for every request, or a new one. Not undici's `Pool`, which looks at all
- * connections in turn for each request, and of which each keeps half a kilobyte more: a thousand answers that stream are
- * a thousand connections.
+ * connections in turn for each request, never forgets one, and keeps half a kilobyte more for each: a thousand answers
+ * that stream are a thousand connections.
  */
 export class ConnectionPool implements Connections {
   readonly #origin: URL;
   readonly #options: Client.Options;
+  /** Each knows its place. */
   readonly #all: PooledClient[] = [];
   /** The one used last is used next, so that those not needed grow old. */
   readonly #free: PooledClient[] = [];
-  /** One for all of them. */
+  /** One for all of them, as is the other. */
   readonly #onDrain: (this: PooledClient) => void;
+  readonly #onDisconnect: (this: PooledClient) => void;
   #isDestroyed = false;
 
   constructor(origin: string, { connectMs, idleMs, tls }: ConnectionOptions) {
@@ -53,19 +55,33 @@ export class ConnectionPool implements Connections {
       webSocket: nothing,
       eventSource: nothing,
     };
-    const free = this.#free;
-    this.#onDrain = function release() {
-      if (this.isFree) return;
-      this.isFree = true;
-      free.push(this);
+    const release = (client: PooledClient): void => {
+      this.#release(client);
+    };
+    const ended = (client: PooledClient): void => {
+      this.#ended(client);
+    };
+    this.#onDrain = function onDrain() {
+      release(this);
+    };
+    this.#onDisconnect = function onDisconnect() {
+      ended(this);
     };
   }
 
+  /** How many there are, or are being made. */
+  get size(): number {
+    return this.#all.length;
+  }
+
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const client = this.#free.pop() ?? this.#open();
+    const free = this.#free.pop();
+    const client = free ?? this.#open();
     client.isFree = false;
-    // A client that takes more at once says so here; any other says it is free when it is.
-    if (client.dispatch(options, handler) && !client.isFree) this.#onDrain.call(client);
+    // One that can take another at once says so here, all others when they can.
+    if (client.dispatch(options, handler)) this.#release(client);
+    // What it refuses to send opens no connection either, by whose end it would be forgotten.
+    else if (free === undefined && isUnused(client)) this.#forget(client);
     return true;
   }
 
@@ -77,15 +93,47 @@ export class ConnectionPool implements Connections {
 
   #open(): PooledClient {
     const client = new PooledClient(this.#origin, this.#options);
-    client.on("drain", this.#onDrain);
-    this.#all.push(client);
+    client.on("drain", this.#onDrain).on("disconnect", this.#onDisconnect);
+    client.place = this.#all.push(client) - 1;
     if (this.#isDestroyed) void client.destroy();
     return client;
+  }
+
+  #release(client: PooledClient): void {
+    if (client.isFree || client.place < 0) return;
+    client.isFree = true;
+    this.#free.push(client);
+  }
+
+  /** Without its connection a client is not worth keeping, unless it makes another for what it has still to send. */
+  #ended(client: PooledClient): void {
+    // The oldest stand first.
+    if (client.isFree) this.#free.splice(this.#free.indexOf(client), 1);
+    if (client.isFree || isUnused(client)) this.#forget(client);
+  }
+
+  /** Takes one out; the last one moves to its place. */
+  #forget(client: PooledClient): void {
+    const { place } = client;
+    if (place < 0) return;
+    const last = this.#all.pop();
+    if (last !== undefined && last !== client) {
+      this.#all[place] = last;
+      last.place = place;
+    }
+    client.place = -1;
   }
 }
 
 class PooledClient extends Client {
+  /** Where it stands among all, once it is there and until it is forgotten. */
+  place = -1;
+  /** Whether it waits for a request. */
   isFree = false;
+}
+
+function isUnused({ stats }: Client): boolean {
+  return stats.size === 0;
 }
 
 /** Connects without TLS. What undici would use leaves a timer and two functions behind with every connection. */

@@ -206,6 +206,7 @@ export class BridgedCall implements ReplyStream, PendingCall {
   settle(outcome: CallOutcome): void {
     if (this.#isOver) return;
     if (this.#exchange === undefined || this.#isDelivering) {
+      if (outcome instanceof Error) readStacks(outcome);
       this.#outcome = outcome;
       return;
     }
@@ -365,4 +366,12 @@ export class BridgedCall implements ReplyStream, PendingCall {
     if (this.parkedAs !== undefined) this.#keeper.unpark(this);
     this.#questions?.giveUp("the call that asked is over");
   }
+}
+
+/**
+ * Until somebody reads a stack, V8 keeps what each of its functions was called on: for the error of a connection that broke
+ * that is all of the connection, and the error may be kept for as long as a client is away.
+ */
+function readStacks(error: Error): void {
+  for (let each: unknown = error; each instanceof Error; each = each.cause) String(each.stack);
 }

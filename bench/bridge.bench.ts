@@ -2,15 +2,16 @@ import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { CallEra } from "./load/calls.ts";
-import { startGateway, startUpstream } from "./load/gateway.ts";
+import { startBareStreams, startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import type { Rig, Server } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
 import { measureThroughput, shortRounds } from "./load/throughput.ts";
 import type { BenchRow } from "./row.ts";
 
-// With those that warm it up, as many as one principal may have.
-const parkedCalls = 900;
+/** Calls that are parked before anything is measured, and how many more are: what they add is what a call costs. */
+const parkedBefore = 1000;
+const parkedMore = 2000;
 const openSessions = 1000;
 const reloads = 5;
 
@@ -59,24 +60,41 @@ async function bridgedRows(rig: Rig, { url }: Server, era: CallEra, other: CallE
   ];
 }
 
+/**
+ * What each further call adds when there are many, so that what the first ones make for all, such as compiled code, is no
+ * part of it. Beside it what the same number of answers costs that are open with nothing around them.
+ */
 async function parkedRow(rig: Rig, { url }: Server): Promise<BenchRow> {
   await using generator = rig.startGenerator();
-  await using gateway = await startGateway(rig, { url, era: "legacy" }, "warn");
-  const park = async (calls: number): Promise<void> => {
+  const limits = { parked: 5000, parkedPerPrincipal: 5000 };
+  await using gateway = await startGateway(rig, { url, era: "legacy" }, "warn", { limits });
+  const parked = await costOfMore(gateway, async (calls) => {
     await generator.run({ kind: "park", target: { url: gateway.url, era: "modern" }, calls });
-  };
-  await park(100);
-  const before = await gateway.collectedUsage();
-  await park(parkedCalls);
-  const after = await gateway.collectedUsage();
-  const kilobytes = (bytes: number): number => bytes / 1024 / parkedCalls;
+  });
+  await using bare = await startBareStreams(rig, url);
+  const open = await costOfMore(bare, async (count) => {
+    await fetch(bare.url, { method: "POST", body: String(count) });
+  });
   return {
     name: "parked call of a modern client at a legacy server over HTTP",
-    value: kilobytes(after.heapUsed - before.heapUsed),
+    value: parked.heap,
     unit: "KB of heap each",
     threshold: { max: 10 },
-    note: `${kilobytes(after.rss - before.rss).toFixed(1)} KB resident, the open connection to the server included`,
+    note: `${parked.resident.toFixed(1)} KB resident; a bare undici pool: ${open.heap.toFixed(1)} KB of heap for the open answer alone`,
   };
+}
+
+/** Kilobytes that each of many things takes up, after there are many already. */
+async function costOfMore(
+  server: Server,
+  add: (count: number) => Promise<void>,
+): Promise<{ readonly heap: number; readonly resident: number }> {
+  await add(parkedBefore);
+  const before = await server.collectedUsage();
+  await add(parkedMore);
+  const after = await server.collectedUsage();
+  const each = (bytes: number): number => bytes / 1024 / parkedMore;
+  return { heap: each(after.heapUsed - before.heapUsed), resident: each(after.rss - before.rss) };
 }
 
 /** Calls at a fixed rate while the configuration changes: the longest wait is what a reload holds everybody up. */

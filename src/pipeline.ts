@@ -75,28 +75,52 @@ export function compose(steps: readonly Step[], handler: Handler): Handler {
   return composed;
 }
 
+/** Not an async function: one that waits keeps ten times as much, and a question may wait for minutes. */
 function guarded(guards: readonly Guard[], next: Handler): Handler {
-  return async (exchange) => {
+  return (exchange) => {
     let entered = 0;
+    let following: Promise<Reply>;
     try {
       for (const guard of guards) {
         const refusal = guard.enter(exchange);
         if (refusal !== undefined) throw refusal;
         entered++;
       }
-      let reply = await next(exchange);
-      while (entered > 0) {
-        entered--;
-        reply = guards[entered]?.answered(exchange, reply) ?? reply;
-      }
-      return reply;
+      following = next(exchange);
     } catch (error) {
-      const failure = GatewayError.from(error);
-      while (entered > 0) {
-        entered--;
-        guards[entered]?.failed(exchange, failure);
-      }
-      throw failure;
+      return Promise.reject(tellFailed(guards, entered, exchange, error));
     }
+    return following.then(
+      (reply) => tellAnswered(guards, exchange, reply),
+      (error: unknown) => {
+        throw tellFailed(guards, guards.length, exchange, error);
+      },
+    );
   };
+}
+
+function tellAnswered(guards: readonly Guard[], exchange: Exchange, first: Reply): Reply {
+  let entered = guards.length;
+  let reply = first;
+  try {
+    while (entered > 0) {
+      entered--;
+      reply = guards[entered]?.answered(exchange, reply) ?? reply;
+    }
+    return reply;
+  } catch (error) {
+    throw tellFailed(guards, entered, exchange, error);
+  }
+}
+
+/** Tells those that have been entered, the last one first. */
+function tellFailed(
+  guards: readonly Guard[],
+  entered: number,
+  exchange: Exchange,
+  error: unknown,
+): GatewayError {
+  const failure = GatewayError.from(error);
+  for (let left = entered - 1; left >= 0; left--) guards[left]?.failed(exchange, failure);
+  return failure;
 }

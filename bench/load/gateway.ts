@@ -41,3 +41,8 @@ export async function startBaseline(rig: Rig, url: string): Promise<Server> {
 export async function startUpstream(rig: Rig): Promise<Server> {
   return rig.startServer(ownProcess("upstream"));
 }
+
+/** Starts a process that opens answers at an upstream with nothing around them, as many as it is told by POST. */
+export async function startBareStreams(rig: Rig, url: string): Promise<Server> {
+  return rig.startServer([...ownProcess("bare-streams"), url]);
+}

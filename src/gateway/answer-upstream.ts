@@ -13,7 +13,10 @@ export interface AnswerDeps {
   readonly failed: (exchange: Exchange, error: unknown) => GatewayError;
 }
 
-/** Takes the outcome of a server's question back to it, an error where there is no answer. */
+/**
+ * Takes the outcome of a server's question back to it, an error where there is no answer. Until then as little waits as
+ * can: there may be thousands of questions, each for as long as a person thinks.
+ */
 export function answerUpstream(
   link: UpstreamLink,
   exchange: Exchange,
@@ -21,24 +24,31 @@ export function answerUpstream(
   outcome: Promise<Reply>,
   { tap, failed }: AnswerDeps,
 ): void {
-  outcome
-    .catch((error: unknown): Reply => {
-      const failure = failed(exchange, error);
-      const code = failure.facts.jsonrpc ?? -32603;
-      return { message: gatewayErrorMessage(exchange, message.id, failure, code) };
-    })
-    .then(async (reply) => {
-      if (reply.message === undefined) return;
-      tap.sent("upstream", reply.message, exchange);
-      const response: Exchange = {
-        ...exchange,
-        direction: "client-to-server",
-        message: reply.message,
-        original: reply.message,
+  outcome.then(
+    (reply) => tell(link, exchange, () => reply, { tap, failed }),
+    (error: unknown) => {
+      const refusal = (): Reply => {
+        const failure = failed(exchange, error);
+        const code = failure.facts.jsonrpc ?? -32603;
+        return { message: gatewayErrorMessage(exchange, message.id, failure, code) };
       };
-      await link.send(response);
-    })
-    .catch((error: unknown) => {
-      failed(exchange, error);
-    });
+      return tell(link, exchange, refusal, { tap, failed });
+    },
+  );
+}
+
+async function tell(
+  link: UpstreamLink,
+  exchange: Exchange,
+  made: () => Reply,
+  { tap, failed }: AnswerDeps,
+): Promise<void> {
+  try {
+    const { message } = made();
+    if (message === undefined) return;
+    tap.sent("upstream", message, exchange);
+    await link.send({ ...exchange, direction: "client-to-server", message, original: message });
+  } catch (error) {
+    failed(exchange, error);
+  }
 }

@@ -5,6 +5,7 @@ import type { Exchange } from "../exchange.ts";
 import { noReply } from "../pipeline.ts";
 import { idFrom } from "../protocol/ids.ts";
 import { resultMessage } from "../reply.ts";
+import { requestFor } from "../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import { createAutoLink } from "./auto-link.ts";
 import type { HttpVerdict } from "./auto-link.ts";
@@ -49,6 +50,33 @@ describe("finding the HTTP transport of an upstream", () => {
     );
     await link.request(initialize);
     expect([verdict.transport, log]).toEqual(["streamable-http", ["new initialize"]]);
+  });
+
+  it("finds out for somebody who waits without a promise just as well, and tells of failures too", async () => {
+    const log: string[] = [];
+    const told = (link: UpstreamLink, exchange: Exchange): Promise<string> =>
+      new Promise((resolve) => {
+        requestFor(link, exchange, {
+          answer: ({ message }) => {
+            resolve(`answer ${message?.id?.key}`);
+          },
+          fail: ({ code }) => {
+            resolve(code);
+          },
+        });
+      });
+    const link = createAutoLink(
+      { transport: undefined },
+      events,
+      () => fakeLink("new", log, status(405)),
+      () => fakeLink("old", log, fine),
+    );
+    expect(await told(link, initialize)).toBe("answer n:1");
+    const call = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":2,"method":"tools/list"}'));
+    expect(await told(link, call)).toBe("answer n:1");
+    expect(log).toEqual(["new initialize", "old initialize", "new closed", "old tools/list"]);
+    const broken = fakeLink("broken", log, status(500));
+    expect(await told(broken, call)).toBe("upstream_invalid");
   });
 
   it("falls back to HTTP+SSE where a POST is unknown, closes the first try, and remembers for later links", async () => {

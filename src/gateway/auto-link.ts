@@ -1,6 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
+import { requestFor, tellOutcome } from "../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 
 /** Which of the two HTTP transports an upstream turned out to speak. */
@@ -59,6 +60,13 @@ export function createAutoLink(
     }
   }
 
+  function request(exchange: Exchange): Promise<Reply> {
+    const first = current();
+    return verdict.transport !== undefined || exchange.message.method !== "initialize"
+      ? first.request(exchange)
+      : shakeHands(first, exchange);
+  }
+
   return {
     get incarnation() {
       return current().incarnation;
@@ -69,11 +77,10 @@ export function createAutoLink(
     get upstreamSession() {
       return link?.upstreamSession;
     },
-    request: (exchange) => {
-      const first = current();
-      return verdict.transport !== undefined || exchange.message.method !== "initialize"
-        ? first.request(exchange)
-        : shakeHands(first, exchange);
+    request,
+    requestFor: (exchange, call) => {
+      if (exchange.message.method === "initialize") tellOutcome(request(exchange), call);
+      else requestFor(current(), exchange, call);
     },
     send: (exchange) => current().send(exchange),
     listen: () => link?.listen(),

@@ -3,10 +3,17 @@ import type { Exchange } from "../exchange.ts";
 import type { Guard } from "../pipeline.ts";
 import type { NotificationMessage, RequestMessage } from "../protocol/message.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
-import type { CorrelationEntry } from "../sessions/correlation/entry.ts";
+import type { CorrelationEntry, Place } from "../sessions/correlation/entry.ts";
 import type { CorrelationScope } from "../sessions/correlation/scope.ts";
 import type { SessionRegistry } from "../sessions/registry.ts";
 import type { Session } from "../sessions/session.ts";
+
+/** A place and whose it is. */
+interface Stand {
+  readonly route: string;
+  readonly principal: string;
+  readonly place: Place;
+}
 
 /**
  * Tracks every request from before it is sent until its outcome, in both directions: bounds, time limits, cancels and
@@ -14,13 +21,24 @@ import type { Session } from "../sessions/session.ts";
  */
 export function createCorrelate(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
+  let last: Stand | undefined;
+
+  /** Where exchanges without a session take place: mostly where the one before did. */
+  function placeOf({ route, principal, revision }: Exchange): Place {
+    if (last?.route !== route || last.principal !== principal.id || last.place.revision !== revision) {
+      const place: Place = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
+      last = { route, principal: principal.id, place };
+    }
+    return last.place;
+  }
 
   function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
     const session = registry.of(exchange.session);
     if (session === undefined) return undefined;
     let scope = scopes.get(session);
     if (scope === undefined) {
-      scope = correlator.scope({ kind: "session", revision: exchange.revision, realm: realmOf(exchange) });
+      const realm = realmOf(exchange.route, exchange.principal.id);
+      scope = correlator.scope({ kind: "session", revision: exchange.revision, realm });
       scopes.set(session, scope);
       session.onEnd(() => {
         scope?.end();
@@ -32,16 +50,11 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
   }
 
   function open(exchange: Exchange, message: RequestMessage): GatewayError | undefined {
-    const { direction, revision } = exchange;
+    const { direction } = exchange;
     const scope = scopeOf(exchange);
     const opening =
       scope === undefined
-        ? correlator.single(
-            { kind: "exchange", revision, realm: realmOf(exchange) },
-            direction,
-            message,
-            exchange,
-          )
+        ? correlator.single(placeOf(exchange), direction, message, exchange)
         : scope.open(direction, message, exchange);
     if (!opening.ok) return opening.error;
     exchange.tracking.entry = opening.entry;
@@ -92,6 +105,6 @@ export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
   if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
 }
 
-function realmOf(exchange: Exchange): string {
-  return `${exchange.route} ${exchange.principal.id}`;
+function realmOf(route: string, principal: string): string {
+  return `${route} ${principal}`;
 }

@@ -1,9 +1,9 @@
-import { Pool, ProxyAgent } from "undici";
-import type { Dispatcher } from "undici";
+import { ProxyAgent } from "undici";
 import type { SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import type { HttpUpstream as HttpConfig } from "../config/config.ts";
 import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import { ConnectionPool } from "../transports/streamable-http/connections.ts";
 import type { StreamCount } from "../transports/streamable-http/response.ts";
 import { readPem } from "./pem.ts";
 
@@ -27,7 +27,7 @@ export interface OpenHttpUpstream {
 /** Opens the way to an HTTP upstream: connections are made when the first request goes out. */
 export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): OpenHttpUpstream {
   const url = new URL(config.url);
-  const make = (): Dispatcher => createDispatcher(url.origin, config, deps);
+  const make = (): ConnectionPool | ProxyAgent => createDispatcher(url.origin, config, deps);
   const calls = make();
   const streams = make();
   return {
@@ -54,19 +54,28 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
  * The number of connections is not limited here: an answer that streams holds its connection, and calls behind it
  * would wait without any timeout. The gateway bounds running requests instead.
  */
-function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstreamDeps): Dispatcher {
-  const options = {
+function createDispatcher(
+  origin: string,
+  config: HttpConfig,
+  deps: HttpUpstreamDeps,
+): ConnectionPool | ProxyAgent {
+  const { connectMs } = deps;
+  const { idleReuse: idleMs, proxy } = config;
+  const tls = tlsOptions(config.tls);
+  if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls });
+  const connect = { timeout: connectMs, ...tls };
+  return new ProxyAgent({
+    uri: proxy,
     pipelining: 1,
-    keepAliveTimeout: config.idleReuse,
-    keepAliveMaxTimeout: config.idleReuse,
+    keepAliveTimeout: idleMs,
+    keepAliveMaxTimeout: idleMs,
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect: { timeout: deps.connectMs, ...tlsOptions(config.tls) },
-  };
-  if (config.proxy === undefined) return new Pool(origin, { ...options, connections: null });
-  // A tunnel for plain http is not needed, and a proxy that refuses one would be asked again without end.
-  const proxyTunnel = origin.startsWith("https:");
-  return new ProxyAgent({ uri: config.proxy, ...options, requestTls: options.connect, proxyTunnel });
+    connect,
+    requestTls: connect,
+    // A tunnel for plain http is not needed, and a proxy that refuses one would be asked again without end.
+    proxyTunnel: origin.startsWith("https:"),
+  });
 }
 
 function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {

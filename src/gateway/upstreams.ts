@@ -107,7 +107,6 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
           openLegacy: (own) => upstream.open({ ...scope, era: "legacy", session: undefined }, own),
           events,
           parking: deps.parking,
-          clock,
           setTimer,
           newId,
         }),

@@ -25,16 +25,6 @@ export function createSseBlock(): SseBlock {
   return { open: false, size: 0, idStart: -1, idEnd: -1, event: undefined, retry: undefined, data: [] };
 }
 
-/** Makes the block forget everything. */
-export function clearSseBlock(block: SseBlock): void {
-  block.open = false;
-  block.size = 0;
-  block.idStart = -1;
-  block.event = undefined;
-  block.retry = undefined;
-  if (block.data.length > 0) block.data = [];
-}
-
 /**
  * Takes in the line `source[start, end)` of the block that begins at `base` and says which field it set:
  * none for an unknown name, an id with NUL or a retry that is no number (WHATWG HTML, "Interpreting an event stream").

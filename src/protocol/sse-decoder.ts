@@ -1,12 +1,15 @@
 import { ByteHold } from "./byte-hold.ts";
 import { nextCarriageReturn, nextLineFeed, seekLineEnds } from "./line-end.ts";
 import type { LineEnds } from "./line-end.ts";
-import { clearSseBlock, createSseBlock, readSseField, sseBlockId, toSseEvent } from "./sse-block.ts";
+import { createSseBlock, readSseField, sseBlockId, toSseEvent } from "./sse-block.ts";
 import type { SseBlock } from "./sse-block.ts";
 import type { SseEnd, SseEvent, SseOverflow } from "./sse-event.ts";
 import { takePlainEvents } from "./sse-plain.ts";
 
-/** What a decoder is made of. The callbacks run inside `push` and must not throw. */
+/**
+ * What a decoder is made of. The callbacks run inside `push` and must not throw; they are called as members of this
+ * object, which may be that of whoever listens.
+ */
 export interface SseDecoderOptions {
   /** Largest event: the bytes of its lines, each line end counted as one, the blank line not counted. */
   readonly maxEventBytes: number;
@@ -41,22 +44,34 @@ export function createSseDecoder(options: SseDecoderOptions): SseDecoder {
   return new Decoder(options);
 }
 
-/** A class, because every open stream has one, and may stay open long. */
-class Decoder implements SseDecoder {
+/** Between two events, which is where streams mostly are. */
+const noBlock: SseBlock = Object.freeze(createSseBlock());
+/** Nobody puts anything into this one. */
+const noHold = new ByteHold();
+
+/**
+ * A class, because every open stream has one, and may stay open long; what only an unfinished event needs is made for it
+ * and let go with it.
+ */
+class Decoder implements SseDecoder, LineEnds {
+  /** The ends of the lines in the chunk that is being read. */
+  lineFeed = -1;
+  carriageReturn = -1;
   readonly #options: SseDecoderOptions;
-  readonly #block: SseBlock = createSseBlock();
+  #block: SseBlock = noBlock;
   /** The unfinished block, or the unfinished comment before one, that earlier chunks began. */
-  readonly #hold = new ByteHold();
+  #hold = noHold;
   #holdsComment = false;
   /** Where the unfinished line begins in the hold. */
   #lineFrom = 0;
   #skipping: "nothing" | "line" | "event" = "nothing";
+  /** Bytes of the skipped event's complete lines, counted as in a block. */
+  #skippedOfBlock = 0;
   /** Bytes of the skipped line that earlier chunks had. */
   #skippedOfLine = 0;
   #lineFeedMayFollow = false;
   /** How much of a leading byte order mark was seen; undefined once that is settled. */
   #markSeen: number | undefined = 0;
-  readonly #ends: LineEnds = { lineFeed: -1, carriageReturn: -1 };
 
   constructor(options: SseDecoderOptions) {
     this.#options = options;
@@ -70,7 +85,7 @@ class Decoder implements SseDecoder {
     if (from === chunk.length) return;
     if (this.#lineFeedMayFollow && chunk[from] === LF) {
       if (this.#block.open) {
-        this.#hold.append(chunk, from, from + 1);
+        this.#keep(chunk, from, from + 1);
         this.#lineFrom = this.#hold.size;
       }
       from += 1;
@@ -80,8 +95,8 @@ class Decoder implements SseDecoder {
 
   end(): SseEnd {
     const discarded = this.#unfinishedBytes();
-    clearSseBlock(this.#block);
-    this.#hold.clear();
+    this.#block = noBlock;
+    this.#hold = noHold;
     this.#skipping = "nothing";
     this.#skippedOfLine = 0;
     this.#lineFeedMayFollow = false;
@@ -93,8 +108,8 @@ class Decoder implements SseDecoder {
   #overflow(source: Buffer, base: number, line: number): void {
     const { size, event } = this.#block;
     const id = sseBlockId(this.#block, source, base);
-    clearSseBlock(this.#block);
-    this.#block.size = size;
+    this.#block = noBlock;
+    this.#skippedOfBlock = size;
     this.#skipping = "event";
     this.#skippedOfLine = line;
     this.#options.onOverflow?.({ limit: this.#options.maxEventBytes, size: size + line, id, event });
@@ -112,7 +127,7 @@ class Decoder implements SseDecoder {
     if (start === end) {
       if (!this.#block.open) return next;
       const event = toSseEvent(this.#block, source, base, next);
-      clearSseBlock(this.#block);
+      this.#block = noBlock;
       if (event !== undefined) this.#options.onEvent(event);
       return next;
     }
@@ -121,26 +136,28 @@ class Decoder implements SseDecoder {
       if (end - start < this.#options.maxEventBytes) this.#readComment(source, start, end);
       return next;
     }
-    this.#block.size += end - start + 1;
-    if (this.#block.size > this.#options.maxEventBytes) {
+    const block = this.#block === noBlock ? createSseBlock() : this.#block;
+    this.#block = block;
+    block.size += end - start + 1;
+    if (block.size > this.#options.maxEventBytes) {
       this.#overflow(source, base, 0);
       return next;
     }
     if (isComment) this.#readComment(source, start, end);
-    else if (readSseField(this.#block, source, base, start, end) === "retry")
-      this.#options.onRetry?.(this.#block.retry ?? 0);
+    else if (readSseField(block, source, base, start, end) === "retry")
+      this.#options.onRetry?.(block.retry ?? 0);
     return base;
   }
 
   /** The same for a line that belongs behind what is held. */
   #takeHeldLine(chunk: Buffer, at: number, end: number, next: number): void {
-    this.#hold.append(chunk, at, next);
+    this.#keep(chunk, at, next);
     const held = this.#hold.size;
     const lineEnd = held - (next - end);
     // A blank line ends the block, whose bytes then belong to the event and are not written to again.
     const source = lineEnd === this.#lineFrom ? this.#hold.take() : this.#hold.bytes();
     const base = this.#takeLine(source, 0, this.#lineFrom, lineEnd, held);
-    if (base !== 0) this.#hold.clear();
+    if (base !== 0) this.#hold = noHold;
     this.#lineFrom = held;
   }
 
@@ -148,10 +165,9 @@ class Decoder implements SseDecoder {
     const whole = this.#skippedOfLine + length;
     this.#skippedOfLine = 0;
     if (this.#skipping === "event" && whole > 0) {
-      this.#block.size += whole + 1;
+      this.#skippedOfBlock += whole + 1;
     } else {
       this.#skipping = "nothing";
-      this.#block.size = 0;
     }
   }
 
@@ -172,28 +188,33 @@ class Decoder implements SseDecoder {
       this.#holdsComment &&
       (this.#options.onComment === undefined || line >= this.#options.maxEventBytes)
     ) {
-      this.#hold.clear();
+      this.#hold = noHold;
       this.#skipping = "line";
     } else if (!this.#holdsComment && line > 0 && this.#block.size + line >= this.#options.maxEventBytes) {
       if (held === 0) this.#overflow(chunk, base, line);
       else this.#overflow(this.#hold.bytes(), 0, line);
-      this.#hold.clear();
+      this.#hold = noHold;
     } else {
-      this.#hold.append(chunk, held === 0 ? base : at, chunk.length);
+      this.#keep(chunk, held === 0 ? base : at, chunk.length);
     }
+  }
+
+  #keep(chunk: Buffer, from: number, to: number): void {
+    if (this.#hold === noHold) this.#hold = new ByteHold();
+    this.#hold.append(chunk, from, to);
   }
 
   #scan(chunk: Buffer, from: number): void {
     let at = from;
     let base = from;
-    seekLineEnds(this.#ends, chunk, at);
+    seekLineEnds(this, chunk, at);
     for (;;) {
       if (!this.#block.open && this.#skipping === "nothing" && this.#hold.size === 0) {
-        at = takePlainEvents(chunk, at, this.#ends, this.#options.maxEventBytes, this.#options.onEvent);
+        at = takePlainEvents(chunk, at, this, this.#options);
         base = at;
       }
-      const lineFeed = nextLineFeed(this.#ends, chunk, at);
-      const carriageReturn = nextCarriageReturn(this.#ends, chunk, at);
+      const lineFeed = nextLineFeed(this, chunk, at);
+      const carriageReturn = nextCarriageReturn(this, chunk, at);
       let end = lineFeed;
       let next = lineFeed + 1;
       if (carriageReturn !== -1 && (lineFeed === -1 || carriageReturn < lineFeed)) {
@@ -232,7 +253,7 @@ class Decoder implements SseDecoder {
   }
 
   #unfinishedBytes(): number {
-    if (this.#skipping === "event") return this.#block.size + this.#skippedOfLine;
+    if (this.#skipping === "event") return this.#skippedOfBlock + this.#skippedOfLine;
     if (this.#hold.size === 0) return this.#markSeen ?? 0;
     return this.#holdsComment ? 0 : this.#block.size + this.#hold.size - this.#lineFrom;
   }

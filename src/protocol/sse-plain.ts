@@ -17,9 +17,9 @@ export function takePlainEvents(
   chunk: Buffer,
   from: number,
   ends: LineEnds,
-  maxEventBytes: number,
-  onEvent: (event: SseEvent) => void,
+  options: { readonly maxEventBytes: number; readonly onEvent: (event: SseEvent) => void },
 ): number {
+  const { maxEventBytes } = options;
   let at = from;
   let { lineFeed, carriageReturn } = ends;
   for (;;) {
@@ -71,7 +71,7 @@ export function takePlainEvents(
     ends.lineFeed = lineFeed;
     ends.carriageReturn = carriageReturn;
     at = next;
-    onEvent(event);
+    options.onEvent(event);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Exchange, TransportContext } from "../exchange.ts";
-import type { GatewayError } from "../errors.ts";
+import { GatewayError } from "../errors.ts";
 import type { Reply } from "../pipeline.ts";
 import type { Message } from "../protocol/message.ts";
 
@@ -19,6 +19,12 @@ export interface LinkEvents {
   closed(error: GatewayError): void;
 }
 
+/** Somebody who waits for the outcome of a message; one of the two is called, once. */
+export interface PendingCall {
+  answer(reply: Reply): void;
+  fail(error: GatewayError): void;
+}
+
 /**
  * The way to one upstream for one scope: a legacy session, a principal, or everybody, as the route is configured.
  * What it throws are GatewayErrors; what a peer answered is data.
@@ -32,6 +38,11 @@ export interface UpstreamLink {
   readonly isPausable: boolean;
   /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
   request(exchange: Exchange): Promise<Reply>;
+  /**
+   * The same for somebody who may wait long, told later and never from within this call: what a promise and those who
+   * wait for it keep is more than a link keeps itself. Left out where a promise is as good.
+   */
+  requestFor?(exchange: Exchange, call: PendingCall): void;
   /** Sends a notification, or the answer to one of the upstream's own requests. */
   send(exchange: Exchange): Promise<Reply>;
   /**
@@ -41,6 +52,24 @@ export interface UpstreamLink {
   listen(): void | Promise<void>;
   /** Ends the scope: session deleted, child stopped, streams closed. Never throws; safe to call twice. */
   close(reason: string): Promise<void>;
+}
+
+/** Sends a request for somebody who waits without a promise, over whichever link. */
+export function requestFor(link: UpstreamLink, exchange: Exchange, call: PendingCall): void {
+  if (link.requestFor === undefined) tellOutcome(link.request(exchange), call);
+  else link.requestFor(exchange, call);
+}
+
+/** Tells somebody who waits without a promise what becomes of one. */
+export function tellOutcome(outcome: Promise<Reply>, call: PendingCall): void {
+  outcome.then(
+    (reply) => {
+      call.answer(reply);
+    },
+    (error: unknown) => {
+      call.fail(GatewayError.from(error));
+    },
+  );
 }
 
 /**

@@ -132,7 +132,6 @@ export function createBridge(
     },
     events,
     parking,
-    clock: time.clock,
     setTimer: time.setTimer,
     newId: () => `id-${ids++}`,
     limits: {

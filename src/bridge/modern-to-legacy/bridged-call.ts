@@ -12,12 +12,13 @@ import type { Reply } from "../../pipeline.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
-import type { LinkEvents } from "../../transports/transport.ts";
+import type { LinkEvents, PendingCall } from "../../transports/transport.ts";
 import { declaredBy, isAskable, mayBeAsked, missingToAsk } from "./input-requests.ts";
 import { CompactRequest } from "./compact-message.ts";
 import { KeptNotices } from "./kept-notices.ts";
 import type { KeptLimits } from "./kept-notices.ts";
 import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacyRequest } from "./legacy-request.ts";
 import { metaOf, toModernAnswer, unnamedServer } from "./modern-result.ts";
 import { OpenQuestions } from "./open-questions.ts";
 import { noticeFor } from "./request-notices.ts";
@@ -43,6 +44,12 @@ export interface CallKeeper {
   unpark(call: BridgedCall): void;
 }
 
+/** Who sent a call upstream, and hears how that ended. Not the call's own, so that many can have the same. */
+export interface Errand {
+  answered(call: BridgedCall, reply: Reply): void;
+  failed(call: BridgedCall, error: GatewayError): void;
+}
+
 /** Questions find their call by this. */
 export class CallTracking implements Tracking {
   entry: unknown;
@@ -61,15 +68,17 @@ type Related = { -readonly [Name in keyof Exchange]: Exchange[Name] };
  * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
  * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
  */
-export class BridgedCall implements ReplyStream {
+export class BridgedCall implements ReplyStream, PendingCall {
   /** Ends the work upstream, whichever request of the client started it. */
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
   serverInfo: string | undefined;
   /** What the server was sent last; it waits as long as the call does. */
-  upstreamRequest: CompactRequest | undefined;
+  upstreamRequest: LegacyRequest | undefined;
   /** The session it runs on; none while it waits for one. */
   peer: LegacyPeer | undefined;
+  /** Who hears of the server's answer. */
+  errand: Errand | undefined;
   /** Questions that the bridge asks in the server's place, by id. */
   ownQuestions: Map<string, (answer: Message) => void> | undefined;
   /** Where it stands among the calls that run. */
@@ -121,6 +130,16 @@ export class BridgedCall implements ReplyStream {
 
   writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
     return this.#exchange?.reply?.writeRaw?.(data, event);
+  }
+
+  /** The server has answered. */
+  answer(reply: Reply): void {
+    this.errand?.answered(this, reply);
+  }
+
+  /** The server could not be asked, or gave no answer. */
+  fail(error: GatewayError): void {
+    this.errand?.failed(this, error);
   }
 
   /** The client's last request. */
@@ -187,6 +206,7 @@ export class BridgedCall implements ReplyStream {
   settle(outcome: CallOutcome): void {
     if (this.#isOver) return;
     if (this.#exchange === undefined || this.#isDelivering) {
+      if (outcome instanceof Error) readStacks(outcome);
       this.#outcome = outcome;
       return;
     }
@@ -285,6 +305,7 @@ export class BridgedCall implements ReplyStream {
   #shrink(): void {
     const related = this.#relate();
     const request = CompactRequest.of(this.#request);
+    this.upstreamRequest?.restOn(this.#request, request);
     if (related.original === related.message) related.original = request;
     related.message = request;
     related.tracking.entry = undefined;
@@ -294,7 +315,6 @@ export class BridgedCall implements ReplyStream {
     this.#exchange = undefined;
     this.#resolve = undefined;
     this.#reject = undefined;
-    this.upstreamRequest?.shrink();
   }
 
   /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */
@@ -346,4 +366,12 @@ export class BridgedCall implements ReplyStream {
     if (this.parkedAs !== undefined) this.#keeper.unpark(this);
     this.#questions?.giveUp("the call that asked is over");
   }
+}
+
+/**
+ * Until somebody reads a stack, V8 keeps what each of its functions was called on: for the error of a connection that broke
+ * that is all of the connection, and the error may be kept for as long as a client is away.
+ */
+function readStacks(error: Error): void {
+  for (let each: unknown = error; each instanceof Error; each = each.cause) String(each.stack);
 }

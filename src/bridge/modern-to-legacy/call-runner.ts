@@ -5,7 +5,7 @@ import { memberSource } from "../../protocol/json/read.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import type { BridgedCall, CallOutcome } from "./bridged-call.ts";
+import type { BridgedCall, CallOutcome, Errand } from "./bridged-call.ts";
 import { canAnswer, declaredBy, mayBeAsked, missingToAsk } from "./input-requests.ts";
 import type { Lease, LegacyPool } from "./legacy-pool.ts";
 import { metaOf, unnamedServer } from "./modern-result.ts";
@@ -32,9 +32,11 @@ export interface CallRunner {
 
 const ownContext: TransportContext = { type: "in-process" };
 
-/** Makes the runner of one scope. While a call waits upstream nothing of it is kept here but its two callbacks. */
+/** Makes the runner of one scope. While a call waits upstream nothing of it is kept here. */
 export function createCallRunner(options: CallRunnerOptions): CallRunner {
   const { pool, running, events, newId, urlRounds } = options;
+  /** Of the first session, by how often a call has been sent before: all calls there share them. */
+  const sharedErrands: Errand[] = [];
   let lastDeclared: string | undefined;
   let isLastAnswerer = false;
 
@@ -71,16 +73,22 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
 
   function carry(call: BridgedCall, lease: Lease, round: number): void {
     call.peer = lease.peer;
-    lease.peer.request(call).then(
-      ({ message }) => {
+    call.errand =
+      lease === pool.sharedLease ? (sharedErrands[round] ??= errandOn(lease, round)) : errandOn(lease, round);
+    lease.peer.request(call);
+  }
+
+  function errandOn(lease: Lease, round: number): Errand {
+    return {
+      answered: (call, { message }) => {
         land(call, lease);
         arrived(call, message, round);
       },
-      (error: unknown) => {
+      failed: (call, error) => {
         land(call, lease);
-        finish(call, GatewayError.from(error));
+        finish(call, error);
       },
-    );
+    };
   }
 
   function land(call: BridgedCall, lease: Lease): void {

@@ -1,3 +1,4 @@
+import { GatewayError } from "../../errors.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic, RequestId, RequestMessage } from "../../protocol/message.ts";
@@ -12,7 +13,7 @@ export class CompactRequest implements RequestMessage {
   readonly id: RequestId;
   readonly method: string;
   readonly diagnostics: readonly Diagnostic[];
-  #bytes: Buffer | string;
+  #bytes: Buffer | string | undefined;
   #outline: Outline | undefined;
 
   /** The bytes are those of the request alone. */
@@ -39,6 +40,7 @@ export class CompactRequest implements RequestMessage {
   }
 
   get bytes(): Buffer {
+    this.#bytes ??= this.remake();
     if (typeof this.#bytes === "string") this.#bytes = Buffer.from(this.#bytes, "latin1");
     return this.#bytes;
   }
@@ -50,7 +52,18 @@ export class CompactRequest implements RequestMessage {
   /** Forgets what can be made anew. */
   shrink(): void {
     this.#outline = undefined;
-    if (typeof this.#bytes !== "string") this.#bytes = this.#bytes.toString("latin1");
+    if (this.#bytes instanceof Buffer) this.#bytes = this.#bytes.toString("latin1");
+  }
+
+  /** Forgets even the bytes; only for those that can be made again. */
+  protected forget(): void {
+    this.#outline = undefined;
+    this.#bytes = undefined;
+  }
+
+  /** The bytes anew, after they were forgotten. */
+  protected remake(): Buffer {
+    throw new GatewayError("internal", "a request has lost its bytes");
   }
 }
 
@@ -76,15 +89,23 @@ export function compact(message: RequestMessage): void {
 
 /** The outline of bytes that are one message and nothing else, made when somebody looks for its members. */
 class LateOutline implements Outline {
-  readonly ok = true;
-  readonly start = 0;
-  readonly end: number;
   readonly #bytes: Buffer;
   #read: Outline | undefined;
 
   constructor(bytes: Buffer) {
-    this.end = bytes.length;
     this.#bytes = bytes;
+  }
+
+  get ok(): true {
+    return true;
+  }
+
+  get start(): number {
+    return 0;
+  }
+
+  get end(): number {
+    return this.#bytes.length;
   }
 
   get spans(): readonly number[] {

@@ -1,12 +1,13 @@
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
-import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange.ts";
+import type { Exchange, SetTimer, Tracking, TransportContext } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
 import { logLevels } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
+import { requestFor } from "../../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { BridgedCall } from "./bridged-call.ts";
 import { handshakeParams, serverFactsFrom } from "./handshake.ts";
@@ -40,7 +41,6 @@ export interface PeerEvents {
 /** What a peer is made of. */
 export interface PeerOptions {
   readonly openLegacy: OpenLegacy;
-  readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** How long the server may take for what the gateway itself asks of it. */
   readonly ownRequestMs: number;
@@ -90,12 +90,16 @@ export class LegacyPeer {
     return (await this.#open(exchange)).facts;
   }
 
-  /** Sends a client's request on; the call's cancellation ends it. Whoever waits says when it has landed. */
-  request(call: BridgedCall): Promise<Reply> {
+  /** Sends a client's request on; the call's cancellation ends it. The call is told, and says when it has landed. */
+  request(call: BridgedCall): void {
     const session = this.#session;
-    return session === undefined || this.#isClosed || isTalkative(session, call.request)
-      ? this.#requestLater(call)
-      : this.#send(session, call);
+    if (session === undefined || this.#isClosed || isTalkative(session, call.request)) {
+      this.#requestLater(call).catch((error: unknown) => {
+        call.fail(GatewayError.from(error));
+      });
+    } else {
+      this.#send(session, call);
+    }
   }
 
   /** A request has ended, in whichever way. */
@@ -138,23 +142,26 @@ export class LegacyPeer {
     await this.#link?.close(reason);
   }
 
-  async #requestLater(call: BridgedCall): Promise<Reply> {
+  async #requestLater(call: BridgedCall): Promise<void> {
     const session = await this.#open(call.related);
     this.#checkRenewed(session);
     if (isTalkative(session, call.request)) await this.#raiseLevel(session, call.request);
-    return this.#send(session, call);
+    this.#send(session, call);
   }
 
-  #send(session: OpenSession, call: BridgedCall): Promise<Reply> {
-    if (call.cancellation.isCancelled)
-      return Promise.reject(new GatewayError("cancelled", "the call has been cancelled"));
+  #send(session: OpenSession, call: BridgedCall): void {
+    if (call.cancellation.isCancelled) {
+      queueMicrotask(() => {
+        call.fail(new GatewayError("cancelled", "the call has been cancelled"));
+      });
+      return;
+    }
     const { link, facts } = session;
     const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
     call.serverInfo = facts.serverInfo;
     call.upstreamRequest = message;
-    return link.request(
-      this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call),
-    );
+    const exchange = this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call);
+    requestFor(link, exchange, call);
   }
 
   #open(exchange: Exchange): Promise<OpenSession> {
@@ -280,8 +287,7 @@ export class LegacyPeer {
     cancellation = new Cancellation(),
     reply?: BridgedCall,
   ): Exchange {
-    const { clock } = this.#options;
-    const { route, principal, transport } = like;
+    const { route, principal, transport, timing } = like;
     return {
       id: `${like.id}.${this.#lastId}`,
       direction: "client-to-server",
@@ -293,14 +299,17 @@ export class LegacyPeer {
       era: "legacy",
       session: undefined,
       transport,
-      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      timing,
       parent: undefined,
       cancellation,
-      tracking: { entry: undefined },
+      tracking: untracked,
       reply,
     };
   }
 }
+
+/** For exchanges that begin behind correlation. */
+const untracked: Tracking = Object.freeze({ entry: undefined });
 
 /** Whether a request wants log messages that the server has to be asked for first. */
 function isTalkative({ facts }: OpenSession, request: RequestMessage): boolean {

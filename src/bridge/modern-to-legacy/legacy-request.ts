@@ -22,8 +22,33 @@ const modernOnly: ReadonlySet<string> = new Set(["inputResponses", "requestState
  * A modern request as a legacy session wants it: under the id of that session, without the envelope. A progress token
  * becomes the id, because tokens of different clients may be the same; all other members stay as they are.
  */
-export function toLegacyRequest(message: RequestMessage, id: RequestId): CompactRequest {
-  const { bytes, outline, method } = message;
+export function toLegacyRequest(message: RequestMessage, id: RequestId): LegacyRequest {
+  return new LegacyRequest(message, id);
+}
+
+/** A request for a legacy session, which can be made again from the client's as long as somebody has that. */
+export class LegacyRequest extends CompactRequest {
+  #source: RequestMessage;
+
+  constructor(source: RequestMessage, id: RequestId) {
+    super(id, source.method, legacyBytes(source, id));
+    this.#source = source;
+  }
+
+  /** Takes as little room as it can where the client's request is kept in its smallest form. */
+  restOn(request: RequestMessage, smallest: CompactRequest): void {
+    if (this.#source === request) this.#source = smallest;
+    if (this.#source instanceof CompactRequest) this.forget();
+    else this.shrink();
+  }
+
+  protected override remake(): Buffer {
+    return legacyBytes(this.#source, this.id);
+  }
+}
+
+function legacyBytes(message: RequestMessage, id: RequestId): Buffer {
+  const { bytes, outline } = message;
   const idSpan = spanOf(outline, "id");
   const params = spanOf(outline, "params");
   const edits: Edit[] = idSpan === undefined ? [] : [new Edit(idSpan.start, idSpan.end, id.json)];
@@ -33,7 +58,7 @@ export function toLegacyRequest(message: RequestMessage, id: RequestId): Compact
     if (idSpan !== undefined && edit.start < idSpan.start) edits.unshift(edit);
     else edits.push(edit);
   }
-  return new CompactRequest(id, method, editBytes(message, edits));
+  return editBytes(message, edits);
 }
 
 function paramsEdit(bytes: Buffer, params: Span, id: RequestId): Edit {

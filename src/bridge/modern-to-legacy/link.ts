@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { Clock, Exchange, SetTimer, TransportContext } from "../../exchange.ts";
+import type { Exchange, SetTimer, TransportContext } from "../../exchange.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -48,7 +48,6 @@ export interface ModernToLegacyOptions {
   readonly events: LinkEvents;
   /** Where calls wait while the server asks; the route asks there too, for questions of modern exchanges. */
   readonly parking: ParkingLot;
-  readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   readonly limits?: ModernToLegacyLimits;
@@ -65,9 +64,9 @@ export interface ModernToLegacyLink extends UpstreamLink {
  * set of client capabilities, because a legacy session has both from its beginning to its end.
  */
 export function createModernToLegacyLink(options: ModernToLegacyOptions): ModernToLegacyLink {
-  const { openLegacy, events, parking, clock, setTimer, newId } = options;
+  const { openLegacy, events, parking, setTimer, newId } = options;
   const limits = options.limits ?? defaultModernToLegacyLimits;
-  const peerOptions = { openLegacy, clock, setTimer, ownRequestMs: limits.ownRequestMs };
+  const peerOptions = { openLegacy, setTimer, ownRequestMs: limits.ownRequestMs };
   const peerEvents: PeerEvents = {
     message: fromServer,
     rubbish: (bytes, reason) => {

@@ -1,82 +1,142 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../exchange.ts";
+import type { CancelListener, CancelReason, Exchange } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
+import { messageBytes } from "../../protocol/batch.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
+import { toRequest } from "../own-messages.ts";
 import { compact } from "./compact-message.ts";
 import { inputRequestText, inputResponsesOf } from "./input-requests.ts";
 
-interface Question {
+/** One question, which also hears when its asker no longer waits. A class, because it may be open for long. */
+class Question implements CancelListener {
   /** Under which clients see it. */
   readonly key: string;
-  readonly id: RequestId;
-  /** Its entry of `inputRequests`. */
-  readonly text: string;
-  readonly resolve: (reply: Reply) => void;
-  readonly reject: (error: GatewayError) => void;
+  /** The one asked after it. */
+  next: Question | undefined;
+  readonly #asked: RequestMessage;
+  readonly #owner: OpenQuestions;
+  readonly #resolve: (reply: Reply | Promise<Reply>) => void;
+
+  constructor(
+    key: string,
+    asked: RequestMessage,
+    owner: OpenQuestions,
+    resolve: (reply: Reply | Promise<Reply>) => void,
+  ) {
+    this.key = key;
+    this.#asked = asked;
+    this.#owner = owner;
+    this.#resolve = resolve;
+  }
+
+  get id(): RequestId {
+    return this.#asked.id;
+  }
+
+  /** Its entry of `inputRequests`, made of a message that nobody keeps. */
+  get text(): string {
+    return inputRequestText(toRequest(messageBytes(this.#asked)));
+  }
+
+  answer(result: string): void {
+    this.#resolve({ message: resultMessage(this.id, result) });
+  }
+
+  fail(failure: GatewayError): void {
+    this.#resolve(Promise.reject(failure));
+  }
+
+  cancelled(reason: CancelReason): void {
+    if (this.#owner.take(this)) this.fail(cancelledError(reason));
+  }
 }
 
-/** What a server has asked in one call and nobody has answered yet, by the keys under which clients see it. */
+/**
+ * What a server has asked in one call and nobody has answered yet, by the keys under which clients see it. There are few,
+ * and mostly one, so each knows the next.
+ */
 export class OpenQuestions {
-  /** Few, and mostly one. */
-  #open: readonly Question[] = [];
+  #first: Question | undefined;
   #asked = 0;
+  #size = 0;
 
   get size(): number {
-    return this.#open.length;
+    return this.#size;
   }
 
   /** The text of `inputRequests` with all of them. */
   get text(): string {
-    return `{${this.#open.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
+    return `{${this.#all.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
   }
 
   /** Adds one; resolves with its answer. */
   add({ cancellation }: Exchange, question: RequestMessage): Promise<Reply> {
-    const { id } = question;
-    const key = `question-${++this.#asked}`;
-    const text = inputRequestText(question);
+    const key = keyOf(++this.#asked);
     // Whoever waits for the answer keeps the question, and its client may take its time.
     compact(question);
-    return new Promise<Reply>((resolve, reject) => {
-      const added: Question = { key, id, text, resolve, reject };
-      // Spreading would leave room for more, which there mostly is none of.
-      this.#open = this.#open.concat(added);
-      cancellation.onCancel((reason) => {
-        if (this.#take(added)) reject(cancelledError(reason));
-      });
+    return new Promise<Reply>((resolve) => {
+      const added = new Question(key, question, this, resolve);
+      const last = this.#all.at(-1);
+      if (last === undefined) this.#first = added;
+      else last.next = added;
+      this.#size++;
+      cancellation.follow(added);
     });
   }
 
   /** Takes the answers that a retry brings to who asked; what it leaves out stays open. */
   answer(retry: RequestMessage): void {
     for (const [key, text] of inputResponsesOf(retry)) {
-      const question = this.#open.find((open) => open.key === key);
-      if (question !== undefined && this.#take(question))
-        question.resolve({ message: resultMessage(question.id, text) });
+      const question = this.#all.find((open) => open.key === key);
+      if (question !== undefined && this.take(question)) question.answer(text);
     }
   }
 
   /** The server no longer wants an answer to this one. */
   withdraw(id: RequestId): void {
-    for (const question of this.#open) {
-      if (question.id.key === id.key && this.#take(question))
-        question.reject(new GatewayError("cancelled", "the server has withdrawn its question"));
+    for (const question of this.#all) {
+      if (question.id.key === id.key && this.take(question))
+        question.fail(new GatewayError("cancelled", "the server has withdrawn its question"));
     }
   }
 
   /** Nobody will answer any of them. */
   giveUp(reason: string): void {
-    const questions = this.#open;
-    this.#open = [];
-    for (const { reject } of questions) reject(new GatewayError("cancelled", reason));
+    const questions = this.#all;
+    this.#first = undefined;
+    this.#size = 0;
+    for (const question of questions) question.fail(new GatewayError("cancelled", reason));
   }
 
   /** Takes one out; answers whether it was still open. */
-  #take(question: Question): boolean {
-    const before = this.#open.length;
-    this.#open = this.#open.filter((other) => other !== question);
-    return this.#open.length < before;
+  take(question: Question): boolean {
+    let before: Question | undefined;
+    let at = this.#first;
+    while (at !== undefined && at !== question) {
+      before = at;
+      at = at.next;
+    }
+    if (at === undefined) return false;
+    if (before === undefined) this.#first = question.next;
+    else before.next = question.next;
+    question.next = undefined;
+    this.#size--;
+    return true;
   }
+
+  /** In the order in which they were asked. */
+  get #all(): readonly Question[] {
+    const all: Question[] = [];
+    for (let at = this.#first; at !== undefined; at = at.next) all.push(at);
+    return all;
+  }
+}
+
+const firstKey = "question-1";
+
+/** Of many calls each asks once. */
+function keyOf(number: number): string {
+  return number === 1 ? firstKey : `question-${number}`;
 }

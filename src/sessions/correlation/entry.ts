@@ -154,10 +154,11 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
   readonly openedAt: number;
   payload: Payload | undefined;
   state: ExchangeState;
-  activeAt: number;
+  /** When something last came on its stream; not a number before, which would be one more to keep for each. */
+  activeAt: number | undefined = undefined;
   endedAt = 0;
   /** The last progress value. */
-  progress = -Infinity;
+  progress: number | undefined = undefined;
   token: RequestId | undefined = undefined;
   target: string | undefined = undefined;
   operation: Operation | undefined = undefined;
@@ -189,7 +190,6 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
     this.openedAt = now;
     this.payload = payload;
     this.state = message === undefined ? "streaming" : "pending";
-    this.activeAt = now;
     this.ageLink = new Link<Entry<Payload>>(this);
     this.scopeLink = scope === undefined ? undefined : new Link<Entry<Payload>>(this);
     this.deadlineLink = plan.isStream ? undefined : new Link<Entry<Payload>>(this);

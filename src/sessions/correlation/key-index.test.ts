@@ -25,7 +25,7 @@ describe("a key index", () => {
             if (node !== undefined) index.delete(node);
           }
           expect(index.find(space, key)).toBe(stack.at(-1)?.item);
-          expect(index.all(space, key)).toEqual(stack.toReversed().map(({ item }) => item));
+          expect(index.all(space, key)).toEqual(stack.toReversed());
         }
         expect(index.size).toBe([...model.values()].flat().length);
       }),
@@ -40,7 +40,7 @@ describe("a key index", () => {
     );
     for (const node of nodes) index.add(node);
     index.add(new KeyNode(0, "n:0", -1));
-    expect(nodes.filter(({ space, key, item }) => !index.all(space, key).includes(item))).toEqual([]);
+    expect(nodes.filter((node) => !index.all(node.space, node.key).includes(node))).toEqual([]);
     expect(index.find(0, "n:0")).toBe(-1);
     for (const node of nodes) index.delete(node);
     expect(index.size).toBe(1);

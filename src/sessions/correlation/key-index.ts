@@ -40,12 +40,12 @@ export class KeyIndex<Item> {
     return node?.item;
   }
 
-  /** Every item under that key. */
-  all(space: number, key: string): Item[] {
+  /** Every node under that key, the one added last in front. */
+  all(space: number, key: string): KeyNode<Item>[] {
     const hash = hashKey(space, key);
-    const found: Item[] = [];
+    const found: KeyNode<Item>[] = [];
     let node = this.#buckets[hash & (this.#buckets.length - 1)];
-    for (; node !== undefined; node = node.next) if (isAt(node, hash, space, key)) found.push(node.item);
+    for (; node !== undefined; node = node.next) if (isAt(node, hash, space, key)) found.push(node);
     return found;
   }
 

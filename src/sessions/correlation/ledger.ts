@@ -309,7 +309,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   /** Ends an entry whose time has come, or says when to ask again. */
   #due(entry: Entry<Payload>, now: number): number | undefined {
     const { plan, scope } = entry;
-    let quietSince = entry.activeAt;
+    let quietSince = entry.activeAt ?? entry.openedAt;
     if (scope !== undefined && entry.direction === "client-to-server") {
       // A call is not idle while the server waits for the client, and which call asked is not always known.
       quietSince = scope.questions > 0 ? now : Math.max(quietSince, scope.answeredAt);

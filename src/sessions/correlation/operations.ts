@@ -38,7 +38,7 @@ export interface OperationLimits {
 /** The operations that wait for the client's next round (SC-056). */
 export class Operations {
   readonly #limits: OperationLimits;
-  readonly #index = new KeyIndex<Waiting>();
+  readonly #index = new KeyIndex<Operation>();
   /** In order of asking, hence of forgetting. */
   readonly #queue = new LinkList<Waiting>();
 
@@ -57,7 +57,7 @@ export class Operations {
     if (round === undefined) return;
     this.#forget(now);
     const waiting = new Waiting(operation, fingerprint(asking, round), now);
-    this.#index.add(waiting.node);
+    this.#index.add(waiting);
     this.#queue.append(waiting.link);
     while (this.#queue.size > this.#limits.waiting) this.#remove(this.#queue.first);
   }
@@ -71,11 +71,12 @@ export class Operations {
     if (round === undefined) return { ok: false, finding: "mrtr.malformed" };
     this.#forget(now);
     const [only, ...others] = this.#index.all(0, fingerprint(asking, round));
-    if (only === undefined) return { ok: false, finding: "mrtr.unmatched" };
+    if (!(only instanceof Waiting)) return { ok: false, finding: "mrtr.unmatched" };
     if (others.length > 0) return { ok: false, finding: "mrtr.ambiguous" };
     this.#remove(only.link);
-    if (only.operation.rounds >= this.#limits.rounds) return { ok: false, finding: "mrtr.rounds" };
-    return { ok: true, operation: { ...only.operation, rounds: only.operation.rounds + 1 } };
+    const { item: operation } = only;
+    if (operation.rounds >= this.#limits.rounds) return { ok: false, finding: "mrtr.rounds" };
+    return { ok: true, operation: { ...operation, rounds: operation.rounds + 1 } };
   }
 
   #forget(now: number): void {
@@ -88,20 +89,18 @@ export class Operations {
   #remove(link: Link<Waiting> | undefined): void {
     if (link === undefined) return;
     link.leave();
-    this.#index.delete(link.item.node);
+    this.#index.delete(link.item);
   }
 }
 
-class Waiting {
-  readonly operation: Operation;
+/** An operation that waits, in the index itself: there may be many, for as long as people think. */
+class Waiting extends KeyNode<Operation> {
   readonly askedAt: number;
-  readonly node: KeyNode<Waiting>;
   readonly link: Link<Waiting>;
 
   constructor(operation: Operation, key: string, askedAt: number) {
-    this.operation = operation;
+    super(0, key, operation);
     this.askedAt = askedAt;
-    this.node = new KeyNode<Waiting>(0, key, this);
     this.link = new Link<Waiting>(this);
   }
 }

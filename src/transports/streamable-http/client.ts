@@ -1,4 +1,3 @@
-import type { Dispatcher } from "undici";
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
 import type { CancelReason, Exchange, SetTimer } from "../../exchange.ts";
@@ -12,18 +11,21 @@ import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions
 import type { Era } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import { sendWith, type RequestCredentials } from "../request-credentials.ts";
-import type { LinkEvents, UpstreamLink } from "../transport.ts";
+import { tellOutcome } from "../transport.ts";
+import type { LinkEvents, PendingCall, UpstreamLink } from "../transport.ts";
+import type { Connections } from "./connections.ts";
 import { heldCredentials, requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
 import { KeptExchange } from "./kept-exchange.ts";
 import { Post } from "./post.ts";
-import type { BrokenStream, PendingCall, PostOwner, WholeAnswer } from "./post.ts";
+import type { BrokenStream, Outcome, PostOwner, WholeAnswer } from "./post.ts";
 import { SessionLost } from "./session-lost.ts";
 import { isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
 import type { ResponseHeaders, StreamCount } from "./response.ts";
 import { maySendAgain } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
 import type { ServerStream } from "./server-stream.ts";
+import type { SseContext } from "./upstream-answer.ts";
 import { isAnswerTo, sessionHeader, sseContext, statusError, withIdOf } from "./upstream-answer.ts";
 
 /** One upstream server reached over Streamable HTTP; shared by all links to it. */
@@ -37,9 +39,9 @@ export interface HttpUpstream {
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   /** For requests. Not limited in connections: a streamed answer must never keep another call waiting. */
-  readonly calls: Dispatcher;
+  readonly calls: Connections;
   /** For streams that stay open. */
-  readonly streams: Dispatcher;
+  readonly streams: Connections;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -69,6 +71,7 @@ class HttpLink implements UpstreamLink, PostOwner {
   #initialized: KeptExchange | undefined;
   #renewal: Promise<void> | undefined;
   #stream: ServerStream | undefined;
+  #lastContext: SseContext | undefined;
   #isClosed = false;
 
   constructor(upstream: HttpUpstream, era: Era, events: LinkEvents) {
@@ -84,10 +87,25 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   request(exchange: Exchange): Promise<Reply> {
     if (exchange.message.method === "initialize") this.#handshake = new KeptExchange(exchange);
-    // The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`.
-    return this.#renewal === undefined && this.#upstream.credentials === undefined
-      ? this.#dispatch(exchange, undefined, true)
-      : this.#requestInTurn(exchange);
+    return this.#isStraight ? this.#dispatch(exchange, undefined, true) : this.#requestInTurn(exchange);
+  }
+
+  requestFor(exchange: Exchange, call: PendingCall): void {
+    const isStraight = this.#isStraight && !this.#isClosed && exchange.message.method !== "initialize";
+    if (!isStraight) {
+      tellOutcome(this.request(exchange), call);
+      return;
+    }
+    try {
+      this.#begin(exchange, undefined, true, call);
+    } catch (error) {
+      tellOutcome(Promise.reject(GatewayError.from(error)), call);
+    }
+  }
+
+  /** The usual way waits for nothing but the answer; whatever goes wrong there is taken up by `recover`. */
+  get #isStraight(): boolean {
+    return this.#renewal === undefined && this.#upstream.credentials === undefined;
   }
 
   async #requestInTurn(exchange: Exchange): Promise<Reply> {
@@ -183,15 +201,24 @@ class HttpLink implements UpstreamLink, PostOwner {
   ): Promise<Reply> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
-    const { origin, path, calls, limits, onStream } = this.#upstream;
-    return new Promise<Reply>((resolve, reject) => {
-      const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
-      const post = new Post(this, exchange, this.#state.session, isRecoverable, resolve, reject);
-      const reader = new ResponseReader(post, limits.maxBytes, onStream);
-      post.begin(reader);
-      reader.place = this.#readers.push(reader) - 1;
-      calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
+    return new Promise<Reply>((resolve) => {
+      this.#begin(exchange, own, isRecoverable, resolve);
     });
+  }
+
+  #begin(
+    exchange: Exchange,
+    own: Readonly<Record<string, string>> | undefined,
+    isRecoverable: boolean,
+    outcome: Outcome,
+  ): void {
+    const { origin, path, calls, limits, onStream } = this.#upstream;
+    const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
+    const post = new Post(this, exchange, this.#state.session, isRecoverable, outcome);
+    const reader = new ResponseReader(post, limits.maxBytes, onStream);
+    post.begin(reader);
+    reader.place = this.#readers.push(reader) - 1;
+    calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
   }
 
   get isClosed(): boolean {
@@ -231,7 +258,15 @@ class HttpLink implements UpstreamLink, PostOwner {
       call.answer({ message: withIdOf(exchange.message, message) });
       return undefined;
     }
-    return this.#events.message(message, exchange, sseContext(this.incarnation, event));
+    return this.#events.message(message, exchange, this.#contextOf(event));
+  }
+
+  /** Where an event came from. Events without an id of their own come from the same as the one before. */
+  #contextOf(event: SseEvent): SseContext {
+    if (event.id !== undefined || event.retry !== undefined) return sseContext(this.incarnation, event);
+    if (this.#lastContext?.event !== event.event || this.#lastContext === undefined)
+      this.#lastContext = sseContext(this.incarnation, event);
+    return this.#lastContext;
   }
 
   /** Deals with an answer that came as one body. */
@@ -329,8 +364,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       this.#state.revision ?? newestLegacy,
       this.#upstream.limits,
     );
-    if (message !== undefined)
-      return this.#events.message(message, undefined, sseContext(this.incarnation, event));
+    if (message !== undefined) return this.#events.message(message, undefined, this.#contextOf(event));
     this.#events.rubbish(event.data, "an event that is not a message");
     return undefined;
   }

@@ -5,14 +5,13 @@ import type { Reply } from "../../pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import { cancelledError } from "../cancel.ts";
+import { tellOutcome } from "../transport.ts";
+import type { PendingCall } from "../transport.ts";
 import { isEventStream } from "./response.ts";
 import type { ResponseEvents, ResponseHeaders, ResponseReader } from "./response.ts";
 
-/** Somebody who waits for the outcome of a message; one of the two is called, once. */
-export interface PendingCall {
-  answer(reply: Reply): void;
-  fail(error: GatewayError): void;
-}
+/** Who hears of an outcome: a promise's own function, which takes failures as a promise, or somebody without one. */
+export type Outcome = ((reply: Reply | Promise<Reply>) => void) | PendingCall;
 
 /** An answer that came as one body. */
 export interface WholeAnswer {
@@ -51,8 +50,7 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
   readonly #session: string | undefined;
   /** Whether the link may try again when it fails. */
   readonly #isRecoverable: boolean;
-  readonly #resolve: (reply: Reply | Promise<Reply>) => void;
-  readonly #reject: (error: GatewayError) => void;
+  readonly #outcome: Outcome;
   #reader: ResponseReader | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #retryMs = defaultRetryMs;
@@ -63,15 +61,13 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     exchange: Exchange,
     session: string | undefined,
     isRecoverable: boolean,
-    resolve: (reply: Reply | Promise<Reply>) => void,
-    reject: (error: GatewayError) => void,
+    outcome: Outcome,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
     this.#session = session;
     this.#isRecoverable = isRecoverable;
-    this.#resolve = resolve;
-    this.#reject = reject;
+    this.#outcome = outcome;
   }
 
   /** From here on a cancel ends it. */
@@ -132,18 +128,30 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     this.#resolve(reply);
   }
 
-  fail(error: GatewayError): void {
+  fail(failure: GatewayError): void {
     // A call that is over is not tried again.
     if (this.#isAnswered) return;
     this.#isAnswered = true;
     if (!this.#isRecoverable) {
-      this.#reject(error);
+      this.#resolve(Promise.reject(failure));
       return;
     }
     // Not from within this call: the dispatcher has to be done with the connection that broke.
     queueMicrotask(() => {
-      this.#resolve(this.#owner.recover(this.#exchange, error));
+      this.#resolve(this.#owner.recover(this.#exchange, failure));
     });
+  }
+
+  #resolve(reply: Reply | Promise<Reply>): void {
+    const outcome = this.#outcome;
+    if (typeof outcome === "function") outcome(reply);
+    else if (reply instanceof Promise) tellOutcome(reply, outcome);
+    else {
+      // As late as a promise would say it: whoever reads the answer is done with it then.
+      queueMicrotask(() => {
+        outcome.answer(reply);
+      });
+    }
   }
 
   #finish(): void {

@@ -4,8 +4,8 @@ import { parse } from "../../protocol/parse.ts";
 import type { ParseLimits, Message } from "../../protocol/message.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { createSseDecoder } from "../../protocol/sse-decoder.ts";
-import type { SseDecoder } from "../../protocol/sse-decoder.ts";
-import type { SseEvent } from "../../protocol/sse-event.ts";
+import type { SseDecoder, SseDecoderOptions } from "../../protocol/sse-decoder.ts";
+import type { SseEvent, SseOverflow } from "../../protocol/sse-event.ts";
 
 /** What becomes of an upstream's HTTP answer. Exactly one of `ended` and `failed` is called, last. */
 export interface ResponseEvents {
@@ -15,7 +15,7 @@ export interface ResponseEvents {
   event(event: SseEvent): void | Promise<void>;
   /** The stream says how long to wait before it is taken up again. */
   retry?(milliseconds: number): void;
-  /** The whole body of an answer that is not an event stream, or nothing more to come of one that is. */
+  /** The whole body of an answer that is not an event stream, or nothing more to come of one that is, without headers. */
   ended(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
   failed(error: GatewayError): void;
 }
@@ -26,18 +26,20 @@ export type StreamCount = (change: 1 | -1) => void;
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 const empty = Buffer.alloc(0);
+const noHeaders: ResponseHeaders = {};
 /** Events that may wait behind one that is being dealt with before the socket is paused. */
 const waitingBeforePause = 16;
 
 /** Takes undici's callbacks for one request: a bounded body for JSON, event by event for streams. */
-export class ResponseReader implements Dispatcher.DispatchHandler {
+export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOptions {
+  /** For a body as well. */
+  readonly maxEventBytes: number;
   readonly #events: ResponseEvents;
-  readonly #maxBytes: number;
   readonly #onStream: StreamCount | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: GatewayError | undefined;
   #status = 0;
-  #headers: ResponseHeaders = {};
+  #headers: ResponseHeaders = noHeaders;
   #decoder: SseDecoder | undefined;
   #first: Buffer = empty;
   #rest: Buffer[] | undefined;
@@ -51,7 +53,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
 
   constructor(events: ResponseEvents, maxBytes: number, onStream?: StreamCount) {
     this.#events = events;
-    this.#maxBytes = maxBytes;
+    this.maxEventBytes = maxBytes;
     this.#onStream = onStream;
   }
 
@@ -76,7 +78,6 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     this.#status = status;
-    this.#headers = headers;
     const encoding = headers["content-encoding"];
     if (encoding !== undefined && encoding !== "identity") {
       this.abort(
@@ -90,23 +91,27 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
     if (status === 200 && isEventStream(headers)) {
       // A stream may be open for long, and these are six buffers that nobody reads any more.
       controller.rawHeaders = null;
-      this.#decoder = createSseDecoder({
-        maxEventBytes: this.#maxBytes,
-        onEvent: (event) => {
-          this.#take(event);
-        },
-        onRetry: (milliseconds) => {
-          this.#events.retry?.(milliseconds);
-        },
-        onOverflow: ({ limit }) => {
-          this.abort(
-            new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`),
-          );
-        },
-      });
+      // For the same reason the reader itself is what the decoder calls, and keeps no headers.
+      this.#decoder = createSseDecoder(this);
+      this.#onStream?.(1);
+    } else {
+      this.#headers = headers;
     }
-    if (this.#decoder !== undefined) this.#onStream?.(1);
     this.#events.started(status, headers);
+  }
+
+  onEvent(event: SseEvent): void {
+    this.#take(event);
+  }
+
+  onRetry(milliseconds: number): void {
+    this.#events.retry?.(milliseconds);
+  }
+
+  onOverflow({ limit }: SseOverflow): void {
+    this.abort(
+      new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`),
+    );
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -115,11 +120,11 @@ export class ResponseReader implements Dispatcher.DispatchHandler {
       return;
     }
     this.#size += chunk.length;
-    if (this.#size > this.#maxBytes) {
+    if (this.#size > this.maxEventBytes) {
       this.abort(
         new GatewayError(
           "upstream_invalid",
-          `the upstream sent an answer of more than ${this.#maxBytes} bytes`,
+          `the upstream sent an answer of more than ${this.maxEventBytes} bytes`,
         ),
       );
       return;

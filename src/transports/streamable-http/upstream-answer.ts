@@ -1,4 +1,5 @@
 import { GatewayError } from "../../errors.ts";
+import type { TransportContext } from "../../exchange.ts";
 import { insertMember, replaceMember } from "../../protocol/json/splice.ts";
 import type { Message } from "../../protocol/message.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
@@ -31,15 +32,18 @@ export function sessionHeader(headers: ResponseHeaders): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
+/** What is told of an event of a stream besides its message. */
+export type SseContext = Extract<TransportContext, { readonly type: "sse" }>;
+
 /** Where an event of a stream came from. */
-export function sseContext(stream: string, event: SseEvent) {
+export function sseContext(stream: string, event: SseEvent): SseContext {
   return {
     type: "sse",
     stream,
     ...(event.id === undefined ? {} : { eventId: event.id }),
     ...(event.event === undefined ? {} : { event: event.event }),
     ...(event.retry === undefined ? {} : { retry: event.retry }),
-  } as const;
+  };
 }
 
 /** What a status that is no answer to the request means; nothing of the upstream's own words is in it. */

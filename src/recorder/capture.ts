@@ -7,6 +7,7 @@ import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createContexts } from "./capture-context.ts";
 import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
+import { newGroup, type FrameGroup } from "./gathering.ts";
 
 /** A frame whose number and times are still to be set, by whoever takes it. */
 export type UnnumberedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
@@ -17,6 +18,8 @@ interface Seen {
   /** The numbers of frames with these messages; the last two are enough, one that asks and one that answers. */
   asking: SeenMessage | undefined;
   answering: SeenMessage | undefined;
+  /** Its frames that were not packed yet. */
+  readonly group: FrameGroup;
 }
 
 interface SeenMessage {
@@ -39,7 +42,7 @@ export interface CapturingOptions {
   /** Bodies that are larger are left out. */
   readonly bodyBytes: number;
   /** Takes a redacted frame, and answers with its number; undefined where it was lost. */
-  readonly take: (frame: UnnumberedFrame) => number | undefined;
+  readonly take: (frame: UnnumberedFrame, group: FrameGroup | undefined) => number | undefined;
 }
 
 /** Makes frames of what passes. Everything in them has been redacted. */
@@ -144,7 +147,8 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       const facts = same === undefined || before === undefined ? metadataOf(message) : before.facts;
       const isFirst = own === undefined;
       if (own === undefined) {
-        own = { operation: operationOf(exchange, message, facts), asking: undefined, answering: undefined };
+        const operation = operationOf(exchange, message, facts);
+        own = { operation, asking: undefined, answering: undefined, group: newGroup() };
         exchange.tracking.record = own;
       }
       if (isAnswer && leg === "client" && passing === "sent")
@@ -174,7 +178,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       if (same === undefined && isTooLarge) frame.omitted = "size";
       if (redacted > 0) frame.redacted = redacted;
       if (isAnswer) setOutcome(frame, message, facts);
-      const seq = take(frame);
+      const seq = take(frame, own.group);
       if (seq === undefined || same !== undefined) return;
       if (isAnswer) own.answering = { message, seq, names, facts };
       else own.asking = { message, seq, names, facts };
@@ -183,12 +187,13 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       const { reason } = decision;
       const clean = reason === undefined ? undefined : redactor.text(reason);
       const isAsked = exchange.direction === "client-to-server";
-      const operation = seenOf(exchange)?.operation ?? exchange.id;
+      const own = seenOf(exchange);
+      const operation = own?.operation ?? exchange.id;
       const [leg, direction] = isAsked ? (["client", "c2s"] as const) : (["upstream", "s2c"] as const);
       const frame = frameOf("decision", leg, "received", direction, exchange.id, operation);
       frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
-      take(frame);
+      take(frame, own?.group);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);
@@ -197,7 +202,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       frame.bytes = Buffer.byteLength(line);
       frame.body = clean.text;
       if (clean.count > 0) frame.redacted = clean.count;
-      take(frame);
+      take(frame, undefined);
     },
   };
 }

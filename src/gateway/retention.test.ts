@@ -30,6 +30,8 @@ function open(bytes: number) {
       bytes: new Uint8Array(new SharedArrayBuffer(characters)),
       packs: new Uint32Array(6),
       contexts: [],
+      wholes: new Float64Array(6),
+      subjects: [],
     };
     retention.wrote({ packs: [wire] });
   };

@@ -144,6 +144,10 @@ export class ByteReader {
     return value;
   }
 
+  skip(bytes: number): void {
+    this.#at += bytes;
+  }
+
   text(): string {
     const size = this.number();
     return this.#bytes.toString("utf8", this.#at, (this.#at += size));

@@ -3,11 +3,11 @@ import { hash } from "node:crypto";
 import type { Clock, Exchange } from "../exchange.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
-import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createContexts } from "./capture-context.ts";
 import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
 import { newGroup, type FrameGroup } from "./gathering.ts";
+import { factsOf, type MessageFacts } from "./message-facts.ts";
 
 /** A frame whose number and times are still to be set, by whoever takes it. */
 export type UnnumberedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
@@ -26,7 +26,7 @@ interface SeenMessage {
   readonly message: Message;
   readonly seq: number;
   readonly names: Names;
-  readonly facts: MessageMetadata;
+  readonly facts: MessageFacts;
 }
 
 interface Names {
@@ -113,7 +113,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
     }
   }
 
-  function operationOf(exchange: Exchange, message: Message, facts: MessageMetadata): string {
+  function operationOf(exchange: Exchange, message: Message, facts: MessageFacts): string {
     const parent = exchange.parent === undefined ? undefined : seenOf(exchange.parent);
     if (parent !== undefined) return parent.operation;
     const state = memberString(message, "params.requestState");
@@ -128,10 +128,10 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
   function noteContinuation(
     exchange: Exchange,
     message: Message,
-    facts: MessageMetadata,
+    facts: MessageFacts,
     operation: string,
   ): void {
-    if (facts.kind !== "result") return;
+    if (message.kind !== "result") return;
     const state = memberString(message, "result.requestState");
     if (state !== undefined) remember(stateKey(exchange, state), operation);
     if (facts.taskId !== undefined) remember(taskKey(exchange, facts.taskId), operation);
@@ -144,7 +144,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       let own = seenOf(exchange);
       const before = isAnswer ? own?.answering : own?.asking;
       const same = before?.message === message ? before.seq : undefined;
-      const facts = same === undefined || before === undefined ? metadataOf(message) : before.facts;
+      const facts = same === undefined || before === undefined ? factsOf(message) : before.facts;
       const isFirst = own === undefined;
       if (own === undefined) {
         const operation = operationOf(exchange, message, facts);
@@ -157,7 +157,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       const isTooLarge = size > bodyBytes;
       const clean =
         same === undefined && !isTooLarge
-          ? redactor.json(message.bytes.toString("utf8", message.outline.start, message.outline.end))
+          ? redactor.jsonBytes(message.bytes, message.outline.start, message.outline.end)
           : undefined;
       const context = isFirst ? contextOf(exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
@@ -207,16 +207,17 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
   };
 }
 
-function namesOf({ id, method, target }: MessageMetadata, redactor: Redactor | undefined): Names {
+function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | undefined): Names {
+  if (redactor === undefined) return { id, method, target };
   const plain = (text: string | undefined): string | undefined =>
-    redactor === undefined || text === undefined ? text : redactor.text(text).text;
-  return { id: plain(id?.key), method: plain(method), target: plain(target?.name) };
+    text === undefined ? text : redactor.text(text).text;
+  return { id: plain(id), method: plain(method), target: plain(target) };
 }
 
 function setOutcome(
   frame: UnnumberedFrame,
   message: Message,
-  { isToolError, resultType, errorCode }: MessageMetadata,
+  { isToolError, resultType, errorCode }: MessageFacts,
 ): void {
   if (message.kind === "error") {
     frame.outcome = "error";

@@ -1,7 +1,9 @@
 import { ByteWriter } from "./bytes.ts";
-import type { Frame, FrameContext } from "./contract.ts";
+import type { ExchangeRecord, Frame, FrameContext } from "./contract.ts";
+import { deriveWhole } from "./derive.ts";
 import { formatContext, type ContextWriter } from "./pack-context.ts";
-import { writePack, type FramePack } from "./pack.ts";
+import { isAlone, writePack, type FramePack, type WholeExchange } from "./pack.ts";
+import { createSubjectBook, type Subject } from "./subject-book.ts";
 
 /**
  * Packs as they go to a thread: their contents in one piece and a list of numbers, which cost next to nothing to hand
@@ -13,16 +15,26 @@ export interface PackWire {
   readonly packs: Uint32Array;
   /** Each once: most packs have the same. */
   readonly contexts: readonly string[];
+  /**
+   * For each pack what it is as a whole: which subject it has from one on or zero, its time, how long it took, here and
+   * upstream, or not a number, and the bytes of request and answer.
+   */
+  readonly wholes: Float64Array;
+  readonly subjects: readonly Subject[];
 }
 
 const perPack = 6;
+const perWhole = 6;
 
 /** How many packs there are. */
 export function packsIn({ packs }: PackWire): number {
   return packs.length / perPack;
 }
 
-type Outline = readonly [number, number, number, number, number, number];
+/** Those numbers, and how many came before. */
+type Outline = readonly [number, number, number, number, number, number, number];
+
+const mostSubjects = 2000;
 
 /** Puts packs together to be handed over, as they come. */
 export interface WireWriter {
@@ -41,6 +53,38 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
   let outlines: Outline[] = [];
   let contexts: string[] = [];
   let places = new Map<FrameContext, number>();
+  let wholes: number[] = [];
+  let subjects: Subject[] = [];
+  /** Where subjects stand, and since which time of taking. */
+  const book = createSubjectBook<{ round: number; place: number }>();
+  let round = 0;
+  let known = 0;
+
+  function subjectPlace(subject: Subject): number {
+    let entry = book.get(subject);
+    if (entry === undefined) {
+      if (known++ >= mostSubjects) {
+        book.clear();
+        known = 0;
+      }
+      entry = { round: -1, place: 0 };
+      book.set(subject, entry);
+    }
+    if (entry.round !== round) {
+      entry.round = round;
+      entry.place = subjects.push(subject);
+    }
+    return entry.place;
+  }
+
+  function addWhole(exchange: ExchangeRecord | undefined): void {
+    if (exchange === undefined || !isAlone(exchange)) {
+      wholes.push(0, 0, 0, 0, 0, 0);
+      return;
+    }
+    const { at, durationMs = Number.NaN, upstreamMs = Number.NaN, requestBytes, answerBytes } = exchange;
+    wholes.push(subjectPlace(exchange), at, durationMs, upstreamMs, requestBytes, answerBytes);
+  }
 
   function placeOf(context: FrameContext): number {
     let place = places.get(context);
@@ -59,10 +103,21 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
       const start = writer.size;
       const { first, last, context } = writePack(frames, writer);
       const place = context === undefined ? 0 : placeOf(context);
-      outlines.push([first, last, frames.length, place, start, writer.size - start]);
+      outlines.push([first, last, frames.length, place, start, writer.size - start, outlines.length]);
+      addWhole(context === undefined ? undefined : deriveWhole(frames));
     },
     take: () => {
-      const taken = { bytes: writer.take(), packs: listOf(outlines), contexts };
+      const ordered = outlines.toSorted(([one], [other]) => one - other);
+      const taken = {
+        bytes: writer.take(),
+        packs: listOf(ordered),
+        contexts,
+        wholes: wholesOf(ordered, wholes),
+        subjects,
+      };
+      wholes = [];
+      subjects = [];
+      round++;
       outlines = [];
       contexts = [];
       places = new Map();
@@ -77,17 +132,27 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
 function listOf(outlines: readonly Outline[]): Uint32Array {
   const list = new Uint32Array(outlines.length * perPack);
   let at = 0;
-  for (const outline of outlines.toSorted(([one], [other]) => one - other)) {
-    list.set(outline, at);
-    at += perPack;
+  for (const outline of outlines) {
+    for (let index = 0; index < perPack; index++) list[at++] = outline[index] ?? 0;
+  }
+  return list;
+}
+
+function wholesOf(outlines: readonly Outline[], wholes: readonly number[]): Float64Array {
+  const list = new Float64Array(outlines.length * perWhole);
+  let at = 0;
+  for (const outline of outlines) {
+    const from = outline[perPack] * perWhole;
+    for (let index = 0; index < perWhole; index++) list[at++] = wholes[from + index] ?? 0;
   }
   return list;
 }
 
 /** Takes packs apart that were handed over; their contents stay where they are. */
-export function fromWire({ bytes, packs, contexts }: PackWire): FramePack[] {
+export function fromWire({ bytes, packs, contexts, wholes, subjects }: PackWire): FramePack[] {
   const taken: FramePack[] = [];
-  for (let at = 0; at < packs.length; at += perPack) {
+  for (let at = 0, from = 0; at < packs.length; at += perPack, from += perWhole) {
+    const subject = subjects[(wholes[from] ?? 0) - 1];
     const start = packs[at + 4] ?? 0;
     taken.push({
       first: packs[at] ?? 0,
@@ -95,7 +160,21 @@ export function fromWire({ bytes, packs, contexts }: PackWire): FramePack[] {
       count: packs[at + 2] ?? 0,
       context: contexts[(packs[at + 3] ?? 0) - 1] ?? "",
       content: bytes.subarray(start, start + (packs[at + 5] ?? 0)),
+      whole: subject === undefined ? undefined : wholeAt(wholes, from, subject),
     });
   }
   return taken;
+}
+
+function wholeAt(wholes: Float64Array, from: number, subject: Subject): WholeExchange {
+  const duration = wholes[from + 2] ?? Number.NaN;
+  const upstream = wholes[from + 3] ?? Number.NaN;
+  return {
+    subject,
+    at: wholes[from + 1] ?? 0,
+    ...(Number.isNaN(duration) ? undefined : { durationMs: duration }),
+    ...(Number.isNaN(upstream) ? undefined : { upstreamMs: upstream }),
+    requestBytes: wholes[from + 4] ?? 0,
+    answerBytes: wholes[from + 5] ?? 0,
+  };
 }

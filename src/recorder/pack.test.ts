@@ -2,10 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, endFrame } from "../../test/support/recording.ts";
-import type { Frame } from "./contract.ts";
+import type { ExchangeRecord, Frame } from "./contract.ts";
+import { deriveExchanges } from "./derive.ts";
 import { createContextReader, createContextWriter } from "./pack-context.ts";
-import { groupFrames, longestPack, packFrames, unpackFrames, type FramePack } from "./pack.ts";
+import { groupFrames, longestPack, packFrames, readNames, unpackFrames, type FramePack } from "./pack.ts";
 import { createWireWriter, fromWire, packsIn } from "./pack-wire.ts";
+import { subjectMembers } from "./subject-book.ts";
 
 /** Frames as they come out again, in their order. */
 function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {
@@ -18,8 +20,20 @@ function again(frames: readonly Frame[], writeContext = createContextWriter()): 
   expect(packsIn(taken)).toBe(groups.length);
   expect(packsIn(wire.take())).toBe(0);
   const packs = fromWire(taken);
-  const plain = (pack: FramePack) => ({ ...pack, content: Buffer.from(pack.content).toString("base64") });
-  expect(packs.map(plain)).toEqual(packFrames(frames).map(plain));
+  const plain = ({ content, whole: _whole, ...pack }: FramePack) => ({
+    ...pack,
+    content: Buffer.from(content).toString("base64"),
+  });
+  const packed = packFrames(frames);
+  expect(packs.map(plain)).toEqual(packed.map(plain));
+  for (const [index, { whole }] of packs.entries()) {
+    const other = packed[index]?.whole;
+    expect(whole === undefined).toBe(other === undefined);
+    if (whole === undefined || other === undefined) continue;
+    const { subject, ...figures } = whole;
+    expect(other).toMatchObject(figures);
+    for (const name of subjectMembers) expect(subject[name]).toEqual(other.subject[name]);
+  }
   return packs
     .flatMap((pack) => unpackFrames(pack, "c1", readContext))
     .toSorted((one, other) => one.seq - other.seq);
@@ -46,6 +60,25 @@ describe("frames that are packed", () => {
       fc.property(arbitraryFrames, fc.array(oddities, { maxLength: 20 }), (frames, odd) => {
         const all = frames.map((frame, index): Frame => ({ ...frame, ...odd[index] }));
         expect(again(all)).toEqual(all);
+      }),
+    );
+  });
+
+  it("[SC-067] say what is derived from them where an exchange is as a whole in them", () => {
+    fc.assert(
+      fc.property(arbitraryFrames, (frames) => {
+        const derived = new Map(deriveExchanges(frames).map((exchange) => [exchange.seq, exchange]));
+        for (const { first, whole, content } of packFrames(frames)) {
+          if (whole === undefined) continue;
+          const { subject, ...figures } = whole;
+          const exchange = derived.get(first);
+          expect({ ...exchange }).toMatchObject(figures);
+          expect(readNames(content)).toEqual({ exchange: exchange?.id, id: exchange?.rpcId });
+          for (const name of subjectMembers) expect(subject[name]).toEqual(exchange?.[name]);
+        }
+        const wholes = packFrames(frames).filter(({ whole }) => whole !== undefined);
+        const isOver = ({ state }: ExchangeRecord) => state !== "open" && state !== "abandoned";
+        expect(wholes).toHaveLength([...derived.values()].filter(isOver).length);
       }),
     );
   });

@@ -1,6 +1,8 @@
 import { ByteReader, ByteWriter } from "./bytes.ts";
-import type { Frame } from "./contract.ts";
+import type { ExchangeRecord, Frame } from "./contract.ts";
+import { deriveWhole } from "./derive.ts";
 import { formatContext, type ContextReader } from "./pack-context.ts";
+import type { Subject } from "./subject-book.ts";
 
 /**
  * Frames of one exchange, or one frame that belongs to none, as they are handed to the thread that writes and as they
@@ -15,6 +17,16 @@ export interface FramePack {
   readonly context: string;
   /** Everything else. */
   readonly content: Uint8Array;
+  /** Where all frames of an exchange are in here, what is derived from them: whoever has it need not unpack them. */
+  readonly whole?: WholeExchange | undefined;
+}
+
+/** An exchange that belongs to no other, without what its pack says: the names and who asked. */
+export interface WholeExchange extends Pick<
+  ExchangeRecord,
+  "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes"
+> {
+  readonly subject: Subject;
 }
 
 /** Members that few frames have, as JSON. */
@@ -50,6 +62,11 @@ export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[
   return groups;
 }
 
+/** Whether an exchange belongs to no other, so that nothing has to be known of it but what its pack says. */
+export function isAlone({ id, operation, parent, traceId }: ExchangeRecord): boolean {
+  return operation === id && parent === undefined && traceId === undefined;
+}
+
 /** Packs frames by their exchanges, in the order of their first frames. */
 export function packFrames(frames: readonly Frame[]): FramePack[] {
   const writer = new ByteWriter();
@@ -58,7 +75,10 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
     const { first, last, context } = writePack(group, writer);
     const content = writer.since(0);
     const text = context === undefined ? "" : formatContext(context);
-    return { first, last, count: group.length, context: text, content };
+    const exchange = deriveWhole(group);
+    const whole =
+      exchange === undefined || !isAlone(exchange) ? undefined : { ...exchange, subject: exchange };
+    return { first, last, count: group.length, context: text, content, whole };
   });
 }
 
@@ -232,6 +252,22 @@ export function unpackFrames(
     frames.push(frame);
   }
   return frames;
+}
+
+/** The id of a pack's exchange, and that of the request it begins with, without the rest. */
+export function readNames(content: Uint8Array): {
+  readonly exchange: string;
+  readonly id: string | undefined;
+} {
+  const reader = new ByteReader(content);
+  reader.number();
+  const exchange = reader.text();
+  if (reader.number() !== 0) reader.text();
+  reader.skip(16);
+  const bits = reader.number();
+  for (let figure = 0; figure < 4; figure++) reader.number();
+  if ((bits & has.more) !== 0) return { exchange, id: (JSON.parse(reader.text()) as More).id };
+  return { exchange, id: (bits & has.id) === 0 ? undefined : reader.text() };
 }
 
 type UnpackedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };

@@ -93,6 +93,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const began = clock.now();
   const counts = { frames: 0, bytes: 0, lost: 0, omitted: 0, redacted: 0 };
   const startedAt = clock.wall();
+  let wall = startedAt;
+  let wallAt = began;
   const wire = createWireWriter(createContextWriter());
   const gathering = createGathering(wire);
   let queue: Sealed[] = [];
@@ -129,8 +131,14 @@ export function createRecorder(options: RecorderOptions): Recorder {
     const seq = next++;
     frame.capture = options.capture;
     frame.seq = seq;
-    frame.at = clock.wall();
-    frame.mono = Math.round((clock.now() - began) * 1000) / 1000;
+    const now = clock.now();
+    // Wall time is in whole milliseconds, and most frames come within one.
+    if (now - wallAt >= 1) {
+      wall = clock.wall();
+      wallAt = now;
+    }
+    frame.at = wall;
+    frame.mono = Math.round((now - began) * 1000) / 1000;
     gathering.add(frame, group);
     freshFrames++;
     queuedFrames++;

@@ -1,13 +1,21 @@
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
-import { longestPack, packFrames, unpackFrames, type FramePack } from "../pack.ts";
+import {
+  longestPack,
+  packFrames,
+  readNames,
+  unpackFrames,
+  type FramePack,
+  type WholeExchange,
+} from "../pack.ts";
+import type { Subject } from "../subject-book.ts";
 import { createContextReader, formatContext, type ContextReader } from "../pack-context.ts";
 import { createBlockNotes, timesTidied } from "./blocks.ts";
 import { blockSize, captureStride, positionOf, type SqlDatabase } from "./database.ts";
 import { framesAt, packsBetween } from "./find.ts";
 import { createInserter, type Inserter } from "./insert.ts";
-import { ownColumns, packColumns, pushExchange, pushPack } from "./rows.ts";
-import { createSharedRows } from "./shared-rows.ts";
+import { ownColumns, packColumns, pushExchange, pushPack, type OwnMembers } from "./rows.ts";
+import { createSharedRows, type Party } from "./shared-rows.ts";
 
 /** A capture that is being written. */
 interface OpenCapture {
@@ -73,22 +81,33 @@ export function createAppender(database: SqlDatabase): Appender {
     }
   }
 
-  /** Adds the row of an exchange, with what it shares with others. */
+  /** Adds the row of an exchange; false where what it shares with others has to be written first. */
+  function pushNow(
+    rows: Inserter,
+    capture: number,
+    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
+    shares: Shares,
+  ): boolean {
+    const party = shared.party(shares.party, shares.context);
+    const subject = shared.subject(shares.subject);
+    if (party < 0 || subject < 0) return false;
+    const position = positionOf(capture, exchange.seq);
+    notes.note(position, party, subject, exchange.at, exchange.id);
+    pushExchange(rows.row(), exchange, position, party, subject);
+    return true;
+  }
+
   async function push(
     inside: SqlDatabase,
     rows: Inserter,
-    exchange: ExchangeRecord,
     capture: number,
-    context: string,
+    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
+    shares: Shares,
   ): Promise<void> {
-    const position = positionOf(capture, exchange.seq);
-    let party = shared.party(context, exchange);
-    if (party < 0) party = await shared.write(inside, "party", exchange, context);
-    let subject = shared.subject(exchange);
-    if (subject < 0) subject = await shared.write(inside, "subject", exchange, "");
-    notes.note(position, party, subject, exchange.at, exchange.id);
-    pushExchange(rows.row(), exchange, position, party, subject);
-    if (rows.isFull) await rows.write();
+    if (shared.party(shares.party, shares.context) < 0)
+      await shared.writeParty(inside, shares.party, shares.context);
+    if (shared.subject(shares.subject) < 0) await shared.writeSubject(inside, shares.subject);
+    if (!pushNow(rows, capture, exchange, shares)) await push(inside, rows, capture, exchange, shares);
   }
 
   async function writeChanged(
@@ -97,8 +116,11 @@ export function createAppender(database: SqlDatabase): Appender {
     exchanges: Iterable<ExchangeRecord>,
   ): Promise<void> {
     const rows = createInserter(inside, "exchange_own", ownColumns, upsertExchange);
-    for (const exchange of exchanges)
-      await push(inside, rows, exchange, capture, contexts.get(exchange) ?? "");
+    for (const exchange of exchanges) {
+      const context = contexts.get(exchange) ?? "";
+      await push(inside, rows, capture, exchange, { party: exchange, context, subject: exchange });
+      if (rows.isFull) await rows.write();
+    }
     await rows.write();
   }
 
@@ -118,10 +140,23 @@ export function createAppender(database: SqlDatabase): Appender {
     const fresh = isNew ? packs : await unknownOf(inside, own.number, packs, capture.id, readContext);
     const rows = createInserter(inside, "pack", packColumns);
     const exchanges = createInserter(inside, "exchange_own", ownColumns);
-    /** Exchanges that began before this batch or go on after it; the others are written at once and forgotten. */
+    /** Exchanges that began before this batch or go on after it; the others came as a whole. */
     const changed = new Set<ExchangeRecord>();
     let count = 0;
     for (const pack of fresh) {
+      count += pack.count;
+      const position = positionOf(own.number, pack.first);
+      if (pack.whole !== undefined && isNew) {
+        const context = shared.holds(pack.context) ? pack.context : "";
+        const shares = { party: readContext(pack.context), context, subject: pack.whole.subject };
+        const exchange = ownOf(pack, pack.whole);
+        if (!pushNow(exchanges, own.number, exchange, shares))
+          await push(inside, exchanges, own.number, exchange, shares);
+        if (exchanges.isFull) await exchanges.write();
+        pushPack(rows.row(), pack, position, position, context === "" ? pack.context : "");
+        if (rows.isFull) await rows.write();
+        continue;
+      }
       const frames = unpackFrames(pack, capture.id, readContext, false);
       const id = frames[0]?.exchange ?? "";
       let record: ExchangeRecord | undefined;
@@ -132,15 +167,12 @@ export function createAppender(database: SqlDatabase): Appender {
         }
       }
       let context = "";
-      const isFirst = record !== undefined && record.seq === pack.first;
-      if (record !== undefined && isFirst) {
-        context = sharedContext(record, pack.context);
-        if (context !== "" && !shared.holds(context)) context = "";
-      }
-      if (record !== undefined && isNew && isFirst && record.state !== "open") {
-        await push(inside, exchanges, record, own.number, context);
-      } else if (record !== undefined) {
-        if (isFirst) contexts.set(record, context);
+      if (record !== undefined) {
+        if (record.seq === pack.first) {
+          context = sharedContext(record, pack.context);
+          if (context !== "" && !shared.holds(context)) context = "";
+          contexts.set(record, context);
+        }
         changed.add(record);
       }
       let owner = record === undefined ? null : positionOf(own.number, record.seq);
@@ -151,8 +183,6 @@ export function createAppender(database: SqlDatabase): Appender {
         await notes.write(inside);
         owner = await ownerOf(inside, own.number, id);
       }
-      count += pack.count;
-      const position = positionOf(own.number, pack.first);
       pushPack(rows.row(), pack, position, owner, context === "" ? pack.context : "");
       if (rows.isFull) await rows.write();
     }
@@ -184,6 +214,30 @@ export function createAppender(database: SqlDatabase): Appender {
     forget: (capture) => {
       open.delete(capture);
     },
+  };
+}
+
+/** What an exchange shares with others, and the context that stands with its party. */
+interface Shares {
+  readonly party: Party;
+  readonly context: string;
+  readonly subject: Subject;
+}
+
+/** What an exchange has of its own that is in one pack. */
+function ownOf(pack: FramePack, whole: WholeExchange): OwnMembers & Pick<ExchangeRecord, "seq"> {
+  const { exchange, id } = readNames(pack.content);
+  const { at, durationMs, upstreamMs, requestBytes, answerBytes } = whole;
+  return {
+    seq: pack.first,
+    id: exchange,
+    operation: exchange,
+    ...(id === undefined ? undefined : { rpcId: id }),
+    at,
+    ...(durationMs === undefined ? undefined : { durationMs }),
+    ...(upstreamMs === undefined ? undefined : { upstreamMs }),
+    requestBytes,
+    answerBytes,
   };
 }
 

@@ -68,10 +68,10 @@ async function moveExchanges(inside: SqlDatabase): Promise<void> {
     for (const row of old) {
       const exchange = toExchange(row);
       const position = Number(row["position"]);
-      let party = shared.party("", exchange);
-      if (party < 0) party = await shared.write(inside, "party", exchange, "");
+      let party = shared.party(exchange, "");
+      if (party < 0) party = await shared.writeParty(inside, exchange, "");
       let subject = shared.subject(exchange);
-      if (subject < 0) subject = await shared.write(inside, "subject", exchange, "");
+      if (subject < 0) subject = await shared.writeSubject(inside, exchange);
       pushExchange(rows.row(), exchange, position, party, subject);
       notes.note(position, party, subject, exchange.at, exchange.id);
       if (rows.isFull) await rows.write();

@@ -18,6 +18,9 @@ const ownMembers = [
   ["answerBytes", "answer_bytes"],
 ] as const satisfies Columns;
 
+/** What stands in an exchange's own row. */
+export type OwnMembers = Pick<ExchangeRecord, (typeof ownMembers)[number][0]>;
+
 /** Who asked, and how: the same for many exchanges, so that it is written once. */
 const partyMembers = [
   ["route", "route"],
@@ -27,8 +30,8 @@ const partyMembers = [
   ["transport", "transport"],
 ] as const satisfies Columns;
 
-/** What was asked for and what became of it; as often the same. */
-const subjectMembers = [
+/** What was asked for and what became of it; as often the same. In the order of `subjectMembers`. */
+const subjectColumns = [
   ["kind", "kind"],
   ["direction", "direction"],
   ["method", "method"],
@@ -50,10 +53,10 @@ export type SharedTable = "party" | "subject";
 /** The columns of each such table, as members of exchanges are called there. */
 export const sharedColumns: Readonly<Record<SharedTable, ReadonlyMap<string, string>>> = {
   party: new Map(partyMembers),
-  subject: new Map(subjectMembers),
+  subject: new Map(subjectColumns),
 };
 
-const columns: Columns = [...ownMembers, ...partyMembers, ...subjectMembers];
+const columns: Columns = [...ownMembers, ...partyMembers, ...subjectColumns];
 
 /** The column of each member of an exchange but its capture, which is a number there. */
 export const columnOf: ReadonlyMap<string, string> = new Map<string, string>([...columns, ["seq", "seq"]]);
@@ -69,7 +72,7 @@ export const ownColumns: readonly string[] = [
 /** Adds the values of an exchange's own row. Written out: looking members up by name takes longer than the rest. */
 export function pushExchange(
   values: SqlValue[],
-  exchange: ExchangeRecord,
+  exchange: OwnMembers,
   position: number,
   party: number,
   subject: number,
@@ -93,15 +96,6 @@ export function pushExchange(
   );
 }
 
-/** The values of a shared row but its number, in the order of `sharedColumns`. */
-export function sharedValues(table: SharedTable, exchange: ExchangeRecord): SqlValue[] {
-  const members = table === "party" ? partyMembers : subjectMembers;
-  return members.map(([member]) => {
-    const value = exchange[member];
-    return typeof value === "boolean" ? Number(value) : (value ?? null);
-  });
-}
-
 /** The exchange of a row that was joined with the id of its capture as `capture_id`. */
 export function toExchange(row: SqlRow): ExchangeRecord {
   const members: Record<string, SqlValue | boolean> = {
@@ -112,7 +106,7 @@ export function toExchange(row: SqlRow): ExchangeRecord {
     const value = row[column];
     if (value !== null && value !== undefined) members[member] = member === "modified" ? value === 1 : value;
   }
-  // Written by `pushExchange` and `sharedValues` in the order of the same tables of columns.
+  // Written by `pushExchange` and with what is shared, in the order of the same tables of columns.
   return members as unknown as ExchangeRecord;
 }
 

@@ -119,11 +119,6 @@ export class ByteReader {
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  /** How many bytes are not read yet. */
-  get left(): number {
-    return this.#bytes.length - this.#at;
-  }
-
   number(): number {
     let value = 0;
     for (let unit = 1; ; unit *= 128) {

@@ -29,5 +29,5 @@ export function positionOf(capture: number, seq: number): number {
   return capture * captureStride + seq;
 }
 
-/** Exchanges stand in blocks by their numbers; what is in a block is known without looking. */
+/** Exchanges stand in blocks by their numbers, and each block says what is in it. Another size is another format. */
 export const blockSize = 4096;

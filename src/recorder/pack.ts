@@ -67,9 +67,11 @@ export function isAlone({ id, operation, parent, traceId }: ExchangeRecord): boo
   return operation === id && parent === undefined && traceId === undefined;
 }
 
+const usualBytes = 4096;
+
 /** Packs frames by their exchanges, in the order of their first frames. */
 export function packFrames(frames: readonly Frame[]): FramePack[] {
-  const writer = new ByteWriter();
+  const writer = new ByteWriter(usualBytes);
   return groupFrames(frames).map((group) => {
     writer.cut(0);
     const { first, last, context } = writePack(group, writer);

@@ -11,6 +11,7 @@ import { detectPersonalData } from "../policy/detectors/personal-data.ts";
 import { detectSecrets } from "../policy/detectors/secrets.ts";
 import { createRecorder } from "../recorder/recorder.ts";
 import { startWriter, type WriterTarget } from "../recorder/writer-thread.ts";
+import { looksPlain } from "../redact/first-look.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -73,6 +74,7 @@ export function openRecording(
         secrets: detectSecrets,
         ...(config.redact.personalData ? { personalData: detectPersonalData } : {}),
       },
+      looksPlain,
       key: randomBytes(32),
       known: around.secrets,
     }),

@@ -26,7 +26,14 @@ function open(bytes: number) {
     },
   );
   const wrote = (characters: number): void => {
-    retention.wrote({ packs: [{ text: "x".repeat(characters), sizes: new Uint32Array(6) }] });
+    const wire = {
+      bytes: new Uint8Array(new SharedArrayBuffer(characters)),
+      packs: new Uint32Array(6),
+      contexts: [],
+      wholes: new Float64Array(6),
+      subjects: [],
+    };
+    retention.wrote({ packs: [wire] });
   };
   const finish = async (index: number): Promise<void> => {
     pruned[index]?.done.resolve({ exchanges: 0, frames: 0, bytes: 0 });

@@ -29,7 +29,7 @@ const pruneEveryMs = 600_000;
 const firstPruneMs = 10_000;
 const dayMs = 86_400_000;
 /** What the frames of an exchange take besides their own text, roughly: the exchange, and its places in indexes. */
-const packBytes = 500;
+const packBytes = 200;
 /** The store may be larger than it should by about this share of it. */
 const lookAfterShare = 1 / 8;
 
@@ -62,7 +62,7 @@ export function openRetention(config: RetentionConfig, around: RetentionSurround
 
   return {
     wrote: ({ packs }) => {
-      for (const wire of packs) bytes += wire.text.length + packsIn(wire) * packBytes;
+      for (const wire of packs) bytes += wire.bytes.length + packsIn(wire) * packBytes;
       if (bytes >= enough && !isPruning && !isStopped) prune();
     },
     stop: () => {

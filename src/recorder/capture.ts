@@ -3,10 +3,11 @@ import { hash } from "node:crypto";
 import type { Clock, Exchange } from "../exchange.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
-import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createContexts } from "./capture-context.ts";
 import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
+import { newGroup, type FrameGroup } from "./gathering.ts";
+import { factsOf, type MessageFacts } from "./message-facts.ts";
 
 /** A frame whose number and times are still to be set, by whoever takes it. */
 export type UnnumberedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
@@ -17,13 +18,15 @@ interface Seen {
   /** The numbers of frames with these messages; the last two are enough, one that asks and one that answers. */
   asking: SeenMessage | undefined;
   answering: SeenMessage | undefined;
+  /** Its frames that were not packed yet. */
+  readonly group: FrameGroup;
 }
 
 interface SeenMessage {
   readonly message: Message;
   readonly seq: number;
   readonly names: Names;
-  readonly facts: MessageMetadata;
+  readonly facts: MessageFacts;
 }
 
 interface Names {
@@ -39,7 +42,7 @@ export interface CapturingOptions {
   /** Bodies that are larger are left out. */
   readonly bodyBytes: number;
   /** Takes a redacted frame, and answers with its number; undefined where it was lost. */
-  readonly take: (frame: UnnumberedFrame) => number | undefined;
+  readonly take: (frame: UnnumberedFrame, group: FrameGroup | undefined) => number | undefined;
 }
 
 /** Makes frames of what passes. Everything in them has been redacted. */
@@ -110,7 +113,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
     }
   }
 
-  function operationOf(exchange: Exchange, message: Message, facts: MessageMetadata): string {
+  function operationOf(exchange: Exchange, message: Message, facts: MessageFacts): string {
     const parent = exchange.parent === undefined ? undefined : seenOf(exchange.parent);
     if (parent !== undefined) return parent.operation;
     const state = memberString(message, "params.requestState");
@@ -125,10 +128,10 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
   function noteContinuation(
     exchange: Exchange,
     message: Message,
-    facts: MessageMetadata,
+    facts: MessageFacts,
     operation: string,
   ): void {
-    if (facts.kind !== "result") return;
+    if (message.kind !== "result") return;
     const state = memberString(message, "result.requestState");
     if (state !== undefined) remember(stateKey(exchange, state), operation);
     if (facts.taskId !== undefined) remember(taskKey(exchange, facts.taskId), operation);
@@ -141,10 +144,11 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       let own = seenOf(exchange);
       const before = isAnswer ? own?.answering : own?.asking;
       const same = before?.message === message ? before.seq : undefined;
-      const facts = same === undefined || before === undefined ? metadataOf(message) : before.facts;
+      const facts = same === undefined || before === undefined ? factsOf(message) : before.facts;
       const isFirst = own === undefined;
       if (own === undefined) {
-        own = { operation: operationOf(exchange, message, facts), asking: undefined, answering: undefined };
+        const operation = operationOf(exchange, message, facts);
+        own = { operation, asking: undefined, answering: undefined, group: newGroup() };
         exchange.tracking.record = own;
       }
       if (isAnswer && leg === "client" && passing === "sent")
@@ -153,7 +157,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       const isTooLarge = size > bodyBytes;
       const clean =
         same === undefined && !isTooLarge
-          ? redactor.json(message.bytes.toString("utf8", message.outline.start, message.outline.end))
+          ? redactor.jsonBytes(message.bytes, message.outline.start, message.outline.end)
           : undefined;
       const context = isFirst ? contextOf(exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
@@ -174,7 +178,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       if (same === undefined && isTooLarge) frame.omitted = "size";
       if (redacted > 0) frame.redacted = redacted;
       if (isAnswer) setOutcome(frame, message, facts);
-      const seq = take(frame);
+      const seq = take(frame, own.group);
       if (seq === undefined || same !== undefined) return;
       if (isAnswer) own.answering = { message, seq, names, facts };
       else own.asking = { message, seq, names, facts };
@@ -183,12 +187,13 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       const { reason } = decision;
       const clean = reason === undefined ? undefined : redactor.text(reason);
       const isAsked = exchange.direction === "client-to-server";
-      const operation = seenOf(exchange)?.operation ?? exchange.id;
+      const own = seenOf(exchange);
+      const operation = own?.operation ?? exchange.id;
       const [leg, direction] = isAsked ? (["client", "c2s"] as const) : (["upstream", "s2c"] as const);
       const frame = frameOf("decision", leg, "received", direction, exchange.id, operation);
       frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
-      take(frame);
+      take(frame, own?.group);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);
@@ -197,21 +202,22 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       frame.bytes = Buffer.byteLength(line);
       frame.body = clean.text;
       if (clean.count > 0) frame.redacted = clean.count;
-      take(frame);
+      take(frame, undefined);
     },
   };
 }
 
-function namesOf({ id, method, target }: MessageMetadata, redactor: Redactor | undefined): Names {
+function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | undefined): Names {
+  if (redactor === undefined) return { id, method, target };
   const plain = (text: string | undefined): string | undefined =>
-    redactor === undefined || text === undefined ? text : redactor.text(text).text;
-  return { id: plain(id?.key), method: plain(method), target: plain(target?.name) };
+    text === undefined ? text : redactor.text(text).text;
+  return { id: plain(id), method: plain(method), target: plain(target) };
 }
 
 function setOutcome(
   frame: UnnumberedFrame,
   message: Message,
-  { isToolError, resultType, errorCode }: MessageMetadata,
+  { isToolError, resultType, errorCode }: MessageFacts,
 ): void {
   if (message.kind === "error") {
     frame.outcome = "error";

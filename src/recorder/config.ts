@@ -32,7 +32,7 @@ export const recordConfig = z.union([
         .int()
         .min(100)
         .max(1_000_000)
-        .default(20_000)
+        .default(50_000)
         .describe("Most frames that wait to be written; what comes beyond that is lost and counted."),
       queueBytes: z
         .int()

@@ -66,6 +66,19 @@ export function createDerivation(): ExchangeDerivation {
 
 const none: readonly ExchangeRecord[] = [];
 
+/** The exchange of frames that are all it has, from its first to its end; undefined where they are not. */
+export function deriveWhole(frames: readonly Frame[]): ExchangeRecord | undefined {
+  const [first] = frames;
+  const record = first === undefined ? undefined : begin(first);
+  if (first === undefined || record === undefined) return undefined;
+  const own: Growing = { first, record, sentAt: undefined };
+  for (const frame of frames) {
+    grow(own, frame);
+    if (record.state !== "open") return record;
+  }
+  return undefined;
+}
+
 /** The exchanges of frames, in the order in which they began; equal to what was stored for them. */
 export function deriveExchanges(frames: Iterable<Frame>): readonly ExchangeRecord[] {
   const derivation = createDerivation();

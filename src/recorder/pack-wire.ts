@@ -1,48 +1,180 @@
-import type { FramePack } from "./pack.ts";
+import { ByteWriter } from "./bytes.ts";
+import type { ExchangeRecord, Frame, FrameContext } from "./contract.ts";
+import { deriveWhole } from "./derive.ts";
+import { formatContext, type ContextWriter } from "./pack-context.ts";
+import { isAlone, writePack, type FramePack, type WholeExchange } from "./pack.ts";
+import { createSubjectBook, type Subject } from "./subject-book.ts";
 
 /**
- * Packs as they go to a thread: one text and one list of numbers, which cost next to nothing to hand over, where copies
- * of many small values would cost as much as writing them.
+ * Packs as they go to a thread: their contents in one piece and a list of numbers, which cost next to nothing to hand
+ * over, where copies of many small values would cost as much as writing them.
  */
 export interface PackWire {
-  readonly text: string;
-  /** For each pack its first and last number, its frames, and the lengths of context, head and body. */
-  readonly sizes: Uint32Array;
+  readonly bytes: Uint8Array<SharedArrayBuffer>;
+  /** For each pack its first and last number, its frames, which context it has from one on, where it begins, and its size. */
+  readonly packs: Uint32Array;
+  /** Each once: most packs have the same. */
+  readonly contexts: readonly string[];
+  /**
+   * For each pack what it is as a whole: which subject it has from one on or zero, its time, how long it took, here and
+   * upstream, or not a number, and the bytes of request and answer.
+   */
+  readonly wholes: Float64Array;
+  readonly subjects: readonly Subject[];
 }
 
 const perPack = 6;
+const perWhole = 6;
 
 /** How many packs there are. */
-export function packsIn({ sizes }: PackWire): number {
-  return sizes.length / perPack;
+export function packsIn({ packs }: PackWire): number {
+  return packs.length / perPack;
 }
 
-/** Puts packs together to be handed over. */
-export function toWire(packs: readonly FramePack[]): PackWire {
-  const sizes = new Uint32Array(packs.length * perPack);
-  const texts: string[] = [];
+/** Those numbers, and how many came before. */
+type Outline = readonly [number, number, number, number, number, number, number];
+
+const mostSubjects = 2000;
+
+/** Puts packs together to be handed over, as they come. */
+export interface WireWriter {
+  /** Bytes so far. */
+  readonly size: number;
+  add(frames: readonly Frame[]): void;
+  /** Everything since the last time, in the order of first frames. */
+  take(): PackWire;
+  /** Takes back what was handed over and is needed no more. */
+  giveBack(wire: PackWire): void;
+}
+
+/** Makes a writer of packs. */
+export function createWireWriter(writeContext: ContextWriter = formatContext): WireWriter {
+  const writer = new ByteWriter();
+  let outlines: Outline[] = [];
+  let contexts: string[] = [];
+  let places = new Map<FrameContext, number>();
+  let wholes: number[] = [];
+  let subjects: Subject[] = [];
+  /** Where subjects stand, and since which time of taking. */
+  const book = createSubjectBook<{ round: number; place: number }>();
+  let round = 0;
+  let known = 0;
+
+  function subjectPlace(subject: Subject): number {
+    let entry = book.get(subject);
+    if (entry === undefined) {
+      if (known++ >= mostSubjects) {
+        book.clear();
+        known = 0;
+      }
+      entry = { round: -1, place: 0 };
+      book.set(subject, entry);
+    }
+    if (entry.round !== round) {
+      entry.round = round;
+      entry.place = subjects.push(subject);
+    }
+    return entry.place;
+  }
+
+  function addWhole(exchange: ExchangeRecord | undefined): void {
+    if (exchange === undefined || !isAlone(exchange)) {
+      wholes.push(0, 0, 0, 0, 0, 0);
+      return;
+    }
+    const { at, durationMs = Number.NaN, upstreamMs = Number.NaN, requestBytes, answerBytes } = exchange;
+    wholes.push(subjectPlace(exchange), at, durationMs, upstreamMs, requestBytes, answerBytes);
+  }
+
+  function placeOf(context: FrameContext): number {
+    let place = places.get(context);
+    if (place === undefined) {
+      place = contexts.push(writeContext(context));
+      places.set(context, place);
+    }
+    return place;
+  }
+
+  return {
+    get size() {
+      return writer.size;
+    },
+    add: (frames) => {
+      const start = writer.size;
+      const { first, last, context } = writePack(frames, writer);
+      const place = context === undefined ? 0 : placeOf(context);
+      outlines.push([first, last, frames.length, place, start, writer.size - start, outlines.length]);
+      addWhole(context === undefined ? undefined : deriveWhole(frames));
+    },
+    take: () => {
+      const ordered = outlines.toSorted(([one], [other]) => one - other);
+      const taken = {
+        bytes: writer.take(),
+        packs: listOf(ordered),
+        contexts,
+        wholes: wholesOf(ordered, wholes),
+        subjects,
+      };
+      wholes = [];
+      subjects = [];
+      round++;
+      outlines = [];
+      contexts = [];
+      places = new Map();
+      return taken;
+    },
+    giveBack: ({ bytes }) => {
+      writer.giveBack(bytes);
+    },
+  };
+}
+
+function listOf(outlines: readonly Outline[]): Uint32Array {
+  const list = new Uint32Array(outlines.length * perPack);
   let at = 0;
-  for (const { first, last, count, context, head, body } of packs) {
-    sizes[at++] = first;
-    sizes[at++] = last;
-    sizes[at++] = count;
-    sizes[at++] = context.length;
-    sizes[at++] = head.length;
-    sizes[at++] = body.length;
-    texts.push(context, head, body);
+  for (const outline of outlines) {
+    for (let index = 0; index < perPack; index++) list[at++] = outline[index] ?? 0;
   }
-  return { text: texts.join(""), sizes };
+  return list;
 }
 
-/** Takes packs apart that were handed over. */
-export function fromWire({ text, sizes }: PackWire): FramePack[] {
-  const packs: FramePack[] = [];
-  let taken = 0;
-  const next = (length = 0): string => text.slice(taken, (taken += length));
-  for (let at = 0; at < sizes.length; at += perPack) {
-    const [first = 0, last = 0, count = 0, ...lengths] = sizes.subarray(at, at + perPack);
-    const [context, head, body] = lengths;
-    packs.push({ first, last, count, context: next(context), head: next(head), body: next(body) });
+function wholesOf(outlines: readonly Outline[], wholes: readonly number[]): Float64Array {
+  const list = new Float64Array(outlines.length * perWhole);
+  let at = 0;
+  for (const outline of outlines) {
+    const from = outline[perPack] * perWhole;
+    for (let index = 0; index < perWhole; index++) list[at++] = wholes[from + index] ?? 0;
   }
-  return packs;
+  return list;
+}
+
+/** Takes packs apart that were handed over; their contents stay where they are. */
+export function fromWire({ bytes, packs, contexts, wholes, subjects }: PackWire): FramePack[] {
+  const taken: FramePack[] = [];
+  for (let at = 0, from = 0; at < packs.length; at += perPack, from += perWhole) {
+    const subject = subjects[(wholes[from] ?? 0) - 1];
+    const start = packs[at + 4] ?? 0;
+    taken.push({
+      first: packs[at] ?? 0,
+      last: packs[at + 1] ?? 0,
+      count: packs[at + 2] ?? 0,
+      context: contexts[(packs[at + 3] ?? 0) - 1] ?? "",
+      content: bytes.subarray(start, start + (packs[at + 5] ?? 0)),
+      whole: subject === undefined ? undefined : wholeAt(wholes, from, subject),
+    });
+  }
+  return taken;
+}
+
+function wholeAt(wholes: Float64Array, from: number, subject: Subject): WholeExchange {
+  const duration = wholes[from + 2] ?? Number.NaN;
+  const upstream = wholes[from + 3] ?? Number.NaN;
+  return {
+    subject,
+    at: wholes[from + 1] ?? 0,
+    ...(Number.isNaN(duration) ? undefined : { durationMs: duration }),
+    ...(Number.isNaN(upstream) ? undefined : { upstreamMs: upstream }),
+    requestBytes: wholes[from + 4] ?? 0,
+    answerBytes: wholes[from + 5] ?? 0,
+  };
 }

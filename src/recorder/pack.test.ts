@@ -2,14 +2,39 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, endFrame } from "../../test/support/recording.ts";
-import type { Frame } from "./contract.ts";
-import { createContextReader, createContextWriter, longestPack, packFrames, unpackFrames } from "./pack.ts";
-import { fromWire, toWire } from "./pack-wire.ts";
+import type { ExchangeRecord, Frame } from "./contract.ts";
+import { deriveExchanges } from "./derive.ts";
+import { createContextReader, createContextWriter } from "./pack-context.ts";
+import { groupFrames, longestPack, packFrames, readNames, unpackFrames, type FramePack } from "./pack.ts";
+import { createWireWriter, fromWire, packsIn } from "./pack-wire.ts";
+import { subjectMembers } from "./subject-book.ts";
 
 /** Frames as they come out again, in their order. */
 function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {
   const readContext = createContextReader();
-  return fromWire(toWire(packFrames(frames, writeContext)))
+  const wire = createWireWriter(writeContext);
+  // In any order: they come out in that of their first frames.
+  const groups = groupFrames(frames);
+  for (const group of groups.toReversed()) wire.add(group);
+  const taken = wire.take();
+  expect(packsIn(taken)).toBe(groups.length);
+  expect(packsIn(wire.take())).toBe(0);
+  const packs = fromWire(taken);
+  const plain = ({ content, whole: _whole, ...pack }: FramePack) => ({
+    ...pack,
+    content: Buffer.from(content).toString("base64"),
+  });
+  const packed = packFrames(frames);
+  expect(packs.map(plain)).toEqual(packed.map(plain));
+  for (const [index, { whole }] of packs.entries()) {
+    const other = packed[index]?.whole;
+    expect(whole === undefined).toBe(other === undefined);
+    if (whole === undefined || other === undefined) continue;
+    const { subject, ...figures } = whole;
+    expect(other).toMatchObject(figures);
+    for (const name of subjectMembers) expect(subject[name]).toEqual(other.subject[name]);
+  }
+  return packs
     .flatMap((pack) => unpackFrames(pack, "c1", readContext))
     .toSorted((one, other) => one.seq - other.seq);
 }
@@ -39,6 +64,25 @@ describe("frames that are packed", () => {
     );
   });
 
+  it("[SC-067] say what is derived from them where an exchange is as a whole in them", () => {
+    fc.assert(
+      fc.property(arbitraryFrames, (frames) => {
+        const derived = new Map(deriveExchanges(frames).map((exchange) => [exchange.seq, exchange]));
+        for (const { first, whole, content } of packFrames(frames)) {
+          if (whole === undefined) continue;
+          const { subject, ...figures } = whole;
+          const exchange = derived.get(first);
+          expect({ ...exchange }).toMatchObject(figures);
+          expect(readNames(content)).toEqual({ exchange: exchange?.id, id: exchange?.rpcId });
+          for (const name of subjectMembers) expect(subject[name]).toEqual(exchange?.[name]);
+        }
+        const wholes = packFrames(frames).filter(({ whole }) => whole !== undefined);
+        const isOver = ({ state }: ExchangeRecord) => state !== "open" && state !== "abandoned";
+        expect(wholes).toHaveLength([...derived.values()].filter(isOver).length);
+      }),
+    );
+  });
+
   it("stand together by exchange, in the order in which those began", () => {
     const [one, other] = [callFrames({ id: "a", answer: "x" }), callFrames({ id: "b", seq: 4, answer: "y" })];
     const woven = [...one.slice(0, 2), ...other, ...one.slice(2)].map((frame, seq) => ({ ...frame, seq }));
@@ -47,7 +91,7 @@ describe("frames that are packed", () => {
       [0, 7, 4],
       [2, 5, 4],
     ]);
-    expect(packs[0]?.body).toBe(`${one[0]?.body}${one[2]?.body}`);
+    expect(Buffer.from(packs[0]?.content ?? []).includes(one[2]?.body ?? "?")).toBe(true);
   });
 
   it("do not reach over more numbers than are looked at, nor over the end of a capture", () => {

@@ -1,8 +1,12 @@
-import type { Frame, FrameContext } from "./contract.ts";
+import { ByteReader, ByteWriter } from "./bytes.ts";
+import type { ExchangeRecord, Frame } from "./contract.ts";
+import { deriveWhole } from "./derive.ts";
+import { formatContext, type ContextReader } from "./pack-context.ts";
+import type { Subject } from "./subject-book.ts";
 
 /**
  * Frames of one exchange, or one frame that belongs to none, as they are handed to the thread that writes and as they
- * are stored: three texts in place of some sixty values. What the frames share is said once.
+ * are stored: some bytes in place of some sixty values. What the frames share is said once.
  */
 export interface FramePack {
   /** The number of the first frame in it. */
@@ -11,54 +15,36 @@ export interface FramePack {
   readonly count: number;
   /** What is known of the exchange as JSON, where the first frame of the exchange is in here; otherwise empty. */
   readonly context: string;
-  /** Everything else but bodies, as JSON. */
-  readonly head: string;
-  /** All bodies, one behind the other. */
-  readonly body: string;
+  /** Everything else. */
+  readonly content: Uint8Array;
+  /** Where all frames of an exchange are in here, what is derived from them: whoever has it need not unpack them. */
+  readonly whole?: WholeExchange | undefined;
 }
 
-/** Writes what is known of an exchange as JSON. */
-export type ContextWriter = (context: FrameContext) => string;
+/** An exchange that belongs to no other, without what its pack says: the names and who asked. */
+export interface WholeExchange extends Pick<
+  ExchangeRecord,
+  "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes"
+> {
+  readonly subject: Subject;
+}
 
-/** Reads the contexts of packs; most of them say the same, so what was read is remembered for a while. */
-export type ContextReader = (text: string) => FrameContext;
-
-/**
- * `[exchange, operation, at, micros, …frames]`: operation is 0 where it is the exchange, `at` and `micros` are those of the
- * first frame, to which the others only tell the difference.
- */
-type Head = readonly [string, string | 0, number, number, ...PackedFrame[]];
-
-/**
- * Number, time, monotonic time, form, bytes and length of the body or -1; behind them what the form of most frames needs,
- * which are id, method, target and outcome, or else the members as they are. A number in their place names an earlier
- * frame of the pack of which this one repeats the names, the outcome and the body.
- */
-type PackedFrame =
-  | readonly [...Figures, Text, Text, Text, number]
-  | readonly [...Figures, More]
-  | readonly [...Figures, number];
-
-type Figures = readonly [number, number, number, number, number, number];
-type Text = string | null;
-
-/** Members that a frame has besides. */
+/** Members that few frames have, as JSON. */
 type More = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
 
 const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
 
 const outcomes = [undefined, "ok", "tool_error", "input_required", "error"] as const;
 
+/** What a frame has, beside the six bits of its form and three of its outcome. */
+const has = { like: 64, body: 128, more: 256, id: 512, method: 1024, target: 2048 } as const;
+const outcomeAt = 12;
+
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
 export const longestPack = 4096;
 
-const mostContexts = 1000;
-
-/** Puts frames together by their exchanges. Packs stand in the order of their first frames. */
-export function packFrames(
-  frames: readonly Frame[],
-  writeContext: ContextWriter = formatContext,
-): FramePack[] {
+/** Puts frames together by their exchanges, in the order of their first frames. */
+export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[])[] {
   const groups: Frame[][] = [];
   const open = new Map<string, Frame[]>();
   for (const frame of frames) {
@@ -73,79 +59,114 @@ export function packFrames(
       else if (frame.kind === "end") open.clear();
     }
   }
-  return groups.map((group) => packOf(group, writeContext));
+  return groups;
 }
 
-function packOf(frames: readonly Frame[], writeContext: ContextWriter): FramePack {
+/** Whether an exchange belongs to no other, so that nothing has to be known of it but what its pack says. */
+export function isAlone({ id, operation, parent, traceId }: ExchangeRecord): boolean {
+  return operation === id && parent === undefined && traceId === undefined;
+}
+
+const usualBytes = 4096;
+
+/** Packs frames by their exchanges, in the order of their first frames. */
+export function packFrames(frames: readonly Frame[]): FramePack[] {
+  const writer = new ByteWriter(usualBytes);
+  return groupFrames(frames).map((group) => {
+    writer.cut(0);
+    const { first, last, context } = writePack(group, writer);
+    const content = writer.since(0);
+    const text = context === undefined ? "" : formatContext(context);
+    const exchange = deriveWhole(group);
+    const whole =
+      exchange === undefined || !isAlone(exchange) ? undefined : { ...exchange, subject: exchange };
+    return { first, last, count: group.length, context: text, content, whole };
+  });
+}
+
+/** What is to be known of a pack besides its content. */
+export type PackOutline = Pick<FramePack, "first" | "last"> & Pick<Frame, "context">;
+
+/** Writes the content of a pack: the exchange, the times of the first frame, and each frame with its differences. */
+export function writePack(frames: readonly Frame[], writer: ByteWriter): PackOutline {
   const [start] = frames;
   if (start === undefined) throw new TypeError("a pack holds at least one frame");
   const { exchange, operation, context, seq, at } = start;
   const micros = Math.round(start.mono * 1000);
-  const head: (string | number | PackedFrame)[] = [
-    exchange,
-    operation === exchange ? 0 : operation,
-    at,
-    micros,
-  ];
-  let body = "";
+  writer.number(frames.length);
+  writer.text(exchange);
+  writer.number(operation === exchange ? 0 : 1);
+  if (operation !== exchange) writer.text(operation);
+  writer.double(at);
+  writer.double(micros);
   let last = seq;
   for (const frame of frames) {
-    head.push(packed(frame, start, micros, frames));
-    if (frame.body !== undefined) body += frame.body;
+    writeFrame(frame, start, micros, frames, writer);
     last = frame.seq;
   }
-  return {
-    first: seq,
-    last,
-    count: frames.length,
-    context: context === undefined ? "" : writeContext(context),
-    head: JSON.stringify(head),
-    body,
-  };
+  return { first: seq, last, context };
 }
 
-function packed(frame: Frame, start: Frame, startMicros: number, frames: readonly Frame[]): PackedFrame {
-  const { mono, bytes, body } = frame;
+function writeFrame(
+  frame: Frame,
+  start: Frame,
+  startMicros: number,
+  frames: readonly Frame[],
+  writer: ByteWriter,
+): void {
+  const { mono, body, id, method, target } = frame;
   const micros = Math.round(mono * 1000);
   const at = frame.at - start.at;
-  const form =
+  const isExact =
+    Number.isSafeInteger(at) &&
+    start.at + at === frame.at &&
+    Number.isSafeInteger(micros) &&
+    micros / 1000 === mono;
+  const isCommon =
+    isExact && frame.operation === start.operation && isUsual(frame) && (frame === start || !frame.context);
+  const like = isCommon && frame.same !== undefined ? repeated(frame, frames) : -1;
+  let bits =
     kinds.indexOf(frame.kind) * 8 +
     (frame.leg === "client" ? 0 : 4) +
     (frame.passing === "received" ? 0 : 2) +
     (frame.direction === "c2s" ? 0 : 1);
-  const isExact = micros / 1000 === mono && start.at + at === frame.at;
-  const figures: Figures = [
-    frame.seq - start.seq,
-    at,
-    micros - startMicros,
-    form,
-    bytes,
-    body === undefined ? -1 : body.length,
-  ];
-  const isCommon =
-    isExact && frame.operation === start.operation && isUsual(frame) && (frame === start || !frame.context);
-  if (!isCommon) return [...figures, moreOf(frame, start, isExact)];
-  if (frame.same === undefined) {
-    const { id = null, method = null, target = null, outcome } = frame;
-    return [...figures, id, method, target, outcomes.indexOf(outcome)];
+  if (body !== undefined) bits |= has.body;
+  if (like >= 0) bits |= has.like;
+  else if (!isCommon || frame.same !== undefined) bits |= has.more;
+  else {
+    bits |= outcomes.indexOf(frame.outcome) << outcomeAt;
+    if (id !== undefined) bits |= has.id;
+    if (method !== undefined) bits |= has.method;
+    if (target !== undefined) bits |= has.target;
   }
-  const like = repeated(frame, frames);
-  return like < 0 ? [...figures, moreOf(frame, start, isExact)] : [...figures, like];
+  writer.number(bits);
+  writer.signed(frame.seq - start.seq);
+  writer.signed(isExact ? at : 0);
+  writer.signed(isExact ? micros - startMicros : 0);
+  writer.number(frame.bytes);
+  if (like >= 0) writer.number(like);
+  if ((bits & has.more) !== 0) writer.text(JSON.stringify(moreOf(frame, start, isExact)));
+  if ((bits & has.id) !== 0) writer.text(id ?? "");
+  if ((bits & has.method) !== 0) writer.text(method ?? "");
+  if ((bits & has.target) !== 0) writer.text(target ?? "");
+  if (body !== undefined) writer.longText(body);
 }
 
 /** Which frame of the pack another one repeats; -1 where there is none. */
 function repeated(frame: Frame, frames: readonly Frame[]): number {
-  const at = frames.findIndex(({ seq }) => seq === frame.same);
-  const other = frames[at];
-  const isLike =
-    other !== undefined &&
-    other.seq < frame.seq &&
-    frame.body === undefined &&
-    other.id === frame.id &&
-    other.method === frame.method &&
-    other.target === frame.target &&
-    other.outcome === frame.outcome;
-  return isLike ? at : -1;
+  for (let at = 0; at < frames.length; at++) {
+    const other = frames[at];
+    if (other === undefined || other.seq !== frame.same) continue;
+    const isLike =
+      other.seq < frame.seq &&
+      frame.body === undefined &&
+      other.id === frame.id &&
+      other.method === frame.method &&
+      other.target === frame.target &&
+      other.outcome === frame.outcome;
+    return isLike ? at : -1;
+  }
+  return -1;
 }
 
 /** Whether a frame has none of the members that few have. */
@@ -182,117 +203,73 @@ function moreOf(frame: Frame, start: Frame, isExact: boolean): More {
   };
 }
 
-/** Members by their places, since their names would be longer than most of them; -1 where one is left out. */
-const contextMembers = [
-  "route",
-  "principal",
-  "session",
-  "revision",
-  "transport",
-  "parent",
-  "traceId",
-  "http",
-] as const satisfies readonly (keyof FrameContext)[];
-
-function formatContext(context: FrameContext): string {
-  return JSON.stringify(contextMembers.map((member) => context[member] ?? -1));
-}
-
-function parseContext(text: string): FrameContext {
-  const values = JSON.parse(text) as readonly unknown[];
-  const members = contextMembers.flatMap((member, place) => {
-    const value = values[place];
-    return value === -1 || value === undefined ? [] : [[member, value] as const];
-  });
-  // Written by `formatContext` from a context.
-  return Object.fromEntries(members) as unknown as FrameContext;
-}
-
-/** Makes a writer of contexts that remembers what it wrote, for those who have the same objects again and again. */
-export function createContextWriter(): ContextWriter {
-  const known = new Map<FrameContext, string>();
-  return (context) => {
-    let text = known.get(context);
-    if (text === undefined) {
-      text = formatContext(context);
-      if (known.size >= mostContexts) known.clear();
-      known.set(context, text);
-    }
-    return text;
-  };
-}
-
-/** Makes a reader of contexts. */
-export function createContextReader(): ContextReader {
-  const known = new Map<string, FrameContext>();
-  return (text) => {
-    let context = known.get(text);
-    if (context === undefined) {
-      context = parseContext(text);
-      if (known.size >= mostContexts) known.clear();
-      known.set(text, context);
-    }
-    return context;
-  };
-}
-
-/** The frames of a pack, equal to those of which it was made. */
+/** The frames of a pack, equal to those of which it was made; without their bodies where nobody reads them. */
 export function unpackFrames(
-  { first, context, head, body }: Pick<FramePack, "first" | "context" | "head" | "body">,
+  { first, context, content }: Pick<FramePack, "first" | "context" | "content">,
   capture: string,
   readContext: ContextReader,
+  withBodies = true,
 ): Frame[] {
-  // Written by `packFrames`.
-  const parts = JSON.parse(head) as Head;
-  const [exchange, shared, at, micros] = parts;
-  const operation = shared === 0 ? exchange : shared;
+  const reader = new ByteReader(content);
+  const count = reader.number();
+  const exchange = reader.text();
+  const operation = reader.number() === 0 ? exchange : reader.text();
+  const at = reader.double();
+  const micros = reader.double();
   const frames: Frame[] = [];
-  let taken = 0;
-  for (let index = beforeFrames; index < parts.length; index++) {
-    const one = parts[index];
-    if (typeof one !== "object") continue;
-    // By their places: taking a list apart into names goes through an iterator.
-    const form = one[3];
-    const length = one[5];
-    const more = one[6];
+  for (let index = 0; index < count; index++) {
+    const bits = reader.number();
     const frame: UnpackedFrame = {
       capture,
-      seq: first + one[0],
-      at: at + one[1],
-      mono: (micros + one[2]) / 1000,
-      kind: kinds[form >> 3] ?? "gap",
-      leg: (form & 4) === 0 ? "client" : "upstream",
-      passing: (form & 2) === 0 ? "received" : "sent",
-      direction: (form & 1) === 0 ? "c2s" : "s2c",
+      seq: first + reader.signed(),
+      at: at + reader.signed(),
+      mono: (micros + reader.signed()) / 1000,
+      kind: kinds[(bits >> 3) & 7] ?? "gap",
+      leg: (bits & 4) === 0 ? "client" : "upstream",
+      passing: (bits & 2) === 0 ? "received" : "sent",
+      direction: (bits & 1) === 0 ? "c2s" : "s2c",
       exchange,
       operation,
-      context: index === beforeFrames && context !== "" ? readContext(context) : undefined,
+      context: index === 0 && context !== "" ? readContext(context) : undefined,
       id: undefined,
       method: undefined,
       target: undefined,
-      bytes: one[4],
-      body: length < 0 ? undefined : body.slice(taken, taken + length),
+      bytes: reader.number(),
+      body: undefined,
       same: undefined,
       omitted: undefined,
       redacted: undefined,
-      outcome: undefined,
+      outcome: outcomes[bits >> outcomeAt],
       errorCode: undefined,
       gatewayCode: undefined,
       decision: undefined,
       lost: undefined,
     };
-    if (typeof more === "number") repeat(frame, frames[more]);
-    else if (typeof more === "object" && more !== null) Object.assign(frame, more);
-    else {
-      frame.id = more ?? undefined;
-      frame.method = one[7] ?? undefined;
-      frame.target = one[8] ?? undefined;
-      frame.outcome = outcomes[one[9] ?? 0];
-    }
-    if (length > 0) taken += length;
+    if ((bits & has.like) !== 0) repeat(frame, frames[reader.number()]);
+    if ((bits & has.more) !== 0) Object.assign(frame, JSON.parse(reader.text()) as More);
+    if ((bits & has.id) !== 0) frame.id = reader.text();
+    if ((bits & has.method) !== 0) frame.method = reader.text();
+    if ((bits & has.target) !== 0) frame.target = reader.text();
+    if ((bits & has.body) !== 0) frame.body = reader.longText(withBodies);
     frames.push(frame);
   }
   return frames;
+}
+
+/** The id of a pack's exchange, and that of the request it begins with, without the rest. */
+export function readNames(content: Uint8Array): {
+  readonly exchange: string;
+  readonly id: string | undefined;
+} {
+  const reader = new ByteReader(content);
+  reader.number();
+  const exchange = reader.text();
+  if (reader.number() !== 0) reader.text();
+  reader.skip(16);
+  const bits = reader.number();
+  for (let figure = 0; figure < 4; figure++) reader.number();
+  if ((bits & has.more) !== 0) return { exchange, id: (JSON.parse(reader.text()) as More).id };
+  return { exchange, id: (bits & has.id) === 0 ? undefined : reader.text() };
 }
 
 type UnpackedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
@@ -305,6 +282,3 @@ function repeat(frame: UnpackedFrame, other: Frame | undefined): void {
   frame.target = other.target;
   frame.outcome = other.outcome;
 }
-
-/** Where the frames begin in a head. */
-const beforeFrames = 4;

@@ -9,7 +9,8 @@ import type { Message } from "../protocol/message.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import type { CaptureRecord, Frame } from "./contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
-import { createContextReader, unpackFrames } from "./pack.ts";
+import { createContextReader } from "./pack-context.ts";
+import { unpackFrames } from "./pack.ts";
 import { fromWire } from "./pack-wire.ts";
 import { createRecorder, type RecorderOptions, type WireBatch } from "./recorder.ts";
 

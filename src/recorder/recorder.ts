@@ -2,9 +2,10 @@ import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createCapturing, frameOf, type Capturing, type UnnumberedFrame } from "./capture.ts";
-import { captureFormat, type CaptureRecord, type Frame } from "./contract.ts";
-import { createContextWriter, packFrames } from "./pack.ts";
-import { toWire, type PackWire } from "./pack-wire.ts";
+import { captureFormat, type CaptureRecord } from "./contract.ts";
+import { createGathering, type FrameGroup } from "./gathering.ts";
+import { createContextWriter } from "./pack-context.ts";
+import { createWireWriter, type PackWire } from "./pack-wire.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {
@@ -77,13 +78,13 @@ interface Sealed {
   readonly last: number;
 }
 
+/** To wake a thread costs as much as to write a dozen exchanges, so that it is not done sooner than it must be. */
 const flushMs = 100;
-const flushFrames = 2000;
-const largestBatch = 2000;
+/** What is as much is not left to grow until then. */
+const sealedFrames = 8000;
+const sealedBytes = 786_432;
+const largestBatch = 8000;
 const largestBatchBytes = 4_194_304;
-/** Packed, frames are two values for the garbage collector, whatever is in them; so they do not wait for long. */
-const sealedFrames = 400;
-const sealedBytes = 1_048_576;
 const retryMs = 1000;
 
 /** Begins a capture. */
@@ -92,10 +93,13 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const began = clock.now();
   const counts = { frames: 0, bytes: 0, lost: 0, omitted: 0, redacted: 0 };
   const startedAt = clock.wall();
-  const writeContext = createContextWriter();
+  let wall = startedAt;
+  let wallAt = began;
+  const wire = createWireWriter(createContextWriter());
+  const gathering = createGathering(wire);
   let queue: Sealed[] = [];
-  /** What was not packed yet. */
-  let fresh: Frame[] = [];
+  /** What was not sealed yet. */
+  let freshFrames = 0;
   let freshBytes = 0;
   let queuedFrames = 0;
   let queuedBytes = 0;
@@ -123,13 +127,20 @@ export function createRecorder(options: RecorderOptions): Recorder {
     };
   }
 
-  function push(frame: UnnumberedFrame): number {
+  function push(frame: UnnumberedFrame, group?: FrameGroup): number {
     const seq = next++;
     frame.capture = options.capture;
     frame.seq = seq;
-    frame.at = clock.wall();
-    frame.mono = Math.round((clock.now() - began) * 1000) / 1000;
-    fresh.push(frame);
+    const now = clock.now();
+    // Wall time is in whole milliseconds, and most frames come within one.
+    if (now - wallAt >= 1) {
+      wall = clock.wall();
+      wallAt = now;
+    }
+    frame.at = wall;
+    frame.mono = Math.round((now - began) * 1000) / 1000;
+    gathering.add(frame, group);
+    freshFrames++;
     queuedFrames++;
     const size = frame.body?.length ?? 0;
     queuedBytes += size;
@@ -141,7 +152,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     return seq;
   }
 
-  function take(frame: UnnumberedFrame): number | undefined {
+  function take(frame: UnnumberedFrame, group: FrameGroup | undefined): number | undefined {
     if (isClosed) return undefined;
     if (queuedFrames >= queueFrames) {
       lose(1);
@@ -155,24 +166,26 @@ export function createRecorder(options: RecorderOptions): Recorder {
       frame.body = undefined;
       frame.omitted = "queue";
     }
-    const seq = push(frame);
-    if (fresh.length >= sealedFrames || freshBytes >= sealedBytes) seal();
-    if (queuedFrames >= flushFrames) flush();
-    else if (stopTimer === undefined && writing === undefined) {
-      stopTimer = setTimer(isFailing ? retryMs : flushMs, () => {
-        stopTimer = undefined;
-        flush();
-      });
-    }
+    const seq = push(frame, group);
+    if (freshFrames >= sealedFrames || freshBytes >= sealedBytes) {
+      seal();
+      flush();
+    } else if (stopTimer === undefined && writing === undefined) flushLater();
     return seq;
   }
 
+  function flushLater(): void {
+    stopTimer ??= setTimer(isFailing ? retryMs : flushMs, () => {
+      stopTimer = undefined;
+      flush();
+    });
+  }
+
   function seal(): void {
-    const last = fresh.at(-1)?.seq;
-    if (last === undefined) return;
-    const packs = toWire(packFrames(fresh, writeContext));
-    queue.push({ packs, frames: fresh.length, bytes: freshBytes, last });
-    fresh = [];
+    if (freshFrames === 0) return;
+    gathering.packAll();
+    queue.push({ packs: wire.take(), frames: freshFrames, bytes: freshBytes, last: next - 1 });
+    freshFrames = 0;
     freshBytes = 0;
   }
 
@@ -193,18 +206,13 @@ export function createRecorder(options: RecorderOptions): Recorder {
     cancelTimer();
     writing = write().finally(() => {
       writing = undefined;
-      if (isFailing && !isClosed && queuedFrames > 0) {
-        stopTimer ??= setTimer(retryMs, () => {
-          stopTimer = undefined;
-          flush();
-        });
-      }
+      if (!isClosed && queuedFrames > 0) flushLater();
     });
   }
 
-  /** Writes until nothing waits or the store fails. */
+  /** Writes what waits, and what comes meanwhile if somebody waits for it, until the store fails. */
   async function write(endedAt?: number): Promise<void> {
-    for (seal(); queue.length > 0; seal()) {
+    for (seal(); queue.length > 0; waiters.length > 0 && seal()) {
       const batch = batchOf(queue);
       const isLast = batch.length === queue.length;
       try {
@@ -222,6 +230,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         queuedBytes -= sealed.bytes;
         options.onCount?.("written", sealed.frames);
         last = sealed.last;
+        wire.giveBack(sealed.packs);
       }
       settle(last);
       if (isFailing) {

@@ -22,6 +22,11 @@ export interface RedactorOptions extends Partial<RedactionRules> {
   readonly detectors: Readonly<Record<string, TextDetector>>;
   /** Of this capture only; equal secrets get equal placeholders under one key. */
   readonly key: Uint8Array;
+  /**
+   * Says of the bytes of a text at a glance that there is no name of a secret in them and nothing that the detectors find;
+   * where it does not, they look.
+   */
+  readonly looksPlain?: (bytes: Uint8Array, start: number, end: number) => boolean;
   /** Takes out texts that are known to be secret, such as those of the configuration. */
   readonly known?: (text: string) => string;
 }
@@ -39,6 +44,8 @@ export interface Redacted {
 export interface Redactor {
   /** Of a JSON text, such as a message. */
   json(text: string): Redacted;
+  /** The same for one that is still bytes. */
+  jsonBytes(bytes: Buffer, start: number, end: number): Redacted;
   /** Of any other text: a line of standard error, a reason, a path with its query. */
   text(text: string): Redacted;
   /** Of headers: only those that are known to hold no credentials stay, and of these what may be kept. */
@@ -136,6 +143,13 @@ export function createRedactor(options: RedactorOptions): Redactor {
     return { ...after, count: before.count + after.count };
   }
 
+  function jsonBytes(bytes: Buffer, start: number, end: number): Redacted {
+    if (options.looksPlain?.(bytes, start, end) !== true) return json(bytes.toString("utf8", start, end));
+    // It is ASCII then.
+    const text = bytes.toString("latin1", start, end);
+    return mayBeOwn?.test(text) === true ? json(text) : withoutKnown(text);
+  }
+
   function plain(text: string): Redacted {
     const before = withoutKnown(text);
     const after = collect((onSecret) => redactPlain(before.text, onSecret));
@@ -169,6 +183,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 
   return {
     json,
+    jsonBytes,
     text: plain,
     headers: (headers, secrets) => {
       const kept: [string, string][] = [];

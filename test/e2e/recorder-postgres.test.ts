@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createDemoServer } from "../../src/demo/server.ts";
 import { openPostgres } from "../../src/recorder/postgres/database.ts";
 import { openPostgresReader, openPostgresStore } from "../../src/recorder/postgres/store.ts";
-import { expectFormat1, writeFormat1 } from "../support/recording-format-1.ts";
+import { expectUpgraded, writeFormat1, writeFormat2 } from "../support/recording-formats.ts";
 import { describeStore } from "../support/record-store-contract.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
@@ -40,7 +40,9 @@ async function openEmpty() {
   const store = await openPostgresStore(shared, options);
   const client = new Client({ connectionString: shared });
   await client.connect();
-  await client.query("TRUNCATE capture, pack, exchange, document, frame_words");
+  await client.query(
+    "TRUNCATE capture, pack, exchange_own, party, subject, block, document, frame_words",
+  );
   await client.end();
   return store;
 }
@@ -80,14 +82,20 @@ describe("PostgreSQL", () => {
     expect(reader.place).not.toContain("@");
   });
 
-  it("[SC-067] of the format before is brought up to date when it is opened to be written", async () => {
-    const url = await newDatabase();
-    const old = await openPostgres(url);
-    await writeFormat1(old);
-    await old.close();
-    await using store = await openPostgresStore(url, options);
-    await expectFormat1(store);
-  });
+  it.each([
+    [1, writeFormat1],
+    [2, writeFormat2],
+  ])(
+    "[SC-067] of format %i is brought up to date when it is opened to be written",
+    async (_format, writeOld) => {
+      const url = await newDatabase();
+      const old = await openPostgres(url);
+      await writeOld(old);
+      await old.close();
+      await using store = await openPostgresStore(url, options);
+      await expectUpgraded(store);
+    },
+  );
 
   it("that is gone for a while is written to again when it is back", async () => {
     const store = await openPostgresStore(await newDatabase(), options);

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { packFrames } from "../../src/recorder/pack.ts";
-import { toWire } from "../../src/recorder/pack-wire.ts";
+import type { Frame } from "../../src/recorder/contract.ts";
+import { createWireWriter, type PackWire } from "../../src/recorder/pack-wire.ts";
 import { openTarget, serveWriter } from "../../src/recorder/writer-worker.ts";
 import { startWriter } from "../../src/recorder/writer-thread.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
@@ -18,11 +18,17 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+function toWire(frames: readonly Frame[]): PackWire {
+  const writer = createWireWriter();
+  writer.add(frames);
+  return writer.take();
+}
+
 const target = (more: object = {}) =>
   ({ headgateWriter: true, type: "sqlite", file: join(folder, "traffic.sqlite"), ...more }) as const;
 const batch = (id: string, seq: number, answer: string) => ({
   capture: captureRecord("c1"),
-  packs: [toWire(packFrames(callFrames({ id, seq, at: seq, answer })))],
+  packs: [toWire(callFrames({ id, seq, at: seq, answer }))],
 });
 
 describe("the thread that writes", () => {

@@ -156,6 +156,79 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       );
     });
 
+    it("finds what stands far apart in its order, also where clocks went back in between", async () => {
+      await withStore(openStore, async (store) => {
+        const times = [50, 10, 40, 40, 20, 60, 30, 5];
+        const list = times.map((time, index) =>
+          callFrames({
+            id: `far-${index}`,
+            seq: index * 10_000 + 1,
+            at: 1_000_000 + time,
+            target: index % 4 === 0 ? "rare" : "weather",
+            session: `s${index % 3}`,
+            answer: "x",
+          }),
+        );
+        const capture = captureRecord("c1");
+        for (const one of list) await store.append({ capture, frames: one });
+        const exchanges = deriveExchanges(list.flat()).toSorted(
+          (one, other) => one.at - other.at || one.seq - other.seq,
+        );
+        const target: Condition = { type: "is", field: "target", value: "weather" };
+        const session: Condition = { type: "is", field: "session", value: "s1" };
+        const nobody: Condition = { type: "is", field: "principal", value: "nobody" };
+        const id: Condition = { type: "is", field: "id", value: "far-5" };
+        const wanted: readonly Condition[] = [
+          target,
+          session,
+          nobody,
+          id,
+          { type: "all", of: [target, session] },
+          { type: "any", of: [id, session, nobody] },
+          { type: "all", of: [session, { type: "not", of: target }] },
+        ];
+        for (const where of wanted) {
+          const matches = createMatcher(where);
+          const expected = ids(exchanges.filter((one) => matches(one, () => bodiesOf([]))));
+          for (const order of ["oldest", "newest"] as const) {
+            const seen: string[] = [];
+            let cursor: string | undefined;
+            do {
+              const page = await store.exchanges({
+                where,
+                order,
+                limit: 2,
+                ...(cursor === undefined ? {} : { cursor }),
+              });
+              seen.push(...ids(page.exchanges));
+              cursor = page.next;
+            } while (cursor !== undefined);
+            expect(seen).toEqual(order === "oldest" ? expected : expected.toReversed());
+          }
+          const exported = (await all(store.export({ where }))).filter((line) => line.type === "exchange");
+          expect(exported.map((line) => line.id).toSorted()).toEqual(expected.toSorted());
+        }
+      });
+    });
+
+    it("goes on to tell apart who asked for what after all of it was taken out by somebody else", async () => {
+      await withStore(openStore, async (store) => {
+        const capture = captureRecord("c1");
+        const one = (id: string, seq: number, at: number) => callFrames({ id, seq, at, answer: "x" });
+        await store.append({
+          capture,
+          frames: [...one("a", 0, 10), ...one("b", 10, 20), ...one("c", 20, 30)],
+        });
+        expect(await store.prune({ before: 9000 })).toMatchObject({ exchanges: 3, frames: 12 });
+        const frames_ = [...one("d", 30, 10_000), ...one("e", 40, 10_001)];
+        await store.append({ capture, frames: frames_ });
+        const where: Condition = { type: "is", field: "target", value: "weather" };
+        expect((await store.exchanges({ where, order: "oldest" })).exchanges).toEqual(
+          deriveExchanges(frames_),
+        );
+      });
+    });
+
     it("leaves a batch out as a whole or not at all, and takes it twice only once", async () => {
       await withStore(openStore, async (store) => {
         const broken = {

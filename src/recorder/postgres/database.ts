@@ -4,6 +4,9 @@ import type { Pool, PoolClient } from "pg";
 import { GatewayError } from "../../errors.ts";
 import type { SqlDatabase, SqlRow, SqlValue } from "../sql/database.ts";
 
+/** All tables of recordings. */
+const tables = ["capture", "pack", "exchange_own", "party", "subject", "block", "document", "frame_words"];
+
 /** Opens a PostgreSQL database. The driver `pg` is loaded here and nowhere else. */
 export async function openPostgres(url: string): Promise<SqlDatabase> {
   const place = placeOf(url);
@@ -60,14 +63,12 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
       }
     },
     bytes: async () => {
-      const sizes = ["capture", "pack", "exchange", "document", "frame_words"]
-        .map((table) => `pg_total_relation_size('${table}')`)
-        .join(" + ");
+      const sizes = tables.map((table) => `pg_total_relation_size('${table}')`).join(" + ");
       const { rows } = await query(pool, `SELECT ${sizes} AS bytes`, []);
       return Number(rows[0]?.["bytes"] ?? 0);
     },
     compact: async () => {
-      for (const table of ["pack", "exchange", "frame_words"]) await query(pool, `VACUUM ${table}`, []);
+      for (const table of tables) await query(pool, `VACUUM ${table}`, []);
     },
     close: async () => {
       if (!pool.ended) await pool.end();

@@ -1,17 +1,21 @@
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
 import {
-  createContextReader,
   longestPack,
   packFrames,
+  readNames,
   unpackFrames,
-  type ContextReader,
   type FramePack,
+  type WholeExchange,
 } from "../pack.ts";
-import { captureStride, positionOf, type SqlDatabase } from "./database.ts";
+import type { Subject } from "../subject-book.ts";
+import { createContextReader, formatContext, type ContextReader } from "../pack-context.ts";
+import { createBlockNotes, timesTidied } from "./blocks.ts";
+import { blockSize, captureStride, positionOf, type SqlDatabase } from "./database.ts";
 import { framesAt, packsBetween } from "./find.ts";
-import { createInserter } from "./insert.ts";
-import { exchangeColumns, packColumns, pushExchange, pushPack } from "./rows.ts";
+import { createInserter, type Inserter } from "./insert.ts";
+import { ownColumns, packColumns, pushExchange, pushPack, type OwnMembers } from "./rows.ts";
+import { createSharedRows, type Party } from "./shared-rows.ts";
 
 /** A capture that is being written. */
 interface OpenCapture {
@@ -27,8 +31,8 @@ export interface Appender {
   forget(capture: string): void;
 }
 
-const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${exchangeColumns
-  .slice(3)
+const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${ownColumns
+  .slice(1)
   .map((column) => `${column} = excluded.${column}`)
   .join(", ")}`;
 
@@ -36,19 +40,88 @@ const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${exchangeColumns
 export function createAppender(database: SqlDatabase): Appender {
   const open = new Map<string, OpenCapture>();
   const readContext = createContextReader();
+  const shared = createSharedRows();
+  const notes = createBlockNotes();
+  /** The contexts that stand with the parties of exchanges that go on. */
+  const contexts = new WeakMap<ExchangeRecord, string>();
+  let tidied = "";
+
+  function forgetShared(): void {
+    shared.forget();
+    notes.forget();
+  }
 
   async function captureOf(inside: SqlDatabase, capture: CaptureRecord): Promise<OpenCapture> {
     const known = open.get(capture.id);
     if (known !== undefined) return known;
-    await inside.run(
+    const isNew = await inside.run(
       "INSERT INTO capture (id, record, last_seq, indexed_seq) VALUES (?, ?, -1, -1) ON CONFLICT (id) DO NOTHING",
       [capture.id, JSON.stringify(capture)],
     );
     const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [capture.id]);
     const own = { number: Number(row?.["number"]), derivation: createDerivation() };
-    await resume(inside, own, capture.id, readContext);
+    if (isNew === 0) await resume(inside, own, capture.id);
     open.set(capture.id, own);
     return own;
+  }
+
+  /** What was open when the capture was left is open again. */
+  async function resume(inside: SqlDatabase, own: OpenCapture, capture: string): Promise<void> {
+    const rows = await inside.all(
+      `SELECT position FROM exchange WHERE duration_ms IS NULL AND state = 'open'
+        AND position >= ? AND position < ? ORDER BY position`,
+      [own.number * captureStride, (own.number + 1) * captureStride],
+    );
+    for (const row of rows) {
+      for (const frame of await framesAt(inside, Number(row["position"]), capture, readContext)) {
+        for (const record of own.derivation.add(frame))
+          if (frame.context !== undefined)
+            contexts.set(record, sharedContext(record, formatContext(frame.context)));
+      }
+    }
+  }
+
+  /** Adds the row of an exchange; false where what it shares with others has to be written first. */
+  function pushNow(
+    rows: Inserter,
+    capture: number,
+    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
+    shares: Shares,
+  ): boolean {
+    const party = shared.party(shares.party, shares.context);
+    const subject = shared.subject(shares.subject);
+    if (party < 0 || subject < 0) return false;
+    const position = positionOf(capture, exchange.seq);
+    notes.note(position, party, subject, exchange.at, exchange.id);
+    pushExchange(rows.row(), exchange, position, party, subject);
+    return true;
+  }
+
+  async function push(
+    inside: SqlDatabase,
+    rows: Inserter,
+    capture: number,
+    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
+    shares: Shares,
+  ): Promise<void> {
+    if (shared.party(shares.party, shares.context) < 0)
+      await shared.writeParty(inside, shares.party, shares.context);
+    if (shared.subject(shares.subject) < 0) await shared.writeSubject(inside, shares.subject);
+    if (!pushNow(rows, capture, exchange, shares)) await push(inside, rows, capture, exchange, shares);
+  }
+
+  async function writeChanged(
+    inside: SqlDatabase,
+    capture: number,
+    exchanges: Iterable<ExchangeRecord>,
+  ): Promise<void> {
+    const rows = createInserter(inside, "exchange_own", ownColumns, upsertExchange);
+    for (const exchange of exchanges) {
+      const context = contexts.get(exchange) ?? "";
+      await push(inside, rows, capture, exchange, { party: exchange, context, subject: exchange });
+      if (rows.isFull) await rows.write();
+    }
+    await rows.write();
   }
 
   async function write(
@@ -56,6 +129,9 @@ export function createAppender(database: SqlDatabase): Appender {
     capture: CaptureRecord,
     packs: readonly FramePack[],
   ): Promise<number> {
+    const times = await timesTidied(inside);
+    if (times !== tidied) forgetShared();
+    tidied = times;
     const own = await captureOf(inside, capture);
     const [row] = await inside.all("SELECT last_seq FROM capture WHERE number = ?", [own.number]);
     const before = Number(row?.["last_seq"]);
@@ -63,12 +139,25 @@ export function createAppender(database: SqlDatabase): Appender {
     const isNew = packs.every(({ first }) => first > before);
     const fresh = isNew ? packs : await unknownOf(inside, own.number, packs, capture.id, readContext);
     const rows = createInserter(inside, "pack", packColumns);
-    const exchanges = createInserter(inside, "exchange", exchangeColumns);
-    /** Exchanges that began before this batch or go on after it; the others are written at once and forgotten. */
+    const exchanges = createInserter(inside, "exchange_own", ownColumns);
+    /** Exchanges that began before this batch or go on after it; the others came as a whole. */
     const changed = new Set<ExchangeRecord>();
     let count = 0;
     for (const pack of fresh) {
-      const frames = unpackFrames(pack, capture.id, readContext);
+      count += pack.count;
+      const position = positionOf(own.number, pack.first);
+      if (pack.whole !== undefined && isNew) {
+        const context = shared.holds(pack.context) ? pack.context : "";
+        const shares = { party: readContext(pack.context), context, subject: pack.whole.subject };
+        const exchange = ownOf(pack, pack.whole);
+        if (!pushNow(exchanges, own.number, exchange, shares))
+          await push(inside, exchanges, own.number, exchange, shares);
+        if (exchanges.isFull) await exchanges.write();
+        pushPack(rows.row(), pack, position, position, context === "" ? pack.context : "");
+        if (rows.isFull) await rows.write();
+        continue;
+      }
+      const frames = unpackFrames(pack, capture.id, readContext, false);
       const id = frames[0]?.exchange ?? "";
       let record: ExchangeRecord | undefined;
       for (const frame of frames) {
@@ -77,24 +166,30 @@ export function createAppender(database: SqlDatabase): Appender {
           else changed.add(exchange);
         }
       }
-      if (record !== undefined && isNew && record.seq === pack.first && record.state !== "open") {
-        pushExchange(exchanges.row(), record, own.number);
-        if (exchanges.isFull) await exchanges.write();
-      } else if (record !== undefined) changed.add(record);
+      let context = "";
+      if (record !== undefined) {
+        if (record.seq === pack.first) {
+          context = sharedContext(record, pack.context);
+          if (context !== "" && !shared.holds(context)) context = "";
+          contexts.set(record, context);
+        }
+        changed.add(record);
+      }
       let owner = record === undefined ? null : positionOf(own.number, record.seq);
       if (record === undefined && id !== "") {
         // Frames behind the end of an exchange still are its own, also where that has just been written.
         await exchanges.write();
         await writeChanged(inside, own.number, changed);
+        await notes.write(inside);
         owner = await ownerOf(inside, own.number, id);
       }
-      count += pack.count;
-      pushPack(rows.row(), pack, own.number, owner);
+      pushPack(rows.row(), pack, position, owner, context === "" ? pack.context : "");
       if (rows.isFull) await rows.write();
     }
     await rows.write();
     await exchanges.write();
     await writeChanged(inside, own.number, changed);
+    await notes.write(inside);
     const last = packs.reduce((most, pack) => Math.max(most, pack.last), before);
     await inside.run("UPDATE capture SET record = ?, last_seq = ?, stored = stored + ? WHERE number = ?", [
       JSON.stringify(capture),
@@ -110,8 +205,9 @@ export function createAppender(database: SqlDatabase): Appender {
       try {
         return await database.transaction((inside) => write(inside, capture, packs));
       } catch (error) {
-        // What was derived from a batch that is not there must not go on.
+        // What was derived from a batch that is not there must not go on, nor what was written with it.
         open.delete(capture.id);
+        forgetShared();
         throw error;
       }
     },
@@ -121,42 +217,51 @@ export function createAppender(database: SqlDatabase): Appender {
   };
 }
 
-/** What was open when the capture was left is open again. */
-async function resume(
-  inside: SqlDatabase,
-  own: OpenCapture,
-  capture: string,
-  readContext: ContextReader,
-): Promise<void> {
-  const rows = await inside.all(
-    "SELECT position FROM exchange WHERE state <> 'ok' AND state = 'open' AND capture = ?",
-    [own.number],
-  );
-  for (const row of rows) {
-    for (const frame of await framesAt(inside, Number(row["position"]), capture, readContext))
-      own.derivation.add(frame);
-  }
+/** What an exchange shares with others, and the context that stands with its party. */
+interface Shares {
+  readonly party: Party;
+  readonly context: string;
+  readonly subject: Subject;
+}
+
+/** What an exchange has of its own that is in one pack. */
+function ownOf(pack: FramePack, whole: WholeExchange): OwnMembers & Pick<ExchangeRecord, "seq"> {
+  const { exchange, id } = readNames(pack.content);
+  const { at, durationMs, upstreamMs, requestBytes, answerBytes } = whole;
+  return {
+    seq: pack.first,
+    id: exchange,
+    operation: exchange,
+    ...(id === undefined ? undefined : { rpcId: id }),
+    at,
+    ...(durationMs === undefined ? undefined : { durationMs }),
+    ...(upstreamMs === undefined ? undefined : { upstreamMs }),
+    requestBytes,
+    answerBytes,
+  };
+}
+
+/** The context of an exchange where others may have the same; otherwise empty. */
+function sharedContext({ parent, traceId }: ExchangeRecord, context: string): string {
+  return parent === undefined && traceId === undefined ? context : "";
 }
 
 async function ownerOf(inside: SqlDatabase, capture: number, exchange: string): Promise<number | null> {
-  const [row] = await inside.all("SELECT position FROM exchange WHERE id = ? AND capture = ?", [
-    exchange,
-    capture,
-  ]);
+  const [row] = await inside.all(
+    `SELECT exchange_own.position FROM block JOIN exchange_own
+      ON exchange_own.position >= block.number * ${blockSize}
+      AND exchange_own.position < (block.number + 1) * ${blockSize}
+    WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ?
+      AND exchange_own.id = ? LIMIT 1`,
+    [
+      (capture * captureStride) / blockSize,
+      ((capture + 1) * captureStride) / blockSize,
+      exchange,
+      exchange,
+      exchange,
+    ],
+  );
   return row === undefined ? null : Number(row["position"]);
-}
-
-async function writeChanged(
-  inside: SqlDatabase,
-  capture: number,
-  exchanges: Iterable<ExchangeRecord>,
-): Promise<void> {
-  const rows = createInserter(inside, "exchange", exchangeColumns, upsertExchange);
-  for (const exchange of exchanges) {
-    pushExchange(rows.row(), exchange, capture);
-    if (rows.isFull) await rows.write();
-  }
-  await rows.write();
 }
 
 /** What of some packs is not there yet. */
@@ -175,7 +280,7 @@ async function unknownOf(
     lastFrom: first,
   });
   for await (const { pack } of stored) {
-    for (const { seq } of unpackFrames(pack, id, readContext)) known.add(seq);
+    for (const { seq } of unpackFrames(pack, id, readContext, false)) known.add(seq);
   }
   if (known.size === 0) return packs;
   const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));

@@ -1,5 +1,5 @@
 /** What stands in a column. */
-export type SqlValue = string | number | null;
+export type SqlValue = string | number | Uint8Array | null;
 
 /** A row by the names of its columns. */
 export type SqlRow = Readonly<Record<string, SqlValue>>;
@@ -28,3 +28,6 @@ export const captureStride = 4_294_967_296;
 export function positionOf(capture: number, seq: number): number {
   return capture * captureStride + seq;
 }
+
+/** Exchanges stand in blocks by their numbers, and each block says what is in it. Another size is another format. */
+export const blockSize = 4096;

@@ -1,8 +1,10 @@
 import { bodiesOf, createMatcher, readsBodies, type ExchangeBodies } from "../condition.ts";
 import type { Condition, ExchangeRecord, Frame } from "../contract.ts";
-import { createContextReader, unpackFrames, type ContextReader, type FramePack } from "../pack.ts";
+import { createContextReader, type ContextReader } from "../pack-context.ts";
+import { unpackFrames, type FramePack } from "../pack.ts";
 import { captureStride, type SqlDatabase, type SqlRow, type SqlValue } from "./database.ts";
-import { toExchange, toPack } from "./rows.ts";
+import { packSelection, packSource, toExchange, toPack } from "./rows.ts";
+import { stretchesOf } from "./stretches.ts";
 import { toSql } from "./where.ts";
 
 /** An exchange as it was found, with its number in the store. */
@@ -66,28 +68,31 @@ export async function* findExchanges(
   const readContext = createContextReader();
   const { by, behind } = orders[order];
   let last = after;
-  for (;;) {
-    const condition = glances > 0 ? glancing : thorough;
-    const clauses = [condition?.sql ?? "1 = 1", ...(last === undefined ? [] : [behind])];
-    const place = last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
-    const rows: readonly SqlRow[] = await database.all(
-      `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${by} LIMIT ${chunk}`,
-      [...(condition?.values ?? []), ...place],
-    );
-    for (const row of rows) {
-      const exchange = toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) });
-      const position = Number(row["position"]);
-      last = { at: exchange.at, position };
-      if (matches !== undefined) {
-        const bodies = looksInside
-          ? bodiesOf(await framesAt(database, position, exchange.capture, readContext))
-          : noBodies;
-        if (!matches(exchange, () => bodies)) continue;
+  for await (const stretch of stretchesOf(database, where, order, after)) {
+    for (;;) {
+      const condition = glances > 0 ? glancing : thorough;
+      const clauses = [condition?.sql ?? "1 = 1", stretch.sql, ...(last === undefined ? [] : [behind])];
+      const place =
+        last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
+      const rows: readonly SqlRow[] = await database.all(
+        `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${stretch.isShort ? by.replaceAll("exchange.", "+exchange.") : by} LIMIT ${chunk}`,
+        [...(condition?.values ?? []), ...stretch.values, ...place],
+      );
+      for (const row of rows) {
+        const exchange = toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) });
+        const position = Number(row["position"]);
+        last = { at: exchange.at, position };
+        if (matches !== undefined) {
+          const bodies = looksInside
+            ? bodiesOf(await framesAt(database, position, exchange.capture, readContext))
+            : noBodies;
+          if (!matches(exchange, () => bodies)) continue;
+        }
+        yield { position, exchange };
       }
-      yield { position, exchange };
+      glances -= rows.length;
+      if (rows.length < chunk) break;
     }
-    if (rows.length < chunk) return;
-    glances -= rows.length;
   }
 }
 
@@ -105,8 +110,9 @@ export async function framesAt(
 ): Promise<readonly Frame[]> {
   // The first pack has the number of its exchange, so that only the others need an index.
   const rows = await database.all(
-    `SELECT * FROM pack WHERE position = ?
-      UNION ALL SELECT * FROM pack WHERE owner = ? AND owner <> position ORDER BY position`,
+    `SELECT ${packSelection} FROM ${packSource} WHERE pack.position = ?
+      UNION ALL SELECT ${packSelection} FROM ${packSource} WHERE pack.owner = ? AND pack.owner <> pack.position
+      ORDER BY position`,
     [owner, owner],
   );
   return rows.flatMap((row) => unpackFrames(toPack(row), capture, readContext));
@@ -127,7 +133,8 @@ export async function* packsBetween(
   let last = after;
   for (;;) {
     const rows: readonly SqlRow[] = await database.all(
-      `SELECT * FROM pack WHERE position > ? AND position < ? AND last_seq >= ? ORDER BY position LIMIT ${packsAtOnce}`,
+      `SELECT ${packSelection} FROM ${packSource}
+        WHERE pack.position > ? AND pack.position < ? AND pack.last_seq >= ? ORDER BY pack.position LIMIT ${packsAtOnce}`,
       [last, end, lastFrom],
     );
     for (const row of rows) {

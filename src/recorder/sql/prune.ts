@@ -1,5 +1,6 @@
 import type { Condition } from "../contract.ts";
 import type { Progress, Pruned, PruneRules } from "../store-contract.ts";
+import { tidyBlocks } from "./blocks.ts";
 import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
 import { findExchanges, type CaptureNames } from "./find.ts";
 import { toCapture } from "./rows.ts";
@@ -26,7 +27,7 @@ export async function pruneStore(
         `position IN (${places}) OR (owner IN (${places}) AND owner <> position)`,
         [...positions, ...positions],
       );
-      exchanges += await inside.run(`DELETE FROM exchange WHERE position IN (${places})`, positions);
+      exchanges += await inside.run(`DELETE FROM exchange_own WHERE position IN (${places})`, positions);
     });
     onProgress?.(exchanges, undefined);
   }
@@ -49,6 +50,7 @@ export async function pruneStore(
     while ((await database.bytes()) > maxBytes && (await removeOldest(where)));
   }
   frames += await removeEmptyCaptures(database, rules);
+  if (exchanges > 0) await tidyBlocks(database);
   await database.compact();
   return { exchanges, frames, bytes: Math.max(before - (await database.bytes()), 0) };
 }
@@ -84,7 +86,8 @@ function limited(conditions: readonly Condition[], { where }: PruneRules): Condi
 /** A capture of which nothing is left goes too, with its gaps, once it is over or as old as what was taken out. */
 async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules): Promise<number> {
   const rows = await database.all(
-    "SELECT number, record FROM capture WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE exchange.capture = capture.number)",
+    `SELECT number, record FROM capture WHERE NOT EXISTS (SELECT 1 FROM exchange_own
+      WHERE position >= capture.number * ${captureStride} AND position < (capture.number + 1) * ${captureStride})`,
   );
   let frames = 0;
   for (const row of rows) {

@@ -9,7 +9,7 @@ import {
   type StoredDocument,
 } from "../store-contract.ts";
 import { deriveOperation } from "../derive.ts";
-import type { SqlDatabase, SqlRow } from "./database.ts";
+import { blockSize, captureStride, type SqlDatabase, type SqlRow } from "./database.ts";
 import { createCaptureNames, findExchanges, framesAt, framesOfCapture } from "./find.ts";
 import { createFollow } from "./follow.ts";
 import { toCapture, toExchange } from "./rows.ts";
@@ -28,10 +28,14 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
   const names = createCaptureNames(database);
 
   async function find(id: string): Promise<{ row: SqlRow; exchange: ExchangeRecord } | undefined> {
-    const rows = await database.all("SELECT * FROM exchange WHERE id >= ? AND id < ? ORDER BY id LIMIT 2", [
-      id,
-      `${id}\uffff`,
-    ]);
+    const end = `${id}\uffff`;
+    const rows = await database.all(
+      `SELECT exchange.* FROM block JOIN exchange
+        ON exchange.position >= block.number * ${blockSize} AND exchange.position < (block.number + 1) * ${blockSize}
+      WHERE block.first_id < ? AND block.last_id >= ? AND exchange.id >= ? AND exchange.id < ?
+      ORDER BY exchange.id LIMIT 2`,
+      [end, id, id, end],
+    );
     const row = rows.find((one) => one["id"] === id) ?? (rows.length === 1 ? rows[0] : undefined);
     if (row === undefined || id === "") return undefined;
     return { row, exchange: toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) }) };
@@ -105,7 +109,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
       order: "position",
       chunk: 500,
     })) {
-      const number = Math.floor(position / 4_294_967_296);
+      const number = Math.floor(position / captureStride);
       add(number, position);
       if (!whole) continue;
       for (const row of await rowsOfOperation(number, exchange.operation))
@@ -116,8 +120,12 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
 
   function rowsOfOperation(capture: number, operation: string): Promise<readonly SqlRow[]> {
     return database.all(
-      "SELECT * FROM exchange WHERE id = ? AND capture = ? UNION ALL SELECT * FROM exchange WHERE operation = ? AND operation <> id AND capture = ?",
-      [operation, capture, operation, capture],
+      `SELECT exchange.* FROM block JOIN exchange
+        ON exchange.position >= block.number * ${blockSize} AND exchange.position < (block.number + 1) * ${blockSize}
+      WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ? AND exchange.id = ?
+      UNION ALL SELECT exchange.* FROM exchange WHERE exchange.position IN (
+        SELECT position FROM exchange_own WHERE operation = ? AND operation IS NOT NULL) AND exchange.capture = ?`,
+      [...blocksOf(capture), operation, operation, operation, operation, capture],
     );
   }
 
@@ -134,10 +142,9 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
       return deriveOperation(rows.map((row) => toExchange({ ...row, capture_id: found.exchange.capture })));
     },
     frames: async (capture, exchange) => {
-      const [row] = await database.all(
-        "SELECT exchange.position FROM exchange JOIN capture ON capture.number = exchange.capture WHERE exchange.id = ? AND capture.id = ?",
-        [exchange, capture],
-      );
+      const [number] = await database.all("SELECT number FROM capture WHERE id = ?", [capture]);
+      const rows = number === undefined ? [] : await rowsOfOperation(Number(number["number"]), exchange);
+      const row = rows.find((one) => one["id"] === exchange);
       return row === undefined ? [] : filledIn(await framesAt(database, Number(row["position"]), capture));
     },
     follow: createFollow(database, names, options),
@@ -152,6 +159,11 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
     close: () => database.close(),
     [Symbol.asyncDispose]: () => database.close(),
   };
+}
+
+/** The first block of a capture, and that of the next. */
+function blocksOf(capture: number): readonly [number, number] {
+  return [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize];
 }
 
 function filledIn(frames: readonly Frame[]): readonly Frame[] {

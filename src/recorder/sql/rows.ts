@@ -1,22 +1,39 @@
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import type { FramePack } from "../pack.ts";
-import { captureStride, positionOf, type SqlRow, type SqlValue } from "./database.ts";
+import { captureStride, type SqlRow, type SqlValue } from "./database.ts";
 
-/** Members of an exchange and the columns they stand in, in the order of the columns. */
-const columns = [
+type Columns = readonly (readonly [keyof ExchangeRecord, string])[];
+
+/** What belongs to one exchange alone, and its column. */
+const ownMembers = [
+  ["at", "at"],
   ["id", "id"],
   ["operation", "operation"],
   ["parent", "parent"],
-  ["at", "at"],
-  ["kind", "kind"],
-  ["direction", "direction"],
+  ["traceId", "trace_id"],
+  ["rpcId", "rpc_id"],
+  ["durationMs", "duration_ms"],
+  ["upstreamMs", "upstream_ms"],
+  ["requestBytes", "request_bytes"],
+  ["answerBytes", "answer_bytes"],
+] as const satisfies Columns;
+
+/** What stands in an exchange's own row. */
+export type OwnMembers = Pick<ExchangeRecord, (typeof ownMembers)[number][0]>;
+
+/** Who asked, and how: the same for many exchanges, so that it is written once. */
+const partyMembers = [
   ["route", "route"],
   ["principal", "principal"],
   ["session", "session"],
   ["revision", "revision"],
   ["transport", "transport"],
-  ["traceId", "trace_id"],
-  ["rpcId", "rpc_id"],
+] as const satisfies Columns;
+
+/** What was asked for and what became of it; as often the same. In the order of `subjectMembers`. */
+const subjectColumns = [
+  ["kind", "kind"],
+  ["direction", "direction"],
   ["method", "method"],
   ["target", "target"],
   ["state", "state"],
@@ -24,61 +41,58 @@ const columns = [
   ["gatewayCode", "gateway_code"],
   ["decision", "decision"],
   ["rule", "rule"],
-  ["durationMs", "duration_ms"],
-  ["upstreamMs", "upstream_ms"],
-  ["requestBytes", "request_bytes"],
-  ["answerBytes", "answer_bytes"],
   ["messages", "messages"],
   ["modified", "modified"],
   ["redacted", "redacted"],
   ["omitted", "omitted"],
-] as const satisfies readonly (readonly [keyof ExchangeRecord, string])[];
+] as const satisfies Columns;
+
+/** What is written once for many exchanges, by the name of its table. */
+export type SharedTable = "party" | "subject";
+
+/** The columns of each such table, as members of exchanges are called there. */
+export const sharedColumns: Readonly<Record<SharedTable, ReadonlyMap<string, string>>> = {
+  party: new Map(partyMembers),
+  subject: new Map(subjectColumns),
+};
+
+const columns: Columns = [...ownMembers, ...partyMembers, ...subjectColumns];
 
 /** The column of each member of an exchange but its capture, which is a number there. */
-export const columnOf: ReadonlyMap<string, string> = new Map([...columns, ["seq", "seq"]]);
+export const columnOf: ReadonlyMap<string, string> = new Map<string, string>([...columns, ["seq", "seq"]]);
 
-/** All columns of an exchange in the order of `pushExchange`. */
-export const exchangeColumns: readonly string[] = [
+/** All columns of an exchange's own row in the order of `pushExchange`. */
+export const ownColumns: readonly string[] = [
   "position",
-  "capture",
-  "seq",
-  ...columns.map(([, column]) => column),
+  "party",
+  "subject",
+  ...ownMembers.map(([, column]) => column),
 ];
 
-/** Adds the values of an exchange's columns. Written out: looking members up by name takes longer than the rest. */
-export function pushExchange(values: SqlValue[], exchange: ExchangeRecord, capture: number): void {
+/** Adds the values of an exchange's own row. Written out: looking members up by name takes longer than the rest. */
+export function pushExchange(
+  values: SqlValue[],
+  exchange: OwnMembers,
+  position: number,
+  party: number,
+  subject: number,
+): void {
+  const { id, operation } = exchange;
   values.push(
-    positionOf(capture, exchange.seq),
-    capture,
-    exchange.seq,
-    exchange.id,
-    exchange.operation,
-    exchange.parent ?? null,
+    position,
+    party,
+    subject,
     exchange.at,
-    exchange.kind,
-    exchange.direction,
-    exchange.route,
-    exchange.principal,
-    exchange.session ?? null,
-    exchange.revision,
-    exchange.transport,
+    id,
+    // Most are the only exchange of their operation.
+    operation === id ? null : operation,
+    exchange.parent ?? null,
     exchange.traceId ?? null,
     exchange.rpcId ?? null,
-    exchange.method,
-    exchange.target ?? null,
-    exchange.state,
-    exchange.errorCode ?? null,
-    exchange.gatewayCode ?? null,
-    exchange.decision ?? null,
-    exchange.rule ?? null,
     exchange.durationMs ?? null,
     exchange.upstreamMs ?? null,
     exchange.requestBytes,
     exchange.answerBytes,
-    exchange.messages,
-    exchange.modified ? 1 : 0,
-    exchange.redacted,
-    exchange.omitted,
   );
 }
 
@@ -92,7 +106,7 @@ export function toExchange(row: SqlRow): ExchangeRecord {
     const value = row[column];
     if (value !== null && value !== undefined) members[member] = member === "modified" ? value === 1 : value;
   }
-  // Written by `pushExchange` in the order of the same table of columns.
+  // Written by `pushExchange` and with what is shared, in the order of the same tables of columns.
   return members as unknown as ExchangeRecord;
 }
 
@@ -103,30 +117,42 @@ export const packColumns: readonly string[] = [
   "last_seq",
   "frames",
   "context",
-  "head",
-  "body",
+  "content",
 ];
 
-/** Adds the values of a pack's columns. */
+/** Adds the values of a pack's columns; the context is left empty where the exchange's party has it. */
 export function pushPack(
   values: SqlValue[],
-  { first, last, count, context, head, body }: FramePack,
-  capture: number,
+  { last, count, content }: FramePack,
+  position: number,
   owner: number | null,
+  context: string,
 ): void {
-  values.push(positionOf(capture, first), owner, last, count, context, head, body);
+  values.push(position, owner, last, count, context, content);
 }
+
+/** What a pack is read from: its context may stand with the party of the exchange that begins with it. */
+export const packSource = `pack LEFT JOIN exchange_own ON exchange_own.position = pack.position
+  LEFT JOIN party ON party.number = exchange_own.party`;
+
+/** The columns to be read from there. */
+export const packSelection =
+  "pack.position AS position, pack.owner AS owner, pack.last_seq, pack.frames, pack.context, pack.content, party.context AS shared_context";
 
 /** The pack of a row. */
 export function toPack(row: SqlRow): FramePack {
+  const { content } = row;
   return {
     first: Number(row["position"]) % captureStride,
     last: Number(row["last_seq"]),
     count: Number(row["frames"]),
-    context: String(row["context"]),
-    head: String(row["head"]),
-    body: String(row["body"]),
+    context: textOf(row["context"]) || textOf(row["shared_context"]),
+    content: content instanceof Uint8Array ? content : new Uint8Array(),
   };
+}
+
+function textOf(value: SqlValue | undefined): string {
+  return typeof value === "string" ? value : "";
 }
 
 /** The capture of a row. */

@@ -58,7 +58,7 @@ export function createStats(database: SqlDatabase, names: CaptureNames): RecordR
   return async (where): Promise<StoreStats> => {
     const captures = (await database.all("SELECT record FROM capture ORDER BY number")).map(toCapture);
     const [ends] = await database.all(
-      "SELECT (SELECT MIN(at) FROM exchange) AS oldest, (SELECT MAX(at) FROM exchange) AS newest, (SELECT COALESCE(SUM(stored), 0) FROM capture) AS frames, (SELECT COALESCE(SUM(last_seq - indexed_seq), 0) FROM capture) AS unindexed",
+      "SELECT (SELECT MIN(at) FROM exchange_own) AS oldest, (SELECT MAX(at) FROM exchange_own) AS newest, (SELECT COALESCE(SUM(stored), 0) FROM capture) AS frames, (SELECT COALESCE(SUM(last_seq - indexed_seq), 0) FROM capture) AS unindexed",
     );
     const { rows, count } = await rowsOf(where);
     const sum = (member: "lost" | "omitted" | "redacted"): number =>

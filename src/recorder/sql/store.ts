@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 
 import { GatewayError } from "../../errors.ts";
 import type { CaptureRecord, ExchangeRecord, Frame } from "../contract.ts";
-import { packFrames, type FramePack } from "../pack.ts";
+import { packFrames, unpackFrames, type FramePack } from "../pack.ts";
 import type { CaptureLine, Imported, Progress, RecordStore } from "../store-contract.ts";
 import { toSearchText, wordsOf } from "../search-text.ts";
 import { createAppender } from "./append.ts";
-import { positionOf, type SqlDatabase } from "./database.ts";
+import { positionOf, type SqlDatabase, type SqlValue } from "./database.ts";
 import { createCaptureNames } from "./find.ts";
 import { pruneStore } from "./prune.ts";
 import { createSqlReader, type ReaderOptions } from "./reader.ts";
@@ -45,7 +45,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
   async function indexCapture(number: number, from: number, last: number, room: number): Promise<number> {
     const to = Math.min(last, from + room);
     const rows = await database.all(
-      "SELECT position, body FROM pack WHERE position > ? AND position <= ? AND body <> ''",
+      "SELECT position, content FROM pack WHERE position > ? AND position <= ?",
       [positionOf(number, from), positionOf(number, to)],
     );
     const insert =
@@ -54,7 +54,8 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
         : "INSERT INTO frame_words (position, words) VALUES (?, array_to_tsvector(string_to_array(?, ' '))) ON CONFLICT DO NOTHING";
     await database.transaction(async (inside) => {
       for (const row of rows) {
-        const words = wordsOf(toSearchText(String(row["body"])));
+        const bodies = bodiesIn(row["content"]);
+        const words = bodies === "" ? [] : wordsOf(toSearchText(bodies));
         if (words.length > 0) await inside.run(insert, [Number(row["position"]), words.join(" ")]);
       }
       await inside.run("UPDATE capture SET indexed_seq = ? WHERE number = ?", [to, number]);
@@ -141,3 +142,15 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
     },
   };
 }
+
+/** The texts of a pack, one behind the other. */
+function bodiesIn(content: SqlValue | undefined): string {
+  if (!(content instanceof Uint8Array)) return "";
+  return unpackFrames({ first: 0, context: "", content }, "", neverRead)
+    .map(({ body }) => body ?? "")
+    .join(" ");
+}
+
+const neverRead = (): never => {
+  throw new TypeError("a pack without a context has none to read");
+};

@@ -1,8 +1,7 @@
 import type { Condition } from "../contract.ts";
 import { neededWords } from "../search-text.ts";
 import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
-import { columnOf } from "./rows.ts";
-import { common } from "./schema.ts";
+import { columnOf, sharedColumns, type SharedTable } from "./rows.ts";
 
 /** A condition as SQL. Where it is not exact it lets more through, and what comes is looked at again. */
 export interface SqlCondition {
@@ -32,13 +31,13 @@ export function toSql(
     case "is": {
       const { field, value } = condition;
       if (field === "capture") {
-        const sql = "exchange.capture = (SELECT number FROM capture WHERE capture.id = ?)";
-        return { sql, values: [value], isExact: true };
+        const number = "(SELECT number FROM capture WHERE capture.id = ?)";
+        const sql = `(exchange.position >= ${number} * ${captureStride} AND exchange.position < (${number} + 1) * ${captureStride})`;
+        return { sql, values: [value, value], isExact: true };
       }
       const column = `exchange.${columnOf.get(field) ?? field}`;
-      const usual = common[field];
-      // The index leaves out what is usual; the planner must be told that something else is asked for.
-      const hint = usual === undefined || usual === value ? "" : `${column} <> '${usual}' AND `;
+      // There is an index of what has not come to its end; the planner must be told that this is asked for.
+      const hint = field === "state" && value === "open" ? "exchange.duration_ms IS NULL AND " : "";
       return { sql: `(${hint}${column} = ?)`, values: [value], isExact: true };
     }
     case "number": {
@@ -114,5 +113,28 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
     sql: `(exchange.position IN (SELECT owner FROM pack WHERE position IN (${matching})) OR ${unindexed})`,
     values: [query],
     isExact: false,
+  };
+}
+
+/**
+ * What the shared rows of everything have that fits a condition, as SQL over the columns of their table; undefined where
+ * the condition does not say.
+ */
+export function toSharedSql(
+  condition: Condition,
+  table: SharedTable,
+): Pick<SqlCondition, "sql" | "values"> | undefined {
+  if (condition.type === "is") {
+    const column = sharedColumns[table].get(condition.field);
+    return column === undefined ? undefined : { sql: `${table}.${column} = ?`, values: [condition.value] };
+  }
+  if (condition.type !== "all" && condition.type !== "any") return undefined;
+  const parts = condition.of.map((part) => toSharedSql(part, table));
+  const known = parts.filter((part) => part !== undefined);
+  // Of several, one that does not say is enough for any to fit.
+  if (known.length === 0 || (condition.type === "any" && known.length < parts.length)) return undefined;
+  return {
+    sql: `(${known.map(({ sql }) => sql).join(condition.type === "all" ? " AND " : " OR ")})`,
+    values: known.flatMap(({ values }) => values),
   };
 }

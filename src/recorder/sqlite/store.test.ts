@@ -8,7 +8,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { callFrames, captureRecord } from "../../../test/support/recording.ts";
 import { schemaVersion } from "../sql/schema.ts";
 import { createSqlStore } from "../sql/store.ts";
-import { expectFormat1, writeFormat1 } from "../../../test/support/recording-format-1.ts";
+import { expectUpgraded, writeFormat1, writeFormat2 } from "../../../test/support/recording-formats.ts";
 import { describeStore } from "../../../test/support/record-store-contract.ts";
 import { openSqlite } from "./database.ts";
 import { openSqliteReader, openSqliteStore } from "./store.ts";
@@ -36,22 +36,30 @@ describe("a SQLite file", () => {
     const file = newFile();
     await (await openSqliteStore({ file }, options)).close();
     const raw = new DatabaseSync(file);
-    expect(raw.prepare("SELECT value FROM headgate").all()).toEqual([{ value: String(schemaVersion) }]);
-    raw.exec("UPDATE headgate SET value = '99'");
+    expect(raw.prepare("SELECT value FROM headgate WHERE name = 'format'").all()).toEqual([
+      { value: String(schemaVersion) },
+    ]);
+    raw.exec("UPDATE headgate SET value = '99' WHERE name = 'format'");
     raw.close();
     await expect(openSqliteStore({ file }, options)).rejects.toThrow("format 99");
     await expect(openSqliteReader(file, options)).rejects.toThrow("format 99");
   });
 
-  it("[SC-067] of the format before is brought up to date when it is opened to be written", async () => {
-    const file = newFile();
-    const old = openSqlite({ file });
-    await writeFormat1(old);
-    await old.close();
-    await expect(openSqliteReader(file, options)).rejects.toThrow("older format 1");
-    await using store = await openSqliteStore({ file }, options);
-    await expectFormat1(store);
-  });
+  it.each([
+    [1, writeFormat1],
+    [2, writeFormat2],
+  ])(
+    "[SC-067] of format %i is brought up to date when it is opened to be written",
+    async (format, writeOld) => {
+      const file = newFile();
+      const old = openSqlite({ file });
+      await writeOld(old);
+      await old.close();
+      await expect(openSqliteReader(file, options)).rejects.toThrow(`older format ${format}`);
+      await using store = await openSqliteStore({ file }, options);
+      await expectUpgraded(store);
+    },
+  );
 
   it("says so where there are no recordings", async () => {
     await expect(openSqliteReader(join(folder, "none"), options)).rejects.toThrow("there are no recordings");

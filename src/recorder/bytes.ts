@@ -1,0 +1,159 @@
+const firstSize = 1_048_576;
+const mostSpare = 4;
+/** Texts up to this length are written letter by letter, which is quicker than a call out of the language. */
+const shortText = 40;
+
+/**
+ * Bytes that grow as they are written. Their memory is shared between threads, so that they are handed over without a
+ * copy, and used again: memory that comes and goes by the megabyte keeps the garbage collector busy.
+ */
+export class ByteWriter {
+  #spare: SharedArrayBuffer[] = [];
+  #bytes: Buffer<SharedArrayBuffer>;
+  #at = 0;
+
+  constructor(size = firstSize) {
+    this.#bytes = newBytes(size);
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#at;
+  }
+
+  /** A copy of the bytes from a place on. */
+  since(start: number): Uint8Array {
+    return Uint8Array.prototype.slice.call(this.#bytes, start, this.#at);
+  }
+
+  /** Everything that was written, without a copy; what is written next goes elsewhere. */
+  take(): Uint8Array<SharedArrayBuffer> {
+    const taken = new Uint8Array(this.#bytes.buffer, 0, this.#at);
+    const spare = this.#spare.pop();
+    this.#bytes = spare === undefined ? newBytes(firstSize) : Buffer.from(spare);
+    this.#at = 0;
+    return taken;
+  }
+
+  /** Takes bytes back that nobody reads any more. */
+  giveBack({ buffer }: Uint8Array<SharedArrayBuffer>): void {
+    if (this.#spare.length < mostSpare && buffer.byteLength === firstSize) this.#spare.push(buffer);
+  }
+
+  /** Takes back what was written behind a place. */
+  cut(start: number): void {
+    this.#at = start;
+  }
+
+  /** A whole number from zero on, seven bits to a byte. */
+  number(value: number): void {
+    this.#reserve(10);
+    let left = value;
+    for (; left >= 128; left = left > 0x7f_ff_ff_ff ? Math.floor(left / 128) : left >>> 7)
+      this.#bytes[this.#at++] = (left % 128) | 128;
+    this.#bytes[this.#at++] = left;
+  }
+
+  /** A whole number that may be below zero. */
+  signed(value: number): void {
+    this.number(value < 0 ? -2 * value - 1 : 2 * value);
+  }
+
+  double(value: number): void {
+    this.#reserve(8);
+    this.#at = this.#bytes.writeDoubleLE(value, this.#at);
+  }
+
+  /** A text in UTF-8, behind its length. */
+  text(value: string): void {
+    const { length } = value;
+    if (length <= shortText) {
+      this.#reserve(length + 1);
+      let at = this.#at;
+      this.#bytes[at++] = length;
+      let index = 0;
+      for (; index < length; index++) {
+        const unit = value.charCodeAt(index);
+        if (unit > 127) break;
+        this.#bytes[at++] = unit;
+      }
+      if (index === length) {
+        this.#at = at;
+        return;
+      }
+    }
+    this.number(Buffer.byteLength(value));
+    this.#reserve(length * 3);
+    this.#at += this.#bytes.write(value, this.#at, "utf8");
+  }
+
+  /** A text of any length; its own stands in four bytes, so that it need not be measured first. */
+  longText(value: string): void {
+    this.#reserve(value.length * 3 + 4);
+    const size = this.#bytes.write(value, this.#at + 4, "utf8");
+    this.#bytes.writeUInt32LE(size, this.#at);
+    this.#at += size + 4;
+  }
+
+  #reserve(more: number): void {
+    const needed = this.#at + more;
+    if (needed <= this.#bytes.length) return;
+    const grown = newBytes(Math.max(needed, this.#bytes.length * 2));
+    this.#bytes.copy(grown, 0, 0, this.#at);
+    this.#bytes = grown;
+  }
+}
+
+function newBytes(size: number): Buffer<SharedArrayBuffer> {
+  return Buffer.from(new SharedArrayBuffer(size));
+}
+
+/** Reads what a `ByteWriter` wrote. */
+export class ByteReader {
+  readonly #bytes: Buffer;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  number(): number {
+    let value = 0;
+    for (let unit = 1; ; unit *= 128) {
+      const byte = this.#bytes[this.#at++] ?? 0;
+      if (byte < 128) return value + byte * unit;
+      value += (byte - 128) * unit;
+    }
+  }
+
+  signed(): number {
+    const value = this.number();
+    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+  }
+
+  double(): number {
+    const value = this.#bytes.readDoubleLE(this.#at);
+    this.#at += 8;
+    return value;
+  }
+
+  skip(bytes: number): void {
+    this.#at += bytes;
+  }
+
+  text(): string {
+    const size = this.number();
+    return this.#bytes.toString("utf8", this.#at, (this.#at += size));
+  }
+
+  /** The text, or an empty one where it is only stepped over. */
+  longText(isWanted: boolean): string {
+    const size = this.#bytes.readUInt32LE(this.#at);
+    this.#at += 4;
+    const start = this.#at;
+    this.#at += size;
+    return isWanted ? this.#bytes.toString("utf8", start, this.#at) : "";
+  }
+}

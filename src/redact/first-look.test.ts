@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { secretCorpus, secretDetectors } from "../../test/support/secret-corpus.ts";
 import { looksPlain } from "./first-look.ts";
 import { createRedactor } from "./redactor.ts";
-import { hintsOfSecrets } from "./secret-names.ts";
+import { hintsOfSecrets, secretNames } from "./secret-names.ts";
 
 const isPlain = (text: string): boolean => {
   const bytes = Buffer.from(`..${text}..`);
@@ -52,6 +52,26 @@ describe("the first look at a message", () => {
     "ABCDEFGHIJKLMNOP",
   ])("has a closer look at %s, which has no digit", (text) => {
     expect(isPlain(text)).toBe(false);
+  });
+
+  it("[SC-069] finds every name of a secret, however its words are set apart", () => {
+    const redactor = createRedactor({ detectors: {}, key: Buffer.from("k"), looksPlain });
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...secretNames),
+        fc.array(fc.constantFrom("", "", "", "_", "-", ".", " ", "/"), { minLength: 15, maxLength: 15 }),
+        fc.boolean(),
+        (name, separators, isUpper) => {
+          const spread = Array.from(name, (letter, at) => `${letter}${separators[at] ?? ""}`).join("");
+          const member = isUpper ? spread.toUpperCase() : spread;
+          const text = `{"params":{"${member}":"hunter2"}}`;
+          const bytes = Buffer.from(text);
+          expect(redactor.json(text).text).not.toContain("hunter2");
+          expect(redactor.jsonBytes(bytes, 0, bytes.length).text).not.toContain("hunter2");
+        },
+      ),
+      { numRuns: 2000 },
+    );
   });
 
   it("sees that what is said in most messages is harmless", () => {

@@ -15,11 +15,7 @@ for (let byte = 0; byte < 256; byte++) {
 
 /** Three letters of each word that the name of a secret holds (`hintsOfSecrets`), rare ones, as five bits each. */
 const letters = new Uint8Array(32_768);
-for (const [
-  one = "",
-  two = "",
-  three = "",
-] of "ssw ssc ssp pwd ecr tok key riz ede kie rer sic tst otp".split(" ")) {
+for (const [one = "", two = "", three = ""] of "ass pwd ecr tok key aut ede kie rer sic tst otp".split(" ")) {
   const code = [one, two, three].reduce((sum, letter) => sum * 32 + (letter.charCodeAt(0) & 31), 0);
   letters[code] = 1;
 }
@@ -40,8 +36,8 @@ export function looksPlain(bytes: Uint8Array, start: number, end: number): boole
   for (let at = start; at < end; at++) {
     const byte = bytes[at] ?? 0;
     const own = classes[byte] ?? 0;
-    recent = ((recent << 5) | (byte & 31)) & 0x7f_ff;
     if (own <= is.upper && own !== 0) {
+      recent = ((recent << 5) | (byte & 31)) & 0x7f_ff;
       if (letters[recent] === 1) return false;
       run++;
       digits = 0;
@@ -50,6 +46,7 @@ export function looksPlain(bytes: Uint8Array, start: number, end: number): boole
     if (own === is.telling) return false;
     if (own === is.digit) {
       if (++digits === shortestNumber || beginsAccount(bytes, at)) return false;
+      recent = 0;
       run++;
     } else if (own === is.mark) {
       // Private keys begin with a row of them.
@@ -57,7 +54,11 @@ export function looksPlain(bytes: Uint8Array, start: number, end: number): boole
       if (byte === 0x5f) digits = 0;
       run++;
     } else {
-      if (own !== is.between) digits = 0;
+      if (own !== is.between) {
+        digits = 0;
+        // A word goes on behind what may stand within a name, such as a space or a slash.
+        if (byte !== 0x2f) recent = 0;
+      }
       if (run >= shortestToken && mayBeToken(bytes, at - run, at)) return false;
       run = 0;
     }

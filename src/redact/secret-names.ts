@@ -1,6 +1,38 @@
+/** What `plainName` leaves out. */
+const separators = String.raw`[\s_.\-/]*`;
+const spread = (word: string): string => Array.from(word).join(separators);
+
+/** Words that the name of a secret holds, wherever in it, and those that are all of it. */
+const within = [
+  "password",
+  "passwd",
+  "passcode",
+  "passphrase",
+  "pwd",
+  "secret",
+  "apikey",
+  "privatekey",
+  "accesskey",
+  "signingkey",
+  "encryptionkey",
+  "authoriz",
+  "credential",
+  "cookie",
+  "bearer",
+  "basic",
+  "requeststate",
+];
+const alone = ["pass", "auth", "otp"];
+
 /** Words that a name has to hold to be the name of a secret; used to see quickly that there is none. */
-export const hintsOfSecrets: RegExp =
-  /pass(?:word|wd|code|phrase)|pwd|secret|(?<!progress)token|api.?key|private.?key|access.?key|signing.?key|encryption.?key|authoriz|credential|cookie|bearer|basic|requeststate|\botp\b/iu;
+export const hintsOfSecrets: RegExp = new RegExp(
+  [
+    ...within.map(spread),
+    `(?<!progress)${spread("token")}`,
+    ...alone.map((word) => String.raw`(?<![a-z\d])${spread(word)}(?![a-z\d])`),
+  ].join("|"),
+  "iu",
+);
 
 const whole = new Set(["pwd", "pass", "otp", "auth", "cookie", "cookies", "credential", "credentials"]);
 
@@ -24,6 +56,9 @@ const endings = [
   "setcookie",
   "requeststate",
 ];
+
+/** All names that are secrets by themselves, without what may stand before some of them. */
+export const secretNames: readonly string[] = [...whole, ...endings];
 
 /** Tokens that stand for a place or a count, not for a right. */
 const harmless = new Set([

@@ -48,8 +48,10 @@ describe("finding the HTTP transport of an upstream", () => {
       () => fakeLink("new", log, fine),
       () => fakeLink("old", log, fine),
     );
+    expect(link.settled).toBeUndefined();
     await link.request(initialize);
     expect([verdict.transport, log]).toEqual(["streamable-http", ["new initialize"]]);
+    expect(link.settled?.incarnation).toBe("new");
   });
 
   it("finds out for somebody who waits without a promise just as well, and tells of failures too", async () => {

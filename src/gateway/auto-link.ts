@@ -77,6 +77,9 @@ export function createAutoLink(
     get upstreamSession() {
       return link?.upstreamSession;
     },
+    get settled() {
+      return verdict.transport === undefined || isTrying ? undefined : current();
+    },
     request,
     requestFor: (exchange, call) => {
       if (exchange.message.method === "initialize") tellOutcome(request(exchange), call);

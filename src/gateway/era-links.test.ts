@@ -93,8 +93,11 @@ describe("links across the eras", () => {
       message: errorMessage(idFrom(1), { code: -32022, message: "no" }),
     });
     const { log, open } = setUp(["modern"], refuse);
-    const reply = await open(legacyScope, events).request(handshake);
+    const first = open(legacyScope, events);
+    expect(first.settled).toBeUndefined();
+    const reply = await first.request(handshake);
     expect(reply.message?.kind).toBe("result");
+    expect(first.settled?.incarnation).toBe("to-modern");
     await open(legacyScope, events).request(handshake);
     expect(log).toEqual([
       "plain initialize",

@@ -196,10 +196,11 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       }
       if ((await ask(exchange)) === "modern") {
         known.servesLegacy = false;
-        isDecided = true;
         isReplaced = true;
-        await link.close("the upstream speaks 2026-07-28 only");
+        const tried = link;
         link = bridges.toModern(scope, events);
+        isDecided = true;
+        await tried.close("the upstream speaks 2026-07-28 only");
         return link.request(exchange);
       }
       if (reply !== undefined) return reply;
@@ -215,6 +216,9 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       },
       get isPausable() {
         return link.isPausable;
+      },
+      get settled() {
+        return isDecided ? (link.settled ?? link) : undefined;
       },
       request: (exchange) =>
         isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),

@@ -90,8 +90,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   const { name, tap, kept, tracing } = options;
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, Outlet>();
-  /** What a session began on it stays on: only that server knows it. */
-  const begunOn = new WeakMap<Session, Passage>();
+  /** What a session began on it stays on: only that server knows it. With the link there, once it stays the same. */
+  const begunOn = new WeakMap<Session, { readonly way: Passage; readonly link: UpstreamLink | undefined }>();
   const passages = new Set<Passage>();
   let serving = options.serving;
   let forwardHeaders: ReadonlySet<string> = new Set(options.forwardHeaders);
@@ -168,9 +168,9 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const session = sessionOf(exchange);
     if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
     const begun = session === undefined ? undefined : begunOn.get(session);
-    const way = begun ?? passage;
-    const link = way.linkFor(exchange, session);
-    if (session !== undefined && begun === undefined) begunOn.set(session, way);
+    const way = begun?.way ?? passage;
+    const link = begun?.link ?? way.linkFor(exchange, session);
+    if (session !== undefined && begun?.link === undefined) begunOn.set(session, { way, link: link.settled });
     if (exchange.message.kind !== "request") {
       return tracing === undefined
         ? send(link, exchange, session)
@@ -347,7 +347,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       return forwardHeaders;
     },
     answer: tracing === undefined ? respond : tracing.received(respond),
-    linkOf: (session) => begunOn.get(session)?.links.of(session),
+    linkOf: (session) => begunOn.get(session)?.way.links.of(session),
     get toolHeaders() {
       // Where a policy decides, headers are compared after it: a mismatch must not tell of tools that it hides.
       return isGuarded ? undefined : passage.toolHeaders;
@@ -361,7 +361,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
           revision: session.revision,
           durationMs: clock.now() - session.openedAt,
           failure: session.state === "failed" ? ending : undefined,
-          upstream: session.upstreamId === undefined ? undefined : begunOn.get(session)?.upstream.destination,
+          upstream:
+            session.upstreamId === undefined ? undefined : begunOn.get(session)?.way.upstream.destination,
         });
       });
     },

@@ -36,6 +36,11 @@ export interface UpstreamLink {
   readonly upstreamSession: string | undefined;
   /** Whether the upstream waits while a message of its is being dealt with; if not, only bounds can hold it. */
   readonly isPausable: boolean;
+  /**
+   * The link behind this one that everything goes to, once that can no longer change: whoever keeps it saves the way
+   * there. Undefined where it can, or where there is none behind it.
+   */
+  readonly settled?: UpstreamLink | undefined;
   /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
   request(exchange: Exchange): Promise<Reply>;
   /**

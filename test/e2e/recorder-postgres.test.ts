@@ -40,9 +40,7 @@ async function openEmpty() {
   const store = await openPostgresStore(shared, options);
   const client = new Client({ connectionString: shared });
   await client.connect();
-  await client.query(
-    "TRUNCATE capture, pack, exchange_own, party, subject, block, document, frame_words",
-  );
+  await client.query("TRUNCATE capture, pack, exchange_own, party, subject, block, document, frame_words");
   await client.end();
   return store;
 }

@@ -1,6 +1,7 @@
 import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setFlagsFromString } from "node:v8";
+import { keepCompiled } from "./compile-cache.ts";
 import type { ServingIo } from "./io.ts";
 import { packageVersion } from "./version.ts";
 
@@ -27,6 +28,7 @@ const commands: Readonly<
 // thousand open streams a call costs half as much again, and pauses are twenty times as long.
 setFlagsFromString("--no-allocation-site-pretenuring");
 
+keepCompiled(process.env);
 process.exitCode = await main(process.argv.slice(2));
 
 /** Does what the arguments say; the answer is the exit code. */

@@ -1,6 +1,7 @@
-import { anonymous, Cancellation, type Exchange, type Principal } from "../src/exchange.ts";
+import { anonymous, type Exchange, type Principal } from "../src/exchange.ts";
 import type { Message } from "../src/protocol/message.ts";
 import { parseMessage } from "../src/protocol/parse.ts";
+import { exchangeWith } from "../test/support/exchange.ts";
 
 /** A message of these members. */
 export function messageOf(members: Readonly<Record<string, unknown>>): Message {
@@ -11,21 +12,5 @@ export function messageOf(members: Readonly<Record<string, unknown>>): Message {
 
 /** A client's message on its way, with nothing around it that would be measured too. */
 export function exchangeOf(message: Message, principal: Principal = anonymous): Exchange {
-  return {
-    id: "bench",
-    direction: "client-to-server",
-    message,
-    original: message,
-    route: "bench",
-    principal,
-    revision: "2025-11-25",
-    era: "legacy",
-    session: undefined,
-    transport: { type: "in-process" },
-    timing: { startedAt: 0, wallTime: 0 },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
+  return exchangeWith(message, { id: "bench", route: "bench", principal });
 }

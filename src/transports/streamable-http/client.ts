@@ -14,7 +14,8 @@ import { sendWith, type RequestCredentials } from "../request-credentials.ts";
 import { tellOutcome } from "../transport.ts";
 import type { LinkEvents, PendingCall, UpstreamLink } from "../transport.ts";
 import type { Connections } from "./connections.ts";
-import { heldCredentials, requestHeaders } from "./headers.ts";
+import { sayGoodbye } from "./goodbye.ts";
+import { requestHeaders } from "./headers.ts";
 import type { LinkState } from "./headers.ts";
 import { KeptExchange } from "./kept-exchange.ts";
 import { Post } from "./post.ts";
@@ -50,8 +51,6 @@ export interface HttpUpstream {
 
 /** How often a broken answer stream is taken up again without anything new arriving. */
 const maxEmptyResumes = 5;
-/** How long the upstream has to take note that a session has ended. */
-const goodbyeMs = 2000;
 
 /** Makes a link to an upstream for one legacy session, or for the modern requests of one scope. */
 export function createHttpLink(upstream: HttpUpstream, era: Era, events: LinkEvents): UpstreamLink {
@@ -159,31 +158,7 @@ class HttpLink implements UpstreamLink, PostOwner {
     this.#isClosed = true;
     this.#stream?.close();
     for (const reader of this.#readers.slice()) reader.abort(new GatewayError("cancelled", reason));
-    if (this.#state.session !== undefined) await this.#goodbye();
-  }
-
-  /** Asks the upstream to forget the session; it may refuse (405) or be gone, which is all the same now. */
-  async #goodbye(): Promise<void> {
-    const { origin, path, calls, setTimer, limits } = this.#upstream;
-    const own = await heldCredentials(this.#upstream, this.#state);
-    const headers = requestHeaders(this.#upstream, this.#state, undefined, own);
-    return new Promise((resolve) => {
-      const done = () => {
-        stop();
-        resolve();
-      };
-      const reader = new ResponseReader(
-        { started: () => {}, event: () => {}, ended: done, failed: done },
-        limits.maxBytes,
-      );
-      const stop = setTimer(goodbyeMs, () => {
-        reader.abort(
-          new GatewayError("upstream_timeout", "the upstream did not confirm the end of the session"),
-        );
-        resolve();
-      });
-      calls.dispatch({ origin, path, method: "DELETE", headers }, reader);
-    });
+    if (this.#state.session !== undefined) await sayGoodbye(this.#upstream, this.#state);
   }
 
   /** Sends one message and waits for what it leads to: an answer, or the word that it was accepted. */

@@ -30,6 +30,7 @@ describe("the folder for compiled code", () => {
   it("is not used where others can write, or where it cannot be made", () => {
     chmodSync(folder, 0o777);
     expect(isOwn(folder)).toBe(false);
+    expect(isOwn(join(folder, "compiled"))).toBe(false);
     writeFileSync(join(folder, "file"), "");
     expect(isOwn(join(folder, "file", "compiled"))).toBe(false);
   });

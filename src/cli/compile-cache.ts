@@ -1,6 +1,6 @@
 import { mkdirSync, statSync } from "node:fs";
 import { enableCompileCache } from "node:module";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 
 import type { Environment } from "../config/substitute.ts";
 
@@ -26,14 +26,18 @@ export function cacheFolder(env: Environment): string | undefined {
   return place === undefined ? undefined : join(place, "headgate", "compiled");
 }
 
-/** Makes the folder, and says whether nobody else can write to it. */
+/** Makes the folder, and says whether nobody else can write to it, or put another in its place. */
 export function isOwn(folder: string): boolean {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const { uid, mode } = statSync(folder);
-    // Windows has neither, and gives every user a folder of their own.
-    return process.getuid === undefined || (uid === process.getuid() && (mode & writableByOthers) === 0);
+    return [folder, dirname(folder)].every(isOnlyOurs);
   } catch {
     return false;
   }
+}
+
+function isOnlyOurs(folder: string): boolean {
+  const { uid, mode } = statSync(folder);
+  // Windows has neither, and gives every user a folder of their own.
+  return process.getuid === undefined || (uid === process.getuid() && (mode & writableByOthers) === 0);
 }

@@ -54,8 +54,8 @@ export function createObservedExchanges(
     const named = request.headers["mcp-session-id"];
     const id = typeof named === "string" ? named : undefined;
     const session: SessionContext | undefined = id === undefined ? undefined : { id, upstreamId: id };
-    // Without a session nobody can answer on another connection.
-    const scope = id ?? `${visits}`;
+    // Without a session nobody can answer on another connection; with one, only who began it.
+    const scope = id === undefined ? `visit ${visits}` : `session ${principal.id} ${id}`;
     const own = new Set<string>();
     /** The one request that everything on its stream belongs to; undefined where there are several. */
     let asking: Exchange | undefined;

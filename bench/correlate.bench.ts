@@ -5,7 +5,7 @@ import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../sr
 import { parse } from "../src/protocol/parse.ts";
 import { createCorrelator } from "../src/sessions/correlation/correlator.ts";
 import type { Correlator } from "../src/sessions/correlation/correlator.ts";
-import type { Opening, Place } from "../src/sessions/correlation/entry.ts";
+import type { OpenResult, ScopeDescriptor } from "../src/sessions/correlation/entry.ts";
 import { defaultTtl } from "../src/sessions/correlation/method-plan.ts";
 import { defaultCorrelationLimits } from "../src/sessions/correlation/options.ts";
 import { measure, median } from "./measure.ts";
@@ -13,8 +13,8 @@ import type { BenchRow } from "./row.ts";
 
 type Answer = ResultMessage | ErrorMessage;
 
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "bench" };
-const exchange: Place = { kind: "exchange", revision: "2026-07-28", realm: "bench" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "bench" };
+const exchange: ScopeDescriptor = { kind: "exchange", revision: "2026-07-28", realm: "bench" };
 /** Exchanges a round, two messages each. */
 const count = 20_000;
 
@@ -185,7 +185,7 @@ function parsedAnswer(bytes: Buffer): Answer {
   return message;
 }
 
-function checked<Payload>(opening: Opening<Payload>): Opening<Payload> & { ok: true } {
+function checked<Payload>(opening: OpenResult<Payload>): OpenResult<Payload> & { ok: true } {
   if (!opening.ok) throw opening.error;
   return opening;
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { anonymous, systemClock, type Principal } from "../src/exchange.ts";
-import { Subject } from "../src/intercept/subject.ts";
+import { InspectedMessage } from "../src/intercept/subject.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/config.ts";
 import { createDetector } from "../src/policy/detectors/finding.ts";
@@ -95,14 +95,19 @@ export async function run(): Promise<BenchRow[]> {
     for (let index = 0; index < times; index++) work();
   };
   const filter = (from: PolicyProvider) => () =>
-    from.filterList?.({ subject: Subject.of(list), kind: "tool", entries: tools }, call);
+    from.filterList?.({ subject: InspectedMessage.of(list), kind: "tool", entries: tools }, call);
   const costs = await measure([
-    { name: "request", run: repeat(count, () => provider.evaluateRequest(Subject.of(exchange), call)) },
+    {
+      name: "request",
+      run: repeat(count, () => provider.evaluateRequest(InspectedMessage.of(exchange), call)),
+    },
     {
       name: "response",
-      run: repeat(count, () => provider.evaluateResponse(Subject.answering(exchange, request, answer), call)),
+      run: repeat(count, () =>
+        provider.evaluateResponse(InspectedMessage.answering(exchange, request, answer), call),
+      ),
     },
-    { name: "names", run: repeat(count, () => names.evaluateRequest(Subject.of(exchange), call)) },
+    { name: "names", run: repeat(count, () => names.evaluateRequest(InspectedMessage.of(exchange), call)) },
     { name: "list", run: repeat(lists, filter(provider)) },
     { name: "list by names", run: repeat(lists, filter(names)) },
     { name: "detect", run: repeat(count / 10, () => detect(text)) },

@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 
 import { anonymous, systemClock, systemTimer, type Principal } from "../src/exchange.ts";
-import { Subject } from "../src/intercept/subject.ts";
+import { InspectedMessage } from "../src/intercept/subject.ts";
 import type { Handler } from "../src/pipeline.ts";
 import { parseConfig } from "../src/config/parse.ts";
 import type { ConfigInput } from "../src/config/schema.ts";
@@ -54,9 +54,9 @@ export async function run(): Promise<BenchRow[]> {
   const cached = authZenOf(keeping.url);
   await handlerOf(asking)(exchange);
   await handlerOf(sideband)(exchange);
-  await cached.evaluateRequest(Subject.of(exchange), call);
+  await cached.evaluateRequest(InspectedMessage.of(exchange), call);
   const question = authzen.requests.at(-1)?.text ?? "";
-  const [before, after] = ping.questions.map(({ text }) => text);
+  const [before, after] = ping.requests.map(({ text }) => text);
   const header = { [secret.header]: secret.value };
   const bareAuthZen = bare([[`${authzen.url}/access/v1/evaluation`, question, {}]]);
   const bareSideband = bare([
@@ -78,7 +78,8 @@ export async function run(): Promise<BenchRow[]> {
     {
       name: "cache",
       run: () => {
-        for (let index = 0; index < looks; index++) void cached.evaluateRequest(Subject.of(exchange), call);
+        for (let index = 0; index < looks; index++)
+          void cached.evaluateRequest(InspectedMessage.of(exchange), call);
       },
     },
   ]);
@@ -127,7 +128,7 @@ function handlerOf(provider: PolicyProvider): Handler {
     refusals: { profile: "default", denialStatus: "in-band" },
     newDecisionId: () => "decision",
     onDecision: (event) => {
-      if (event.effect === "deny") throw new Error(`refused: ${event.denial?.reason}`);
+      if (event.effect === "deny") throw new Error(`refused: ${event.refusal?.reason}`);
     },
   });
   const handle = enforcement(async () => answer);

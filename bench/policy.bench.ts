@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { systemClock } from "../src/exchange.ts";
 import { createDecisionLog } from "../src/gateway/decision-log.ts";
-import { Subject } from "../src/intercept/subject.ts";
+import { InspectedMessage } from "../src/intercept/subject.ts";
 import type { Handler } from "../src/pipeline.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/config.ts";
@@ -137,7 +137,7 @@ async function partRows(): Promise<BenchRow[]> {
     { name: "list of others", run: repeat(lists, () => refiltered(answer)) },
     { name: "call", run: repeat(calls, () => through(call)) },
     { name: "bare call", run: repeat(calls, () => bare(call)) },
-    { name: "hit", run: repeat(calls, () => cache.evaluateRequest(Subject.of(call), question)) },
+    { name: "hit", run: repeat(calls, () => cache.evaluateRequest(InspectedMessage.of(call), question)) },
   ]);
   const micros = (name: string, times: number): number => median(costs.get(name)?.cpuMicros ?? []) / times;
   return [

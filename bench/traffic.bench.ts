@@ -4,9 +4,9 @@ import { join } from "node:path";
 
 import { replayPolicy } from "../src/cli/replayed-policy.ts";
 import { parseConfig } from "../src/config/parse.ts";
-import type { CaptureRecord, Condition, Frame } from "../src/recorder/contract.ts";
+import type { CaptureRecord, FilterCondition, Frame } from "../src/recorder/contract.ts";
 import type { CaptureLine, RecordStore } from "../src/recorder/store-contract.ts";
-import { parseFilter } from "../src/recorder/filter/parse.ts";
+import { parseTrafficFilter } from "../src/recorder/filter/parse.ts";
 import { readCaptureFile, writeCaptureFile } from "../src/recorder/replay/capture-file.ts";
 import { openSqliteStore } from "../src/recorder/sqlite/store.ts";
 import { median } from "./measure.ts";
@@ -178,9 +178,9 @@ function framesOf(index: number): readonly Frame[] {
 }
 
 async function search(store: RecordStore, source: string): Promise<number> {
-  const filter = parseFilter(source, { now: began });
+  const filter = parseTrafficFilter(source, { now: began });
   if (!filter.ok) throw new Error(filter.problem.message);
-  const where: Condition = filter.condition;
+  const where: FilterCondition = filter.condition;
   const times: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const started = performance.now();

@@ -47,7 +47,7 @@ describe("the error table", () => {
     (code, http, httpInstead, jsonrpc, retryable) => {
       const facts = errorTable[code];
       expect(facts.http).toBe(http);
-      expect(facts.httpInstead?.status).toBe(httpInstead);
+      expect(facts.alternateHttp?.status).toBe(httpInstead);
       expect(facts.jsonrpc).toBe(jsonrpc);
       expect(facts.retryable).toBe(retryable);
     },

@@ -6,7 +6,7 @@ export interface ErrorFacts {
   /** HTTP status of the answer; undefined where there is no HTTP answer. */
   readonly http: number | undefined;
   /** A second HTTP status and the case in which it is used. */
-  readonly httpInstead?: { readonly status: number; readonly when: string };
+  readonly alternateHttp?: { readonly status: number; readonly when: string };
   /** JSON-RPC error code; undefined where the answer carries no JSON-RPC error. */
   readonly jsonrpc: number | undefined;
   /** Exit code of the command line where this error ends the process. */
@@ -60,7 +60,7 @@ const table = {
   },
   method_not_found: {
     http: 200,
-    httpInstead: { status: 404, when: "the revision is a modern one" },
+    alternateHttp: { status: 404, when: "the revision is a modern one" },
     jsonrpc: -32601,
     retryable: false,
     level: "info",
@@ -68,7 +68,7 @@ const table = {
   },
   invalid_params: {
     http: 200,
-    httpInstead: { status: 400, when: "a modern request lacks its required `_meta` keys" },
+    alternateHttp: { status: 400, when: "a modern request lacks its required `_meta` keys" },
     jsonrpc: -32602,
     retryable: false,
     level: "info",
@@ -90,7 +90,7 @@ const table = {
   },
   policy_denied: {
     http: 200,
-    httpInstead: { status: 403, when: "the route is configured to refuse by status" },
+    alternateHttp: { status: 403, when: "the route is configured to refuse by status" },
     jsonrpc: 4030,
     retryable: false,
     level: "info",
@@ -206,7 +206,7 @@ export type ErrorCode = keyof typeof table;
 export const errorTable: Readonly<Record<ErrorCode, ErrorFacts>> = table;
 
 /** What may be known about an error besides its code and message. */
-export interface ErrorExtras {
+export interface GatewayErrorOptions {
   /** Facts that may be shown to the peer. */
   readonly details?: Readonly<Record<string, unknown>>;
   /** What led to this error; for the log, never sent. */
@@ -218,7 +218,7 @@ export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>> | undefined;
 
-  constructor(code: ErrorCode, message: string, extras: ErrorExtras = {}) {
+  constructor(code: ErrorCode, message: string, extras: GatewayErrorOptions = {}) {
     super(message, "cause" in extras ? { cause: extras.cause } : undefined);
     this.name = "GatewayError";
     this.code = code;

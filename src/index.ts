@@ -11,27 +11,32 @@ export type { ErrorCode } from "./errors.ts";
 
 // Interceptors: steps of your own for every message.
 export { defineInterceptor } from "./intercept/interceptor.ts";
-export type { InterceptorOptions, MessageInterceptor, MessageView, Phase } from "./intercept/interceptor.ts";
+export type {
+  InterceptorOptions,
+  MessageInterceptor,
+  MessageView,
+  MessagePhase,
+} from "./intercept/interceptor.ts";
 export { block, delay, mock, modify, pause, proceed } from "./intercept/action.ts";
 export type { Action } from "./intercept/action.ts";
-export { PauseBoard } from "./intercept/pause-board.ts";
-export type { BoardAnswer, HeldMessage } from "./intercept/pause-board.ts";
+export { HeldMessages } from "./intercept/pause-board.ts";
+export type { HeldMessageResult, HeldMessage } from "./intercept/pause-board.ts";
 export type { InterceptorEvent } from "./intercept/event.ts";
 
 // Policy: decision points of your own, and what is told of every decision.
 export type {
-  Denial,
-  DenialKind,
+  PolicyRefusal,
+  RefusalKind,
   Explanation,
   ListEntry,
-  ListQuestion,
-  ListVerdict,
+  ListPage,
+  ListDecision,
   PolicyCall,
   PolicyProvider,
-  PolicyVerdict,
+  Decision,
 } from "./policy/provider.ts";
 export type { DecisionEvent, DecisionListener } from "./policy/decision.ts";
-export type { Subject } from "./intercept/subject.ts";
+export type { InspectedMessage } from "./intercept/subject.ts";
 
 // What interceptors see.
 export type {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../test/support/exchange.ts";
 import { requestOf } from "../test/support/messages.ts";
 import { GatewayError } from "./errors.ts";
-import { compose, noReply, passOn } from "./pipeline.ts";
+import { compose, noReply, identityInterceptor } from "./pipeline.ts";
 import type { Guard, Handler, Interceptor } from "./pipeline.ts";
 
 const exchange = exchangeWith(requestOf("tools/call", { name: "a" }));
@@ -43,7 +43,7 @@ function bench() {
 describe("a pipeline", () => {
   it("takes a message through guards and interceptors in their order, and the answer back the other way", async () => {
     const { calls, guard, around, handler } = bench();
-    const steps = [guard("a"), guard("b"), passOn, around("c"), guard("d")];
+    const steps = [guard("a"), guard("b"), identityInterceptor, around("c"), guard("d")];
     expect(await compose(steps, handler)(exchange)).toBe(noReply);
     expect(calls).toEqual([
       "a enters",
@@ -61,7 +61,7 @@ describe("a pipeline", () => {
   it("stays the very handler it was without any step that does something", () => {
     const { handler } = bench();
     expect(compose([], handler)).toBe(handler);
-    expect(compose([passOn, passOn], handler)).toBe(handler);
+    expect(compose([identityInterceptor, identityInterceptor], handler)).toBe(handler);
   });
 
   it("goes no further than the guard that refuses, and tells those before it", async () => {

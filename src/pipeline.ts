@@ -33,7 +33,7 @@ export type Handler = (exchange: Exchange) => Promise<Reply>;
 export type Interceptor = (next: Handler) => Handler;
 
 /** Leaves a handler the very one that it was. */
-export const passOn: Interceptor = (next) => next;
+export const identityInterceptor: Interceptor = (next) => next;
 
 /**
  * Work beside a message's way that never waits: it may refuse the message before it goes on, and hears of its outcome.
@@ -49,13 +49,13 @@ export interface Guard {
 }
 
 /** One part of a pipeline. */
-export type Step = Interceptor | Guard;
+export type PipelineStep = Interceptor | Guard;
 
 /**
  * Wraps a handler in steps, the first outermost. Called when a configuration loads, never per message. Guards that stand
  * beside each other become one function: waiting once for all of them is what makes many steps cheap.
  */
-export function compose(steps: readonly Step[], handler: Handler): Handler {
+export function compose(steps: readonly PipelineStep[], handler: Handler): Handler {
   let composed = handler;
   let guards: Guard[] = [];
   const close = (): void => {
@@ -63,7 +63,7 @@ export function compose(steps: readonly Step[], handler: Handler): Handler {
     guards = [];
   };
   for (const step of steps.toReversed()) {
-    if (step === passOn) continue;
+    if (step === identityInterceptor) continue;
     if (typeof step === "function") {
       close();
       composed = step(composed);

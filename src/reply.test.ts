@@ -6,7 +6,7 @@ import { notificationOf, requestOf } from "../test/support/messages.ts";
 import { errorTable, GatewayError, type ErrorCode } from "./errors.ts";
 import { noReply } from "./pipeline.ts";
 import { idFrom } from "./protocol/ids.ts";
-import { refuse } from "./protocol/refusal.ts";
+import { errorResponse } from "./protocol/refusal.ts";
 import { errorMessage, errorReply, refusalReply, resultMessage } from "./reply.ts";
 
 const codes = Object.keys(errorTable) as ErrorCode[];
@@ -141,7 +141,9 @@ describe("errorReply", () => {
 describe("refusalReply", () => {
   it("[SC-064] answers as the refusal says and marks it as the gateway's", () => {
     const { id } = requestOf("tools/call", {}, "r");
-    const reply = refusalReply(refuse("header_mismatch", "differs", { id, data: { header: "Mcp-Name" } }));
+    const reply = refusalReply(
+      errorResponse("header_mismatch", "differs", { id, data: { header: "Mcp-Name" } }),
+    );
     expect(reply.status).toBe(400);
     expect(valueOf(reply.message)).toEqual({
       jsonrpc: "2.0",

@@ -6,7 +6,7 @@ import type { Challenge, Reply } from "./pipeline.ts";
 import { defaultLimits } from "./protocol/message.ts";
 import type { ErrorMessage, Message, RequestId, ResultMessage } from "./protocol/message.ts";
 import { parseText } from "./protocol/parse.ts";
-import type { Refusal } from "./protocol/refusal.ts";
+import type { ErrorResponse } from "./protocol/refusal.ts";
 import type { Era } from "./protocol/revisions.ts";
 
 /** The `error` member of an error response. */
@@ -91,7 +91,7 @@ export function gatewayErrorMessage(
 }
 
 /** The answer that a refusal asks for, marked as the gateway's; without an id where the refused message had none. */
-export function refusalReply(refusal: Refusal): Reply {
+export function refusalReply(refusal: ErrorResponse): Reply {
   const { id, code, message, status } = refusal;
   const data = { ...refusal.data, origin: "gateway", code: refusal.error };
   return { message: errorMessage(id, { code, message, data }), status };
@@ -99,7 +99,7 @@ export function refusalReply(refusal: Refusal): Reply {
 
 /** MCP 2026-07-28, Streamable HTTP: an unknown method is answered 404 there, and in band before. */
 function statusOf(code: ErrorCode, era: Era): number | undefined {
-  const { http, httpInstead } = errorTable[code];
+  const { http, alternateHttp: httpInstead } = errorTable[code];
   return code === "method_not_found" && era === "modern" ? (httpInstead?.status ?? http) : http;
 }
 

@@ -6,7 +6,7 @@ import {
   changeResponse,
   denyRequest,
 } from "../../src/policy/sideband/mock.ts";
-import type { MockPolicy, MockQuestion } from "../../src/policy/sideband/mock.ts";
+import type { MockPolicy, MockPingRequest } from "../../src/policy/sideband/mock.ts";
 
 /** Nobody closes accounts, and nobody moves more than 100 at once. */
 export const aboutRequests: MockPolicy = (question) => {
@@ -34,7 +34,7 @@ export const aboutResponses: MockPolicy = (question) => {
   }
 };
 
-function mcpOf({ payload }: MockQuestion): Readonly<Record<string, unknown>> {
+function mcpOf({ payload }: MockPingRequest): Readonly<Record<string, unknown>> {
   return Object(payload["mcp"]) as Readonly<Record<string, unknown>>;
 }
 

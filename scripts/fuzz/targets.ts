@@ -8,7 +8,7 @@ import {
   encodeSseMessage,
   finalResponseOf,
   frameLine,
-  headerParametersOf,
+  parseHeaderParameters,
   loadSchemaValidator,
   mcpContextOf,
   metadataOf,
@@ -109,7 +109,7 @@ export const fuzzTargets: readonly (readonly [name: string, target: FuzzTarget])
     (input) => {
       mcpContextOf(input, { enableMcp: true });
       const outcome = parse(input, { revision: "2026-07-28", mode: "observe" });
-      if (outcome.ok) headerParametersOf(JSON.parse(input.toString()));
+      if (outcome.ok) parseHeaderParameters(JSON.parse(input.toString()));
     },
   ],
 ];

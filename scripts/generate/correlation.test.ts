@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { states } from "../../src/sessions/correlation/states.ts";
+import { correlationStates } from "../../src/sessions/correlation/states.ts";
 import { renderCorrelationPage } from "./correlation.ts";
 
 describe("the page of correlation", () => {
@@ -16,7 +16,7 @@ describe("the page of correlation", () => {
 
   it("[SC-074] draws every state, and the moves that all open exchanges share once", () => {
     const diagram = /```mermaid\n(?<text>.*?)```/su.exec(page)?.groups?.["text"] ?? "";
-    for (const state of Object.keys(states)) expect(diagram).toContain(`--> ${state}: `);
+    for (const state of Object.keys(correlationStates)) expect(diagram).toContain(`--> ${state}: `);
     expect(diagram).toContain("    [*] --> pending: a request\n");
     expect(diagram).toContain("    pending --> streaming: ");
     expect(diagram).toContain("  open --> ok: a result\n");
@@ -25,7 +25,7 @@ describe("the page of correlation", () => {
   });
 
   it("has a line for every state", () => {
-    for (const [state, { meaning }] of Object.entries(states)) {
+    for (const [state, { meaning }] of Object.entries(correlationStates)) {
       expect(page).toMatch(new RegExp(`^\\| \`${state}\` .* \\| ${meaning} \\|$`, "mu"));
     }
   });

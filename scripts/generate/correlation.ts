@@ -1,10 +1,10 @@
-import { findings } from "../../src/sessions/correlation/findings.ts";
+import { correlationDiagnostics } from "../../src/sessions/correlation/findings.ts";
 import { defaultTtl } from "../../src/sessions/correlation/method-plan.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/correlation/options.ts";
-import { states, transitions } from "../../src/sessions/correlation/states.ts";
-import type { AnswerStanding, ExchangeState, Transition } from "../../src/sessions/correlation/states.ts";
+import { correlationStates, transitions } from "../../src/sessions/correlation/states.ts";
+import type { ResponseMatch, CorrelationState, Transition } from "../../src/sessions/correlation/states.ts";
 
-const answers: Readonly<Record<AnswerStanding, string>> = {
+const answers: Readonly<Record<ResponseMatch, string>> = {
   match: "its answer",
   late: "late",
   duplicate: "duplicate",
@@ -62,7 +62,7 @@ messages report ids used twice, answers that fit nothing and progress that does 
 
 | Code | Severity | Place | What |
 | --- | --- | --- | --- |
-${Object.values(findings)
+${Object.values(correlationDiagnostics)
   .map(
     ({ code, severity, path, message }) =>
       `| \`${code}\` | ${severity} | ${path === undefined ? "" : `\`${path}\``} | ${message} |`,
@@ -90,16 +90,16 @@ function renderDiagram(): string {
   ].join("\n");
 }
 
-function isOpen(state: ExchangeState): boolean {
-  return !states[state].final;
+function isOpen(state: CorrelationState): boolean {
+  return !correlationStates[state].final;
 }
 
-function stateNames(): readonly ExchangeState[] {
-  return Object.keys(states) as readonly ExchangeState[];
+function stateNames(): readonly CorrelationState[] {
+  return Object.keys(correlationStates) as readonly CorrelationState[];
 }
 
-function stateRow(name: ExchangeState): string {
-  const { final, answer, meaning } = states[name];
+function stateRow(name: CorrelationState): string {
+  const { final, answer, meaning } = correlationStates[name];
   return `| \`${name}\` | ${final ? "yes" : "no"} | ${answers[answer]} | ${meaning} |`;
 }
 

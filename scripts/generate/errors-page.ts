@@ -21,7 +21,7 @@ ${rows.join("\n")}
 `;
 }
 
-function httpCell({ http, httpInstead, exitCode }: ErrorFacts): string {
+function httpCell({ http, alternateHttp: httpInstead, exitCode }: ErrorFacts): string {
   if (exitCode !== undefined) return `exit code ${exitCode}`;
   if (http === undefined) return "none";
   return httpInstead === undefined ? String(http) : `${http}; ${httpInstead.status} when ${httpInstead.when}`;

@@ -107,7 +107,7 @@ function methodTable(kind: MethodKind): string {
 
 function methodRow(facts: MethodFacts, isRequest: boolean): readonly string[] {
   const last = isRequest
-    ? [facts.nameSource === undefined ? "" : `\`${facts.nameSource}\``, facts.pace]
+    ? [facts.nameSource === undefined ? "" : `\`${facts.nameSource}\``, facts.timeoutClass]
     : [facts.listenOnly ? "listen" : ""];
   return [
     `\`${facts.name}\``,

@@ -5,8 +5,8 @@ import { AgentError } from "./errors.ts";
 import { isJsonObject, type JsonObject } from "./json-object.ts";
 import {
   checkServers,
-  inProcessSettings,
-  inProcessWireConfig,
+  toSdkSettings,
+  toSdkEntry,
   type CheckedServers,
   type ServerConfig,
   type ServerConfigs,
@@ -43,7 +43,7 @@ export interface AgentServers {
   ready(key: string, timeoutMs?: number): Promise<ServerStatus>;
 }
 
-interface Parts {
+interface AgentServersDeps {
   readonly channel: ControlChannel;
   readonly bridge: ControlBridge;
   readonly initial: CheckedServers;
@@ -54,7 +54,7 @@ const pollMs = 50;
 const readyTimeoutMs = 30_000;
 
 /** Makes the part of an agent that looks after its servers. */
-export function createAgentServers({ channel, bridge, initial, setTimer }: Parts): AgentServers {
+export function createAgentServers({ channel, bridge, initial, setTimer }: AgentServersDeps): AgentServers {
   // Those that mcp_set_servers speaks of: it names all of them each time, and what it leaves out goes.
   let current = new Map<string, ServerConfig>(initial.inProcess);
 
@@ -62,7 +62,11 @@ export function createAgentServers({ channel, bridge, initial, setTimer }: Parts
     const servers = Object.fromEntries([...next].map(([key, config]) => [key, wireConfig(config)]));
     const { added, removed, errors } = await channel.request({ subtype: "mcp_set_servers", servers });
     current = next;
-    return { added: textsOf(added), removed: textsOf(removed), errors: isJsonObject(errors) ? errors : {} };
+    return {
+      added: stringsOf(added),
+      removed: stringsOf(removed),
+      errors: isJsonObject(errors) ? errors : {},
+    };
   }
 
   async function drop(keys: Iterable<string>): Promise<ServerChange> {
@@ -117,7 +121,7 @@ export function createAgentServers({ channel, bridge, initial, setTimer }: Parts
 }
 
 function wireConfig(config: ServerConfig): JsonObject {
-  return config.type === "sdk" ? { ...inProcessWireConfig(config), ...inProcessSettings(config) } : config;
+  return config.type === "sdk" ? { ...toSdkEntry(config), ...toSdkSettings(config) } : config;
 }
 
 function statusOf(raw: JsonObject): ServerStatus {
@@ -130,7 +134,7 @@ function statusOf(raw: JsonObject): ServerStatus {
   };
 }
 
-function textsOf(value: unknown): readonly string[] {
+function stringsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.map(String) : [];
 }
 

@@ -3,16 +3,16 @@ import { createAgentServers, type AgentServers } from "./agent-servers.ts";
 import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "./bridge.ts";
 import { startCliProcess, type CliProcess } from "./cli-process.ts";
 import { createControlChannel, type ControlChannel } from "./control-channel.ts";
-import { AgentError, messageOf, type OnWarning } from "./errors.ts";
+import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
 import { findCli } from "./find-cli.ts";
-import { createHookTable, type HookTable } from "./hooks.ts";
+import { createHookRegistry, type HookRegistry } from "./hooks.ts";
 import type { JsonObject } from "./json-object.ts";
 import { captureManifests } from "./manifests.ts";
-import { parseAgentMessage, type AgentMessage, type ResultMessage } from "./messages.ts";
+import { parseAgentMessage, type AgentMessage, type AgentResult } from "./messages.ts";
 import { cliArguments, type AgentOptions, type PermissionMode } from "./options.ts";
 import { decidePermission, type CanUseTool } from "./permissions.ts";
 import { checkServers } from "./server-config.ts";
-import { createTurns, type UserContent } from "./turns.ts";
+import { createTurnQueue, type UserContent } from "./turns.ts";
 
 /** A running agent: one CLI with its servers, for any number of turns. */
 export interface Agent extends AsyncDisposable {
@@ -22,7 +22,7 @@ export interface Agent extends AsyncDisposable {
    */
   send(content: UserContent): AsyncGenerator<AgentMessage, void, void>;
   /** Says something to the agent and resolves with the result of that turn. */
-  ask(content: UserContent): Promise<ResultMessage>;
+  ask(content: UserContent): Promise<AgentResult>;
   /** Stops the turn that runs; its handlers are aborted and its result comes as usual. */
   interrupt(): Promise<void>;
   setPermissionMode(mode: PermissionMode): Promise<void>;
@@ -48,8 +48,8 @@ export async function startAgent(
   const { onWarning = printWarning, env: environment = process.env, signal } = options;
   const initial = checkServers(options.mcpServers);
   const command = findCli(options.cliPath, environment);
-  const hooks = createHookTable(options.hooks);
-  if (signal?.aborted === true) throw aborted(signal);
+  const hooks = createHookRegistry(options.hooks);
+  if (signal?.aborted === true) throw agentAborted(signal);
 
   let cli: CliProcess | undefined;
   const write = async (line: string): Promise<void> => {
@@ -70,7 +70,7 @@ export async function startAgent(
   const interrupt = async (): Promise<void> => {
     await channel.request({ subtype: "interrupt" });
   };
-  const turns = createTurns({ write, interrupt });
+  const turns = createTurnQueue({ write, interrupt });
   const bridge = await bridgeControlChannel({
     servers: initial.inProcess,
     send: channel.send,
@@ -88,18 +88,20 @@ export async function startAgent(
     await bridge.close();
     await cli?.close(force);
   }
-  const close = async (error = closed(), force = false): Promise<void> => {
+  const close = async (error = agentClosed(), force = false): Promise<void> => {
     closing ??= stop(error, force);
     await closing;
   };
   /** Nobody awaits it here; whoever closes the agent later awaits the same end. */
   function end(reason: AgentError): void {
     close(reason, true).catch((cause: unknown) => {
-      onWarning(new AgentError("agent_closed", `the agent did not end well: ${messageOf(cause)}`, { cause }));
+      onWarning(
+        new AgentError("agent_closed", `the agent did not end well: ${thrownMessage(cause)}`, { cause }),
+      );
     });
   }
   function onAbort(): void {
-    if (signal !== undefined) end(aborted(signal));
+    if (signal !== undefined) end(agentAborted(signal));
   }
 
   try {
@@ -128,7 +130,7 @@ export async function startAgent(
     });
     return assemble(info);
   } catch (error) {
-    await close(error instanceof AgentError ? error : closed(), true);
+    await close(error instanceof AgentError ? error : agentClosed(), true);
     throw error;
   }
 
@@ -137,28 +139,28 @@ export async function startAgent(
       send: turns.run,
       async ask(content) {
         for await (const message of turns.run(content)) if (message.type === "result") return message;
-        throw closed();
+        throw agentClosed();
       },
       interrupt,
-      setPermissionMode: async (mode) => order(channel, { subtype: "set_permission_mode", mode }),
-      setModel: async (model) => order(channel, { subtype: "set_model", model }),
+      setPermissionMode: async (mode) => sendCommand(channel, { subtype: "set_permission_mode", mode }),
+      setModel: async (model) => sendCommand(channel, { subtype: "set_model", model }),
       servers: createAgentServers({ channel, bridge, initial, setTimer }),
       info,
-      close: async ({ force = false } = {}) => close(closed(), force),
+      close: async ({ force = false } = {}) => close(agentClosed(), force),
       [Symbol.asyncDispose]: async () => close(),
     };
   }
 }
 
-interface Answering {
+interface RequestHandlers {
   readonly bridge: ControlBridge;
-  readonly hooks: HookTable;
+  readonly hooks: HookRegistry;
   readonly canUseTool: CanUseTool | undefined;
   readonly onWarning: OnWarning;
 }
 
 async function answerRequest(
-  { bridge, hooks, canUseTool, onWarning }: Answering,
+  { bridge, hooks, canUseTool, onWarning }: RequestHandlers,
   request: JsonObject,
   signal: AbortSignal,
 ): Promise<ControlAnswer> {
@@ -167,28 +169,28 @@ async function answerRequest(
       return bridge.answer(request);
     case "can_use_tool":
       if (canUseTool === undefined) return { ok: false, error: "there is no permission callback" };
-      return encoded(await decidePermission(canUseTool, request, signal, onWarning));
+      return toControlAnswer(await decidePermission(canUseTool, request, signal, onWarning));
     case "hook_callback":
-      return encoded(await hooks.run(request, signal));
+      return toControlAnswer(await hooks.run(request, signal));
     default:
       return { ok: false, error: `Unsupported control request subtype: ${String(request["subtype"])}` };
   }
 }
 
-async function order(channel: ControlChannel, request: JsonObject): Promise<void> {
+async function sendCommand(channel: ControlChannel, request: JsonObject): Promise<void> {
   await channel.request(request);
 }
 
 /** What a callback returns may not be JSON; then the CLI is told that, and not left waiting. */
-function encoded(body: JsonObject): ControlAnswer {
+function toControlAnswer(body: JsonObject): ControlAnswer {
   return { ok: true, json: JSON.stringify(body) };
 }
 
-function closed(): AgentError {
+function agentClosed(): AgentError {
   return new AgentError("agent_closed", "the agent is closed; start another one");
 }
 
-function aborted({ reason }: AbortSignal): AgentError {
+function agentAborted({ reason }: AbortSignal): AgentError {
   return new AgentError("aborted", "the agent was aborted by its signal", { cause: reason });
 }
 

@@ -1,13 +1,13 @@
 import { systemTimer, type SetTimer } from "../exchange.ts";
-import { connectServer, type Connection } from "./connection.ts";
+import { connectServer, type ServerConnection } from "./connection.ts";
 import { endsWithin } from "./deadline.ts";
-import { AgentError, messageOf, type OnWarning } from "./errors.ts";
+import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
 import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
-import { ack, errorText, idOf, readIncoming } from "./json-rpc.ts";
+import { ack, errorText, idOf, classifyMessage } from "./json-rpc.ts";
 import {
   checkServers,
-  inProcessSettings,
-  type InProcessServer,
+  toSdkSettings,
+  type InProcessServerConfig,
   type ServerConfigs,
 } from "./server-config.ts";
 
@@ -34,7 +34,7 @@ export interface ControlBridge extends AsyncDisposable {
   readonly announcement: () => JsonObject;
   readonly has: (key: string) => boolean;
   /** Connects one more server; rejects if its instance is in use elsewhere. */
-  readonly add: (key: string, server: InProcessServer) => Promise<void>;
+  readonly add: (key: string, server: InProcessServerConfig) => Promise<void>;
   /** Ends a server's connection and waits a while for its handlers; the server itself stays as it is. */
   readonly remove: (key: string) => Promise<void>;
   /** Answers the body of an `mcp_message` request of the CLI. Never rejects. */
@@ -48,9 +48,9 @@ export interface ControlBridge extends AsyncDisposable {
 /** Connects in-process servers to a control channel that the host owns; resolves when all are ready to answer. */
 export async function bridgeControlChannel(options: BridgeOptions): Promise<ControlBridge> {
   const { send, onWarning = () => {}, closeTimeoutMs = 5000, setTimer = systemTimer } = options;
-  const connections = new Map<string, Connection>();
+  const connections = new Map<string, ServerConnection>();
 
-  async function add(key: string, server: InProcessServer): Promise<void> {
+  async function add(key: string, server: InProcessServerConfig): Promise<void> {
     if (connections.has(key)) {
       throw new AgentError("server_exists", `server "${key}" is connected already: remove it first`, {
         details: { key },
@@ -76,7 +76,7 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
     const transport = connections.get(key)?.transport;
     if (transport !== undefined) return transport.receive(received);
     // A request is told that nobody is there to answer it; for anything else no answer is due.
-    if (readIncoming(received).kind !== "request") return ack;
+    if (classifyMessage(received).kind !== "request") return ack;
     return errorText(idOf(received), -32601, `Server '${key}' not found`, { code: "server_not_found" });
   }
 
@@ -95,7 +95,7 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
       try {
         received = JSON.parse(text);
       } catch (error) {
-        return errorText(undefined, -32700, "Parse error", { problem: messageOf(error) });
+        return errorText(undefined, -32700, "Parse error", { problem: thrownMessage(error) });
       }
       return message(key, received);
     },
@@ -111,9 +111,9 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
   return bridge;
 }
 
-function announcementOf(connections: ReadonlyMap<string, Connection>): JsonObject {
+function announcementOf(connections: ReadonlyMap<string, ServerConnection>): JsonObject {
   const settings = [...connections].flatMap(([key, { server }]) => {
-    const own = inProcessSettings(server);
+    const own = toSdkSettings(server);
     return own === undefined ? [] : [[key, own] as const];
   });
   return {

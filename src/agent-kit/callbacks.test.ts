@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { AgentError } from "./errors.ts";
-import { createHookTable } from "./hooks.ts";
+import { createHookRegistry } from "./hooks.ts";
 import { decidePermission, type CanUseTool, type PermissionRequest } from "./permissions.ts";
 
 const { signal } = new AbortController();
@@ -68,7 +68,7 @@ describe("createHookTable", () => {
   it("[IP-064] registers hooks by id and matcher, and runs the one that is asked for", async () => {
     const deny = { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny" } };
     const inputs: unknown[] = [];
-    const table = createHookTable({
+    const table = createHookRegistry({
       PreToolUse: [{ matcher: "mcp__calc__.*", timeoutSeconds: 10, hooks: [() => deny] }],
       PostToolUse: [
         {
@@ -98,6 +98,6 @@ describe("createHookTable", () => {
   });
 
   it("registers nothing where there are no hooks", () => {
-    expect(createHookTable().registration).toBeNull();
+    expect(createHookRegistry().registration).toBeNull();
   });
 });

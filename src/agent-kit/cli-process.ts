@@ -4,13 +4,13 @@ import type { SetTimer } from "../exchange.ts";
 import { createLineReader } from "../protocol/line-framing.ts";
 import { endsWithin } from "./deadline.ts";
 import { AgentError } from "./errors.ts";
-import type { Command, Environment } from "./find-cli.ts";
+import type { CliCommand, CliEnvironment } from "./find-cli.ts";
 
 /** What the process of the CLI is made of. */
 export interface CliProcessOptions {
-  readonly command: Command;
+  readonly command: CliCommand;
   readonly cwd: string | undefined;
-  readonly environment: Environment;
+  readonly environment: CliEnvironment;
   readonly maxLineBytes: number;
   /** How long a process that was asked to end may take. */
   readonly closeTimeoutMs: number;
@@ -52,7 +52,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       if (!reported) options.onLine(line.toString("utf8"));
     },
     onOverflow: ({ limit }) => {
-      end(tooLong(limit));
+      end(lineTooLong(limit));
       child.kill("SIGTERM");
     },
   });
@@ -63,7 +63,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
   // A process that ends while we write to it is told of by its exit.
   child.stdin.on("error", () => {});
   child.once("error", (error) => {
-    end(notStarted(command, error));
+    end(cliNotStarted(command, error));
     if (child.pid === undefined) setEnded();
   });
   child.once("exit", (code, signal) => {
@@ -71,7 +71,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       stopTimer();
       child.stdout.destroy();
       child.stderr.destroy();
-      end(exited(code, signal, stderr.text()));
+      end(cliExited(code, signal, stderr.text()));
       setEnded();
     };
     const stopTimer = setTimer(drainMs, finish);
@@ -123,7 +123,7 @@ function keepLastLines(listener: ((text: string) => void) | undefined) {
   };
 }
 
-function exited(code: number | null, signal: ChildProcess["signalCode"], stderr: string): AgentError {
+function cliExited(code: number | null, signal: ChildProcess["signalCode"], stderr: string): AgentError {
   const how = signal === null ? `with code ${code}` : `by signal ${signal}`;
   const said = stderr === "" ? "it printed nothing to standard error" : `its last lines were:\n${stderr}`;
   return new AgentError("cli_exited", `the Claude CLI ended ${how}; ${said}`, {
@@ -131,7 +131,7 @@ function exited(code: number | null, signal: ChildProcess["signalCode"], stderr:
   });
 }
 
-function notStarted({ file }: Command, error: Error): AgentError {
+function cliNotStarted({ file }: CliCommand, error: Error): AgentError {
   return new AgentError(
     "cli_not_started",
     `the Claude CLI at ${file} could not be started: ${error.message}`,
@@ -142,7 +142,7 @@ function notStarted({ file }: Command, error: Error): AgentError {
   );
 }
 
-function tooLong(limit: number): AgentError {
+function lineTooLong(limit: number): AgentError {
   return new AgentError(
     "line_too_long",
     `the Claude CLI wrote a line of more than ${limit} bytes; raise maxLineBytes if it is right to`,

@@ -5,12 +5,12 @@ import { ControlTransport } from "./control-transport.ts";
 import { AgentError, type OnWarning } from "./errors.ts";
 import type { JsonObject } from "./json-object.ts";
 import { nameWarning } from "./names.ts";
-import type { InProcessServer } from "./server-config.ts";
-import { watchToolNames, whenIdle } from "./server.ts";
+import type { InProcessServerConfig } from "./server-config.ts";
+import { onToolAdded, whenIdle } from "./server.ts";
 
 /** One in-process server with its end of the control channel. */
-export interface Connection {
-  readonly server: InProcessServer;
+export interface ServerConnection {
+  readonly server: InProcessServerConfig;
   readonly transport: ControlTransport;
   /**
    * Aborts the calls that run and waits for their handlers. An instance stays as it is; what a factory made is closed.
@@ -21,10 +21,10 @@ export interface Connection {
 /** Connects a server to the control channel; rejects if its instance is in use. */
 export async function connectServer(
   key: string,
-  server: InProcessServer,
+  server: InProcessServerConfig,
   send: (request: JsonObject) => Promise<void>,
   onWarning: OnWarning,
-): Promise<Connection> {
+): Promise<ServerConnection> {
   const transport = new ControlTransport(async (message: JSONRPCMessage) =>
     send({ subtype: "mcp_message", server_name: key, message }),
   );
@@ -33,7 +33,7 @@ export async function connectServer(
   const watch = (instance: object): void => {
     connected.push(instance);
     unwatch.push(
-      watchToolNames(instance, (toolName) => {
+      onToolAdded(instance, (toolName) => {
         const warning = nameWarning(key, toolName);
         if (warning !== undefined) onWarning(warning);
       }),

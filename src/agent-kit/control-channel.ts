@@ -1,10 +1,10 @@
 import type { SetTimer } from "../exchange.ts";
 import type { ControlAnswer } from "./bridge.ts";
-import { AgentError, messageOf, type OnWarning } from "./errors.ts";
+import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
 import { isJsonObject, type JsonObject } from "./json-object.ts";
 
 /** What a control channel is made of. */
-export interface ControlChannelOptions {
+export interface ControlChannelDeps {
   /** Writes one line; lines leave in the order of the calls. */
   readonly write: (line: string) => Promise<void>;
   /** Answers a request of the CLI; the signal aborts when the CLI takes the request back. */
@@ -29,15 +29,15 @@ export interface ControlChannel {
   readonly fail: (error: AgentError) => void;
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly settle: (answer: JsonObject) => void;
   readonly reject: (error: AgentError) => void;
 }
 
 /** Makes a control channel over lines. */
-export function createControlChannel(options: ControlChannelOptions): ControlChannel {
+export function createControlChannel(options: ControlChannelDeps): ControlChannel {
   const { write, onRequest, onMessage, onWarning, timeoutMs, setTimer } = options;
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, PendingRequest>();
   const answering = new Map<string, AbortController>();
   let requests = 0;
   let failure: AgentError | undefined;
@@ -70,14 +70,14 @@ export function createControlChannel(options: ControlChannelOptions): ControlCha
     const line = JSON.stringify({ type: "control_request", request_id: id, request: body });
     const { promise, resolve, reject } = Promise.withResolvers<JsonObject>();
     const stopTimer = setTimer(timeoutMs, () => {
-      settle(id)?.reject(timeout(body, timeoutMs));
+      settle(id)?.reject(controlTimedOut(body, timeoutMs));
     });
     waiting.set(id, {
       settle: (answer) => {
         stopTimer();
         if (answer["subtype"] === "success")
           resolve(isJsonObject(answer["response"]) ? answer["response"] : {});
-        else reject(refusal(body, answer));
+        else reject(controlRefused(body, answer));
       },
       reject: (error) => {
         stopTimer();
@@ -87,7 +87,7 @@ export function createControlChannel(options: ControlChannelOptions): ControlCha
     return { answer: promise, written: write(line) };
   }
 
-  function settle(id: unknown): Waiting | undefined {
+  function settle(id: unknown): PendingRequest | undefined {
     if (typeof id !== "string") return undefined;
     const found = waiting.get(id);
     waiting.delete(id);
@@ -99,13 +99,14 @@ export function createControlChannel(options: ControlChannelOptions): ControlCha
     answering.set(id, controller);
     const given = await onRequest(body, controller.signal).catch((error: unknown): ControlAnswer => ({
       ok: false,
-      error: messageOf(error),
+      error: thrownMessage(error),
     }));
     // Taken back by the CLI, or asked again under the same id: nobody reads this answer.
     if (answering.get(id) !== controller) return;
     answering.delete(id);
     await write(answerLine(id, given)).catch((error: unknown) => {
-      if (failure === undefined) onWarning(new AgentError("cli_exited", messageOf(error), { cause: error }));
+      if (failure === undefined)
+        onWarning(new AgentError("cli_exited", thrownMessage(error), { cause: error }));
     });
   }
 
@@ -137,7 +138,7 @@ export function createControlChannel(options: ControlChannelOptions): ControlCha
       try {
         message = JSON.parse(line);
       } catch (error) {
-        onWarning(malformed(messageOf(error), line));
+        onWarning(malformed(thrownMessage(error), line));
         return;
       }
       if (!isJsonObject(message)) onWarning(malformed("not an object", line));
@@ -168,7 +169,7 @@ function malformed(problem: string, line: string): AgentError {
   });
 }
 
-function timeout({ subtype }: JsonObject, timeoutMs: number): AgentError {
+function controlTimedOut({ subtype }: JsonObject, timeoutMs: number): AgentError {
   return new AgentError(
     "control_timeout",
     `the CLI did not answer "${String(subtype)}" within ${timeoutMs} ms; raise controlTimeoutMs if it is only slow`,
@@ -176,7 +177,7 @@ function timeout({ subtype }: JsonObject, timeoutMs: number): AgentError {
   );
 }
 
-function refusal({ subtype }: JsonObject, answer: JsonObject): AgentError {
+function controlRefused({ subtype }: JsonObject, answer: JsonObject): AgentError {
   const reason = typeof answer["error"] === "string" ? answer["error"] : "no reason given";
   return new AgentError("control_refused", `the CLI refused "${String(subtype)}": ${reason}`, {
     details: { subtype, reason },

@@ -1,9 +1,9 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/server";
 
 import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
-import { ack, errorText, readIncoming } from "./json-rpc.ts";
+import { ack, errorText, classifyMessage } from "./json-rpc.ts";
 
-interface Waiting {
+interface PendingResponse {
   /** The id that the caller gave; ours may be another one, see `#ownId`. */
   readonly id: RequestId;
   readonly reply: (text: string) => void;
@@ -19,7 +19,7 @@ export class ControlTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #forward: (message: JSONRPCMessage) => Promise<void>;
-  readonly #waiting = new Map<RequestId, Waiting>();
+  readonly #waiting = new Map<RequestId, PendingResponse>();
   #aliases = 0;
   #closed = false;
 
@@ -38,7 +38,7 @@ export class ControlTransport implements Transport {
 
   /** Hands one message to the server; resolves with the JSON text to answer with, and never rejects. */
   async receive(received: unknown): Promise<string> {
-    const incoming = readIncoming(received);
+    const incoming = classifyMessage(received);
     if (incoming.kind === "invalid")
       return errorText(incoming.id, -32600, "Invalid Request", { problem: incoming.problem });
     if (this.#closed) {
@@ -103,7 +103,7 @@ export class ControlTransport implements Transport {
 
   #deliver(message: JsonObject): void {
     try {
-      // Its shape was checked by `readIncoming`; the rest is the SDK's to judge.
+      // Its shape was checked by `classifyMessage`; the rest is the SDK's to judge.
       this.onmessage?.(message as unknown as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));

@@ -23,7 +23,7 @@ export type AgentErrorCode =
   | "aborted";
 
 /** What may be known about a failure besides its code and message. */
-export interface AgentErrorExtras {
+export interface AgentErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
 }
@@ -33,7 +33,7 @@ export class AgentError extends Error {
   readonly code: AgentErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
 
-  constructor(code: AgentErrorCode, message: string, extras: AgentErrorExtras = {}) {
+  constructor(code: AgentErrorCode, message: string, extras: AgentErrorOptions = {}) {
     super(message, "cause" in extras ? { cause: extras.cause } : undefined);
     this.name = "AgentError";
     this.code = code;
@@ -45,6 +45,6 @@ export class AgentError extends Error {
 export type OnWarning = (warning: AgentError) => void;
 
 /** The text of whatever was thrown. */
-export function messageOf(thrown: unknown): string {
+export function thrownMessage(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

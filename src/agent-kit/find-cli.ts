@@ -7,10 +7,10 @@ import { AgentError } from "./errors.ts";
 const cliPathVariable = "HEADGATE_CLAUDE_CLI";
 
 /** Variables of a process. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type CliEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** How to start a program. */
-export interface Command {
+export interface CliCommand {
   readonly file: string;
   readonly args: readonly string[];
 }
@@ -19,9 +19,9 @@ export interface Command {
  * Finds the Claude CLI: at the path given, at the path in HEADGATE_CLAUDE_CLI, or as `claude` on the path. Throws an
  * error that lists where it looked.
  */
-export function findCli(cliPath: string | undefined, environment: Environment): Command {
+export function findCli(cliPath: string | undefined, environment: CliEnvironment): CliCommand {
   const named = cliPath ?? environment[cliPathVariable];
-  const places = named === undefined ? onPath(environment) : [named];
+  const places = named === undefined ? pathCandidates(environment) : [named];
   const found = places.find(isFile);
   if (found !== undefined) return toCommand(found);
   const looked = places.length > 0 ? places.join(", ") : "nowhere, because PATH is empty";
@@ -32,7 +32,7 @@ export function findCli(cliPath: string | undefined, environment: Environment): 
   );
 }
 
-function onPath({ PATH: path = "" }: Environment): string[] {
+function pathCandidates({ PATH: path = "" }: CliEnvironment): string[] {
   const names = process.platform === "win32" ? ["claude.exe", "claude.cmd"] : ["claude"];
   return path
     .split(delimiter)
@@ -50,7 +50,7 @@ function isFile(path: string): boolean {
 }
 
 /** A script runs on this very Node. */
-function toCommand(path: string): Command {
+function toCommand(path: string): CliCommand {
   return isScript(path) ? { file: process.execPath, args: [path] } : { file: path, args: [] };
 }
 

@@ -33,7 +33,7 @@ export interface HookMatcher {
 export type Hooks = Readonly<Record<HookEvent, readonly HookMatcher[]>>;
 
 /** Hooks with the ids under which the CLI knows them. */
-export interface HookTable {
+export interface HookRegistry {
   /** The `hooks` member of the `initialize` request. */
   readonly registration: JsonObject | null;
   /** Runs the hook that a `hook_callback` request names; rejects as the hook does. */
@@ -41,7 +41,7 @@ export interface HookTable {
 }
 
 /** Gives every hook an id. */
-export function createHookTable(hooks: Partial<Hooks> = {}): HookTable {
+export function createHookRegistry(hooks: Partial<Hooks> = {}): HookRegistry {
   const callbacks = new Map<string, HookCallback>();
   const idOf = (callback: HookCallback): string => {
     const id = `hook_${callbacks.size}`;

@@ -17,8 +17,8 @@ export type { Agent } from "./agent.ts";
 export type { AgentServers, ServerChange, ServerStatus } from "./agent-servers.ts";
 export type { AgentOptions, PermissionMode } from "./options.ts";
 export type {
-  ExternalServer,
-  InProcessServer,
+  ExternalServerConfig,
+  InProcessServerConfig,
   ServerConfig,
   ServerConfigs,
   ToolPolicy,
@@ -33,7 +33,7 @@ export type {
   ErrorResult,
   OtherMessage,
   PermissionDenial,
-  ResultMessage,
+  AgentResult,
   SuccessResult,
   SystemMessage,
   UserMessage,

@@ -6,7 +6,7 @@ import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
 export const ack = '{"jsonrpc":"2.0","result":{}}';
 
 /** A message by its shape, or what keeps it from being a JSON-RPC 2.0 message. */
-export type Incoming =
+export type IncomingMessage =
   | { readonly kind: "request"; readonly id: RequestId; readonly message: JsonObject }
   | { readonly kind: "notification" | "response"; readonly message: JsonObject }
   | { readonly kind: "invalid"; readonly id: RequestId | undefined; readonly problem: string };
@@ -28,7 +28,7 @@ export function idOf(message: unknown): RequestId | undefined {
 }
 
 /** Tells by shape alone what a message is. */
-export function readIncoming(message: unknown): Incoming {
+export function classifyMessage(message: unknown): IncomingMessage {
   const id = idOf(message);
   if (!isJsonObject(message))
     return { kind: "invalid", id, problem: `the message is ${typeName(message)}, not an object` };

@@ -49,7 +49,7 @@ export interface PermissionDenial {
   readonly input: unknown;
 }
 
-interface ResultFacts {
+interface ResultBase {
   readonly type: "result";
   /** What the agent has cost so far in US dollars, by the CLI's own estimate. */
   readonly costUsd: number;
@@ -60,13 +60,13 @@ interface ResultFacts {
 }
 
 /** The end of a turn that went well. */
-export interface SuccessResult extends ResultFacts {
+export interface SuccessResult extends ResultBase {
   readonly ok: true;
   readonly text: string;
 }
 
 /** The end of a turn that did not. */
-export interface ErrorResult extends ResultFacts {
+export interface ErrorResult extends ResultBase {
   readonly ok: false;
   /** Such as `error_max_turns` or `error_during_execution`. */
   readonly reason: string;
@@ -74,7 +74,7 @@ export interface ErrorResult extends ResultFacts {
 }
 
 /** The last message of a turn. */
-export type ResultMessage = SuccessResult | ErrorResult;
+export type AgentResult = SuccessResult | ErrorResult;
 
 /** A message of a kind that this version does not know, as it came. */
 export interface OtherMessage {
@@ -84,7 +84,7 @@ export interface OtherMessage {
 }
 
 /** Everything that an agent yields. */
-export type AgentMessage = AssistantMessage | UserMessage | SystemMessage | ResultMessage | OtherMessage;
+export type AgentMessage = AssistantMessage | UserMessage | SystemMessage | AgentResult | OtherMessage;
 
 /** Types a message of the CLI. What does not have the shape of its kind comes as `other`; nothing is dropped. */
 export function parseAgentMessage(raw: JsonObject): AgentMessage {
@@ -100,10 +100,10 @@ export function parseAgentMessage(raw: JsonObject): AgentMessage {
   return { type: "other", kind: kindOf(raw), raw };
 }
 
-function resultOf(subtype: string, raw: JsonObject): ResultMessage {
+function resultOf(subtype: string, raw: JsonObject): AgentResult {
   const text = typeof raw["result"] === "string" ? raw["result"] : undefined;
   const sessionId = raw["session_id"];
-  const facts: ResultFacts = {
+  const facts: ResultBase = {
     type: "result",
     costUsd: numberOf(raw["total_cost_usd"]),
     turns: numberOf(raw["num_turns"]),

@@ -1,8 +1,8 @@
 import type { OnWarning } from "./errors.ts";
-import type { Environment } from "./find-cli.ts";
+import type { CliEnvironment } from "./find-cli.ts";
 import type { Hooks } from "./hooks.ts";
 import type { CanUseTool } from "./permissions.ts";
-import type { ExternalServer, InProcessServer, ServerConfigs } from "./server-config.ts";
+import type { ExternalServerConfig, InProcessServerConfig, ServerConfigs } from "./server-config.ts";
 
 /** How the CLI treats calls that no rule decides. */
 export type PermissionMode = "default" | "acceptEdits" | "bypassPermissions" | "plan" | "dontAsk" | "auto";
@@ -38,7 +38,7 @@ export interface AgentOptions {
   readonly cliArguments?: readonly string[];
   readonly cwd?: string;
   /** All variables of the CLI; those of this process by default. */
-  readonly env?: Environment;
+  readonly env?: CliEnvironment;
   /** Ends the agent when it aborts. */
   readonly signal?: AbortSignal;
   /** How the in-process servers are made known; `mcp-config` is for a CLI that ignores them in `initialize`. */
@@ -60,8 +60,8 @@ export interface AgentOptions {
 /** The arguments of the CLI for these options. */
 export function cliArguments(
   options: AgentOptions,
-  external: ReadonlyMap<string, ExternalServer>,
-  inProcess: ReadonlyMap<string, InProcessServer>,
+  external: ReadonlyMap<string, ExternalServerConfig>,
+  inProcess: ReadonlyMap<string, InProcessServerConfig>,
 ): string[] {
   const announced = options.announce === "mcp-config" ? [...inProcess].map(announcedEntry) : [];
   const configured = [...external, ...announced];
@@ -93,7 +93,10 @@ export function cliArguments(
   ];
 }
 
-function announcedEntry([key, { name }]: readonly [string, InProcessServer]): readonly [string, unknown] {
+function announcedEntry([key, { name }]: readonly [string, InProcessServerConfig]): readonly [
+  string,
+  unknown,
+] {
   return [key, { type: "sdk", name }];
 }
 

@@ -1,4 +1,4 @@
-import { AgentError, messageOf, type OnWarning } from "./errors.ts";
+import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
 import { isJsonObject, type JsonObject } from "./json-object.ts";
 
 /** The question whether a tool may be called. */
@@ -39,7 +39,7 @@ export async function decidePermission(
     const { message, interrupt } = decision;
     return { behavior: "deny", message, ...(interrupt !== undefined && { interrupt }) };
   } catch (error) {
-    const text = `the permission callback failed: ${messageOf(error)}`;
+    const text = `the permission callback failed: ${thrownMessage(error)}`;
     if (!signal.aborted) onWarning(new AgentError("callback_failed", text, { cause: error }));
     return { behavior: "deny", message: "The permission could not be decided." };
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { AgentError } from "./errors.ts";
 import { toolRule } from "./names.ts";
 import { cliArguments } from "./options.ts";
-import { checkServers, inProcessWireConfig, type ServerConfigs } from "./server-config.ts";
+import { checkServers, toSdkEntry, type ServerConfigs } from "./server-config.ts";
 import { createServer } from "./server.ts";
 
 const instance = createServer("any name", "1");
@@ -45,7 +45,7 @@ describe("checkServers", () => {
   it("[IP-014, IP-017] tells the CLI type and name of an in-process server, never the server", () => {
     const { inProcess, external } = checkServers({ calc: { type: "sdk", name: "calc", instance } });
     const [calc] = inProcess.values();
-    expect(calc && inProcessWireConfig(calc)).toEqual({ type: "sdk", name: "calc" });
+    expect(calc && toSdkEntry(calc)).toEqual({ type: "sdk", name: "calc" });
     const args = cliArguments({ announce: "mcp-config" }, external, inProcess);
     expect(args[args.indexOf("--mcp-config") + 1]).toBe(
       '{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}',

@@ -11,7 +11,7 @@ export interface ToolPolicy {
 }
 
 /** A server in this process: an instance for one agent at a time, or a factory that makes one for each. */
-export type InProcessServer = {
+export type InProcessServerConfig = {
   readonly type: "sdk";
   /** The same as its key. */
   readonly name: string;
@@ -24,7 +24,7 @@ export type InProcessServer = {
 );
 
 /** A server that the CLI starts or connects to itself. */
-export type ExternalServer =
+export type ExternalServerConfig =
   | {
       readonly type?: "stdio";
       readonly command: string;
@@ -38,7 +38,7 @@ export type ExternalServer =
     };
 
 /** One entry of `mcpServers`. */
-export type ServerConfig = InProcessServer | ExternalServer;
+export type ServerConfig = InProcessServerConfig | ExternalServerConfig;
 
 /** Servers by key: an object, or pairs such as those of a Map. */
 export type ServerConfigs =
@@ -47,14 +47,14 @@ export type ServerConfigs =
 
 /** Servers by key, checked, in the order they were given. */
 export interface CheckedServers {
-  readonly inProcess: ReadonlyMap<string, InProcessServer>;
-  readonly external: ReadonlyMap<string, ExternalServer>;
+  readonly inProcess: ReadonlyMap<string, InProcessServerConfig>;
+  readonly external: ReadonlyMap<string, ExternalServerConfig>;
 }
 
 /** Checks the servers of an agent; throws an error that names the key and what is wrong with it. */
 export function checkServers(configs: ServerConfigs = {}): CheckedServers {
-  const inProcess = new Map<string, InProcessServer>();
-  const external = new Map<string, ExternalServer>();
+  const inProcess = new Map<string, InProcessServerConfig>();
+  const external = new Map<string, ExternalServerConfig>();
   const entries = Symbol.iterator in configs ? [...configs] : Object.entries(configs);
   for (const [key, config] of entries) {
     assertServerKey(key);
@@ -75,12 +75,12 @@ export function checkServers(configs: ServerConfigs = {}): CheckedServers {
 }
 
 /** What the CLI is told of an in-process server: never the server itself. */
-export function inProcessWireConfig({ name }: InProcessServer): JsonObject {
+export function toSdkEntry({ name }: InProcessServerConfig): JsonObject {
   return { type: "sdk", name };
 }
 
 /** The settings of an in-process server that the CLI keeps; undefined if there are none. */
-export function inProcessSettings({ timeout, toolPolicies }: InProcessServer): JsonObject | undefined {
+export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig): JsonObject | undefined {
   if (timeout === undefined && toolPolicies === undefined) return undefined;
   return {
     ...(timeout !== undefined && { timeout }),
@@ -90,7 +90,7 @@ export function inProcessSettings({ timeout, toolPolicies }: InProcessServer): J
   };
 }
 
-function checkedInProcess(key: string, config: InProcessServer): InProcessServer {
+function checkedInProcess(key: string, config: InProcessServerConfig): InProcessServerConfig {
   const { name, instance, factory } = config;
   if (name !== key) {
     throw invalid(
@@ -112,7 +112,7 @@ function checkedInProcess(key: string, config: InProcessServer): InProcessServer
   return config;
 }
 
-function checkedExternal(key: string, config: ExternalServer): ExternalServer {
+function checkedExternal(key: string, config: ExternalServerConfig): ExternalServerConfig {
   const place = config.type === "sse" || config.type === "http" ? "url" : "command";
   const value: unknown = Reflect.get(config, place);
   if (config.type !== undefined && !["stdio", "sse", "http"].includes(config.type)) {

@@ -6,9 +6,9 @@ import {
   type ServerContext,
 } from "@modelcontextprotocol/server";
 
-import { AgentError, messageOf } from "./errors.ts";
-import { toFailureText } from "./tool-failure.ts";
-import { toolError } from "./tool-result.ts";
+import { AgentError, thrownMessage } from "./errors.ts";
+import { toErrorText } from "./tool-failure.ts";
+import { toolErrorResult } from "./tool-result.ts";
 import { toToolContext, type Tool } from "./tool.ts";
 
 /** What a server is made of besides its name and version. */
@@ -27,7 +27,7 @@ export interface ServerOptions {
   readonly onToolError?: (error: unknown, toolName: string) => void;
 }
 
-interface Facts {
+interface ServerState {
   readonly options: ServerOptions;
   readonly toolNames: Set<string>;
   readonly watchers: Set<(toolName: string) => void>;
@@ -36,7 +36,7 @@ interface Facts {
 }
 
 // What the kit knows of a server beside the SDK; it ends with the server.
-const factsOf = new WeakMap<object, Facts>();
+const stateOf = new WeakMap<object, ServerState>();
 
 /** Makes an MCP server for this process: the official SDK's own class, with the tools given. */
 export function createServer(name: string, version: string, options: ServerOptions = {}): McpServer {
@@ -54,7 +54,7 @@ export function createServer(name: string, version: string, options: ServerOptio
       `Method '${method}' not found on server '${name}'`,
     );
   };
-  factsOf.set(server, { options, toolNames: new Set(), watchers: new Set(), running: new Set() });
+  stateOf.set(server, { options, toolNames: new Set(), watchers: new Set(), running: new Set() });
   addTools(server, ...(tools ?? []));
   return server;
 }
@@ -64,13 +64,13 @@ export function createServer(name: string, version: string, options: ServerOptio
  * tools when it was made.
  */
 export function addTools(server: McpServer, ...tools: readonly Tool[]): void {
-  const facts = factsOf.get(server) ?? {
+  const facts = stateOf.get(server) ?? {
     options: {},
     toolNames: new Set(),
     watchers: new Set(),
     running: new Set(),
   };
-  factsOf.set(server, facts);
+  stateOf.set(server, facts);
   for (const tool of tools) {
     register(server, tool, facts);
     facts.toolNames.add(tool.name);
@@ -80,13 +80,13 @@ export function addTools(server: McpServer, ...tools: readonly Tool[]): void {
 
 /** Resolves when no handler of the server's tools runs any more. */
 export async function whenIdle(server: object): Promise<void> {
-  const facts = factsOf.get(server);
+  const facts = stateOf.get(server);
   if (facts !== undefined) await Promise.allSettled(facts.running);
 }
 
 /** Calls back with the name of each tool that a server has and gets, until the returned function is called. */
-export function watchToolNames(server: object, watcher: (toolName: string) => void): () => void {
-  const facts = factsOf.get(server);
+export function onToolAdded(server: object, watcher: (toolName: string) => void): () => void {
+  const facts = stateOf.get(server);
   for (const name of facts?.toolNames ?? []) watcher(name);
   facts?.watchers.add(watcher);
   return () => {
@@ -94,7 +94,7 @@ export function watchToolNames(server: object, watcher: (toolName: string) => vo
   };
 }
 
-function register(server: McpServer, tool: Tool, { options: defaults, running }: Facts): void {
+function register(server: McpServer, tool: Tool, { options: defaults, running }: ServerState): void {
   const { name, description, inputSchema, outputSchema, options } = tool;
   // The SDK sets up its tool handlers after it has taken the tool, so a refusal there would leave it half done.
   if (server.isConnected() && server.server.getCapabilities().tools === undefined) {
@@ -123,7 +123,7 @@ function register(server: McpServer, tool: Tool, { options: defaults, running }:
       return call.finally(() => running.delete(call));
     });
   } catch (error) {
-    throw new AgentError("tool_exists", `tool "${name}" was not added: ${messageOf(error)}`, {
+    throw new AgentError("tool_exists", `tool "${name}" was not added: ${thrownMessage(error)}`, {
       details: { tool: name },
       cause: error,
     });
@@ -142,7 +142,7 @@ async function runTool(
     return await run(args, toToolContext(context));
   } catch (error) {
     if (!context.mcpReq.signal.aborted) onToolError(error, name);
-    return toolError(toFailureText(error));
+    return toolErrorResult(toErrorText(error));
   }
 }
 

@@ -1,12 +1,12 @@
-import { messageOf } from "./errors.ts";
+import { thrownMessage } from "./errors.ts";
 
 /**
  * What the model is told of a failure: the message, without a stack trace and without places in the file system of
  * this machine.
  */
-export function toFailureText(thrown: unknown): string {
+export function toErrorText(thrown: unknown): string {
   const places = [memberText(thrown, "path"), memberText(thrown, "dest")].filter((place) => place !== "");
-  const message = places.reduce((text, place) => text.replaceAll(place, "<path>"), messageOf(thrown));
+  const message = places.reduce((text, place) => text.replaceAll(place, "<path>"), thrownMessage(thrown));
   return message
     .replaceAll(/\n\s+at [^\n]*/gu, "")
     .replaceAll(/file:\/\/\S+/gu, "<path>")

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { toFailureText } from "./tool-failure.ts";
+import { toErrorText } from "./tool-failure.ts";
 import { toCallToolResult } from "./tool-result.ts";
 
 describe("toCallToolResult", () => {
@@ -88,12 +88,12 @@ describe("toCallToolResult", () => {
 describe("toFailureText", () => {
   it("[IP-052] keeps stack traces and places of this machine back", () => {
     const error = new Error("broken\n    at run (/srv/app/tools.ts:3:7)\n    at main (/srv/app/main.ts:9:1)");
-    expect(toFailureText(error)).toBe("broken");
-    expect(toFailureText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");
-    expect(toFailureText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe(
+    expect(toErrorText(error)).toBe("broken");
+    expect(toErrorText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");
+    expect(toErrorText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe(
       "see <path> and <path>",
     );
-    expect(toFailureText("a text")).toBe("a text");
-    expect(toFailureText(new Error("GET /api/items answered 404"))).toBe("GET /api/items answered 404");
+    expect(toErrorText("a text")).toBe("a text");
+    expect(toErrorText(new Error("GET /api/items answered 404"))).toBe("GET /api/items answered 404");
   });
 });

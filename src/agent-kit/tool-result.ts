@@ -15,14 +15,14 @@ export function toCallToolResult(value: unknown, hasOutputSchema = false): CallT
     return { ...textResult(value), ...(hasOutputSchema && { structuredContent: value }) };
   }
   const json = toJson(value);
-  if ("problem" in json) return toolError(json.problem);
+  if ("problem" in json) return toolErrorResult(json.problem);
   if (isJsonObject(value) && isResultShaped(value)) return checkedResult(value);
   // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there.
   return { content: [{ type: "text", text: json.text }], structuredContent: value };
 }
 
 /** A tool result that tells the model what went wrong. */
-export function toolError(text: string): CallToolResult {
+export function toolErrorResult(text: string): CallToolResult {
   return { ...textResult(text), isError: true };
 }
 
@@ -44,7 +44,7 @@ function checkedResult(value: JsonObject): CallToolResult {
   const [issue] = parsed.error.issues;
   const place = issue === undefined ? "content" : issue.path.join(".");
   const received = typeName(memberAt(value, issue?.path ?? []));
-  return toolError(
+  return toolErrorResult(
     `The tool returned an invalid result: expected a CallToolResult, but "${place}" is ${received} that does not fit`,
   );
 }

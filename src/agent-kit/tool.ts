@@ -70,7 +70,7 @@ export function tool<Schema extends AnySchema>(
   return {
     name,
     description,
-    inputSchema: listable(toSdkSchema(schema, name), name),
+    inputSchema: assertObjectSchema(toSdkSchema(schema, name), name),
     outputSchema,
     options,
     run: async (args, context) => toCallToolResult(await handler(args, context), outputSchema !== undefined),
@@ -96,7 +96,7 @@ export function toToolContext({ mcpReq }: ServerContext): ToolContext {
 }
 
 /** Fails now and with the tool's name, not at the first listing, for a schema that models cannot be shown. */
-function listable(schema: StandardSchemaWithJSON, name: string): StandardSchemaWithJSON {
+function assertObjectSchema(schema: StandardSchemaWithJSON, name: string): StandardSchemaWithJSON {
   const { jsonSchema } = schema["~standard"];
   try {
     const { type = "object" } = jsonSchema.input({ target: "draft-2020-12" });

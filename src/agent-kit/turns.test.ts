@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { AgentError } from "./errors.ts";
 import { parseAgentMessage, type AgentMessage } from "./messages.ts";
-import { createTurns } from "./turns.ts";
+import { createTurnQueue } from "./turns.ts";
 
 const said = (text: string) => parseAgentMessage({ type: "assistant", message: { content: text } });
 const result = (text: string) => parseAgentMessage({ type: "result", subtype: "success", result: text });
@@ -10,7 +10,7 @@ const result = (text: string) => parseAgentMessage({ type: "result", subtype: "s
 function open() {
   const lines: unknown[] = [];
   const interrupts: string[] = [];
-  const turns = createTurns({
+  const turns = createTurnQueue({
     write: async (line) => {
       lines.push(JSON.parse(line));
     },
@@ -79,7 +79,7 @@ describe("turns", () => {
   });
 
   it("end quietly when left while the agent is gone", async () => {
-    const turns = createTurns({
+    const turns = createTurnQueue({
       write: async () => {},
       interrupt: async () => {
         throw new AgentError("cli_exited", "gone");

@@ -5,14 +5,14 @@ import type { AgentMessage } from "./messages.ts";
 export type UserContent = string | readonly Readonly<Record<string, unknown>>[];
 
 /** What turns need of their agent. */
-export interface TurnsOptions {
+export interface TurnQueueDeps {
   readonly write: (line: string) => Promise<void>;
   /** Stops the turn that runs. */
   readonly interrupt: () => Promise<void>;
 }
 
 /** The turns of an agent, one after the other. */
-export interface Turns {
+export interface TurnQueue {
   /** Says something and yields what comes of it up to the result. A turn that is left early is interrupted. */
   readonly run: (content: UserContent) => AsyncGenerator<AgentMessage, void, void>;
   /** Takes a message of the CLI; those between two turns are kept for the next one. */
@@ -22,7 +22,7 @@ export interface Turns {
 }
 
 /** Makes the turns of one agent. The CLI may join prompts that it gets during a turn, so each waits for its own. */
-export function createTurns({ write, interrupt }: TurnsOptions): Turns {
+export function createTurnQueue({ write, interrupt }: TurnQueueDeps): TurnQueue {
   const messages: AgentMessage[] = [];
   let failure: AgentError | undefined;
   let wake: () => void = () => {};

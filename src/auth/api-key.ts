@@ -1,7 +1,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import type { Principal } from "../exchange.ts";
 import type { Authentication, Authenticator } from "./authenticator.ts";
-import { failed, malformed, missing, readBearer } from "./bearer.ts";
+import { authenticationFailure, malformedCredentials, missingCredentials, readBearer } from "./bearer.ts";
 import { expandScopes } from "./scopes.ts";
 import type { ImpliedScopes } from "./scopes.ts";
 
@@ -30,7 +30,7 @@ const keyPrefix = "hgk_";
 const hashPrefix = "sha256:";
 const hashForm = /^sha256:[\w-]{43}$/u;
 
-interface Known {
+interface KnownApiKey {
   readonly digest: Buffer;
   readonly outcome: Authentication;
   readonly expiresAt: number;
@@ -41,26 +41,26 @@ interface Known {
  * by the first bytes of their hash, which nobody can steer, and a whole hash is always compared.
  */
 export function createApiKeys(options: ApiKeyOptions): Authenticator {
-  const known = new Map<string, Known>();
+  const known = new Map<string, KnownApiKey>();
   for (const [id, entry] of Object.entries(options.keys)) {
     const digest = Buffer.from(entry.hash.slice(hashPrefix.length), "base64url");
     const expiresAt = entry.expiresAt ?? Number.POSITIVE_INFINITY;
     const outcome: Authentication = { ok: true, principal: principalOf(options, id, entry) };
     known.set(bucketOf(digest), { digest, outcome, expiresAt });
   }
-  const stranger: Known = { digest: Buffer.alloc(32), outcome: refused, expiresAt: 0 };
+  const stranger: KnownApiKey = { digest: Buffer.alloc(32), outcome: refused, expiresAt: 0 };
 
   return {
     authenticate: (credentials) => {
       const bearer = options.header === undefined ? readBearer(credentials) : undefined;
-      if (bearer?.kind === "malformed") return malformed;
+      if (bearer?.kind === "malformed") return malformedCredentials;
       const key =
         options.header === undefined
           ? bearer?.kind === "token"
             ? bearer.token
             : undefined
           : credentials.header(options.header);
-      if (key === undefined) return missing;
+      if (key === undefined) return missingCredentials;
       const digest = hash("sha256", key, "buffer");
       const found = known.get(bucketOf(digest)) ?? stranger;
       const isSame = timingSafeEqual(found.digest, digest);
@@ -71,9 +71,11 @@ export function createApiKeys(options: ApiKeyOptions): Authenticator {
   };
 }
 
-const refused: Authentication = failed("invalid_token", "the key is not valid");
-const expired: Authentication = failed("invalid_token", "the key has expired");
-const foreign: Authentication = failed("invalid_token", "the key is not valid", { isForeign: true });
+const refused: Authentication = authenticationFailure("invalid_token", "the key is not valid");
+const expired: Authentication = authenticationFailure("invalid_token", "the key has expired");
+const foreign: Authentication = authenticationFailure("invalid_token", "the key is not valid", {
+  isForeign: true,
+});
 
 /** Writes random bytes as a key, which can be told from other tokens by how it begins. */
 export function formatApiKey(random: Uint8Array): string {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { canonical, isMeantFor, readAudience } from "./audience.ts";
+import { canonicalResource, includesAudience, readAudience } from "./audience.ts";
 
 describe("an audience", () => {
   it.each([
@@ -11,23 +11,23 @@ describe("an audience", () => {
     ["api://gate", "api://gate"],
     ["gate", "gate"],
   ])("%s is the same as %s", (text, form) => {
-    expect(canonical(text)).toBe(form);
+    expect(canonicalResource(text)).toBe(form);
   });
 
   it("keeps its form once it has it", () => {
     fc.assert(
       fc.property(fc.webUrl(), (url) => {
-        expect(canonical(canonical(url))).toBe(canonical(url));
+        expect(canonicalResource(canonicalResource(url))).toBe(canonicalResource(url));
       }),
     );
   });
 
   it("is meant for a place that it names, and for none without a name", () => {
     const audience = readAudience(["https://a/", 3, "b"]);
-    expect(isMeantFor(audience, ["x", "https://a"])).toBe(true);
-    expect(isMeantFor(audience, ["https://a/b"])).toBe(false);
-    expect(isMeantFor(audience, undefined)).toBe(false);
-    expect(isMeantFor(readAudience(undefined), ["undefined"])).toBe(false);
-    expect(isMeantFor(readAudience("b"), ["b"])).toBe(true);
+    expect(includesAudience(audience, ["x", "https://a"])).toBe(true);
+    expect(includesAudience(audience, ["https://a/b"])).toBe(false);
+    expect(includesAudience(audience, undefined)).toBe(false);
+    expect(includesAudience(readAudience(undefined), ["undefined"])).toBe(false);
+    expect(includesAudience(readAudience("b"), ["b"])).toBe(true);
   });
 });

@@ -28,7 +28,7 @@ export function digestOf(secret: string): string {
 }
 
 /** Says that somebody is not let in. */
-export function failed(
+export function authenticationFailure(
   error: AuthenticationFailure["error"],
   description: string,
   extras: Pick<AuthenticationFailure, "cause" | "isForeign"> = {},
@@ -37,10 +37,13 @@ export function failed(
 }
 
 /** No credentials of this kind were sent. */
-export const missing: Authentication = failed("missing", "no credentials were sent");
+export const missingCredentials: Authentication = authenticationFailure(
+  "missing",
+  "no credentials were sent",
+);
 
 /** RFC 6750 section 3.1: the request is malformed. */
-export const malformed: Authentication = failed(
+export const malformedCredentials: Authentication = authenticationFailure(
   "invalid_request",
   "the Authorization header is not `Bearer` and one token",
 );

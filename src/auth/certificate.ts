@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import type { Principal } from "../exchange.ts";
 import type { Authentication, Authenticator } from "./authenticator.ts";
-import { failed, missing } from "./bearer.ts";
+import { authenticationFailure, missingCredentials } from "./bearer.ts";
 
 /** Which part of a certificate says who its holder is. */
 export type CertificateIdentity = "subject" | "uri" | "dns" | "email" | "fingerprint";
@@ -32,12 +32,15 @@ export function createCertificates(options: CertificateOptions): Authenticator {
 
   return {
     authenticate: ({ certificate }): Authentication => {
-      if (certificate === undefined) return missing;
+      if (certificate === undefined) return missingCredentials;
       const principal = read(certificate);
-      if (principal === "unnamed") return failed("invalid_token", "the client certificate names nobody");
+      if (principal === "unnamed")
+        return authenticationFailure("invalid_token", "the client certificate names nobody");
       // TLS looked at the dates when the connection was made, which may be long ago.
       const isOver = principal.expiresAt !== undefined && options.wall() >= principal.expiresAt;
-      return isOver ? failed("invalid_token", "the client certificate has expired") : { ok: true, principal };
+      return isOver
+        ? authenticationFailure("invalid_token", "the client certificate has expired")
+        : { ok: true, principal };
     },
   };
 }

@@ -1,9 +1,9 @@
-import type { HttpQuestion } from "./http.ts";
+import type { HttpClientRequest } from "./http.ts";
 
 /** What the gateway adds to a question to an authorization server to say who it is (RFC 6749 section 2.3). */
 export interface ClientAuthentication {
   readonly headers: Readonly<Record<string, string>>;
-  readonly fields: NonNullable<HttpQuestion["form"]>;
+  readonly fields: NonNullable<HttpClientRequest["form"]>;
 }
 
 /** The gateway as a client that an authorization server knows. */

@@ -1,10 +1,10 @@
 import * as z from "zod";
 import { isApiKeyHash } from "./api-key.ts";
-import { canonical } from "./audience.ts";
+import { canonicalResource } from "./audience.ts";
 import { isSafeUrl } from "./issuer.ts";
 
 /** What the fragments need of the configuration around them. */
-export interface AuthConfigParts {
+export interface AuthConfigDeps {
   /** A duration in milliseconds once read; nothing at all is allowed too. */
   readonly anyDuration: z.ZodType<number, string | number>;
   /** The name of a header that may be configured. */
@@ -36,7 +36,7 @@ const issuerUrl = secureUrl.refine((text) => !/[?#]/u.test(text), {
 const secret = z.string().min(1).meta({ writeOnly: true });
 
 const audience = z
-  .array(z.string().min(1).transform(canonical))
+  .array(z.string().min(1).transform(canonicalResource))
   .min(1)
   .optional()
   .describe("What tokens must be issued for, instead of the URL of the endpoint that is called.");
@@ -73,7 +73,7 @@ const claimShape = {
     .describe("The claim that holds the scopes, a text or a list."),
 };
 
-function authenticatorConfig({ anyDuration, headerName }: AuthConfigParts) {
+function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
   const skew = anyDuration
     .prefault("30s")
     .describe("How far the clocks of the issuer and the gateway may be apart.");
@@ -184,7 +184,7 @@ export const routeAuthConfig = z.strictObject({
 });
 
 /** The `auth` part of the configuration: who may call. */
-export function createAuthConfig(parts: AuthConfigParts) {
+export function createAuthConfig(parts: AuthConfigDeps) {
   const name = z
     .string()
     .regex(/^[\da-z][\d._a-z-]{0,99}$/u, {
@@ -214,7 +214,7 @@ export function createAuthConfig(parts: AuthConfigParts) {
 }
 
 /** The `credentials` part of an upstream: what the gateway shows to it. */
-export function createCredentialsConfig({ headerName }: Pick<AuthConfigParts, "headerName">) {
+export function createCredentialsConfig({ headerName }: Pick<AuthConfigDeps, "headerName">) {
   const tokenShape = {
     issuer: issuerUrl
       .optional()

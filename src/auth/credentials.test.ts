@@ -27,7 +27,7 @@ describe("credentials for an upstream", () => {
   it("may be a fixed header, which cannot be replaced when it is refused", () => {
     const fixed = createStaticCredentials("x-key", "k");
     expect(fixed.headersFor(anonymous)).toEqual({ "x-key": "k" });
-    expect(fixed.refused(anonymous, { "x-key": "k" })).toBe(false);
+    expect(fixed.invalidate(anonymous, { "x-key": "k" })).toBe(false);
   });
 
   it("may be a token of the gateway's own, the same for all callers", async () => {
@@ -47,7 +47,7 @@ describe("credentials for an upstream", () => {
       },
     ]);
     await time.advance(10_000);
-    expect(credentials.refused(anonymous, { authorization: "Bearer t1" })).toBe(true);
+    expect(credentials.invalidate(anonymous, { authorization: "Bearer t1" })).toBe(true);
     expect(await credentials.headersFor(anonymous)).toEqual({ authorization: "Bearer t2" });
   });
 
@@ -88,7 +88,7 @@ describe("credentials for an upstream", () => {
       maxKept: 10,
     });
     await expect(credentials.headersFor(anonymous)).rejects.toMatchObject({ code: "upstream_unreachable" });
-    expect(credentials.refused(anonymous, {})).toBe(false);
+    expect(credentials.invalidate(anonymous, {})).toBe(false);
   });
 
   it("forget the callers that came first when there are too many", async () => {

@@ -16,7 +16,7 @@ export interface UpstreamCredentials {
   /** The headers for a request on behalf of a principal. Rejects with a GatewayError where there are none to be had. */
   headersFor(principal: Principal): CredentialHeaders | Promise<CredentialHeaders>;
   /** The upstream answered 401 to a request with these headers. Answers whether asking again may give better ones. */
-  refused(principal: Principal, headers: CredentialHeaders): boolean;
+  invalidate(principal: Principal, headers: CredentialHeaders): boolean;
 }
 
 /** Headers by lower-case name. */
@@ -25,11 +25,11 @@ export type CredentialHeaders = Readonly<Record<string, string>>;
 /** A fixed header, from a secret of the configuration. */
 export function createStaticCredentials(name: string, value: string): UpstreamCredentials {
   const headers = { [name]: value };
-  return { headersFor: () => headers, refused: () => false };
+  return { headersFor: () => headers, invalidate: () => false };
 }
 
 /** What a token is asked for. */
-export interface TokenWish {
+export interface TokenRequestOptions {
   readonly scopes: readonly string[];
   readonly resource: string | undefined;
   readonly audience: string | undefined;
@@ -38,20 +38,20 @@ export interface TokenWish {
 /** A token of the gateway's own (RFC 6749 section 4.4), the same for all callers. */
 export function createClientCredentials(
   endpoint: TokenEndpoint,
-  wish: TokenWish,
+  wish: TokenRequestOptions,
   clock: Pick<Clock, "now">,
 ): UpstreamCredentials {
-  const grant = [["grant_type", "client_credentials"] as const, ...wishFields(wish)];
+  const grant = [["grant_type", "client_credentials"] as const, ...tokenRequestFields(wish)];
   const source = createTokenSource(() => requestToken(endpoint, grant), clock);
   return {
     headersFor: () => bearerOf(source.get()),
-    refused: (_principal, headers) => source.refused(tokenIn(headers)),
+    invalidate: (_principal, headers) => source.refused(tokenIn(headers)),
   };
 }
 
 export interface TokenExchangeOptions {
   readonly endpoint: TokenEndpoint;
-  readonly wish: TokenWish;
+  readonly wish: TokenRequestOptions;
   readonly subjectTokens: SubjectTokens;
   readonly clock: Pick<Clock, "now">;
   /** Most callers whose tokens are kept; the one who came first is forgotten first. */
@@ -79,7 +79,7 @@ export function createTokenExchange(options: TokenExchangeOptions): UpstreamCred
           ["subject_token", token],
           ["subject_token_type", accessTokenType],
           ["requested_token_type", accessTokenType],
-          ...wishFields(wish),
+          ...tokenRequestFields(wish),
         ]),
       clock,
     );
@@ -98,7 +98,7 @@ export function createTokenExchange(options: TokenExchangeOptions): UpstreamCred
         ),
       );
     },
-    refused: (principal, headers) => {
+    invalidate: (principal, headers) => {
       const token = subjectTokens.of(principal);
       return token !== undefined && sourceFor(token).refused(tokenIn(headers));
     },
@@ -119,7 +119,11 @@ function tokenIn(headers: CredentialHeaders): string {
   return headers["authorization"]?.slice(scheme.length) ?? "";
 }
 
-function wishFields({ scopes, resource, audience }: TokenWish): (readonly [string, string])[] {
+function tokenRequestFields({
+  scopes,
+  resource,
+  audience,
+}: TokenRequestOptions): (readonly [string, string])[] {
   return [
     ...(scopes.length === 0 ? [] : [["scope", scopes.join(" ")] as const]),
     ...(resource === undefined ? [] : [["resource", resource] as const]),

@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import type { SetTimer } from "../exchange.ts";
 
 /** A question to an authorization server. */
-export interface HttpQuestion {
+export interface HttpClientRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Fields of a form, which make it a POST; a GET without them. */
@@ -12,7 +12,7 @@ export interface HttpQuestion {
 }
 
 /** What it answered. */
-export interface HttpAnswer {
+export interface HttpClientResponse {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
   /** The body read as JSON; undefined where it is none. */
@@ -20,10 +20,10 @@ export interface HttpAnswer {
 }
 
 /** Asks an authorization server; rejects with a GatewayError when it cannot be reached or says too much. */
-export type AskHttp = (question: HttpQuestion) => Promise<HttpAnswer>;
+export type HttpClient = (question: HttpClientRequest) => Promise<HttpClientResponse>;
 
 /** How long an answer may take and how large it may be. */
-export interface AskHttpOptions {
+export interface HttpClientOptions {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly setTimer: SetTimer;
@@ -31,7 +31,7 @@ export interface AskHttpOptions {
 }
 
 /** Asks over the network. Redirects are not followed: what is asked carries secrets. */
-export function createAskHttp(options: AskHttpOptions): AskHttp {
+export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { timeoutMs, maxBytes, setTimer, dispatcher } = options;
   return async ({ url, headers = {}, form }) => {
     const controller = new AbortController();
@@ -104,7 +104,7 @@ function jsonOf(text: string): unknown {
 }
 
 /** Reads the members of a JSON object; undefined where it is none. */
-export function objectOf(json: unknown): Readonly<Record<string, unknown>> | undefined {
+export function asObject(json: unknown): Readonly<Record<string, unknown>> | undefined {
   // What is neither null nor a list has string keys.
   return typeof json === "object" && json !== null && !Array.isArray(json)
     ? (json as Readonly<Record<string, unknown>>)

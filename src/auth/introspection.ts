@@ -1,20 +1,26 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock, Principal } from "../exchange.ts";
 import type { Authentication, Authenticator, Credentials } from "./authenticator.ts";
-import { digestOf, failed, malformed, missing, readBearer } from "./bearer.ts";
+import {
+  digestOf,
+  authenticationFailure,
+  malformedCredentials,
+  missingCredentials,
+  readBearer,
+} from "./bearer.ts";
 import type { ClientAuthentication } from "./client-authentication.ts";
-import { objectOf } from "./http.ts";
-import type { AskHttp } from "./http.ts";
-import { createMemory } from "./memory.ts";
-import { admitToken, tokenPrincipal } from "./token-principal.ts";
-import type { HeldToken, TokenRules } from "./token-principal.ts";
+import { asObject } from "./http.ts";
+import type { HttpClient } from "./http.ts";
+import { createTtlMap } from "./memory.ts";
+import { checkToken, tokenPrincipal } from "./token-principal.ts";
+import type { VerifiedToken, TokenRules } from "./token-principal.ts";
 
 export interface IntrospectionOptions extends TokenRules {
   /** Where tokens are introspected. */
   readonly endpoint: () => Promise<string>;
   /** How the gateway says who it is there. */
   readonly client: ClientAuthentication;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   /** How long an answer is believed at most; it may have been revoked meanwhile. 0 asks every time. */
   readonly believeMs: number;
   readonly clockSkewMs: number;
@@ -29,15 +35,15 @@ export interface IntrospectionOptions extends TokenRules {
 /** How long the word that a token is no good is believed: long enough to stop a loop, short enough for a late one. */
 const refusedMs = 5000;
 
-const inactive: Authentication = failed("invalid_token", "the token is not valid");
+const inactive: Authentication = authenticationFailure("invalid_token", "the token is not valid");
 
 /** Asks the authorization server about every token (RFC 7662); what it said is believed for its terms. */
 export function createIntrospection(options: IntrospectionOptions): Authenticator {
   const { clock, believeMs } = options;
-  const remembered = createMemory<HeldToken | Authentication>(options.maxRemembered, clock.wall);
-  const asking = new Map<string, Promise<HeldToken | Authentication>>();
+  const remembered = createTtlMap<VerifiedToken | Authentication>(options.maxRemembered, clock.wall);
+  const asking = new Map<string, Promise<VerifiedToken | Authentication>>();
 
-  async function ask(token: string, digest: string): Promise<HeldToken | Authentication> {
+  async function ask(token: string, digest: string): Promise<VerifiedToken | Authentication> {
     try {
       const { held, maxAgeMs } = await introspect(token, options);
       const now = clock.wall();
@@ -54,7 +60,9 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       );
       return held;
     } catch (error) {
-      return failed("unavailable", "the token cannot be checked at the moment", { cause: error });
+      return authenticationFailure("unavailable", "the token cannot be checked at the moment", {
+        cause: error,
+      });
     } finally {
       asking.delete(digest);
     }
@@ -63,41 +71,42 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
   return {
     authenticate: (credentials) => {
       const bearer = readBearer(credentials);
-      if (bearer.kind === "none") return missing;
-      if (bearer.kind === "malformed") return malformed;
+      if (bearer.kind === "none") return missingCredentials;
+      if (bearer.kind === "malformed") return malformedCredentials;
       const digest = digestOf(bearer.token);
       const known = remembered.get(digest);
-      if (known !== undefined) return admit(known, options, credentials);
+      if (known !== undefined) return checkClaims(known, options, credentials);
       let answer = asking.get(digest);
       if (answer === undefined) {
-        if (asking.size >= options.maxOpen) return failed("unavailable", "too many tokens are being checked");
+        if (asking.size >= options.maxOpen)
+          return authenticationFailure("unavailable", "too many tokens are being checked");
         answer = ask(bearer.token, digest);
         asking.set(digest, answer);
       }
-      return answer.then((held) => admit(held, options, credentials));
+      return answer.then((held) => checkClaims(held, options, credentials));
     },
   };
 }
 
-function admit(
-  held: HeldToken | Authentication,
+function checkClaims(
+  held: VerifiedToken | Authentication,
   rules: TokenRules,
   credentials: Credentials,
 ): Authentication {
-  return "ok" in held ? held : admitToken(held, rules, credentials);
+  return "ok" in held ? held : checkToken(held, rules, credentials);
 }
 
 async function introspect(
   token: string,
   options: IntrospectionOptions,
-): Promise<{ readonly held: HeldToken | undefined; readonly maxAgeMs: number }> {
+): Promise<{ readonly held: VerifiedToken | undefined; readonly maxAgeMs: number }> {
   const { endpoint, client, ask, clock, clockSkewMs } = options;
   const { status, json, header } = await ask({
     url: await endpoint(),
     headers: client.headers,
     form: [["token", token], ["token_type_hint", "access_token"], ...client.fields],
   });
-  const claims = objectOf(json);
+  const claims = asObject(json);
   if (status !== 200 || typeof claims?.["active"] !== "boolean") {
     throw new GatewayError(
       "upstream_invalid",
@@ -110,7 +119,7 @@ async function introspect(
   const maxAgeMs = maxAge === undefined ? Number.POSITIVE_INFINITY : Number(maxAge) * 1000;
   return { held: isActive(claims, options) ? heldBy(claims) : undefined, maxAgeMs };
 
-  function heldBy(facts: Readonly<Record<string, unknown>>): HeldToken | undefined {
+  function heldBy(facts: Readonly<Record<string, unknown>>): VerifiedToken | undefined {
     const { exp } = facts;
     const expiresAt = typeof exp === "number" ? exp * 1000 + clockSkewMs : undefined;
     return expiresAt !== undefined && expiresAt <= clock.wall()

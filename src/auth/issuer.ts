@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../exchange.ts";
-import { objectOf } from "./http.ts";
-import type { AskHttp } from "./http.ts";
+import { asObject } from "./http.ts";
+import type { HttpClient } from "./http.ts";
 
 /** What an authorization server says of itself (RFC 8414). */
 export interface IssuerMetadata {
@@ -22,7 +22,7 @@ export interface Issuer {
 const freshMs = 60 * 60_000;
 
 /** Makes an issuer whose metadata are found by discovery. */
-export function createIssuer(url: string, ask: AskHttp, clock: Pick<Clock, "now">): Issuer {
+export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "now">): Issuer {
   let known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
   let asking: Promise<IssuerMetadata> | undefined;
   return {
@@ -53,12 +53,12 @@ export function metadataLocations(issuer: string): readonly string[] {
   return path === "" ? inserted : [...inserted, `${origin}${path}/.well-known/openid-configuration`];
 }
 
-async function discover(issuer: string, ask: AskHttp): Promise<IssuerMetadata> {
+async function discover(issuer: string, ask: HttpClient): Promise<IssuerMetadata> {
   let last: unknown;
   for (const url of metadataLocations(issuer)) {
     try {
       const { status, json } = await ask({ url });
-      const document = status === 200 ? objectOf(json) : undefined;
+      const document = status === 200 ? asObject(json) : undefined;
       if (document === undefined) {
         last = `${url} answered ${status} without metadata`;
         continue;

@@ -2,11 +2,17 @@ import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import { GatewayError } from "../errors.ts";
 import type { Clock, Principal } from "../exchange.ts";
 import type { Authentication, Authenticator, Credentials } from "./authenticator.ts";
-import { digestOf, failed, malformed, missing, readBearer } from "./bearer.ts";
+import {
+  digestOf,
+  authenticationFailure,
+  malformedCredentials,
+  missingCredentials,
+  readBearer,
+} from "./bearer.ts";
 import type { KeySet } from "./key-set.ts";
-import { createMemory } from "./memory.ts";
-import { admitToken, tokenPrincipal } from "./token-principal.ts";
-import type { HeldToken, TokenRules } from "./token-principal.ts";
+import { createTtlMap } from "./memory.ts";
+import { checkToken, tokenPrincipal } from "./token-principal.ts";
+import type { VerifiedToken, TokenRules } from "./token-principal.ts";
 
 export interface JwtOptions extends TokenRules {
   readonly keys: KeySet;
@@ -22,8 +28,8 @@ export interface JwtOptions extends TokenRules {
   readonly onToken?: ((principal: Principal, token: string) => void) | undefined;
 }
 
-interface Remembered {
-  readonly held: HeldToken;
+interface CachedToken {
+  readonly held: VerifiedToken;
   readonly generation: number;
 }
 
@@ -33,14 +39,14 @@ interface Remembered {
  */
 export function createJwtAuthenticator(options: JwtOptions): Authenticator {
   const { keys, clock, issuer } = options;
-  const remembered = createMemory<Remembered>(options.maxRemembered, clock.wall);
-  const verifying = new Map<string, Promise<HeldToken | Authentication>>();
+  const remembered = createTtlMap<CachedToken>(options.maxRemembered, clock.wall);
+  const verifying = new Map<string, Promise<VerifiedToken | Authentication>>();
 
-  async function verify(token: string, digest: string): Promise<HeldToken | Authentication> {
+  async function verify(token: string, digest: string): Promise<VerifiedToken | Authentication> {
     try {
       const generation = keys.generation();
       const held = await verifyToken(token, options);
-      if (held === undefined) return failed("invalid_token", "the token names no subject");
+      if (held === undefined) return authenticationFailure("invalid_token", "the token names no subject");
       options.onToken?.(held.principal, token);
       remembered.set(digest, { held, generation }, held.principal.expiresAt ?? 0);
       return held;
@@ -54,15 +60,15 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
   return {
     authenticate: (credentials) => {
       const value = credentials.header("authorization");
-      if (value === undefined) return missing;
+      if (value === undefined) return missingCredentials;
       // What is remembered is the whole header, so that a known token is found before anything of it is looked at.
       const digest = digestOf(value);
       const known = remembered.get(digest);
       if (known !== undefined && known.generation === keys.generation())
-        return admitToken(known.held, options, credentials);
+        return checkToken(known.held, options, credentials);
       const bearer = readBearer(credentials);
-      if (bearer.kind === "none") return missing;
-      if (bearer.kind === "malformed") return malformed;
+      if (bearer.kind === "none") return missingCredentials;
+      if (bearer.kind === "malformed") return malformedCredentials;
       const { token } = bearer;
       if (issuerOf(token) !== issuer) return foreign;
       let verdict = verifying.get(digest);
@@ -70,12 +76,12 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
         verdict = verify(token, digest);
         verifying.set(digest, verdict);
       }
-      return admitVerified(verdict, options, credentials);
+      return verifyAndCheck(verdict, options, credentials);
     },
   };
 }
 
-const foreign: Authentication = failed(
+const foreign: Authentication = authenticationFailure(
   "invalid_token",
   "the token is not one of an issuer that is trusted here",
   {
@@ -83,16 +89,16 @@ const foreign: Authentication = failed(
   },
 );
 
-async function admitVerified(
-  verdict: Promise<HeldToken | Authentication>,
+async function verifyAndCheck(
+  verdict: Promise<VerifiedToken | Authentication>,
   rules: TokenRules,
   credentials: Credentials,
 ): Promise<Authentication> {
   const held = await verdict;
-  return "ok" in held ? held : admitToken(held, rules, credentials);
+  return "ok" in held ? held : checkToken(held, rules, credentials);
 }
 
-async function verifyToken(token: string, options: JwtOptions): Promise<HeldToken | undefined> {
+async function verifyToken(token: string, options: JwtOptions): Promise<VerifiedToken | undefined> {
   const { typ = "none" } = decodeProtectedHeader(token);
   if (!options.types.includes(typ.toLowerCase().replace(/^application\//u, "")))
     throw new errors.JWTInvalid("the type of the token is not taken");
@@ -119,10 +125,14 @@ function issuerOf(token: string): unknown {
 
 function failureOf(error: unknown): Authentication {
   if (error instanceof GatewayError) {
-    return failed("unavailable", "the keys of the token's issuer cannot be had at the moment", {
-      cause: error,
-    });
+    return authenticationFailure(
+      "unavailable",
+      "the keys of the token's issuer cannot be had at the moment",
+      {
+        cause: error,
+      },
+    );
   }
   const description = error instanceof errors.JWTExpired ? "the token has expired" : "the token is not valid";
-  return failed("invalid_token", description, { cause: error });
+  return authenticationFailure("invalid_token", description, { cause: error });
 }

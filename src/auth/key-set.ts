@@ -2,8 +2,8 @@ import { createLocalJWKSet, errors } from "jose";
 import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from "jose";
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../exchange.ts";
-import { objectOf } from "./http.ts";
-import type { AskHttp } from "./http.ts";
+import { asObject } from "./http.ts";
+import type { HttpClient } from "./http.ts";
 
 /** The keys with which an issuer signs, as it publishes them (RFC 7517), kept up to date. */
 export interface KeySet {
@@ -19,7 +19,7 @@ export interface KeySet {
 export interface KeySetOptions {
   /** Where the keys are; asked before every fetch, because that may move too. */
   readonly locate: () => Promise<string>;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   readonly clock: Pick<Clock, "now">;
   /** How old keys may get before they are fetched anew; 10 minutes unless given. */
   readonly freshMs?: number;
@@ -108,7 +108,7 @@ async function load({ locate, ask, clock }: KeySetOptions): Promise<Keys> {
     url,
     headers: { accept: "application/jwk-set+json, application/json" },
   });
-  const list: unknown = objectOf(json)?.["keys"];
+  const list: unknown = asObject(json)?.["keys"];
   if (status !== 200 || !Array.isArray(list)) {
     throw new GatewayError("upstream_unreachable", `${url} answered ${status} without a key set`);
   }

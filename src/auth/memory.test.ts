@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
-import { createMemory } from "./memory.ts";
+import { createTtlMap } from "./memory.ts";
 
 describe("a memory", () => {
   it("forgets what is over, and the oldest when there is too much", () => {
     let now = 0;
-    const memory = createMemory<string>(2, () => now);
+    const memory = createTtlMap<string>(2, () => now);
     memory.set("a", "A", 10);
     memory.set("b", "B", 100);
     memory.set("c", "C", 100);
@@ -20,7 +20,7 @@ describe("a memory", () => {
   });
 
   it("keeps the place of what is said again at its end", () => {
-    const memory = createMemory<number>(2, () => 0);
+    const memory = createTtlMap<number>(2, () => 0);
     memory.set("a", 1, 10);
     memory.set("b", 1, 10);
     memory.set("a", 2, 10);
@@ -31,7 +31,7 @@ describe("a memory", () => {
   });
 
   it("may be told to keep nothing", () => {
-    const memory = createMemory<number>(0, () => 0);
+    const memory = createTtlMap<number>(0, () => 0);
     memory.set("a", 1, 10);
     expect(memory.size).toBe(0);
   });

@@ -1,5 +1,5 @@
 /** Remembers values for a time, at most so many of them. */
-export interface Memory<Value> {
+export interface TtlMap<Value> {
   get(key: string): Value | undefined;
   /** Remembers until a wall time; the oldest gives way when there are too many. */
   set(key: string, value: Value, until: number): void;
@@ -8,7 +8,7 @@ export interface Memory<Value> {
 }
 
 /** Makes an empty memory with a bound. */
-export function createMemory<Value>(max: number, wall: () => number): Memory<Value> {
+export function createTtlMap<Value>(max: number, wall: () => number): TtlMap<Value> {
   const entries = new Map<string, { readonly value: Value; readonly until: number }>();
   return {
     get: (key) => {

@@ -1,7 +1,7 @@
 import { GatewayError } from "../errors.ts";
 
 /** What a challenge says (RFC 6750 section 3, RFC 9728 section 5.1). */
-export interface ChallengeFacts {
+export interface ChallengeOptions {
   /** Left out where no credentials were sent at all. */
   readonly error?: "invalid_token" | "invalid_request" | "insufficient_scope" | undefined;
   readonly description?: string | undefined;
@@ -12,7 +12,7 @@ export interface ChallengeFacts {
 }
 
 /** Writes the value of a `WWW-Authenticate` header. */
-export function formatChallenge(facts: ChallengeFacts): string {
+export function formatChallenge(facts: ChallengeOptions): string {
   const { error, description, scopes = [], metadataUrl } = facts;
   const parameters = [
     parameter("error", error),

@@ -1,19 +1,19 @@
 import { anonymous } from "../exchange.ts";
 import type { Authentication, Authenticator, Credentials } from "./authenticator.ts";
-import { failed } from "./bearer.ts";
+import { authenticationFailure } from "./bearer.ts";
 
 /**
  * Asks authenticators one after the other until one knows the credentials: it alone decides. Whoever brings none at all
  * is anonymous where that is allowed; credentials that nobody knows are refused even there.
  */
-export function createSeveral(
+export function createCompositeAuthenticator(
   authenticators: readonly Authenticator[],
   options: { readonly allowsAnonymous: boolean },
 ): Authenticator {
   function settle(credentials: Credentials, foreign: Authentication | undefined): Authentication {
     if (foreign !== undefined) return foreign;
     if (credentials.header("authorization") !== undefined) return unknownKind;
-    return options.allowsAnonymous ? stranger : none;
+    return options.allowsAnonymous ? anonymousResult : none;
   }
 
   function askFrom(
@@ -44,9 +44,12 @@ export function createSeveral(
   return { authenticate: (credentials) => askFrom(0, credentials, undefined) };
 }
 
-const stranger: Authentication = { ok: true, principal: anonymous };
-const none: Authentication = failed("missing", "this place needs credentials, and none were sent");
-const unknownKind: Authentication = failed(
+const anonymousResult: Authentication = { ok: true, principal: anonymous };
+const none: Authentication = authenticationFailure(
+  "missing",
+  "this place needs credentials, and none were sent",
+);
+const unknownKind: Authentication = authenticationFailure(
   "invalid_token",
   "the credentials are of no kind that is taken here",
 );

@@ -1,14 +1,14 @@
 import { GatewayError } from "../errors.ts";
 import type { ClientAuthentication } from "./client-authentication.ts";
-import { objectOf } from "./http.ts";
-import type { AskHttp, HttpQuestion } from "./http.ts";
+import { asObject } from "./http.ts";
+import type { HttpClient, HttpClientRequest } from "./http.ts";
 import type { IssuedToken } from "./token-source.ts";
 
 /** Where and as whom the gateway asks for tokens. */
 export interface TokenEndpoint {
   readonly locate: () => Promise<string>;
   readonly client: ClientAuthentication;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
 }
 
 /** RFC 6749 section 5.1 lets a server leave the lifetime out; then it is asked again soon. */
@@ -17,11 +17,11 @@ const assumedLifetimeMs = 5 * 60_000;
 /** Asks for a token (RFC 6749 section 4). What the server says of a refusal goes to the log, never to a caller. */
 export async function requestToken(
   { locate, client, ask }: TokenEndpoint,
-  grant: NonNullable<HttpQuestion["form"]>,
+  grant: NonNullable<HttpClientRequest["form"]>,
 ): Promise<IssuedToken> {
   const url = await locate();
   const { status, json } = await ask({ url, headers: client.headers, form: [...grant, ...client.fields] });
-  const { access_token: accessToken, token_type: type, expires_in: seconds, error } = objectOf(json) ?? {};
+  const { access_token: accessToken, token_type: type, expires_in: seconds, error } = asObject(json) ?? {};
   if (status !== 200 || typeof accessToken !== "string" || accessToken === "") {
     const said = typeof error === "string" ? error : "no token";
     throw new GatewayError(

@@ -1,8 +1,8 @@
 import type { Principal } from "../exchange.ts";
-import { isMeantFor, readAudience } from "./audience.ts";
+import { includesAudience, readAudience } from "./audience.ts";
 import type { Authentication, Credentials } from "./authenticator.ts";
-import { failed } from "./bearer.ts";
-import { isConfirmed } from "./confirmation.ts";
+import { authenticationFailure } from "./bearer.ts";
+import { matchesConfirmation } from "./confirmation.ts";
 import { expandScopes, readScopes } from "./scopes.ts";
 import type { ImpliedScopes } from "./scopes.ts";
 
@@ -18,7 +18,7 @@ export interface TokenRules {
 }
 
 /** A token that holds, before it is known where it is shown. */
-export interface HeldToken {
+export interface VerifiedToken {
   readonly principal: Principal;
   readonly audience: ReadonlySet<string>;
 }
@@ -28,7 +28,7 @@ export function tokenPrincipal(
   claims: Readonly<Record<string, unknown>>,
   rules: TokenRules,
   expiresAt: number | undefined,
-): HeldToken | undefined {
+): VerifiedToken | undefined {
   const subject = claims[rules.subjectClaim];
   const client = claims["client_id"];
   const id =
@@ -50,15 +50,22 @@ export function tokenPrincipal(
   };
 }
 
-const elsewhere: Authentication = failed("invalid_token", "the token was issued for another resource");
-const unconfirmed: Authentication = failed("invalid_token", "the token is bound to another holder");
+const wrongAudience: Authentication = authenticationFailure(
+  "invalid_token",
+  "the token was issued for another resource",
+);
+const unconfirmed: Authentication = authenticationFailure(
+  "invalid_token",
+  "the token is bound to another holder",
+);
 
 /** Whether a token that holds may be used at the place where it is shown. */
-export function admitToken(held: HeldToken, rules: TokenRules, credentials: Credentials): Authentication {
+export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: Credentials): Authentication {
   // MCP 2025-06-18 and later, Token Audience Binding: a token for anything else must not open this place.
-  if (!isMeantFor(held.audience, rules.audience ?? credentials.audience)) return elsewhere;
+  if (!includesAudience(held.audience, rules.audience ?? credentials.audience)) return wrongAudience;
   // Most tokens are bound to nobody, and then it does not matter who shows them.
   const confirmation = held.principal.claims["cnf"];
-  if (confirmation !== undefined && !isConfirmed(confirmation, credentials.certificate)) return unconfirmed;
+  if (confirmation !== undefined && !matchesConfirmation(confirmation, credentials.certificate))
+    return unconfirmed;
   return { ok: true, principal: held.principal };
 }

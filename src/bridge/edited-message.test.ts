@@ -3,8 +3,8 @@ import { messageFrom } from "../../test/support/exchange.ts";
 import { spanOf } from "../protocol/json/outline.ts";
 import { idFrom } from "../protocol/ids.ts";
 import type { Message } from "../protocol/message.ts";
-import { Edit, editBytes, editMessage, membersBrought } from "./edited-message.ts";
-import { toMessage } from "./own-messages.ts";
+import { MessageEdit, editBytes, editMessage, membersBrought } from "./edited-message.ts";
+import { synthesizeMessage } from "./own-messages.ts";
 
 const request = (text: string): Message => messageFrom(text);
 
@@ -26,11 +26,11 @@ describe("an edited message", () => {
       const message = request(text);
       const [id, params] = [at(message, "id"), at(message, "params")];
       const edits = [
-        new Edit(id.start, id.end, '"né"'),
-        new Edit(params.start + 1, params.start + 1, front, membersBrought(front, "params")),
+        new MessageEdit(id.start, id.end, '"né"'),
+        new MessageEdit(params.start + 1, params.start + 1, front, membersBrought(front, "params")),
       ];
       const edited = editMessage(message, idFrom("né"), edits);
-      const read = toMessage(edited.bytes);
+      const read = synthesizeMessage(edited.bytes);
       expect(edited).toEqual(read);
       expect(editBytes(message, edits)).toEqual(read.bytes);
       expect(JSON.parse(edited.bytes.toString())).toMatchObject({
@@ -44,10 +44,10 @@ describe("an edited message", () => {
     const message = request('{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}');
     const [id, type] = [at(message, "id"), at(message, "result.resultType")];
     const edits = [
-      new Edit(id.start, id.end, "1000"),
-      new Edit(type.start - '"resultType":'.length, type.end + 1, ""),
+      new MessageEdit(id.start, id.end, "1000"),
+      new MessageEdit(type.start - '"resultType":'.length, type.end + 1, ""),
     ];
     const edited = editMessage(message, idFrom(1000), edits, "result.resultType");
-    expect(edited).toEqual(toMessage('{"jsonrpc":"2.0","id":1000,"result":{"content":[]}}'));
+    expect(edited).toEqual(synthesizeMessage('{"jsonrpc":"2.0","id":1000,"result":{"content":[]}}'));
   });
 });

@@ -1,12 +1,12 @@
 import { slotOf } from "../protocol/json/outline.ts";
 import type { MemberName, Outline } from "../protocol/json/outline.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
-import { toMessage } from "./own-messages.ts";
+import { synthesizeMessage } from "./own-messages.ts";
 
 const none: readonly BroughtMember[] = [];
 
 /** One change of a message's bytes: what stands from `start` up to `end` gives way to something else. */
-export class Edit {
+export class MessageEdit {
   readonly start: number;
   readonly end: number;
   readonly text: Buffer | string;
@@ -32,7 +32,7 @@ export interface BroughtMember {
 }
 
 /** The bytes of a message with some edits, which are in the order of the message and do not overlap. */
-export function editBytes({ bytes, outline }: Message, edits: readonly Edit[]): Buffer {
+export function editBytes({ bytes, outline }: Message, edits: readonly MessageEdit[]): Buffer {
   let length = outline.end - outline.start;
   for (const { growth } of edits) length += growth;
   const out = Buffer.allocUnsafe(length);
@@ -55,7 +55,7 @@ export function editBytes({ bytes, outline }: Message, edits: readonly Edit[]): 
 export function editMessage<Kind extends Message>(
   message: Kind,
   id: RequestId,
-  edits: readonly Edit[],
+  edits: readonly MessageEdit[],
   dropped?: MemberName,
 ): Kind {
   const { kind, method, outline, diagnostics } = message;
@@ -95,7 +95,7 @@ export function editMessage<Kind extends Message>(
 export function membersBrought(text: string, level: "params" | "result"): readonly BroughtMember[] {
   const head =
     level === "params" ? '{"jsonrpc":"2.0","method":"x","params":{' : '{"jsonrpc":"2.0","id":1,"result":{';
-  const { outline } = toMessage(`${head}${text}"x-end":0}}`);
+  const { outline } = synthesizeMessage(`${head}${text}"x-end":0}}`);
   const from = Buffer.byteLength(head);
   const brought: BroughtMember[] = [];
   for (let slot = 0; slot < outline.spans.length; slot += 2) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { changeMembers, editObject } from "./object-edit.ts";
-import { toMessage, toRequest, toResult } from "./own-messages.ts";
+import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "./own-messages.ts";
 
 function edit(text: string, changes: readonly (readonly [string, string | undefined])[]): string {
   const bytes = Buffer.from(text);
@@ -68,9 +68,9 @@ describe("an edited object", () => {
 
 describe("what the bridge puts together", () => {
   it("must be a message of the kind it should be", () => {
-    expect(toRequest('{"jsonrpc":"2.0","id":1,"method":"ping"}').method).toBe("ping");
-    expect(() => toMessage("{}")).toThrow("no message");
-    expect(() => toRequest('{"jsonrpc":"2.0","method":"x"}')).toThrow("no request");
-    expect(() => toResult('{"jsonrpc":"2.0","id":1,"method":"ping"}')).toThrow("no result");
+    expect(synthesizeRequest('{"jsonrpc":"2.0","id":1,"method":"ping"}').method).toBe("ping");
+    expect(() => synthesizeMessage("{}")).toThrow("no message");
+    expect(() => synthesizeRequest('{"jsonrpc":"2.0","method":"x"}')).toThrow("no request");
+    expect(() => synthesizeResult('{"jsonrpc":"2.0","id":1,"method":"ping"}')).toThrow("no result");
   });
 });

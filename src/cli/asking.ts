@@ -3,16 +3,16 @@ import { createInterface, type Interface } from "node:readline";
 import type { CliIo, ServingIo } from "./io.ts";
 
 /** The outside world of commands that may ask: a person is there if both ends of the conversation are a terminal. */
-export type AskingIo = CliIo & Partial<Pick<ServingIo, "stdin" | "stdout" | "isTerminal">>;
+export type PromptIo = CliIo & Partial<Pick<ServingIo, "stdin" | "stdout" | "isTerminal">>;
 
 /** A person at the terminal who can be asked. */
-export interface Asker extends Disposable {
+export interface Prompt extends Disposable {
   /** Puts a question on standard error; the answer is a line, or nothing where the person ended the input. */
   readonly ask: (question: string) => Promise<string | undefined>;
 }
 
 /** The person at the terminal, if there is one. */
-export function createAsker({ stdin, isTerminal, err }: AskingIo): Asker | undefined {
+export function createPrompt({ stdin, isTerminal, err }: PromptIo): Prompt | undefined {
   if (stdin === undefined || isTerminal !== true || !isTty(stdin)) return undefined;
   // Opened at the first question: a command that asks nothing must not hold standard input.
   let lines: { readonly source: Interface; readonly next: AsyncIterator<string> } | undefined;

@@ -1,48 +1,54 @@
 import type { Client, Progress, Tool } from "@modelcontextprotocol/client";
 
-import { nearest } from "../config/suggest.ts";
-import { createAsker, isTty, type AskingIo } from "./asking.ts";
+import { closestName } from "../config/suggest.ts";
+import { createPrompt, isTty, type PromptIo } from "./asking.ts";
 import { parseTarget, type ClientTarget } from "./client-target.ts";
 import { withClient } from "./client.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
-import { createAnswerer, parseAnswer, type Answer } from "./elicitation.ts";
+import { createAnswerer, parseAnswer, type ElicitationAnswer } from "./elicitation.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
 import type { JsonObject } from "./schema-types.ts";
 import { printable, printableLine } from "./text-layout.ts";
-import { parseJsonObject, parsePairs, toArguments, type ArgumentPair, type Read } from "./tool-arguments.ts";
+import {
+  parseJsonObject,
+  parsePairs,
+  toArguments,
+  type ArgumentPair,
+  type ParseResult,
+} from "./tool-arguments.ts";
 import { formatResult } from "./tool-result.ts";
 
 // Whoever waits at a terminal knows best when it is enough, and has Ctrl+C.
-const patienceMs = 24 * 60 * 60 * 1000;
+const callTimeoutMs = 24 * 60 * 60 * 1000;
 
 /** A call as the command line asks for it. */
-interface CallPlan {
+interface ParsedCall {
   readonly name: string;
   readonly target: ClientTarget;
   /** Arguments that the schema of the tool still has to look at, or all of them as they are. */
   readonly arguments:
     | { readonly type: "pairs"; readonly pairs: readonly ArgumentPair[] }
     | { readonly type: "whole"; readonly value: JsonObject };
-  readonly answers: readonly Answer[];
+  readonly answers: readonly ElicitationAnswer[];
   readonly json: boolean;
 }
 
 /** `headgate call NAME`: calls a tool, shows what it says meanwhile, answers what it asks, and prints its result. */
-export async function call(args: readonly string[], io: AskingIo): Promise<number> {
-  const plan = planOf(args);
+export async function call(args: readonly string[], io: PromptIo): Promise<number> {
+  const plan = parseCall(args);
   if (!plan.ok) {
     io.err(usageError("call", plan.problem));
     return exitCodes.usage.code;
   }
-  using asker = createAsker(io);
+  using asker = createPrompt(io);
   const answer = createAnswerer({ given: plan.value.answers, asker, err: io.err });
-  const role = { answer, visitsUrls: asker !== undefined };
-  return await withClient(plan.value.target, io, role, (client) => carryOut(plan.value, client, io));
+  const role = { answer, opensUrls: asker !== undefined };
+  return await withClient(plan.value.target, io, role, (client) => runCall(plan.value, client, io));
 }
 
-function planOf(args: readonly string[]): Read<CallPlan> {
+function parseCall(args: readonly string[]): ParseResult<ParsedCall> {
   const line = parseCommandLine(commands.call.options, args);
   if (!line.ok) return line;
   const { values, program } = line;
@@ -50,7 +56,7 @@ function planOf(args: readonly string[]): Read<CallPlan> {
   if (name === undefined) return { ok: false, problem: "the name of a tool is missing" };
   const target = parseTarget({ url: values.url, headers: values.header, program });
   if (!target.ok) return target;
-  const answers: Answer[] = [];
+  const answers: ElicitationAnswer[] = [];
   for (const text of values.answer ?? []) {
     const answer = parseAnswer(text);
     if (!answer.ok) return answer;
@@ -71,7 +77,7 @@ function planOf(args: readonly string[]): Read<CallPlan> {
     : whole;
 }
 
-async function carryOut(plan: CallPlan, client: Client, io: AskingIo): Promise<number> {
+async function runCall(plan: ParsedCall, client: Client, io: PromptIo): Promise<number> {
   const { name } = plan;
   const list = await client.listTools();
   const tool = list.tools.find((candidate) => candidate.name === name);
@@ -79,7 +85,7 @@ async function carryOut(plan: CallPlan, client: Client, io: AskingIo): Promise<n
     io.err(`headgate: ${noSuchTool(name, list.tools)}\n`);
     return exitCodes.refused.code;
   }
-  const given: Read<JsonObject> =
+  const given: ParseResult<JsonObject> =
     plan.arguments.type === "whole"
       ? { ok: true, value: plan.arguments.value }
       : toArguments(plan.arguments.pairs, tool.inputSchema);
@@ -88,14 +94,14 @@ async function carryOut(plan: CallPlan, client: Client, io: AskingIo): Promise<n
     return exitCodes.usage.code;
   }
   const result = await client.callTool(
-    { name, arguments: { ...given.value }, ...(await askForLogs(client)) },
+    { name, arguments: { ...given.value }, ...(await requestLogs(client)) },
     {
-      timeout: patienceMs,
+      timeout: callTimeoutMs,
       resetTimeoutOnProgress: true,
       onprogress: (progress) => {
         // The SDK reports its own rounds of questions in the same way; the questions themselves are shown already.
         if (progress.message?.startsWith("Fulfilling input required by ") === true) return;
-        io.err(`progress: ${formatProgress(progress)}\n`);
+        io.err(`progress: ${formatCallProgress(progress)}\n`);
       },
     },
   );
@@ -108,7 +114,7 @@ async function carryOut(plan: CallPlan, client: Client, io: AskingIo): Promise<n
 }
 
 /** Log messages come on demand: in the modern era of each request, in the legacy era once for the session. */
-async function askForLogs(client: Client) {
+async function requestLogs(client: Client) {
   if (client.getServerCapabilities()?.logging === undefined) return {};
   if (client.getProtocolEra() === "modern") {
     const { LOG_LEVEL_META_KEY } = await import("@modelcontextprotocol/client");
@@ -118,14 +124,14 @@ async function askForLogs(client: Client) {
   return {};
 }
 
-function formatProgress({ progress, total, message }: Progress): string {
+function formatCallProgress({ progress, total, message }: Progress): string {
   const count = total === undefined ? String(progress) : `${progress}/${total}`;
   return printableLine(message === undefined ? count : `${count} ${message}`);
 }
 
 function noSuchTool(name: string, tools: readonly Tool[]): string {
   const names = tools.map((tool) => tool.name);
-  const meant = nearest(name, names);
+  const meant = closestName(name, names);
   const first = names.slice(0, 10).map((known) => `\`${known}\``);
   const hint =
     meant === undefined

@@ -1,10 +1,10 @@
 import { errorTable } from "../errors.ts";
-import type { Config, Route } from "../config/config.ts";
+import type { Config, RouteConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load.ts";
 import { formatProblem } from "../config/problem.ts";
 import type { CliIo } from "./io.ts";
 
-const usage = "usage: headgate check FILE\n";
+const checkUsage = "usage: headgate check FILE\n";
 
 /** Exit code of everything that is wrong with a configuration, or with how it was asked for. */
 const configInvalid = errorTable.config_invalid.exitCode ?? 2;
@@ -13,7 +13,7 @@ const configInvalid = errorTable.config_invalid.exitCode ?? 2;
 export async function check(args: readonly string[], io: CliIo): Promise<number> {
   const [file, ...rest] = args;
   if (file === undefined || rest.length > 0 || file.startsWith("-")) {
-    io.err(usage);
+    io.err(checkUsage);
     return configInvalid;
   }
   const result = await loadConfig({ file, env: io.env, readFile: io.readFile });
@@ -22,16 +22,16 @@ export async function check(args: readonly string[], io: CliIo): Promise<number>
     return configInvalid;
   }
   for (const warning of result.warnings) io.err(`${formatProblem(warning, file)} (warning)\n`);
-  io.out(summary(result.config));
+  io.out(formatSummary(result.config));
   return 0;
 }
 
-function summary(config: Config): string {
+function formatSummary(config: Config): string {
   const routes = Object.values(config.routes);
   const rows = routes.map((route) => [
     route.name,
     route.prefixes.map((prefix) => `${prefix}/mcp`).join(" "),
-    config.secrets.redact(targetOf(route)),
+    config.secrets.redact(formatUpstream(route)),
   ]);
   const widths = [0, 1].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const lines = rows.map((row) =>
@@ -41,16 +41,16 @@ function summary(config: Config): string {
       .trimEnd(),
   );
   const count = `${routes.length} ${routes.length === 1 ? "route" : "routes"}`;
-  return `ok: ${count} on ${listenerOf(config)}\n${lines.map((line) => `  ${line}\n`).join("")}`;
+  return `ok: ${count} on ${formatListener(config)}\n${lines.map((line) => `  ${line}\n`).join("")}`;
 }
 
-function listenerOf({ listen }: Config): string {
+function formatListener({ listen }: Config): string {
   const { host, port, tls, unixSocket } = listen;
   if (unixSocket !== undefined) return unixSocket;
   return `${tls === undefined ? "http" : "https"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-function targetOf({ upstream }: Route): string {
+function formatUpstream({ upstream }: RouteConfig): string {
   switch (upstream.type) {
     case "http":
       return upstream.url;

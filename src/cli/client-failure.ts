@@ -1,5 +1,5 @@
 import { defaultEndpoint } from "./commands.ts";
-import { targetName, type ClientTarget } from "./client-target.ts";
+import { formatTarget, type ClientTarget } from "./client-target.ts";
 import type { ExitCodeName } from "./exit-codes.ts";
 import { isJsonObject } from "./schema-types.ts";
 import { printableLine } from "./text-layout.ts";
@@ -11,25 +11,25 @@ export interface ClientFailure {
 }
 
 /** Finds out what an error of the SDK, of its transports or of the system means for the person who asked. */
-export function failureOf(error: unknown, target: ClientTarget): ClientFailure {
-  const name = targetName(target);
+export function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
+  const name = formatTarget(target);
   const status = statusOf(error);
-  if (status !== undefined) return failureOfStatus(status, messageInBody(error), name);
+  if (status !== undefined) return toStatusFailure(status, messageInBody(error), name);
   const codes = causesOf(error).flatMap(({ code }) => (code === undefined ? [] : [code]));
   // The error of the other end, by its number (JSON-RPC 2.0, section 5.1).
   const [first] = codes;
   if (typeof first === "number") {
-    return { exit: "refused", message: `the server answered with error ${first}: ${messageOf(error)}` };
+    return { exit: "refused", message: `the server answered with error ${first}: ${errorMessage(error)}` };
   }
   for (const code of codes) {
-    const reason = reasons[String(code)]?.(target);
+    const reason = explanations[String(code)]?.(target);
     if (reason !== undefined) return { exit: "unreachable", message: reason };
   }
   const isOfSystem = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|\w*CERT\w*)$/u.test(String(code)));
   const detail = codes.at(-1);
   return isOfSystem
     ? { exit: "unreachable", message: `cannot reach ${name}: ${String(detail)}` }
-    : { exit: isOfNegotiation(codes) ? "unreachable" : "usage", message: `${name}: ${messageOf(error)}` };
+    : { exit: isOfNegotiation(codes) ? "unreachable" : "usage", message: `${name}: ${errorMessage(error)}` };
 }
 
 /** The HTTP status that an error of a transport carries. */
@@ -42,18 +42,18 @@ export function statusOf(error: unknown): number | undefined {
   return undefined;
 }
 
-type Reason = (target: ClientTarget) => string | undefined;
+type Explain = (target: ClientTarget) => string | undefined;
 
-const ended: Reason = (target) =>
+const ended: Explain = (target) =>
   target.type === "stdio"
-    ? `${targetName(target)} ended before it answered`
-    : `${targetName(target)} closed the connection before it answered`;
+    ? `${formatTarget(target)} ended before it answered`
+    : `${formatTarget(target)} closed the connection before it answered`;
 
-const noSuchHost: Reason = (target) =>
+const noSuchHost: Explain = (target) =>
   target.type === "http" ? `there is no host ${target.url.hostname}` : undefined;
 
 /** What is behind a code of the system or of the SDK, where there is more to say than the code. */
-const reasons: Readonly<Record<string, Reason>> = {
+const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
     const hint = target.url.href === defaultEndpoint ? "; headgate run starts a gateway there" : "";
@@ -68,13 +68,13 @@ const reasons: Readonly<Record<string, Reason>> = {
   EPIPE: ended,
   ECONNRESET: ended,
   UND_ERR_SOCKET: ended,
-  UND_ERR_CONNECT_TIMEOUT: (target) => `${targetName(target)} takes no connection`,
+  UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} takes no connection`,
   CONNECTION_CLOSED: ended,
-  REQUEST_TIMEOUT: (target) => `${targetName(target)} did not answer in time`,
-  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${targetName(target)} answers, but not in MCP`,
+  REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not answer in time`,
+  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} answers, but not in MCP`,
 };
 
-function failureOfStatus(status: number, detail: string | undefined, name: string): ClientFailure {
+function toStatusFailure(status: number, detail: string | undefined, name: string): ClientFailure {
   const said = detail === undefined ? "" : `: ${detail}`;
   if (status === 401) {
     const hint = 'give it with --header "Authorization: Bearer …"';
@@ -102,15 +102,15 @@ function messageInBody(error: unknown): string | undefined {
   return undefined;
 }
 
-interface ErrorLink {
+interface ErrorCause {
   readonly name: string;
   readonly code: string | number | undefined;
   readonly data: unknown;
 }
 
 /** An error and what caused it, from the outside in. */
-function causesOf(error: unknown): readonly ErrorLink[] {
-  const links: ErrorLink[] = [];
+function causesOf(error: unknown): readonly ErrorCause[] {
+  const links: ErrorCause[] = [];
   for (let link = error; link instanceof Error && links.length < 8; link = link.cause) {
     const code: unknown = Reflect.get(link, "code");
     links.push({
@@ -126,6 +126,6 @@ function isOfNegotiation(codes: readonly (string | number)[]): boolean {
   return codes.includes("ERA_NEGOTIATION_FAILED");
 }
 
-function messageOf(error: unknown): string {
+function errorMessage(error: unknown): string {
   return printableLine(error instanceof Error ? error.message : String(error));
 }

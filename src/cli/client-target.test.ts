@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 
-import { parseTarget, targetName, type TargetWords } from "./client-target.ts";
+import { parseTarget, formatTarget, type TargetArguments } from "./client-target.ts";
 
-function parse(words: Partial<TargetWords>) {
+function parse(words: Partial<TargetArguments>) {
   return parseTarget({ url: undefined, headers: undefined, program: undefined, ...words });
 }
 
 describe("parseTarget", () => {
   it("means the gateway on this machine unless told otherwise", () => {
     const target = parse({});
-    expect(target.ok && targetName(target.value)).toBe("http://127.0.0.1:8484/mcp");
+    expect(target.ok && formatTarget(target.value)).toBe("http://127.0.0.1:8484/mcp");
   });
 
   it("takes a URL with headers", () => {
@@ -27,10 +27,10 @@ describe("parseTarget", () => {
   it("takes a command", () => {
     const target = parse({ program: ["npx", "-y", "server"] });
     expect(target).toEqual({ ok: true, value: { type: "stdio", command: "npx", args: ["-y", "server"] } });
-    expect(target.ok && targetName(target.value)).toBe("`npx -y server`");
+    expect(target.ok && formatTarget(target.value)).toBe("`npx -y server`");
   });
 
-  it.each<[Partial<TargetWords>, string]>([
+  it.each<[Partial<TargetArguments>, string]>([
     [{ url: "localhost:8484" }, "`localhost:8484` is not an http or https URL"],
     [{ url: "nonsense" }, "`nonsense` is not an http or https URL"],
     [{ url: "http://me:pass@host/mcp" }, "the URL has credentials in it; they belong in --header"],

@@ -1,7 +1,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 
 import { defaultEndpoint } from "./commands.ts";
-import type { Read } from "./tool-arguments.ts";
+import type { ParseResult } from "./tool-arguments.ts";
 
 /** The server that a client command looks at. */
 export type ClientTarget =
@@ -9,7 +9,7 @@ export type ClientTarget =
   | { readonly type: "stdio"; readonly command: string; readonly args: readonly string[] };
 
 /** Where a server is, as the command line says it. */
-export interface TargetWords {
+export interface TargetArguments {
   readonly url: string | undefined;
   readonly headers: readonly string[] | undefined;
   /** A command with its arguments. */
@@ -17,7 +17,11 @@ export interface TargetWords {
 }
 
 /** The server that the command line means; a gateway on this machine if it names none. */
-export function parseTarget({ url: text, headers = [], program }: TargetWords): Read<ClientTarget> {
+export function parseTarget({
+  url: text,
+  headers = [],
+  program,
+}: TargetArguments): ParseResult<ClientTarget> {
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) return { ok: false, problem: "a command must follow --" };
@@ -42,11 +46,11 @@ export function parseTarget({ url: text, headers = [], program }: TargetWords): 
 }
 
 /** A server as messages name it. */
-export function targetName(target: ClientTarget): string {
+export function formatTarget(target: ClientTarget): string {
   return target.type === "http" ? target.url.href : `\`${[target.command, ...target.args].join(" ")}\``;
 }
 
-function parseHeader(line: string): Read<[string, string]> {
+function parseHeader(line: string): ParseResult<[string, string]> {
   const { name, value } = /^(?<name>[^:\s]+)\s*:(?<value>.*)$/su.exec(line)?.groups ?? {};
   try {
     if (name === undefined || value === undefined) throw new TypeError("there is no colon");

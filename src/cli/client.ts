@@ -11,7 +11,7 @@ import type {
 
 import { proxyFromEnvironment } from "../config/proxy.ts";
 import type { Environment } from "../config/substitute.ts";
-import { failureOf, statusOf } from "./client-failure.ts";
+import { toClientFailure, statusOf } from "./client-failure.ts";
 import type { ClientTarget } from "./client-target.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CliIo } from "./io.ts";
@@ -26,11 +26,11 @@ const socketTimeoutMs = 10_000;
 const endTimeoutMs = 2_000;
 
 /** How a command takes part in what a server starts. */
-export interface ClientRole {
+export interface ElicitationSupport {
   /** Answers a question of the server; without it the client says that it cannot be asked. */
   readonly answer?: (question: ElicitRequestParams) => Promise<ElicitResult>;
   /** Whether it can also be sent to a web page. */
-  readonly visitsUrls?: boolean;
+  readonly opensUrls?: boolean;
 }
 
 /**
@@ -40,15 +40,15 @@ export interface ClientRole {
 export async function withClient(
   target: ClientTarget,
   io: Pick<CliIo, "err" | "env">,
-  role: ClientRole,
+  role: ElicitationSupport,
   use: (client: Client) => Promise<number>,
 ): Promise<number> {
-  const connections = target.type === "http" ? await openConnections(target.url, io.env) : undefined;
+  const connections = target.type === "http" ? await createFetch(target.url, io.env) : undefined;
   try {
     await using connection = await connect(target, io, role, connections?.fetch);
     return await use(connection.client);
   } catch (error) {
-    const { exit, message } = failureOf(error, target);
+    const { exit, message } = toClientFailure(error, target);
     io.err(`headgate: ${message}\n`);
     return exitCodes[exit].code;
   } finally {
@@ -56,18 +56,18 @@ export async function withClient(
   }
 }
 
-interface Connection extends AsyncDisposable {
+interface ClientConnection extends AsyncDisposable {
   readonly client: Client;
 }
 
 async function connect(
   target: ClientTarget,
   io: Pick<CliIo, "err">,
-  role: ClientRole,
+  role: ElicitationSupport,
   fetch: FetchLike | undefined,
-): Promise<Connection> {
+): Promise<ClientConnection> {
   const sdk = await import("@modelcontextprotocol/client");
-  const open = async (mode: "auto" | "legacy", transport: Transport): Promise<Connection> => {
+  const open = async (mode: "auto" | "legacy", transport: Transport): Promise<ClientConnection> => {
     const client = new sdk.Client(
       { name: "headgate", title: "Headgate command line", version: packageVersion() },
       {
@@ -75,7 +75,7 @@ async function connect(
         ...(role.answer === undefined
           ? {}
           : {
-              capabilities: { elicitation: { form: {}, ...(role.visitsUrls === true ? { url: {} } : {}) } },
+              capabilities: { elicitation: { form: {}, ...(role.opensUrls === true ? { url: {} } : {}) } },
             }),
       },
     );
@@ -87,12 +87,12 @@ async function connect(
       io.err(`${level}: ${printableLine(typeof data === "string" ? data : JSON.stringify(data))}\n`);
     });
     try {
-      await within(connectTimeoutMs, client.connect(transport, { timeout: connectTimeoutMs }));
+      await withTimeout(connectTimeoutMs, client.connect(transport, { timeout: connectTimeoutMs }));
     } catch (error) {
       await transport.close();
       throw error;
     }
-    return { client, [Symbol.asyncDispose]: () => end(client, transport) };
+    return { client, [Symbol.asyncDispose]: () => endSession(client, transport) };
   };
 
   if (target.type === "stdio") {
@@ -118,11 +118,11 @@ async function connect(
 }
 
 /** Tells the server of a session that it is over, and closes. */
-async function end(client: Client, transport: Transport): Promise<void> {
+async function endSession(client: Client, transport: Transport): Promise<void> {
   const terminate: unknown = Reflect.get(transport, "terminateSession");
   if (typeof terminate === "function") {
     try {
-      await within(endTimeoutMs, Promise.resolve(terminate.call(transport)));
+      await withTimeout(endTimeoutMs, Promise.resolve(terminate.call(transport)));
     } catch {
       // The session then ends by itself, and the work is done.
     }
@@ -134,7 +134,7 @@ async function end(client: Client, transport: Transport): Promise<void> {
  * A fetch of our own: through the proxy of the environment, and without the limits of Node's, which would end a quiet
  * call after five minutes.
  */
-async function openConnections(url: URL, env: Environment) {
+async function createFetch(url: URL, env: Environment) {
   const undici = await import("undici");
   const limits = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: socketTimeoutMs } };
   const proxy = proxyFromEnvironment(url, env);
@@ -155,7 +155,7 @@ function showLines(stream: Readable, io: Pick<CliIo, "err">): void {
 }
 
 /** The result of some work, or a failure if it takes longer than this. */
-async function within<Result>(milliseconds: number, work: Promise<Result>): Promise<Result> {
+async function withTimeout<Result>(milliseconds: number, work: Promise<Result>): Promise<Result> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     late.reject(Object.assign(new Error("it takes too long"), { code: "REQUEST_TIMEOUT" }));

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-import { nearest } from "../config/suggest.ts";
+import { closestName } from "../config/suggest.ts";
 
 /** One option of a command: how it is read, and what help and reference say of it. */
 export interface CommandOption {
@@ -106,7 +106,7 @@ function problemOf(
 }
 
 function unknownOption(rawName: string, options: OptionTable): string {
-  const meant = nearest(rawName.replace(/^-+/u, ""), Object.keys(options));
+  const meant = closestName(rawName.replace(/^-+/u, ""), Object.keys(options));
   return `unknown option ${rawName}${meant === undefined ? "" : `; did you mean --${meant}?`}`;
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import { cacheFolder, isOwn } from "./compile-cache.ts";
+import { cacheFolder, createPrivateFolder } from "./compile-cache.ts";
 
 let folder = "";
 beforeEach(() => {
@@ -23,15 +23,15 @@ describe("the folder for compiled code", () => {
 
   it("is made for its owner alone", () => {
     const made = join(folder, "headgate", "compiled");
-    expect(isOwn(made)).toBe(true);
+    expect(createPrivateFolder(made)).toBe(true);
     expect(statSync(made).mode & 0o777).toBe(0o700);
   });
 
   it("is not used where others can write, or where it cannot be made", () => {
     chmodSync(folder, 0o777);
-    expect(isOwn(folder)).toBe(false);
-    expect(isOwn(join(folder, "compiled"))).toBe(false);
+    expect(createPrivateFolder(folder)).toBe(false);
+    expect(createPrivateFolder(join(folder, "compiled"))).toBe(false);
     writeFileSync(join(folder, "file"), "");
-    expect(isOwn(join(folder, "file", "compiled"))).toBe(false);
+    expect(createPrivateFolder(join(folder, "file", "compiled"))).toBe(false);
   });
 });

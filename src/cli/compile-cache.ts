@@ -12,9 +12,9 @@ const writableByOthers = 0o022;
  * temporary files, as Node would: whoever can write there has their code run by the gateway. Without a folder of the
  * user's own a start is only slower. `NODE_DISABLE_COMPILE_CACHE=1` turns it off.
  */
-export function keepCompiled(env: Environment): void {
+export function startCompileCache(env: Environment): void {
   const folder = cacheFolder(env);
-  if (folder !== undefined && isOwn(folder)) enableCompileCache(folder);
+  if (folder !== undefined && createPrivateFolder(folder)) enableCompileCache(folder);
 }
 
 /** Where it is kept; undefined where the user has no folder. */
@@ -27,16 +27,16 @@ export function cacheFolder(env: Environment): string | undefined {
 }
 
 /** Makes the folder, and says whether nobody else can write to it, or put another in its place. */
-export function isOwn(folder: string): boolean {
+export function createPrivateFolder(folder: string): boolean {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    return [folder, dirname(folder)].every(isOnlyOurs);
+    return [folder, dirname(folder)].every(isPrivate);
   } catch {
     return false;
   }
 }
 
-function isOnlyOurs(folder: string): boolean {
+function isPrivate(folder: string): boolean {
   const { uid, mode } = statSync(folder);
   // Windows has neither, and gives every user a folder of their own.
   return process.getuid === undefined || (uid === process.getuid() && (mode & writableByOthers) === 0);

@@ -1,4 +1,4 @@
-import { readRecording } from "../recorder/replay/recorded-call.ts";
+import { readRecordedTraffic } from "../recorder/replay/recorded-call.ts";
 import { compareRuns, type RunComparison, type RunDifference } from "../recorder/replay/run-comparison.ts";
 import { describeDifference, type JsonDifference } from "../recorder/replay/json-difference.ts";
 import { parseCommandLine } from "./command-line.ts";
@@ -6,9 +6,9 @@ import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
-import { paintFor, type Paint } from "./paint.ts";
-import { linesOf } from "./recordings.ts";
-import { parseSelection, unreadable } from "./replay.ts";
+import { colorsFor, type Colors } from "./paint.ts";
+import { readLines } from "./recordings.ts";
+import { parseSelection, reportUnreadable } from "./replay.ts";
 import { printableLine } from "./text-layout.ts";
 import { formatMs } from "./traffic-rows.ts";
 
@@ -31,15 +31,15 @@ export async function diff(
   let comparison: RunComparison;
   try {
     const [before, after] = [
-      await readRecording(linesOf(a, io, where), { leg }),
-      await readRecording(linesOf(b, io, where), { leg }),
+      await readRecordedTraffic(readLines(a, io, where), { leg }),
+      await readRecordedTraffic(readLines(b, io, where), { leg }),
     ];
     comparison = compareRuns(before.calls, after.calls, { ignore: line.values.ignore ?? [] });
   } catch (error) {
-    return unreadable("diff", error, io);
+    return reportUnreadable("diff", error, io);
   }
   if (line.values.json === true) io.out(`${JSON.stringify(toJson(comparison))}\n`);
-  else io.out(formatComparison(comparison, a, b, paintFor(io)));
+  else io.out(formatComparison(comparison, a, b, colorsFor(io)));
   return comparison.differences.length === 0 ? exitCodes.ok.code : exitCodes.usage.code;
 }
 
@@ -73,14 +73,14 @@ export function formatComparison(
   { same, differences, unknown }: RunComparison,
   a: string,
   b: string,
-  paint: Paint,
+  paint: Colors,
 ): string {
   const lines = differences.flatMap((one) => differenceLines(one, a, b, paint));
   const redacted = unknown === 0 ? "" : `, ${unknown} places were redacted and cannot be compared`;
   return `${[...lines, `${same} calls are the same, ${differences.length} differences${redacted}`].join("\n")}\n`;
 }
 
-function differenceLines(one: RunDifference, a: string, b: string, paint: Paint): readonly string[] {
+function differenceLines(one: RunDifference, a: string, b: string, paint: Colors): readonly string[] {
   const name = ({
     method,
     target,

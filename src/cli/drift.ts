@@ -1,32 +1,32 @@
 import { writeFile } from "node:fs/promises";
 
-import type { Condition } from "../recorder/contract.ts";
-import { driftOf, type Drift, type Severity } from "../recorder/drift/compare.ts";
+import type { FilterCondition } from "../recorder/contract.ts";
+import { findDrift, type Drift, type Severity } from "../recorder/drift/compare.ts";
 import { definingMethods, definitionKey } from "../recorder/drift/definitions.ts";
 import {
   emptyLock,
   formatLock,
   parseLock,
   withApproved,
-  type Approved,
+  type ApprovedDefinition,
   type DefinitionLock,
 } from "../recorder/drift/lock.ts";
-import { offeredIn, type Offered } from "../recorder/drift/offered.ts";
-import { readRecording } from "../recorder/replay/recorded-call.ts";
+import { offeredDefinitions, type OfferedDefinitions } from "../recorder/drift/offered.ts";
+import { readRecordedTraffic } from "../recorder/replay/recorded-call.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
-import { paintFor, type Paint } from "./paint.ts";
-import { placeOf } from "./recording-place.ts";
-import { linesOf } from "./recordings.ts";
-import { unreadable } from "./replay.ts";
+import { colorsFor, type Colors } from "./paint.ts";
+import { resolveStore } from "./recording-place.ts";
+import { readLines } from "./recordings.ts";
+import { reportUnreadable } from "./replay.ts";
 import { printableLine } from "./text-layout.ts";
 
 type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
 
-const defines: Condition = {
+const definingExchanges: FilterCondition = {
   type: "any",
   of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
 };
@@ -47,15 +47,15 @@ export async function drift(args: readonly string[], io: DriftIo): Promise<numbe
   const file = values.lock ?? "headgate.lock.json";
   try {
     const lock = await readLock(file, io);
-    const place = await placeOf({ store: values.store }, io);
-    const { calls } = await readRecording(linesOf(place, io, defines), { leg: "upstream" });
-    const offered = [...offeredIn(calls)].filter(
+    const place = await resolveStore({ store: values.store }, io);
+    const { calls } = await readRecordedTraffic(readLines(place, io, definingExchanges), { leg: "upstream" });
+    const offered = [...offeredDefinitions(calls)].filter(
       ([route]) => values.route === undefined || route === values.route,
     );
     if (verb === "approve") return await approve(lock, file, offered, names, io);
-    return report(lock, offered, values.json === true, io);
+    return reportDrift(lock, offered, values.json === true, io);
   } catch (error) {
-    return unreadable("drift", error, io);
+    return reportUnreadable("drift", error, io);
   }
 }
 
@@ -74,7 +74,7 @@ async function readLock(file: string, io: DriftIo): Promise<DefinitionLock> {
 async function approve(
   lock: DefinitionLock,
   file: string,
-  offered: readonly (readonly [string, Offered])[],
+  offered: readonly (readonly [string, OfferedDefinitions])[],
   names: readonly string[],
   io: DriftIo,
 ): Promise<number> {
@@ -103,21 +103,21 @@ async function approve(
 
 /** Removed are only those whose list was seen to its end. */
 function driftsOf(
-  { definitions, complete }: Offered,
-  approved: Readonly<Record<string, Approved>>,
+  { definitions, complete }: OfferedDefinitions,
+  approved: Readonly<Record<string, ApprovedDefinition>>,
 ): readonly Drift[] {
-  return driftOf(definitions, approved, { isComplete: true }).filter(
+  return findDrift(definitions, approved, { isComplete: true }).filter(
     ({ type, key }) => type !== "removed" || [...complete].some((kind) => key.startsWith(`${kind} `)),
   );
 }
 
-function report(
+function reportDrift(
   lock: DefinitionLock,
-  offered: readonly (readonly [string, Offered])[],
+  offered: readonly (readonly [string, OfferedDefinitions])[],
   isJson: boolean,
   io: DriftIo,
 ): number {
-  const paint = paintFor(io);
+  const paint = colorsFor(io);
   let count = 0;
   for (const [route, own] of offered) {
     const drifts = driftsOf(own, lock.routes[route] ?? {});
@@ -132,29 +132,33 @@ function report(
   return count === 0 ? exitCodes.ok.code : exitCodes.refused.code;
 }
 
-const colors: Readonly<Record<Severity, keyof Paint>> = { info: "dim", warn: "yellow", critical: "red" };
+const severityColors: Readonly<Record<Severity, keyof Colors>> = {
+  info: "dim",
+  warn: "yellow",
+  critical: "red",
+};
 
 function formatDrift(
   route: string,
   { type, key, severity, fields, reasons }: Drift,
-  approved: Approved | undefined,
-  { definitions }: Offered,
-  paint: Paint,
+  approved: ApprovedDefinition | undefined,
+  { definitions }: OfferedDefinitions,
+  paint: Colors,
 ): string {
   const now = definitions.find((definition) => definitionKey(definition) === key);
   const lines = [
-    `${paint[colors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${paint.dim(`on route ${printableLine(route)}`)}`,
+    `${paint[severityColors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${paint.dim(`on route ${printableLine(route)}`)}`,
     ...reasons.map((reason) => `  ${printableLine(reason)}`),
     ...fields.flatMap((name) => [
       `  ${printableLine(name)}`,
-      paint.red(`    - ${brief(approved?.fields[name])}`),
-      paint.green(`    + ${brief(now?.fields[name])}`),
+      paint.red(`    - ${shorten(approved?.fields[name])}`),
+      paint.green(`    + ${shorten(now?.fields[name])}`),
     ]),
   ];
   return `${lines.join("\n")}\n`;
 }
 
-function brief(value: unknown): string {
+function shorten(value: unknown): string {
   const text = printableLine(JSON.stringify(value) ?? "nothing");
   return text.length > 160 ? `${text.slice(0, 157)}…` : text;
 }

@@ -1,7 +1,7 @@
 import type { ElicitRequestFormParams } from "@modelcontextprotocol/client";
 import { describe, expect, it, vi } from "vitest";
 
-import { createAnswerer, parseAnswer, type Answer } from "./elicitation.ts";
+import { createAnswerer, parseAnswer, type ElicitationAnswer } from "./elicitation.ts";
 
 type Fields = ElicitRequestFormParams["requestedSchema"]["properties"];
 
@@ -132,7 +132,7 @@ describe("a question of a tool, put to a person", () => {
 
 describe("a question of a tool, with nobody there", () => {
   it("gets the answers given in advance in their order, and is declined after that", async () => {
-    const given: Answer[] = [{ berth: "A1" }, { nights: 2 }];
+    const given: ElicitationAnswer[] = [{ berth: "A1" }, { nights: 2 }];
     const answer = createAnswerer({ given, asker: undefined, err: () => {} });
     const question = { message: "?", requestedSchema: { type: "object" as const, properties: {} } };
     expect(await answer(question)).toEqual({ action: "accept", content: { berth: "A1" } });

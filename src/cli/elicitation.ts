@@ -1,6 +1,6 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
-import type { Asker } from "./asking.ts";
+import type { Prompt } from "./asking.ts";
 import {
   choicesOf,
   isJsonObject,
@@ -10,35 +10,35 @@ import {
   type JsonObject,
 } from "./schema-types.ts";
 import { printable, printableLine } from "./text-layout.ts";
-import { convert, parseJsonObject, type Read } from "./tool-arguments.ts";
+import { convert, parseJsonObject, type ParseResult } from "./tool-arguments.ts";
 
 /** What there is to answer questions of a tool with. */
-export interface AnswerSources {
+export interface AnswererOptions {
   /** Answers that were given in advance, in the order of the questions. */
-  readonly given: readonly Answer[];
+  readonly given: readonly ElicitationAnswer[];
   /** The person to ask when those are used up. */
-  readonly asker: Asker | undefined;
+  readonly asker: Prompt | undefined;
   readonly err: (text: string) => void;
 }
 
 /** What a question is answered with: one value for each field. */
-export type Answer = NonNullable<ElicitResult["content"]>;
+export type ElicitationAnswer = NonNullable<ElicitResult["content"]>;
 
-type Ask = Asker["ask"];
+type Ask = Prompt["ask"];
 
 /**
  * Answers the questions of a tool (MCP, "Elicitation"): with what was given in advance, else by asking the person, else
  * by declining.
  */
-export function createAnswerer({ given, asker, err }: AnswerSources) {
+export function createAnswerer({ given, asker, err }: AnswererOptions) {
   const waiting = [...given];
   const answer = async (question: ElicitRequestParams): Promise<ElicitResult> => {
     err(`the tool asks: ${printable(question.message)}\n`);
     if (question.mode === "url")
-      return asker === undefined ? declined(err) : visit(question.url, asker.ask, err);
+      return asker === undefined ? declined(err) : openUrl(question.url, asker.ask, err);
     const content = waiting.shift();
     if (content !== undefined) return { action: "accept", content };
-    return asker === undefined ? declined(err) : fillIn(question.requestedSchema, asker.ask, err);
+    return asker === undefined ? declined(err) : fillForm(question.requestedSchema, asker.ask, err);
   };
   // Questions may come at the same time; a person answers one after the other.
   let last: Promise<unknown> = Promise.resolve();
@@ -50,7 +50,7 @@ export function createAnswerer({ given, asker, err }: AnswerSources) {
 }
 
 /** Reads an answer that was given in advance. Whether it fits the question is for the server to say. */
-export function parseAnswer(text: string): Read<Answer> {
+export function parseAnswer(text: string): ParseResult<ElicitationAnswer> {
   const read = parseJsonObject(text, "--answer");
   if (!read.ok) return read;
   return isAnswer(read.value)
@@ -58,7 +58,7 @@ export function parseAnswer(text: string): Read<Answer> {
     : { ok: false, problem: "--answer has texts, numbers, booleans and lists of texts only" };
 }
 
-function isAnswer(value: JsonObject): value is Answer {
+function isAnswer(value: JsonObject): value is ElicitationAnswer {
   return Object.values(value).every((field) =>
     Array.isArray(field)
       ? field.every((item) => typeof item === "string")
@@ -66,20 +66,20 @@ function isAnswer(value: JsonObject): value is Answer {
   );
 }
 
-function declined(err: AnswerSources["err"]): ElicitResult {
+function declined(err: AnswererOptions["err"]): ElicitResult {
   err("declined, because nobody is here to answer; --answer JSON gives an answer in advance\n");
   return { action: "decline" };
 }
 
 /** Lets the person go to a web page, whose address they have seen in full (MCP, "Elicitation", URL mode). */
-async function visit(url: string, ask: Ask, err: AnswerSources["err"]): Promise<ElicitResult> {
+async function openUrl(url: string, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
   err(`  Open this page only if you trust it: ${printableLine(url)}\n`);
   const answer = await ask("  Have you been there? [y/N] ");
   if (answer === undefined) return { action: "cancel" };
   return { action: isYes(answer) ? "accept" : "decline" };
 }
 
-async function fillIn(schema: JsonObject, ask: Ask, err: AnswerSources["err"]): Promise<ElicitResult> {
+async function fillForm(schema: JsonObject, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
   const fields = propertiesOf(schema);
   if (fields.size > 0) err("  (Enter takes the default or leaves a field out, Ctrl+D cancels)\n");
   const entries: [string, unknown][] = [];
@@ -103,7 +103,7 @@ async function askField(
   field: JsonObject,
   isRequired: boolean,
   ask: Ask,
-  err: AnswerSources["err"],
+  err: AnswererOptions["err"],
 ): Promise<"cancelled" | "left out" | { readonly value: unknown }> {
   for (;;) {
     const line = await ask(`  ${labelOf(name, field)}: `);
@@ -111,13 +111,14 @@ async function askField(
     const text = line.trim();
     if (text === "" && field["default"] !== undefined) return { value: field["default"] };
     if (text === "" && !isRequired) return "left out";
-    const read: Read<unknown> = text === "" ? { ok: false, problem: "is needed" } : readField(text, field);
+    const read: ParseResult<unknown> =
+      text === "" ? { ok: false, problem: "is needed" } : readField(text, field);
     if (read.ok) return { value: read.value };
     err(`  That ${read.problem}\n`);
   }
 }
 
-function readField(text: string, field: JsonObject): Read<unknown> {
+function readField(text: string, field: JsonObject): ParseResult<unknown> {
   const types = typesOf(field, field);
   if (types.has("array")) {
     const { items } = field;
@@ -132,7 +133,7 @@ function readField(text: string, field: JsonObject): Read<unknown> {
   return { ok: false, problem: `must be one of ${choices.map(String).join(", ")}` };
 }
 
-function readYesOrNo(text: string): Read<boolean> {
+function readYesOrNo(text: string): ParseResult<boolean> {
   if (/^(?:y|yes|true)$/iu.test(text)) return { ok: true, value: true };
   if (/^(?:n|no|false)$/iu.test(text)) return { ok: true, value: false };
   return { ok: false, problem: "must be yes or no" };

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { isCommand } from "./find-command.ts";
+import { isProgram } from "./find-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-command-"));
 writeFileSync(join(folder, "runs"), "#!/bin/sh\n");
@@ -17,13 +17,13 @@ describe("finding a command", () => {
   const env = { PATH: `/nowhere:${folder}` };
 
   it("finds a name in PATH and a path as it is", () => {
-    expect(isCommand("runs", env)).toBe(true);
-    expect(isCommand(join(folder, "runs"), {})).toBe(true);
+    expect(isProgram("runs", env)).toBe(true);
+    expect(isProgram(join(folder, "runs"), {})).toBe(true);
   });
 
   it("does not take a folder, a file without rights or a name that is nowhere", () => {
     for (const program of ["nosuch", "data", folder, join(folder, "nosuch")]) {
-      expect([program, isCommand(program, env)]).toEqual([program, false]);
+      expect([program, isProgram(program, env)]).toEqual([program, false]);
     }
   });
 });

@@ -3,15 +3,15 @@ import { delimiter, isAbsolute, join } from "node:path";
 import type { Environment } from "../config/substitute.ts";
 
 /** Endings that Windows adds to the name of a program. */
-const endings = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
+const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", ".bat"] : [""];
 
 /** Whether a program can be started: a path to an executable file, or a name that PATH leads to. */
-export function isCommand(program: string, env: Environment): boolean {
+export function isProgram(program: string, env: Environment): boolean {
   const isPath = isAbsolute(program) || program.includes("/");
   const places = isPath
     ? [program]
     : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
-  return places.some((place) => endings.some((ending) => isExecutable(`${place}${ending}`)));
+  return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
 }
 
 function isExecutable(file: string): boolean {

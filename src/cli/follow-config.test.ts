@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { settled } from "../../test/support/fake-time.ts";
 import type { ConfigResult } from "../config/parse.ts";
 import { parseConfig } from "../config/parse.ts";
-import { createChangingSecrets, createSecrets } from "../config/secrets.ts";
+import { createReloadableSecrets, createSecrets } from "../config/secrets.ts";
 import type { Config } from "../config/config.ts";
 import type { ReloadOutcome } from "../gateway/create.ts";
 import { createLogger } from "../telemetry/log.ts";
@@ -36,7 +36,7 @@ function follow() {
       },
     },
     log: createLogger({ level: "info", pretty: false, destination: { write: (line) => lines.push(line) } }),
-    secrets: createChangingSecrets(createSecrets([])),
+    secrets: createReloadableSecrets(createSecrets([])),
     io: {
       readFile: () => Promise.reject(new Error("there is no file")),
       onReload: (callback) => {

@@ -1,15 +1,15 @@
 import type { ConfigResult } from "../config/parse.ts";
 import { formatProblem } from "../config/problem.ts";
-import type { ChangingSecrets } from "../config/secrets.ts";
+import type { ReloadableSecrets } from "../config/secrets.ts";
 import { systemTimer } from "../exchange.ts";
 import type { Gateway } from "../gateway/create.ts";
 import type { RootLogger } from "../telemetry/log.ts";
 import type { ServingIo } from "./io.ts";
-import { createFileWatcher, createRememberingReader } from "./watch-files.ts";
+import { createFileWatcher, createDigestingReader } from "./watch-files.ts";
 import type { FileDigests } from "./watch-files.ts";
 
 /** What following a file needs. */
-export interface FollowOptions {
+export interface FollowConfigOptions {
   readonly file: string;
   /** What stood in the file, and in those it names, when the gateway was made from it. */
   readonly first: FileDigests;
@@ -17,7 +17,7 @@ export interface FollowOptions {
   readonly load: (readFile: ServingIo["readFile"]) => Promise<ConfigResult>;
   readonly gateway: Pick<Gateway, "reload">;
   readonly log: RootLogger;
-  readonly secrets: ChangingSecrets;
+  readonly secrets: ReloadableSecrets;
   readonly io: Pick<ServingIo, "readFile" | "onReload">;
 }
 
@@ -25,7 +25,7 @@ export interface FollowOptions {
  * Hands the gateway its configuration anew whenever the file changes, or one whose content it takes in, or the process
  * is told to. A configuration that is not good changes nothing and is told of in the log.
  */
-export function followConfig(options: FollowOptions): Disposable {
+export function followConfig(options: FollowConfigOptions): Disposable {
   const { file, load, gateway, log, secrets, io } = options;
   let isOver = false;
   let isLoading = false;
@@ -47,10 +47,10 @@ export function followConfig(options: FollowOptions): Disposable {
   }
 
   async function reloadOnce(): Promise<void> {
-    const reader = createRememberingReader(io.readFile);
+    const reader = createDigestingReader(io.readFile);
     const result = await load(reader.readFile);
     if (isOver) return;
-    watcher.follow(reader.digests);
+    watcher.watch(reader.digests);
     if (!result.ok) {
       for (const problem of result.problems) refuse(formatProblem(problem, file));
       return;
@@ -63,7 +63,7 @@ export function followConfig(options: FollowOptions): Disposable {
       refuse(result.config.secrets.redact(outcome.problem));
       return;
     }
-    secrets.change(result.config.secrets);
+    secrets.replace(result.config.secrets);
     log.setLevel(result.config.log.level);
     tell(outcome.changed, outcome.needsRestart);
   }
@@ -88,11 +88,11 @@ export function followConfig(options: FollowOptions): Disposable {
     readFile: io.readFile,
     setTimer: systemTimer,
     onChange: asked,
-    onTrouble: (place, error) => {
+    onError: (place, error) => {
       log.warn({ place, reason: String(error) }, "changes there are not noticed; SIGHUP still reloads");
     },
   });
-  watcher.follow(options.first);
+  watcher.watch(options.first);
   const stop = io.onReload(asked);
   return {
     [Symbol.dispose]: () => {

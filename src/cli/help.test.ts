@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseCommandLine, type OptionTable } from "./command-line.ts";
 import { commands, isCommandName, type Command, type CommandName } from "./commands.ts";
-import { commandHelp, help, helpFor, optionLabel, unknownCommand, usageError } from "./help.ts";
+import { commandHelp, programHelp, helpFor, optionLabel, unknownCommand, usageError } from "./help.ts";
 
 const names = Object.keys(commands).filter(isCommandName);
 const examples = names.flatMap((name) => commands[name].examples.map(({ command }) => ({ name, command })));
@@ -15,7 +15,8 @@ function wordsOf(command: string): string[] {
 
 describe("the help", () => {
   it("has every command with its summary", () => {
-    for (const name of names) expect(help()).toContain(`  ${name.padEnd(7)}  ${commands[name].summary}\n`);
+    for (const name of names)
+      expect(programHelp()).toContain(`  ${name.padEnd(7)}  ${commands[name].summary}\n`);
   });
 
   it.each(names)("of %s has its usage, options, examples and exit codes", (name) => {
@@ -44,7 +45,7 @@ describe("the help", () => {
   });
 
   it("fits on a terminal of a hundred columns", () => {
-    const lines = [help(), ...names.map(commandHelp)].flatMap((text) => text.split("\n"));
+    const lines = [programHelp(), ...names.map(commandHelp)].flatMap((text) => text.split("\n"));
     const wide = lines.filter((line) => line.length > 100 && !line.startsWith("  headgate "));
     expect(wide).toEqual([]);
   });
@@ -63,7 +64,7 @@ describe("helpFor", () => {
     [["call", "add"], "none"],
     [[], "none"],
   ])("answers %j with the help of %s", (args, wanted) => {
-    const text = wanted === "all" ? help() : wanted === "none" ? undefined : commandHelp(wanted);
+    const text = wanted === "all" ? programHelp() : wanted === "none" ? undefined : commandHelp(wanted);
     expect(helpFor(args)).toBe(text);
   });
 });

@@ -1,4 +1,4 @@
-import { nearest } from "../config/suggest.ts";
+import { closestName } from "../config/suggest.ts";
 import type { CommandOption } from "./command-line.ts";
 import { commands, isCommandName, type Command, type CommandName } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -7,15 +7,16 @@ import { table, textWidth, wrap } from "./text-layout.ts";
 /** The help that some arguments ask for: `--help`, `help`, `help COMMAND` or `COMMAND … --help`; nothing if they do not. */
 export function helpFor(args: readonly string[]): string | undefined {
   const [first, second] = args;
-  if (first === "help") return second !== undefined && isCommandName(second) ? commandHelp(second) : help();
+  if (first === "help")
+    return second !== undefined && isCommandName(second) ? commandHelp(second) : programHelp();
   const end = args.indexOf("--");
   const own = end === -1 ? args : args.slice(0, end);
   if (!own.includes("--help") && !own.includes("-h")) return undefined;
-  return first !== undefined && isCommandName(first) ? commandHelp(first) : help();
+  return first !== undefined && isCommandName(first) ? commandHelp(first) : programHelp();
 }
 
 /** The help of the whole program. */
-export function help(): string {
+export function programHelp(): string {
   const rows = Object.entries<Command>(commands).map(([name, { summary }]) => [name, summary] as const);
   return `Headgate is the gate between AI agents and their tools: an MCP gateway.
 
@@ -25,7 +26,7 @@ Usage:
 Commands:
 ${table(rows, 2)}
 Start here:
-${examples([
+${formatExamples([
   ...commands.run.examples.slice(0, 3),
   { text: "Then, in another terminal", command: "headgate tools" },
   { text: "And call one of them", command: "headgate call add a=2 b=3" },
@@ -39,18 +40,18 @@ export function commandHelp(name: CommandName): string {
   const command: Command = commands[name];
   const options = [
     ...Object.entries(command.options).map(
-      ([option, spec]) => [optionLabel(option, spec), plain(spec.text)] as const,
+      ([option, spec]) => [optionLabel(option, spec), withoutBackticks(spec.text)] as const,
     ),
     ["-h, --help", "Prints this."] as const,
   ];
-  const exits = exitRows(command).map(([code, text]) => [String(code), plain(text)] as const);
+  const exits = exitRows(command).map(([code, text]) => [String(code), withoutBackticks(text)] as const);
   return `Usage:
 ${command.usage.map((usage) => `  headgate ${usage}\n`).join("")}
-${command.about.map((paragraph) => `${wrap(plain(paragraph), textWidth).join("\n")}\n`).join("\n")}
+${command.about.map((paragraph) => `${wrap(withoutBackticks(paragraph), textWidth).join("\n")}\n`).join("\n")}
 Options:
 ${table(options, 2)}
 Examples:
-${examples(command.examples)}
+${formatExamples(command.examples)}
 Exit codes:
 ${table(exits, 2)}`;
 }
@@ -62,7 +63,7 @@ export function usageError(name: CommandName, problem: string): string {
 
 /** What to say to somebody who asked for a command that does not exist. */
 export function unknownCommand(name: string): string {
-  const meant = nearest(name, Object.keys(commands));
+  const meant = closestName(name, Object.keys(commands));
   const hint =
     meant === undefined ? "headgate --help lists what there is." : `Did you mean headgate ${meant}?`;
   return `headgate: there is no command \`${name}\`. ${hint}\n`;
@@ -78,11 +79,11 @@ export function exitRows({ exits, exitTexts = {} }: Command): readonly (readonly
   return exits.map((name) => [exitCodes[name].code, exitTexts[name] ?? exitCodes[name].text] as const);
 }
 
-function examples(list: Command["examples"]): string {
+function formatExamples(list: Command["examples"]): string {
   return list
     .map(
       ({ text, command }) =>
-        `${wrap(plain(text), textWidth - 4)
+        `${wrap(withoutBackticks(text), textWidth - 4)
           .map((line) => `  # ${line}\n`)
           .join("")}  ${command}\n`,
     )
@@ -90,6 +91,6 @@ function examples(list: Command["examples"]): string {
 }
 
 /** Backticks are for the reference page; on a terminal they are noise. */
-function plain(text: string): string {
+function withoutBackticks(text: string): string {
   return text.replaceAll("`", "");
 }

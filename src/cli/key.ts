@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { text } from "node:stream/consumers";
 import { formatApiKey, hashApiKey } from "../auth/api-key.ts";
-import type { AskingIo } from "./asking.ts";
+import type { PromptIo } from "./asking.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -13,7 +13,7 @@ const keyBytes = 32;
 const shortestKey = 32;
 
 /** `headgate key`: makes an API key and the hash that the configuration keeps of it. */
-export async function key(args: readonly string[], io: AskingIo): Promise<number> {
+export async function key(args: readonly string[], io: PromptIo): Promise<number> {
   const line = parseCommandLine(commands.key.options, args);
   const problem = line.ok
     ? line.positionals.length > 0 || line.program !== undefined

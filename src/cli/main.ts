@@ -1,12 +1,12 @@
 import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setFlagsFromString } from "node:v8";
-import { keepCompiled } from "./compile-cache.ts";
+import { startCompileCache } from "./compile-cache.ts";
 import type { ServingIo } from "./io.ts";
 import { packageVersion } from "./version.ts";
 
 /** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
-const commands: Readonly<
+const loaders: Readonly<
   Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>
 > = {
   run: async () => (await import("./run.ts")).run,
@@ -28,7 +28,7 @@ const commands: Readonly<
 // thousand open streams a call costs half as much again, and pauses are twenty times as long.
 setFlagsFromString("--no-allocation-site-pretenuring");
 
-keepCompiled(process.env);
+startCompileCache(process.env);
 process.exitCode = await main(process.argv.slice(2));
 
 /** Does what the arguments say; the answer is the exit code. */
@@ -45,7 +45,7 @@ async function main(args: readonly string[]): Promise<number> {
     io.out(help);
     return 0;
   }
-  const load = commands[first];
+  const load = loaders[first];
   if (load === undefined) {
     io.err(unknownCommand(first));
     return 2;

@@ -2,11 +2,11 @@ import type { Environment } from "../config/substitute.ts";
 import { isTty } from "./asking.ts";
 
 /** Gives texts a colour, or leaves them as they are. */
-export type Paint = Readonly<
+export type Colors = Readonly<
   Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>
 >;
 
-const codes = {
+const ansiCodes = {
   red: [31, 39],
   green: [32, 39],
   yellow: [33, 39],
@@ -16,21 +16,21 @@ const codes = {
 } as const;
 
 /** Colours for standard output: only where a person looks at it and has not asked for none (no-color.org). */
-export function paintFor({
+export function colorsFor({
   stdout,
   env,
 }: {
   readonly stdout?: object | undefined;
   readonly env: Environment;
-}): Paint {
+}): Colors {
   const noColor = env["NO_COLOR"];
-  return createPaint(isTty(stdout) && (noColor === undefined || noColor === "") && env["TERM"] !== "dumb");
+  return createColors(isTty(stdout) && (noColor === undefined || noColor === "") && env["TERM"] !== "dumb");
 }
 
 /** Makes the colours, or their absence. */
-export function createPaint(isOn: boolean): Paint {
-  const wrap = (name: keyof typeof codes) => {
-    const [on, off] = codes[name];
+export function createColors(isOn: boolean): Colors {
+  const wrap = (name: keyof typeof ansiCodes) => {
+    const [on, off] = ansiCodes[name];
     return (text: string): string => (isOn ? `\u001B[${on}m${text}\u001B[${off}m` : text);
   };
   return {

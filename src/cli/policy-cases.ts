@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { describeIssue, placeIssues, toFindings } from "../config/issues.ts";
+import { describeIssue, locateIssues, toFindings } from "../config/issues.ts";
 import { formatPath, type Problem } from "../config/problem.ts";
-import type { Place } from "../config/source.ts";
+import type { SourcePosition } from "../config/source.ts";
 import { principalInput, requestInput } from "./policy-question.ts";
 
 const effects = [
@@ -58,7 +58,7 @@ export type PolicyCase = z.output<typeof policyCase>;
 /** A file of cases for the policy of one route. */
 export interface CaseFile extends z.output<typeof caseFile> {
   /** Where each case stands in the file. */
-  readonly places: readonly (Place | undefined)[];
+  readonly places: readonly (SourcePosition | undefined)[];
 }
 
 export type CaseFileResult =
@@ -75,7 +75,7 @@ export async function parseCases(text: string, format: "yaml" | "json"): Promise
     reportInput: true,
   });
   if (!success) {
-    const findings = toFindings(placeIssues(error.issues), source.tree);
+    const findings = toFindings(locateIssues(error.issues), source.tree);
     const problems = findings.map((finding): Problem => ({
       path: formatPath(finding.path),
       message: finding.message,

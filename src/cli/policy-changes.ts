@@ -1,5 +1,5 @@
 import type { ExchangeRecord } from "../recorder/contract.ts";
-import type { Paint } from "./paint.ts";
+import type { Colors } from "./paint.ts";
 import { printableLine } from "./text-layout.ts";
 
 /** What another policy would do to recorded traffic. */
@@ -48,7 +48,7 @@ export interface PolicyReport {
 const maxExamples = 3;
 const maxGroups = 1000;
 
-interface Growing {
+interface GroupBuilder {
   readonly group: Omit<ChangeGroup, "count" | "principals" | "examples">;
   readonly principals: Set<string>;
   readonly examples: string[];
@@ -57,7 +57,7 @@ interface Growing {
 
 /** Collects changes, equal ones together. */
 export function createChangeReport() {
-  const groups = new Map<string, Growing>();
+  const groups = new Map<string, GroupBuilder>();
   const counts: Record<ChangeKind, number> = {
     "newly-denied": 0,
     "newly-allowed": 0,
@@ -114,7 +114,7 @@ export function createChangeReport() {
   };
 }
 
-const colors: Readonly<Record<ChangeKind, keyof Paint>> = {
+const changeColors: Readonly<Record<ChangeKind, keyof Colors>> = {
   "newly-denied": "red",
   "newly-allowed": "green",
   "list-hidden": "red",
@@ -125,11 +125,11 @@ const colors: Readonly<Record<ChangeKind, keyof Paint>> = {
 };
 
 /** A report for people. */
-export function formatPolicyReport(report: PolicyReport, paint: Paint): string {
+export function formatPolicyReport(report: PolicyReport, paint: Colors): string {
   const lines: string[] = [];
   for (const [kind, label] of Object.entries(changeKinds) as [ChangeKind, string][]) {
     if (report.counts[kind] === 0) continue;
-    lines.push(paint[colors[kind]](`${label}: ${report.counts[kind]}`));
+    lines.push(paint[changeColors[kind]](`${label}: ${report.counts[kind]}`));
     for (const group of report.groups.filter((one) => one.kind === kind))
       lines.push(...groupLines(group, paint));
   }
@@ -142,7 +142,7 @@ export function formatPolicyReport(report: PolicyReport, paint: Paint): string {
 
 function groupLines(
   { method, target, rule, detail, count, principals, examples }: ChangeGroup,
-  paint: Paint,
+  paint: Colors,
 ): readonly string[] {
   const what = printableLine(target === undefined ? method : `${method} ${target}`);
   const by = rule === undefined ? "" : ` by rule ${printableLine(rule)}`;

@@ -3,23 +3,23 @@ import * as z from "zod";
 import { loadConfig } from "../config/load.ts";
 import { formatProblem } from "../config/problem.ts";
 import { applyChange } from "../intercept/change.ts";
-import { Subject } from "../intercept/subject.ts";
-import type { RuleStep } from "../policy/cel/decide.ts";
-import type { PolicyVerdict } from "../policy/provider.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
+import type { RuleTrace } from "../policy/cel/decide.ts";
+import type { Decision } from "../policy/provider.ts";
 import { memberSource } from "../protocol/json/read.ts";
 import { anonymous, type Principal } from "../exchange.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CliIo } from "./io.ts";
-import { describeAuthZenQuestion } from "./policy-explain-authzen.ts";
+import { describeAuthZenRequest } from "./policy-explain-authzen.ts";
 import {
-  call,
+  offlineCall,
   chooseRoute,
-  exchangeOf,
-  messageOf,
+  toSampleExchange,
+  toMessage,
   principalInput,
-  principalOf,
+  toPrincipal,
   requestInput,
-  rulesOf,
+  createRouteProvider,
 } from "./policy-question.ts";
 
 /** What is to be explained, as it was typed. */
@@ -42,25 +42,25 @@ export async function policyExplain(options: ExplainOptions, io: CliIo): Promise
   }
   const chosen = chooseRoute(loaded.config, options.route);
   if (!chosen.ok) return fail(io, chosen.problem);
-  const asked = questionOf(options, chosen.route.name);
+  const asked = parseSubject(options, chosen.route.name);
   if (typeof asked === "string") return fail(io, asked);
   const { subject, principal } = asked;
   const head = `${subject.phase} ${options.method} on route ${chosen.route.name}, by ${principal.id} (${principal.kind})`;
   const authzen = chosen.route.policy?.authzen;
   if (authzen !== undefined) {
-    io.out([head, ...describeAuthZenQuestion(subject, authzen), ""].join("\n"));
+    io.out([head, ...describeAuthZenRequest(subject, authzen), ""].join("\n"));
     return exitCodes.ok.code;
   }
-  const steps: RuleStep[] = [];
-  const rules = rulesOf(chosen.route, (step) => steps.push(step));
+  const steps: RuleTrace[] = [];
+  const rules = createRouteProvider(chosen.route, (step) => steps.push(step));
   if (!rules.ok) return fail(io, rules.problem);
   const { provider } = rules;
   const verdict =
     subject.phase === "request"
-      ? provider.evaluateRequest(subject, call)
-      : provider.evaluateResponse(subject, call);
+      ? provider.evaluateRequest(subject, offlineCall)
+      : provider.evaluateResponse(subject, offlineCall);
   if (verdict instanceof Promise) return fail(io, "the policy did not decide at once");
-  io.out([head, ...steps.map(describeStep), ...describeVerdict(subject, verdict), ""].join("\n"));
+  io.out([head, ...steps.map(describeStep), ...describeDecision(subject, verdict), ""].join("\n"));
   return exitCodes.ok.code;
 }
 
@@ -69,32 +69,42 @@ function fail(io: CliIo, problem: string): number {
   return exitCodes.usage.code;
 }
 
-interface Question {
-  readonly subject: Subject;
+interface SampleSubject {
+  readonly subject: InspectedMessage;
   readonly principal: Principal;
 }
 
-function questionOf({ method, params, principal, answer }: ExplainOptions, route: string): Question | string {
-  const who = principal === undefined ? undefined : principalInput.safeParse(jsonOf(principal));
+function parseSubject(
+  { method, params, principal, answer }: ExplainOptions,
+  route: string,
+): SampleSubject | string {
+  const who = principal === undefined ? undefined : principalInput.safeParse(parseJsonOrUndefined(principal));
   if (who?.success === false) return `--principal is no principal: ${z.prettifyError(who.error)}`;
-  const caller = who === undefined ? anonymous : principalOf(who.data);
-  const value = params === undefined ? undefined : jsonOf(params);
+  const caller = who === undefined ? anonymous : toPrincipal(who.data);
+  const value = params === undefined ? undefined : parseJsonOrUndefined(params);
   if (params !== undefined && value === undefined) return "the parameters are no JSON";
-  const asked = messageOf({ id: 1, method, ...(value === undefined ? {} : { params: value }) });
+  const asked = toMessage({ id: 1, method, ...(value === undefined ? {} : { params: value }) });
   if (!asked.ok) return `the message is none: ${asked.problem}`;
-  const exchange = exchangeOf(asked.message, { route, principal: caller, request: requestInput.parse({}) });
-  if (answer === undefined) return { subject: Subject.of(exchange), principal: caller };
-  const said = jsonOf(answer);
+  const exchange = toSampleExchange(asked.message, {
+    route,
+    principal: caller,
+    request: requestInput.parse({}),
+  });
+  if (answer === undefined) return { subject: InspectedMessage.of(exchange), principal: caller };
+  const said = parseJsonOrUndefined(answer);
   if (typeof said !== "object" || said === null) return "--answer is no JSON object";
-  const answered = messageOf({ id: 1, ...said });
+  const answered = toMessage({ id: 1, ...said });
   if (!answered.ok || asked.message.kind !== "request") {
     return `--answer is none: ${answered.ok ? "nothing was asked" : answered.problem}`;
   }
-  return { subject: Subject.answering(exchange, asked.message, answered.message), principal: caller };
+  return {
+    subject: InspectedMessage.answering(exchange, asked.message, answered.message),
+    principal: caller,
+  };
 }
 
 /** The value of JSON text; undefined where it is none. */
-function jsonOf(text: string): unknown {
+function parseJsonOrUndefined(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
@@ -102,24 +112,24 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function describeStep(step: RuleStep): string {
+function describeStep(step: RuleTrace): string {
   const { id, action, isShadow, condition } = step.rule;
   const outcome = step.outcome === "failed" ? `failed: ${step.problem}` : step.outcome;
   const text = condition.text.trim().replaceAll(/\s+/gu, " ");
   return `  ${id} (${action}${isShadow ? ", shadow" : ""}) is ${outcome}: ${text}`;
 }
 
-function describeVerdict(subject: Subject, verdict: PolicyVerdict): readonly string[] {
+function describeDecision(subject: InspectedMessage, verdict: Decision): readonly string[] {
   const { rule, read, shadow = [], notes = [] } = verdict.explanation;
   const by = rule === undefined ? "no rule decided" : `by rule ${rule}`;
   const head =
     verdict.effect === "allow"
       ? `${verdict.change === undefined ? "allow" : "allow, changed"}: ${by}`
-      : `deny (${verdict.denial.kind}, ${verdict.denial.code}): ${by}`;
+      : `deny (${verdict.refusal.kind}, ${verdict.refusal.code}): ${by}`;
   return [
     head,
     ...(verdict.effect === "deny"
-      ? [`  the agent is told: ${verdict.denial.reason}`]
+      ? [`  the agent is told: ${verdict.refusal.reason}`]
       : changeLines(subject, verdict)),
     ...(read.length === 0 ? [] : [`  looked at: ${read.join(", ")}`]),
     ...notes.map((note) => `  note: ${note}`),
@@ -128,8 +138,8 @@ function describeVerdict(subject: Subject, verdict: PolicyVerdict): readonly str
 }
 
 function changeLines(
-  { message, exchange }: Subject,
-  verdict: PolicyVerdict & { readonly effect: "allow" },
+  { message, exchange }: InspectedMessage,
+  verdict: Decision & { readonly effect: "allow" },
 ): readonly string[] {
   if (verdict.change === undefined) return [];
   const changed = applyChange(message, verdict.change, { revision: exchange.revision });

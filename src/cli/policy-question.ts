@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import type { Config, Route } from "../config/config.ts";
+import type { Config, RouteConfig } from "../config/config.ts";
 import { Cancellation, type Exchange, type Principal } from "../exchange.ts";
-import type { RuleStep } from "../policy/cel/decide.ts";
+import type { RuleTrace } from "../policy/cel/decide.ts";
 import { createCelProvider } from "../policy/cel/provider.ts";
 import type { PolicyCall, PolicyProvider } from "../policy/provider.ts";
 import type { Message } from "../protocol/message.ts";
@@ -26,19 +26,19 @@ export const requestInput = z.strictObject({
 });
 
 /** What a question is asked about. */
-export interface Asked {
+export interface SampleContext {
   readonly route: string;
   readonly principal: Principal;
   readonly request: z.output<typeof requestInput>;
 }
 
 /** The caller that was described. */
-export function principalOf({ scopes, ...facts }: z.output<typeof principalInput>): Principal {
+export function toPrincipal({ scopes, ...facts }: z.output<typeof principalInput>): Principal {
   return { ...facts, scopes: new Set(scopes) };
 }
 
 /** The exchange in which a message would have come, over HTTP and in the newest legacy revision. */
-export function exchangeOf(message: Message, { route, principal, request }: Asked): Exchange {
+export function toSampleExchange(message: Message, { route, principal, request }: SampleContext): Exchange {
   const { path, headers, peer, time } = request;
   return {
     id: "exchange",
@@ -60,7 +60,7 @@ export function exchangeOf(message: Message, { route, principal, request }: Aske
 }
 
 /** A message of some members, or why it is none. */
-export function messageOf(
+export function toMessage(
   members: Readonly<Record<string, unknown>>,
 ): { readonly ok: true; readonly message: Message } | { readonly ok: false; readonly problem: string } {
   const outcome = parseMessage({ jsonrpc: "2.0", ...members }, { revision: newestLegacy, mode: "enforce" });
@@ -68,13 +68,13 @@ export function messageOf(
 }
 
 /** What goes with a question that nobody cancels. */
-export const call: PolicyCall = { memory: undefined, signal: new AbortController().signal };
+export const offlineCall: PolicyCall = { memory: undefined, signal: new AbortController().signal };
 
 /** The route that was named, or the only one; otherwise what to say. */
 export function chooseRoute(
   { routes }: Config,
   name: string | undefined,
-): { readonly ok: true; readonly route: Route } | { readonly ok: false; readonly problem: string } {
+): { readonly ok: true; readonly route: RouteConfig } | { readonly ok: false; readonly problem: string } {
   const all = Object.values(routes);
   const chosen = name === undefined ? (all.length === 1 ? all[0] : undefined) : routes[name];
   if (chosen !== undefined) return { ok: true, route: chosen };
@@ -87,9 +87,9 @@ export function chooseRoute(
 }
 
 /** The rules of a route, ready to be asked; time stands still for them. */
-export function rulesOf(
-  { name, policy }: Route,
-  onStep?: (step: RuleStep) => void,
+export function createRouteProvider(
+  { name, policy }: RouteConfig,
+  onStep?: (step: RuleTrace) => void,
 ):
   | { readonly ok: true; readonly provider: PolicyProvider }
   | { readonly ok: false; readonly problem: string } {

@@ -10,15 +10,15 @@ import { GatewayError } from "../errors.ts";
 import type { Principal } from "../exchange.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { ServingIo } from "./io.ts";
-import { paintFor } from "./paint.ts";
+import { colorsFor } from "./paint.ts";
 import { formatPolicyReport } from "./policy-changes.ts";
-import { chooseRoute, principalInput, principalOf, rulesOf } from "./policy-question.ts";
+import { chooseRoute, principalInput, toPrincipal, createRouteProvider } from "./policy-question.ts";
 import { createProgressBar } from "./progress-bar.ts";
-import { linesOf } from "./recordings.ts";
+import { readLines } from "./recordings.ts";
 import { replayPolicy } from "./replayed-policy.ts";
 
 /** What `headgate policy replay` is asked for. */
-export interface PolicyReplayWords {
+export interface PolicyReplayArguments {
   readonly capture: string;
   readonly config: string;
   readonly route: string | undefined;
@@ -34,7 +34,7 @@ export type PolicyReplayIo = Pick<ServingIo, "out" | "err" | "env" | "readFile">
   Partial<Pick<ServingIo, "stdout" | "isTerminal">>;
 
 /** `headgate policy replay`: what a policy would do to traffic that was recorded. */
-export async function policyReplay(words: PolicyReplayWords, io: PolicyReplayIo): Promise<number> {
+export async function policyReplay(words: PolicyReplayArguments, io: PolicyReplayIo): Promise<number> {
   const loaded = await loadConfig({ file: words.config, env: io.env, readFile: io.readFile });
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.err(`${formatProblem(problem, words.config)}\n`);
@@ -52,7 +52,7 @@ export async function policyReplay(words: PolicyReplayWords, io: PolicyReplayIo)
         ? callers
         : remote === undefined
           ? undefined
-          : problemOf(rulesOf(remote));
+          : problemOf(createRouteProvider(remote));
   if (problem !== undefined || typeof callers === "string") {
     io.err(`headgate policy: ${problem ?? ""}\n`);
     return exitCodes.config.code;
@@ -61,7 +61,7 @@ export async function policyReplay(words: PolicyReplayWords, io: PolicyReplayIo)
   const route = chosen?.ok === true ? chosen.route : another === undefined ? only : undefined;
   try {
     using bar = createProgressBar("exchanges", io);
-    const report = await replayPolicy(linesOf(words.capture, io), {
+    const report = await replayPolicy(readLines(words.capture, io), {
       config,
       route,
       callers,
@@ -69,7 +69,7 @@ export async function policyReplay(words: PolicyReplayWords, io: PolicyReplayIo)
         bar.show(done, undefined);
       },
     });
-    io.out(words.json ? `${JSON.stringify(report)}\n` : formatPolicyReport(report, paintFor(io)));
+    io.out(words.json ? `${JSON.stringify(report)}\n` : formatPolicyReport(report, colorsFor(io)));
     const { undecidable, ...changes } = report.counts;
     const changed = Object.values(changes).reduce((sum, count) => sum + count, 0);
     return changed > 0 || (words.strict && undecidable > 0) ? exitCodes.usage.code : exitCodes.ok.code;
@@ -81,7 +81,7 @@ export async function policyReplay(words: PolicyReplayWords, io: PolicyReplayIo)
   }
 }
 
-function problemOf(rules: ReturnType<typeof rulesOf>): string | undefined {
+function problemOf(rules: ReturnType<typeof createRouteProvider>): string | undefined {
   return rules.ok ? undefined : rules.problem;
 }
 
@@ -98,7 +98,7 @@ async function readCallers(
     const value: unknown = extname(file).toLowerCase() === ".json" ? JSON.parse(text) : parseYaml(text);
     const checked = callersInput.safeParse(value);
     if (!checked.success) return `${file}: ${z.prettifyError(checked.error)}`;
-    return new Map(Object.entries(checked.data).map(([id, facts]) => [id, principalOf({ id, ...facts })]));
+    return new Map(Object.entries(checked.data).map(([id, facts]) => [id, toPrincipal({ id, ...facts })]));
   } catch (error) {
     return `${file} cannot be read: ${reasonOf(error)}`;
   }

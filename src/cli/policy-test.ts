@@ -1,20 +1,27 @@
 import { dirname, extname, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 
-import type { Route } from "../config/config.ts";
+import type { RouteConfig } from "../config/config.ts";
 import { loadConfig } from "../config/load.ts";
 import { formatProblem } from "../config/problem.ts";
 import { reasonOf } from "../config/substitute.ts";
 import { anonymous } from "../exchange.ts";
 import { applyChange } from "../intercept/change.ts";
-import { Subject } from "../intercept/subject.ts";
-import type { ListEntry, ListKind, PolicyProvider, PolicyVerdict } from "../policy/provider.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
+import type { ListEntry, ListKind, PolicyProvider, Decision } from "../policy/provider.ts";
 import { memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { CliIo } from "./io.ts";
 import { parseCases, type CaseFile, type PolicyCase } from "./policy-cases.ts";
-import { call, chooseRoute, exchangeOf, messageOf, principalOf, rulesOf } from "./policy-question.ts";
+import {
+  offlineCall,
+  chooseRoute,
+  toSampleExchange,
+  toMessage,
+  toPrincipal,
+  createRouteProvider,
+} from "./policy-question.ts";
 
 /** `headgate policy test FILE`: asks the policy of a configuration about cases, and says which came out as expected. */
 export async function policyTest(file: string, io: CliIo): Promise<number> {
@@ -38,7 +45,7 @@ export async function policyTest(file: string, io: CliIo): Promise<number> {
     return exitCodes.config.code;
   }
   const chosen = chooseRoute(loaded.config, cases.route);
-  const rules = chosen.ok ? rulesOf(chosen.route) : chosen;
+  const rules = chosen.ok ? createRouteProvider(chosen.route) : chosen;
   if (!chosen.ok || !rules.ok) {
     io.err(`${file}: ${rules.ok ? "" : rules.problem}\n`);
     return exitCodes.config.code;
@@ -46,7 +53,7 @@ export async function policyTest(file: string, io: CliIo): Promise<number> {
   return runCases(cases, chosen.route, file, io);
 }
 
-function runCases(file: CaseFile, route: Route, name: string, io: CliIo): number {
+function runCases(file: CaseFile, route: RouteConfig, name: string, io: CliIo): number {
   let failed = 0;
   for (const [index, one] of file.cases.entries()) {
     const mismatches = mismatchesOf(one, file, route);
@@ -67,7 +74,7 @@ function runCases(file: CaseFile, route: Route, name: string, io: CliIo): number
 }
 
 /** What came out, in the terms of an expectation. */
-interface Outcome {
+interface CaseOutcome {
   readonly decisions: readonly string[];
   readonly rule: string | undefined;
   readonly code: string | undefined;
@@ -77,11 +84,11 @@ interface Outcome {
   readonly why: string;
 }
 
-function mismatchesOf(one: PolicyCase, file: CaseFile, route: Route): readonly string[] {
+function mismatchesOf(one: PolicyCase, file: CaseFile, route: RouteConfig): readonly string[] {
   // Each case has the policy for itself, so that none depends on what others have used up.
-  const rules = rulesOf(route);
+  const rules = createRouteProvider(route);
   if (!rules.ok) return [rules.problem];
-  const outcome = outcomeOf(one, file, route, rules.provider);
+  const outcome = evaluateCase(one, file, route, rules.provider);
   if (typeof outcome === "string") return [outcome];
   const { decision, ...rest } = typeof one.expect === "string" ? { decision: one.expect } : one.expect;
   const lines: string[] = [];
@@ -99,43 +106,43 @@ function mismatchesOf(one: PolicyCase, file: CaseFile, route: Route): readonly s
   return lines;
 }
 
-function outcomeOf(
+function evaluateCase(
   one: PolicyCase,
   file: CaseFile,
-  route: Route,
+  route: RouteConfig,
   provider: PolicyProvider,
-): Outcome | string {
-  const asked = messageOf({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
+): CaseOutcome | string {
+  const asked = toMessage({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
   if (!asked.ok) return `the message is none: ${asked.problem}`;
   const given = typeof one.principal === "string" ? file.principals[one.principal] : one.principal;
-  const principal = given === undefined ? anonymous : principalOf(given);
-  const exchange = exchangeOf(asked.message, { route: route.name, principal, request: one.request });
-  if (one.entries !== undefined) return listOutcome(one, Subject.of(exchange), provider);
-  let subject = Subject.of(exchange);
+  const principal = given === undefined ? anonymous : toPrincipal(given);
+  const exchange = toSampleExchange(asked.message, { route: route.name, principal, request: one.request });
+  if (one.entries !== undefined) return evaluateListCase(one, InspectedMessage.of(exchange), provider);
+  let subject = InspectedMessage.of(exchange);
   if (one.answer !== undefined) {
-    const answer = messageOf({ id: 1, ...one.answer });
+    const answer = toMessage({ id: 1, ...one.answer });
     if (!answer.ok || asked.message.kind !== "request")
       return `the answer is none: ${answer.ok ? "nothing was asked" : answer.problem}`;
-    subject = Subject.answering(exchange, asked.message, answer.message);
+    subject = InspectedMessage.answering(exchange, asked.message, answer.message);
   }
-  let verdict: PolicyVerdict | undefined;
+  let verdict: Decision | undefined;
   for (let time = 0; time < one.times; time++) {
     const said =
       one.answer === undefined
-        ? provider.evaluateRequest(subject, call)
-        : provider.evaluateResponse(subject, call);
+        ? provider.evaluateRequest(subject, offlineCall)
+        : provider.evaluateResponse(subject, offlineCall);
     if (said instanceof Promise) return "the policy did not decide at once";
     verdict = said;
   }
-  return verdict === undefined ? "nothing was asked" : verdictOutcome(subject, verdict);
+  return verdict === undefined ? "nothing was asked" : toCaseOutcome(subject, verdict);
 }
 
-function verdictOutcome(subject: Subject, verdict: PolicyVerdict): Outcome | string {
+function toCaseOutcome(subject: InspectedMessage, verdict: Decision): CaseOutcome | string {
   const { rule, notes = [] } = verdict.explanation;
   const by = rule === undefined ? ", by no rule" : `, by rule ${rule}`;
   const why = `${by}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`;
   if (verdict.effect === "deny") {
-    const { kind, code } = verdict.denial;
+    const { kind, code } = verdict.refusal;
     return { decisions: ["deny", kind], rule, code, why: `${why}: ${code}` };
   }
   const { message, exchange } = subject;
@@ -159,16 +166,16 @@ const listKinds: Readonly<Record<string, readonly [ListKind, string]>> = {
   "resources/templates/list": ["resource-template", "uriTemplate"],
 };
 
-function listOutcome(
+function evaluateListCase(
   { message, entries = [] }: PolicyCase,
-  subject: Subject,
+  subject: InspectedMessage,
   provider: PolicyProvider,
-): Outcome | string {
+): CaseOutcome | string {
   const known = listKinds[message.method];
   if (known === undefined) return `\`entries\` go with ${Object.keys(listKinds).join(", ")}`;
   const [kind, key] = known;
   const list: ListEntry[] = entries.map((value) => ({ name: String(value[key]), value }));
-  const verdict = provider.filterList?.({ subject, kind, entries: list }, call);
+  const verdict = provider.filterList?.({ subject, kind, entries: list }, offlineCall);
   if (verdict instanceof Promise) return "the policy did not decide at once";
   const visible = list.filter((_, index) => verdict?.visible[index] ?? true).map(({ name }) => name);
   return { decisions: ["allow"], rule: undefined, code: undefined, visible, why: "" };

@@ -5,7 +5,7 @@ import { hasPlaceholder } from "../redact/placeholder.ts";
 import type { ReplayedExchange } from "./replayed-exchange.ts";
 
 /** The steps of a path as explanations write it: `mcp.arguments["a b"].c`. */
-function stepsOf(path: string): readonly string[] {
+function pathSteps(path: string): readonly string[] {
   return [...path.matchAll(/\["(?<quoted>(?:[^"\\]|\\.)*)"\]|(?<plain>[^.[\]]+)/gu)].map(({ groups }) => {
     const quoted = groups?.["quoted"];
     return quoted === undefined ? (groups?.["plain"] ?? "") : String(JSON.parse(`"${quoted}"`));
@@ -16,22 +16,22 @@ function stepsOf(path: string): readonly string[] {
  * What a decision looked at and a recording does not have: values that were redacted, what is not kept of callers and
  * sessions, and headers that are not kept.
  */
-export function unknownsOf(
-  { explanation, denial }: DecisionEvent,
+export function missingInputs(
+  { explanation, refusal: denial }: DecisionEvent,
   replayed: ReplayedExchange,
   answer: Message | undefined,
 ): readonly string[] {
-  const unknown = explanation.read.filter((path) => isUnknown(path, replayed, answer));
+  const unknown = explanation.read.filter((path) => isMissing(path, replayed, answer));
   const needsScopes = denial?.kind === "scope" && !replayed.isCallerKnown;
   return needsScopes && !unknown.includes("principal.scopes") ? [...unknown, "principal.scopes"] : unknown;
 }
 
-function isUnknown(
+function isMissing(
   path: string,
   { exchange, context, isCallerKnown }: ReplayedExchange,
   answer: Message | undefined,
 ): boolean {
-  const [variable = "", field, ...rest] = stepsOf(path);
+  const [variable = "", field, ...rest] = pathSteps(path);
   const { message } = exchange;
   switch (variable) {
     case "principal":
@@ -40,7 +40,7 @@ function isUnknown(
       // Only its beginning is kept, because the whole would be a credential.
       return context.session !== undefined;
     case "request":
-      return isRequestUnknown(field, rest[0], replayedHeaders(context.http?.headers), context.transport);
+      return isRequestFieldMissing(field, rest[0], replayedHeaders(context.http?.headers), context.transport);
     case "mcp":
       if (field === "arguments") return isRedacted(message, "params.arguments", rest);
       return field === "params" || field === undefined ? isRedacted(message, "params", rest) : false;
@@ -63,7 +63,7 @@ function replayedHeaders(
   return headers ?? {};
 }
 
-function isRequestUnknown(
+function isRequestFieldMissing(
   field: string | undefined,
   name: string | undefined,
   headers: Readonly<Record<string, string>>,

@@ -10,30 +10,30 @@ import { policyTest } from "./policy-test.ts";
 /** `headgate policy test`, `explain` and `replay`: tries rules out without starting anything. */
 export async function policy(args: readonly string[], io: PolicyReplayIo): Promise<number> {
   const line = parseCommandLine(commands.policy.options, args);
-  if (!line.ok) return misused(io, line.problem);
+  if (!line.ok) return reportUsage(io, line.problem);
   const [verb, first, second, ...rest] = line.positionals;
   const { config, route, principal, answer, principals, strict = false, json = false } = line.values;
-  if (line.program !== undefined || rest.length > 0) return misused(io, "too many arguments");
+  if (line.program !== undefined || rest.length > 0) return reportUsage(io, "too many arguments");
   switch (verb) {
     case "test":
-      if (first === undefined || second !== undefined) return misused(io, "test takes one FILE of cases");
+      if (first === undefined || second !== undefined) return reportUsage(io, "test takes one FILE of cases");
       return policyTest(first, io);
     case "explain":
-      if (config === undefined) return misused(io, "explain needs --config FILE");
-      if (first === undefined) return misused(io, "explain needs a METHOD, such as tools/call");
+      if (config === undefined) return reportUsage(io, "explain needs --config FILE");
+      if (first === undefined) return reportUsage(io, "explain needs a METHOD, such as tools/call");
       return policyExplain({ config, method: first, params: second, principal, answer, route }, io);
     case "replay":
-      if (config === undefined) return misused(io, "replay needs --config FILE");
-      if (first === undefined || second !== undefined) return misused(io, "replay takes one CAPTURE");
+      if (config === undefined) return reportUsage(io, "replay needs --config FILE");
+      if (first === undefined || second !== undefined) return reportUsage(io, "replay takes one CAPTURE");
       return policyReplay({ capture: first, config, route, principals, strict, json }, io);
     case undefined:
-      return misused(io, "needs `test`, `explain` or `replay`");
+      return reportUsage(io, "needs `test`, `explain` or `replay`");
     default:
-      return misused(io, `there is no \`${verb}\`; there are \`test\`, \`explain\` and \`replay\``);
+      return reportUsage(io, `there is no \`${verb}\`; there are \`test\`, \`explain\` and \`replay\``);
   }
 }
 
-function misused(io: CliIo, problem: string): number {
+function reportUsage(io: CliIo, problem: string): number {
   io.err(usageError("policy", problem));
   return exitCodes.usage.code;
 }

@@ -21,7 +21,7 @@ export const recordingCommands = {
     ],
     summary: "shows what went through the gateway, and why it was allowed",
     about: [
-      "Lists what was recorded, the newest first; `follow` shows it as it happens. `show` tells one exchange with everything that belongs to it as a conversation: what came, what was decided, what went on, what came back. The beginning of an id will do.",
+      "Lists what was recorded, the newest first; `follow` shows it happens. `show` tells one exchange with everything that belongs to it as a conversation: what came, what was decided, what went on, what came back. The beginning of an id will do.",
       "A FILTER has terms that must all hold, such as `tool:delete_* status:err since:1h`. `|` is or, `!` is not, parentheses group. There are method, tool, prompt, uri, target, principal, session, route, status, decision, rule, code, gateway, dur, server, size, since, before, dir, kind, transport, revision, id, op, rpc, trace, capture, request, answer and text; `*` stands for any text in names, and `/…/` is a pattern. `error`, `open`, `denied`, `modified`, `redacted` and `truncated` stand alone, and any other word is looked for in names and bodies. The letters of mitmproxy work too: ~q, ~s, ~e, ~m, ~b, ~bq, ~bs.",
       "`export` writes a capture file, NDJSON that `replay`, `diff` and `import` read, packed where its name ends in `.gz`; a name that ends in `.har` gets a HAR file for browsers. `-` is standard output.",
     ],
@@ -169,7 +169,7 @@ export const recordingCommands = {
     ],
     summary: "says which tools, prompts and resources are not as they were approved",
     about: [
-      "Looks at what servers offered last, as recorded, and compares it field by field with what was approved: names, descriptions, schemas, hints, instructions. `approve` takes it as it is now, all of it or the names that are given, and writes the lock file, which belongs into the repository beside the configuration.",
+      "Looks at what servers offered last, as recorded, and compares it field by field with what was approved: names, descriptions, schemas, hints, instructions. `approve` takes it is now, all of it or the names that are given, and writes the lock file, which belongs into the repository beside the configuration.",
       "A gateway that has `drift: { lock: FILE, mode: warn }` in its configuration compares on the way; with `mode: hide` what is not as approved is taken out of lists, and with `mode: block` its calls are refused too.",
     ],
     options: {

@@ -8,7 +8,7 @@ import { GatewayError } from "../errors.ts";
 import type { CliIo } from "./io.ts";
 
 /** Which recordings are meant, as the command line says it. */
-export interface PlaceWords {
+export interface StoreArguments {
   readonly store?: string | undefined;
   readonly config?: string | undefined;
 }
@@ -27,8 +27,8 @@ export function defaultRecordingFile(env: Environment, platform: NodeJS.Platform
 }
 
 /** Where the recordings are that the command line means: a path or the URL of a database. */
-export async function placeOf(
-  { store, config: file }: PlaceWords,
+export async function resolveStore(
+  { store, config: file }: StoreArguments,
   { env, readFile }: Pick<CliIo, "env" | "readFile">,
 ): Promise<string> {
   if (store !== undefined && file !== undefined)

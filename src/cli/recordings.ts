@@ -2,14 +2,14 @@ import { open, stat } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 
 import { GatewayError } from "../errors.ts";
-import type { Condition } from "../recorder/contract.ts";
+import type { FilterCondition } from "../recorder/contract.ts";
 import type { CaptureLine, RecordReader, RecordStore } from "../recorder/store-contract.ts";
 import { readCaptureFile } from "../recorder/replay/capture-file.ts";
 import { createCaptureReader } from "../recorder/replay/capture-reader.ts";
 import type { CliIo } from "./io.ts";
-import { placeOf, type PlaceWords } from "./recording-place.ts";
+import { resolveStore, type StoreArguments } from "./recording-place.ts";
 
-type PlaceIo = Pick<CliIo, "err" | "env" | "readFile">;
+type StoreIo = Pick<CliIo, "err" | "env" | "readFile">;
 
 /** Waits, and ends quietly when nobody wants it any more. */
 const pause = async (milliseconds: number, signal: AbortSignal): Promise<void> => {
@@ -17,7 +17,7 @@ const pause = async (milliseconds: number, signal: AbortSignal): Promise<void> =
 };
 
 /** What a place holds, by its name and its first bytes; throws where there is nothing. */
-export async function kindOfPlace(place: string): Promise<"capture" | "sqlite" | "postgres"> {
+export async function detectStoreKind(place: string): Promise<"capture" | "sqlite" | "postgres"> {
   if (isPostgres(place)) return "postgres";
   const facts = await stat(place).catch(() => undefined);
   if (facts === undefined) throw new GatewayError("store_failed", `there is no ${place}`);
@@ -32,13 +32,13 @@ export async function kindOfPlace(place: string): Promise<"capture" | "sqlite" |
 }
 
 /** Opens recordings for reading, whatever they are in. */
-export async function openReader(words: PlaceWords, io: PlaceIo): Promise<RecordReader> {
-  return openReaderAt(await placeOf(words, io), io);
+export async function openReader(words: StoreArguments, io: StoreIo): Promise<RecordReader> {
+  return openReaderAt(await resolveStore(words, io), io);
 }
 
 /** Opens the recordings at a place for reading. */
 async function openReaderAt(place: string, io: Pick<CliIo, "err">): Promise<RecordReader> {
-  switch (await kindOfPlace(place)) {
+  switch (await detectStoreKind(place)) {
     case "capture":
       return createCaptureReader(fileLines(place, io), place);
     case "sqlite":
@@ -49,11 +49,11 @@ async function openReaderAt(place: string, io: Pick<CliIo, "err">): Promise<Reco
 }
 
 /** Opens recordings for changing; a file that is not there is made only where that is asked for. */
-export async function openStore(words: PlaceWords, io: PlaceIo, makes: boolean): Promise<RecordStore> {
-  const place = await placeOf(words, io);
+export async function openStore(words: StoreArguments, io: StoreIo, makes: boolean): Promise<RecordStore> {
+  const place = await resolveStore(words, io);
   const options = { wait: pause, wall: () => Date.now() };
   const isThere = isPostgres(place) || (await stat(place).catch(() => undefined)) !== undefined;
-  const kind = isThere || !makes ? await kindOfPlace(place) : "sqlite";
+  const kind = isThere || !makes ? await detectStoreKind(place) : "sqlite";
   switch (kind) {
     case "capture":
       throw new GatewayError("store_failed", `${place} is a capture file, which is read and never changed`);
@@ -65,12 +65,12 @@ export async function openStore(words: PlaceWords, io: PlaceIo, makes: boolean):
 }
 
 /** The lines of the recordings at a place, those of a file as they are read. */
-export async function* linesOf(
+export async function* readLines(
   place: string,
   io: Pick<CliIo, "err">,
-  where?: Condition,
+  where?: FilterCondition,
 ): AsyncIterable<CaptureLine> {
-  if (where === undefined && (await kindOfPlace(place)) === "capture") yield* fileLines(place, io);
+  if (where === undefined && (await detectStoreKind(place)) === "capture") yield* fileLines(place, io);
   else {
     await using reader = await openReaderAt(place, io);
     yield* reader.export(where === undefined ? {} : { where, wholeOperations: true });

@@ -5,19 +5,19 @@ import { memberString } from "../protocol/json/read.ts";
 import { hasPlaceholder } from "../redact/placeholder.ts";
 import { answerDifferences } from "../recorder/replay/run-comparison.ts";
 import { describeDifference, type JsonDifference } from "../recorder/replay/json-difference.ts";
-import { isObject, steadyParams } from "../recorder/replay/match-key.ts";
-import type { RecordedCall, Recording } from "../recorder/replay/recorded-call.ts";
+import { isObject, stableParams } from "../recorder/replay/match-key.ts";
+import type { RecordedCall, RecordedTraffic } from "../recorder/replay/recorded-call.ts";
 import { recordedMessage } from "../recorder/replay/served-message.ts";
 import { withClient } from "./client.ts";
-import { targetName, type ClientTarget } from "./client-target.ts";
+import { formatTarget, type ClientTarget } from "./client-target.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { ServingIo } from "./io.ts";
-import { paintFor } from "./paint.ts";
+import { colorsFor } from "./paint.ts";
 import { createProgressBar } from "./progress-bar.ts";
 import { printableLine } from "./text-layout.ts";
 
 /** How recorded requests are sent to a server. */
-export interface AgainstSettings {
+export interface ReplayAgainstOptions {
   readonly ignore: readonly string[];
   readonly allowsWrites: boolean;
   readonly json: boolean;
@@ -41,9 +41,9 @@ const ownMethods: ReadonlySet<string> = new Set(["initialize", "server/discover"
 
 /** Sends recorded requests to a server and shows where its answers differ from the recorded ones. */
 export async function replayAgainst(
-  { calls }: Recording,
+  { calls }: RecordedTraffic,
   target: ClientTarget,
-  settings: AgainstSettings,
+  settings: ReplayAgainstOptions,
   io: ServingIo,
 ): Promise<number> {
   return withClient(target, io, {}, async (client) => {
@@ -57,7 +57,7 @@ export async function replayAgainst(
         bar.show(trials.length, wanted.length);
       }
     }
-    report(trials, target, settings, io);
+    reportTrials(trials, target, settings, io);
     return trials.some(({ differences }) => differences.some(isKnown))
       ? exitCodes.refused.code
       : exitCodes.ok.code;
@@ -75,7 +75,7 @@ async function attempt(
   if (call.method === "tools/call" && harmless?.has(call.target ?? "") === false)
     return { ...none, skipped: "the tool may change something; --allow-writes calls it" };
   if (asksForInput(call)) return { ...none, skipped: "it asks for input, or answers such a question" };
-  const params = steadyParams(call.params);
+  const params = stableParams(call.params);
   const asked = { method: call.method, ...(isObject(params) ? { params } : {}) };
   let body: Readonly<Record<string, unknown>>;
   try {
@@ -115,10 +115,10 @@ function isKnown({ type }: JsonDifference): boolean {
   return type !== "unknown";
 }
 
-function report(
+function reportTrials(
   trials: readonly Trial[],
   target: ClientTarget,
-  { json }: AgainstSettings,
+  { json }: ReplayAgainstOptions,
   io: ServingIo,
 ): void {
   if (json) {
@@ -128,7 +128,7 @@ function report(
     }
     return;
   }
-  const paint = paintFor(io);
+  const paint = colorsFor(io);
   for (const { call, differences } of trials) {
     const known = differences.filter(isKnown);
     if (known.length === 0) continue;
@@ -145,5 +145,5 @@ function report(
   for (const [reason, list] of skipped) io.out(`${list.length} not sent: ${reason}\n`);
   const sent = trials.filter((trial) => trial.skipped === undefined);
   const different = sent.filter(({ differences }) => differences.some(isKnown)).length;
-  io.out(`${sent.length - different} of ${sent.length} answers of ${targetName(target)} are as recorded\n`);
+  io.out(`${sent.length - different} of ${sent.length} answers of ${formatTarget(target)} are as recorded\n`);
 }

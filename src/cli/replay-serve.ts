@@ -1,13 +1,13 @@
-import { createMock, describeMiss, type Mock } from "../recorder/replay/mock.ts";
+import { createMock, describeUnmatched, type Mock } from "../recorder/replay/mock.ts";
 import { serveMockHttp } from "../recorder/replay/mock-http.ts";
 import { serveMockStdio } from "../recorder/replay/mock-stdio.ts";
-import type { Recording } from "../recorder/replay/recorded-call.ts";
+import type { RecordedTraffic } from "../recorder/replay/recorded-call.ts";
 import { exitCodes } from "./exit-codes.ts";
 import type { ServingIo } from "./io.ts";
 import { printable } from "./text-layout.ts";
 
 /** How a recording is served. */
-export interface ReplaySettings {
+export interface ServeReplayOptions {
   readonly port: number;
   readonly stdio: boolean;
   readonly json: boolean;
@@ -16,13 +16,13 @@ export interface ReplaySettings {
 
 /** Serves a recording until the client has gone or the command is told to stop; the exit code tells of misses. */
 export async function serveReplay(
-  recording: Recording,
-  settings: ReplaySettings,
+  recording: RecordedTraffic,
+  settings: ServeReplayOptions,
   io: ServingIo,
 ): Promise<number> {
   const mock = createMock(recording, {
     onMiss: (miss) => {
-      io.err(`${printable(describeMiss(miss))}\n`);
+      io.err(`${printable(describeUnmatched(miss))}\n`);
     },
   });
   const count = `${recording.calls.length} recorded calls`;
@@ -33,10 +33,10 @@ export async function serveReplay(
     io.err(`replaying ${count}, listening on ${server.url}\n`);
     await io.stopped();
   }
-  return summary(mock, settings, io);
+  return reportMock(mock, settings, io);
 }
 
-function summary(mock: Mock, { json, failsUnused, stdio }: ReplaySettings, io: ServingIo): number {
+function reportMock(mock: Mock, { json, failsUnused, stdio }: ServeReplayOptions, io: ServingIo): number {
   const unused = mock.unused();
   const { calls, misses, redactedAnswers } = mock;
   // Standard output is the client's where it speaks the protocol.

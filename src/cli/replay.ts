@@ -1,14 +1,14 @@
-import type { Condition, FrameLeg } from "../recorder/contract.ts";
+import type { FilterCondition, FrameLeg } from "../recorder/contract.ts";
 import { GatewayError } from "../errors.ts";
-import { formatFilterProblem, parseFilter } from "../recorder/filter/parse.ts";
-import { readRecording, type Recording } from "../recorder/replay/recorded-call.ts";
+import { formatFilterProblem, parseTrafficFilter } from "../recorder/filter/parse.ts";
+import { readRecordedTraffic, type RecordedTraffic } from "../recorder/replay/recorded-call.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { parseTarget } from "./client-target.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
-import { linesOf } from "./recordings.ts";
+import { readLines } from "./recordings.ts";
 import { replayAgainst } from "./replay-against.ts";
 import { serveReplay } from "./replay-serve.ts";
 
@@ -33,11 +33,11 @@ export async function replay(args: readonly string[], io: ServingIo): Promise<nu
   if (target?.ok === false) return fail(target.problem);
   const port = values.port === undefined ? 0 : Number(values.port);
   if (!Number.isInteger(port) || port < 0 || port > 65_535) return fail("a port is a number from 0 to 65535");
-  let recording: Recording;
+  let recording: RecordedTraffic;
   try {
-    recording = await readRecording(linesOf(file, io, selection.where), { leg: selection.leg });
+    recording = await readRecordedTraffic(readLines(file, io, selection.where), { leg: selection.leg });
   } catch (error) {
-    return unreadable("replay", error, io);
+    return reportUnreadable("replay", error, io);
   }
   if (recording.incomplete > 0)
     io.err(`headgate replay: ${recording.incomplete} requests were not recorded whole and are left out\n`);
@@ -59,7 +59,7 @@ export async function replay(args: readonly string[], io: ServingIo): Promise<nu
 
 /** What of a recording is meant, as the command line says it. */
 export interface Selection {
-  readonly where: Condition | undefined;
+  readonly where: FilterCondition | undefined;
   readonly leg: FrameLeg;
 }
 
@@ -73,14 +73,14 @@ export function parseSelection({
 }): ({ readonly ok: true } & Selection) | { readonly ok: false; readonly problem: string } {
   if (leg !== "client" && leg !== "upstream") return { ok: false, problem: "--leg is client or upstream" };
   if (source === undefined) return { ok: true, where: undefined, leg };
-  const filter = parseFilter(source, { now: Date.now() });
+  const filter = parseTrafficFilter(source, { now: Date.now() });
   return filter.ok
     ? { ok: true, where: filter.condition, leg }
     : { ok: false, problem: formatFilterProblem(source, filter.problem) };
 }
 
 /** Says why recordings could not be read; what is no fault of theirs is thrown on. */
-export function unreadable(command: string, error: unknown, io: Pick<ServingIo, "err">): number {
+export function reportUnreadable(command: string, error: unknown, io: Pick<ServingIo, "err">): number {
   const failure = GatewayError.from(error);
   if (failure.code !== "store_failed" && failure.code !== "config_invalid") throw error;
   io.err(`headgate ${command}: ${failure.message}\n`);

@@ -17,7 +17,7 @@ export interface ReplayedExchange {
 export type KnownCallers = ReadonlyMap<string, Principal>;
 
 /** The exchange that a recorded message begins, as it was when it came; undefined where its body is not there. */
-export function toReplayed(
+export function toReplayedExchange(
   frame: Frame,
   { callers, parent }: { readonly callers: KnownCallers; readonly parent: Exchange | undefined },
 ): ReplayedExchange | undefined {

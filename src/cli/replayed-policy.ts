@@ -1,4 +1,4 @@
-import type { Config, Route } from "../config/config.ts";
+import type { Config, RouteConfig } from "../config/config.ts";
 import type { Handler } from "../pipeline.ts";
 import { noReply } from "../pipeline.ts";
 import { createCelProvider } from "../policy/cel/provider.ts";
@@ -11,22 +11,27 @@ import type { ExchangeRecord, Frame } from "../recorder/contract.ts";
 import type { CaptureLine } from "../recorder/store-contract.ts";
 import { createDerivation } from "../recorder/derive.ts";
 import { describeDifference, jsonDifferences } from "../recorder/replay/json-difference.ts";
-import { isObject, steadyParams } from "../recorder/replay/match-key.ts";
+import { isObject, stableParams } from "../recorder/replay/match-key.ts";
 import { createChangeReport, type PolicyChange, type PolicyReport } from "./policy-changes.ts";
-import { unknownsOf } from "./policy-unknowns.ts";
-import { messageAt, toReplayed, type KnownCallers, type ReplayedExchange } from "./replayed-exchange.ts";
+import { missingInputs } from "./policy-unknowns.ts";
+import {
+  messageAt,
+  toReplayedExchange,
+  type KnownCallers,
+  type ReplayedExchange,
+} from "./replayed-exchange.ts";
 
 /** What a recording is tried on. */
-export interface PolicyTrial {
+export interface PolicyReplayOptions {
   readonly config: Config;
   /** The route whose policy decides, whatever the recorded one is called. */
-  readonly route: Route | undefined;
+  readonly route: RouteConfig | undefined;
   readonly callers: KnownCallers;
   readonly onProgress?: (exchanges: number) => void;
 }
 
 /** How one policy came out for one exchange. */
-interface Outcome {
+interface ReplayOutcome {
   readonly events: readonly DecisionEvent[];
   /** The message as it would go on; undefined where it would not. */
   readonly forwarded: Message | undefined;
@@ -40,7 +45,7 @@ interface Outcome {
  */
 export async function replayPolicy(
   lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
-  { config, route, callers, onProgress }: PolicyTrial,
+  { config, route, callers, onProgress }: PolicyReplayOptions,
 ): Promise<PolicyReport> {
   const report = createChangeReport();
   const live = new Map<string, ReplayedExchange | undefined>();
@@ -49,12 +54,12 @@ export async function replayPolicy(
   const open = new Map<string, ExchangeRecord>();
   let capture: string | undefined;
   const clock = { time: 0, now: () => clock.time };
-  const desks = new Map<string, Desk | undefined>();
+  const desks = new Map<string, RouteEvaluator | undefined>();
 
-  function deskFor(name: string): Desk | undefined {
+  function deskFor(name: string): RouteEvaluator | undefined {
     if (!desks.has(name)) {
       const chosen = route ?? config.routes[name];
-      desks.set(name, chosen === undefined ? undefined : createDesk(chosen, clock));
+      desks.set(name, chosen === undefined ? undefined : createRouteEvaluator(chosen, clock));
     }
     return desks.get(name);
   }
@@ -77,7 +82,7 @@ export async function replayPolicy(
       return;
     }
     clock.time = Math.max(clock.time, replayed.exchange.timing.startedAt);
-    const outcome = await desk.ask(replayed);
+    const outcome = await desk.evaluate(replayed);
     for (const change of changesOf(replayed, outcome)) report.add(change, record);
   }
 
@@ -93,7 +98,7 @@ export async function replayPolicy(
     }
     if (line.exchange !== "" && line.context !== undefined && !live.has(line.exchange)) {
       const parent = line.context.parent === undefined ? undefined : live.get(line.context.parent)?.exchange;
-      live.set(line.exchange, toReplayed(line, { callers, parent }));
+      live.set(line.exchange, toReplayedExchange(line, { callers, parent }));
     } else live.get(line.exchange)?.frames.push(line);
     for (const record of derivation.add(line)) {
       open.set(record.id, record);
@@ -107,11 +112,14 @@ export async function replayPolicy(
 }
 
 /** Where the messages of a route are decided about. */
-interface Desk {
-  ask(replayed: ReplayedExchange): Promise<Outcome>;
+interface RouteEvaluator {
+  evaluate(replayed: ReplayedExchange): Promise<ReplayOutcome>;
 }
 
-function createDesk({ policy }: Route, clock: { readonly now: () => number }): Desk {
+function createRouteEvaluator(
+  { policy }: RouteConfig,
+  clock: { readonly now: () => number },
+): RouteEvaluator {
   let events: DecisionEvent[] = [];
   let forwarded: Message | undefined;
   let recorded: Message | undefined;
@@ -121,7 +129,7 @@ function createDesk({ policy }: Route, clock: { readonly now: () => number }): D
   };
   let decisions = 0;
   const enforce = createEnforcement({
-    provider: policy === undefined ? allowing : createCelProvider(policy, { clock }),
+    provider: policy === undefined ? allowAll : createCelProvider(policy, { clock }),
     mode: "enforce",
     refusals: { profile: "default", denialStatus: "in-band" },
     newDecisionId: () => `replay-${++decisions}`,
@@ -130,7 +138,7 @@ function createDesk({ policy }: Route, clock: { readonly now: () => number }): D
     },
   })(handler);
   return {
-    ask: async ({ exchange, frames }) => {
+    evaluate: async ({ exchange, frames }) => {
       events = [];
       forwarded = undefined;
       const far = exchange.direction === "client-to-server" ? "upstream" : "client";
@@ -141,18 +149,18 @@ function createDesk({ policy }: Route, clock: { readonly now: () => number }): D
   };
 }
 
-const explained = { provider: "none", rule: undefined, read: [], durationMs: 0 } as const;
+const noExplanation = { provider: "none", rule: undefined, read: [], durationMs: 0 } as const;
 
 /** Where a route has no policy everything is allowed. */
-const allowing: PolicyProvider = {
+const allowAll: PolicyProvider = {
   name: "none",
-  evaluateRequest: () => ({ effect: "allow", explanation: explained }),
-  evaluateResponse: () => ({ effect: "allow", explanation: explained }),
+  evaluateRequest: () => ({ effect: "allow", explanation: noExplanation }),
+  evaluateResponse: () => ({ effect: "allow", explanation: noExplanation }),
 };
 
 function changesOf(
   replayed: ReplayedExchange,
-  { events, forwarded, answer }: Outcome,
+  { events, forwarded, answer }: ReplayOutcome,
 ): readonly PolicyChange[] {
   const { frames, exchange } = replayed;
   const [near, far] =
@@ -160,7 +168,7 @@ function changesOf(
       ? (["client", "upstream"] as const)
       : (["upstream", "client"] as const);
   const came = messageAt(frames, far, "received", true);
-  const unknown = new Set(events.flatMap((event) => unknownsOf(event, replayed, came)));
+  const unknown = new Set(events.flatMap((event) => missingInputs(event, replayed, came)));
   if (unknown.size > 0) {
     const rule = events.find(({ explanation }) => explanation.rule !== undefined)?.explanation.rule;
     return [
@@ -168,11 +176,11 @@ function changesOf(
     ];
   }
   const denial = events.find(({ effect }) => effect === "deny");
-  const before = decisionsIn(frames);
+  const before = recordedDecisions(frames);
   const wasDenied = before.some(({ effect }) => effect === "deny");
   if (denial !== undefined) {
     if (wasDenied) return [];
-    const reason = denial.denial?.reason;
+    const reason = denial.refusal?.reason;
     const detail = reason === undefined ? [] : [`the agent is told: ${reason}`];
     return [{ kind: "newly-denied", rule: denial.explanation.rule, detail }];
   }
@@ -190,8 +198,8 @@ function changesOf(
   if (forwarded !== undefined && isChanged("request")) {
     const went = messageAt(frames, far, "sent", false) ?? exchange.message;
     const detail = differences(
-      steadyParams(memberValue(went, "params")),
-      steadyParams(memberValue(forwarded, "params")),
+      stableParams(memberValue(went, "params")),
+      stableParams(memberValue(forwarded, "params")),
     );
     if (detail.length > 0) changes.push({ kind: "arguments-changed", rule, detail });
   }
@@ -208,14 +216,14 @@ function changesOf(
   return changes;
 }
 
-interface OldDecision {
+interface RecordedDecision {
   readonly effect: string;
   readonly phase: string;
   readonly rule: string | undefined;
 }
 
 /** What the policy decided then, as far as it was carried out. */
-function decisionsIn(frames: readonly Frame[]): readonly OldDecision[] {
+function recordedDecisions(frames: readonly Frame[]): readonly RecordedDecision[] {
   return frames.flatMap(({ decision }) =>
     decision?.by === "policy" && decision.enforced
       ? [{ effect: decision.effect, phase: decision.phase, rule: decision.rule }]

@@ -3,7 +3,7 @@ import { loadConfig } from "../config/load.ts";
 import type { ConfigResult } from "../config/parse.ts";
 import { formatProblem } from "../config/problem.ts";
 import type { Problem } from "../config/problem.ts";
-import { createChangingSecrets } from "../config/secrets.ts";
+import { createReloadableSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
 import { systemClock } from "../exchange.ts";
 import { createGateway } from "../gateway/create.ts";
@@ -18,13 +18,13 @@ import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { prepareRecordFolder, withDefaultRecord } from "./default-record.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { isCommand } from "./find-command.ts";
+import { isProgram } from "./find-command.ts";
 import { followConfig } from "./follow-config.ts";
 import { usageError } from "./help.ts";
 import type { ServingIo } from "./io.ts";
-import { createRememberingReader } from "./watch-files.ts";
+import { createDigestingReader } from "./watch-files.ts";
 import { packageVersion } from "./version.ts";
-import { welcome } from "./welcome.ts";
+import { startupMessage } from "./welcome.ts";
 
 /** A gateway as the command line asks for it, or the exit code that the problem is worth. */
 export type Started =
@@ -65,7 +65,7 @@ export async function run(args: readonly string[], io: ServingIo): Promise<numbe
   using _following = started.followFile();
   try {
     const { url, adminUrl } = await gateway.listen();
-    io.err(welcome({ url, adminUrl, config, isDemo: started.isDemo }));
+    io.err(startupMessage({ url, adminUrl, config, isDemo: started.isDemo }));
   } catch (error) {
     io.err(`headgate: ${GatewayError.from(error).message}\n`);
     await gateway.close();
@@ -104,7 +104,7 @@ export async function start(
     return { ok: false, exitCode: exitCodes.usage.code };
   }
   const [program] = command;
-  if (program !== undefined && !isCommand(program, io.env)) {
+  if (program !== undefined && !isProgram(program, io.env)) {
     io.err(`headgate: there is no command \`${program}\` to start: not in PATH, or not executable\n`);
     return { ok: false, exitCode: exitCodes.usage.code };
   }
@@ -134,7 +134,7 @@ export async function start(
     values.config === undefined
       ? `${problem.path}: ${problem.message}`
       : formatProblem(problem, values.config);
-  const reader = createRememberingReader(io.readFile);
+  const reader = createDigestingReader(io.readFile);
   const result = await load(reader.readFile);
   if (!result.ok) {
     for (const problem of result.problems) io.err(`headgate: ${described(problem)}\n`);
@@ -144,7 +144,7 @@ export async function start(
   prepareRecordFolder(config, io.env);
   for (const warning of result.warnings) io.err(`headgate: ${described(warning)}\n`);
   const pretty = config.log.format === "text" || (config.log.format === "auto" && io.isTerminal);
-  const secrets = createChangingSecrets(config.secrets);
+  const secrets = createReloadableSecrets(config.secrets);
   const log = createLogger({
     level: config.log.level,
     pretty,

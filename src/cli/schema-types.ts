@@ -1,5 +1,5 @@
 /** The types that JSON Schema knows. */
-export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
+export type SchemaType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
 /** An object with anything in it, which is what a JSON schema of a peer is to us. */
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -29,10 +29,10 @@ export function requiredOf({ required }: JsonObject): readonly string[] {
  * The types that a schema allows, as far as it says so plainly: by `type`, `enum`, `const`, its alternatives, or a
  * reference within `root`. Nothing where it does not say.
  */
-export function typesOf(schema: JsonObject, root: JsonObject, depth = 0): ReadonlySet<JsonType> {
+export function typesOf(schema: JsonObject, root: JsonObject, depth = 0): ReadonlySet<SchemaType> {
   if (depth > deepest) return new Set();
   const { type, const: constant, anyOf, oneOf, allOf } = schema;
-  const named = [type].flat().filter(isJsonType);
+  const named = [type].flat().filter(isSchemaType);
   if (named.length > 0) return new Set(named);
   const values = Array.isArray(schema["enum"]) ? schema["enum"] : "const" in schema ? [constant] : [];
   if (values.length > 0) return new Set(values.map(typeOf));
@@ -75,14 +75,14 @@ function referenceOf({ $ref: reference }: JsonObject, root: JsonObject): JsonObj
   return isJsonObject(place) ? place : undefined;
 }
 
-function isJsonType(value: unknown): value is JsonType {
+function isSchemaType(value: unknown): value is SchemaType {
   return (
     typeof value === "string" &&
     ["string", "number", "integer", "boolean", "null", "array", "object"].includes(value)
   );
 }
 
-function typeOf(value: unknown): JsonType {
+function typeOf(value: unknown): SchemaType {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   const type = typeof value;

@@ -1,15 +1,15 @@
-import { nearest } from "../config/suggest.ts";
+import { closestName } from "../config/suggest.ts";
 import {
   isJsonObject,
   propertiesOf,
   requiredOf,
   typesOf,
   type JsonObject,
-  type JsonType,
+  type SchemaType,
 } from "./schema-types.ts";
 
 /** A value, or the one thing that is wrong with how it was given. */
-export type Read<Value> =
+export type ParseResult<Value> =
   | { readonly ok: true; readonly value: Value }
   | { readonly ok: false; readonly problem: string };
 
@@ -22,7 +22,7 @@ export interface ArgumentPair {
 }
 
 /** Takes `key=value` and `key:=json` apart. */
-export function parsePairs(words: readonly string[]): Read<readonly ArgumentPair[]> {
+export function parsePairs(words: readonly string[]): ParseResult<readonly ArgumentPair[]> {
   const pairs: ArgumentPair[] = [];
   for (const word of words) {
     const { key, json, text } = /^(?<key>[^=]+?)(?<json>:?)=(?<text>.*)$/su.exec(word)?.groups ?? {};
@@ -38,14 +38,14 @@ export function parsePairs(words: readonly string[]): Read<readonly ArgumentPair
 }
 
 /** Reads a JSON object that was given for an option. */
-export function parseJsonObject(text: string, option: string): Read<JsonObject> {
+export function parseJsonObject(text: string, option: string): ParseResult<JsonObject> {
   const parsed = parseJson(text);
   if (parsed.ok && isJsonObject(parsed.value)) return { ok: true, value: parsed.value };
   return { ok: false, problem: `${option} takes a JSON object, not \`${text}\`` };
 }
 
 /** Makes the arguments of a tool from what was given, with the types and names of its schema. */
-export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject): Read<JsonObject> {
+export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject): ParseResult<JsonObject> {
   const properties = propertiesOf(schema);
   const entries: [string, unknown][] = [];
   for (const { key, text, isJson } of pairs) {
@@ -68,7 +68,7 @@ export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject):
 }
 
 /** Makes a value of some text: of the types that are allowed, text before all others. */
-export function convert(text: string, types: ReadonlySet<JsonType>): Read<unknown> {
+export function convert(text: string, types: ReadonlySet<SchemaType>): ParseResult<unknown> {
   if (types.size === 0 || types.has("string")) return { ok: true, value: text };
   const parsed = parseJson(text);
   // An integer beyond 2^53 would go out as another one.
@@ -79,7 +79,7 @@ export function convert(text: string, types: ReadonlySet<JsonType>): Read<unknow
   return { ok: false, problem: `must be ${[...types].map(withArticle).join(" or ")}, not \`${text}\`` };
 }
 
-function isOfTypes(value: unknown, types: ReadonlySet<JsonType>): boolean {
+function isOfTypes(value: unknown, types: ReadonlySet<SchemaType>): boolean {
   if (value === null) return types.has("null");
   if (Array.isArray(value)) return types.has("array");
   if (typeof value === "number")
@@ -89,18 +89,18 @@ function isOfTypes(value: unknown, types: ReadonlySet<JsonType>): boolean {
 }
 
 function unknownKey(key: string, properties: ReadonlyMap<string, JsonObject>): string {
-  const meant = nearest(key, properties.keys());
+  const meant = closestName(key, properties.keys());
   if (meant !== undefined) return `there is no argument \`${key}\`; did you mean \`${meant}\`?`;
   const names = [...properties.keys()].map((name) => `\`${name}\``).join(", ");
   return `there is no argument \`${key}\`; ${names === "" ? "it takes none" : `there are ${names}`}`;
 }
 
-function withArticle(type: JsonType): string {
+function withArticle(type: SchemaType): string {
   if (type === "null") return "null";
   return `${/^[aio]/u.test(type) ? "an" : "a"} ${type}`;
 }
 
-function parseJson(text: string): Read<unknown> {
+function parseJson(text: string): ParseResult<unknown> {
   try {
     return { ok: true, value: JSON.parse(text) as unknown };
   } catch {

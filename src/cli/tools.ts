@@ -1,6 +1,6 @@
 import type { Client, Tool } from "@modelcontextprotocol/client";
 
-import { parseTarget, targetName, type ClientTarget } from "./client-target.ts";
+import { parseTarget, formatTarget, type ClientTarget } from "./client-target.ts";
 import { withClient } from "./client.ts";
 import { parseCommandLine } from "./command-line.ts";
 import { commands } from "./commands.ts";
@@ -39,7 +39,7 @@ function heading(client: Client, target: ClientTarget, count: number): string {
   const { name, version } = client.getServerVersion() ?? { name: "a server without a name", version: "" };
   const revision = client.getNegotiatedProtocolVersion() ?? "unknown";
   const server = printableLine(`${name} ${version}`);
-  return `${server} at ${targetName(target)}, MCP ${revision}: ${count} ${count === 1 ? "tool" : "tools"}\n`;
+  return `${server} at ${formatTarget(target)}, MCP ${revision}: ${count} ${count === 1 ? "tool" : "tools"}\n`;
 }
 
 /** A tool as the list shows it; its first line is what follows `headgate call`. */

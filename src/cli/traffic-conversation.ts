@@ -1,7 +1,7 @@
 import type { ExchangeRecord, Frame, FrameDecision, OperationRecord } from "../recorder/contract.ts";
-import type { Paint } from "./paint.ts";
+import type { Colors } from "./paint.ts";
 import { printable, printableLine } from "./text-layout.ts";
-import { formatBytes, formatDate, formatMs, painted } from "./traffic-rows.ts";
+import { formatBytes, formatDate, formatMs, colorState } from "./traffic-rows.ts";
 
 /** One exchange of an operation with everything that was seen of it. */
 export interface ShownExchange {
@@ -12,7 +12,7 @@ export interface ShownExchange {
 
 /** How a conversation is shown. */
 export interface ConversationOptions {
-  readonly paint: Paint;
+  readonly paint: Colors;
   /** Longest body in characters; longer ones are cut. */
   readonly maxBody: number;
 }
@@ -32,7 +32,7 @@ export function formatConversation(
     ["route", printableLine(route)],
     ["session", shownText(first?.record.session)],
     ["revision", shownText(first && `${first.record.revision} over ${first.record.transport}`)],
-    ["status", painted(state, paint, printableLine(state))],
+    ["status", colorState(state, paint, printableLine(state))],
     ["took", durationMs === undefined ? "not over yet" : tookText(durationMs, first?.record.upstreamMs)],
     ["rounds", rounds > 1 ? String(rounds) : undefined],
     ["trace", shownText(first?.record.traceId)],
@@ -45,7 +45,7 @@ export function formatConversation(
   const lines = frames
     .toSorted((a, b) => a.frame.seq - b.frame.seq)
     .flatMap(({ frame }) => frameLines(frame, start, paint, maxBody));
-  return `${paint.bold(printableLine(name))}  ${paint.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${missing(exchanges)}`;
+  return `${paint.bold(printableLine(name))}  ${paint.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${formatOmissions(exchanges)}`;
 }
 
 function shownText(text: string | undefined): string | undefined {
@@ -57,26 +57,26 @@ function tookText(durationMs: number, upstreamMs: number | undefined): string {
   return upstreamMs === undefined ? own : `${own}, of which the server had it ${formatMs(upstreamMs)}`;
 }
 
-function frameLines(frame: Frame, start: number, paint: Paint, maxBody: number): readonly string[] {
+function frameLines(frame: Frame, start: number, paint: Colors, maxBody: number): readonly string[] {
   const time = paint.dim(`${(frame.mono - start).toFixed(1).padStart(9)} ms`);
   if (frame.kind === "decision") {
     return frame.decision === undefined ? [] : [`${time}  ${decisionText(frame.decision, paint)}`];
   }
   // What goes on as it came is the same message a second time.
   const body = frame.same === undefined ? frame.body : undefined;
-  const head = `${time}  ${wayText(frame)}  ${paint.bold(whatText(frame))} ${paint.dim(sizeText(frame))}`;
+  const head = `${time}  ${formatLeg(frame)}  ${paint.bold(formatFrame(frame))} ${paint.dim(sizeText(frame))}`;
   if (frame.same !== undefined) return [`${head} ${paint.dim("as it came")}`];
   if (body === undefined) return [`${head} ${paint.yellow(`body left out: ${frame.omitted ?? "unknown"}`)}`];
   return [head, ...bodyLines(body, maxBody).map((line) => `${" ".repeat(14)}${line}`)];
 }
 
 /** Who speaks to whom, the gateway in the middle. */
-function wayText({ leg, passing }: Frame): string {
+function formatLeg({ leg, passing }: Frame): string {
   if (leg === "client") return passing === "received" ? "client  → gateway" : "client  ← gateway";
   return passing === "sent" ? "gateway → server " : "gateway ← server ";
 }
 
-function whatText({ kind, method, target, id }: Frame): string {
+function formatFrame({ kind, method, target, id }: Frame): string {
   const name = [method, target].filter((part) => part !== undefined).map(printableLine);
   const number = id === undefined ? "" : ` ${printableLine(id.slice(2))}`;
   return kind === "request" || kind === "notification" ? `${name.join(" ")}${number}` : `${kind}${number}`;
@@ -87,7 +87,7 @@ function sizeText({ bytes, redacted = 0 }: Frame): string {
   return redacted === 0 ? size : `${size}, ${redacted} redacted`;
 }
 
-function decisionText(decision: FrameDecision, paint: Paint): string {
+function decisionText(decision: FrameDecision, paint: Colors): string {
   const { by, effect, enforced, rule, reason, read = [], hidden, listed, name, phase } = decision;
   const colour =
     effect === "deny" || effect === "blocked" ? paint.red : effect === "allow" ? paint.green : paint.yellow;
@@ -126,7 +126,7 @@ function bodyLines(body: string, maxBody: number): readonly string[] {
   return printable(cut).split("\n");
 }
 
-function missing(exchanges: readonly ShownExchange[]): string {
+function formatOmissions(exchanges: readonly ShownExchange[]): string {
   const omitted = exchanges.reduce((sum, { record }) => sum + record.omitted, 0);
   const redacted = exchanges.reduce((sum, { record }) => sum + record.redacted, 0);
   const notes = [

@@ -3,7 +3,7 @@ import { createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 
-import type { Condition, ExchangeRecord, Frame } from "../recorder/contract.ts";
+import type { FilterCondition, ExchangeRecord, Frame } from "../recorder/contract.ts";
 import type { RecordReader } from "../recorder/store-contract.ts";
 import { formatCaptureLine, writeCaptureFile } from "../recorder/replay/capture-file.ts";
 import { formatHar } from "../recorder/replay/har.ts";
@@ -59,7 +59,7 @@ export async function trafficExport(
 async function writeHar(
   file: string,
   reader: RecordReader,
-  where: Condition | undefined,
+  where: FilterCondition | undefined,
   onProgress: (done: number, total: number | undefined) => void,
 ): Promise<number> {
   let done = 0;
@@ -79,7 +79,7 @@ async function writeHar(
 /** All exchanges that fit, the oldest first, page by page. */
 async function* allExchanges(
   reader: RecordReader,
-  where: Condition | undefined,
+  where: FilterCondition | undefined,
 ): AsyncIterable<ExchangeRecord> {
   let cursor: string | undefined;
   do {

@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { readCaptureFile } from "../recorder/replay/capture-file.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { createProgressBar } from "./progress-bar.ts";
-import { placeOf } from "./recording-place.ts";
-import { kindOfPlace, linesOf, openStore } from "./recordings.ts";
+import { resolveStore } from "./recording-place.ts";
+import { detectStoreKind, readLines, openStore } from "./recordings.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 
 /** `headgate traffic import FILE`: takes a capture into a store, which is made where there is none. */
@@ -15,9 +15,9 @@ export async function trafficImport(
   io: TrafficIo,
 ): Promise<number> {
   const warnings: string[] = [];
-  const kind = await kindOfPlace(file);
+  const kind = await detectStoreKind(file);
   const size = kind === "capture" ? (await stat(file)).size : undefined;
-  const place = await placeOf(values, io);
+  const place = await resolveStore(values, io);
   if (!place.includes("://")) await mkdir(dirname(place), { recursive: true });
   using bar = createProgressBar("importing", io);
   await using store = await openStore({ store: place }, io, true);
@@ -29,7 +29,7 @@ export async function trafficImport(
             bar.show(bytes, size);
           },
         })
-      : linesOf(file, io);
+      : readLines(file, io);
   const imported = await store.import(lines);
   while ((await store.index(5000)) > 0);
   const all = { ...imported, warnings: [...new Set([...warnings, ...imported.warnings])] };
@@ -37,7 +37,7 @@ export async function trafficImport(
   else {
     for (const warning of all.warnings) io.err(`headgate traffic: ${warning}\n`);
     const known = all.known === 0 ? "" : `, ${all.known} frames were there before`;
-    io.out(`${all.frames} frames of ${all.captures} captures are now in ${store.place}${known}\n`);
+    io.out(`${all.frames} frames of ${all.captures} captures are now in ${store.location}${known}\n`);
   }
   return exitCodes.ok.code;
 }

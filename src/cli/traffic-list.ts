@@ -1,7 +1,7 @@
 import { isTty } from "./asking.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { usageError } from "./help.ts";
-import { paintFor } from "./paint.ts";
+import { colorsFor } from "./paint.ts";
 import { openReader } from "./recordings.ts";
 import { exchangeHeads, formatExchange } from "./traffic-rows.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
@@ -23,8 +23,8 @@ export async function trafficList({ values, where }: TrafficRequest, io: Traffic
   if (values.json === true) {
     for (const exchange of page.exchanges) io.out(`${JSON.stringify(exchange)}\n`);
   } else {
-    const paint = paintFor(io);
-    if (page.exchanges.length === 0) io.err(`nothing in ${reader.place} fits\n`);
+    const paint = colorsFor(io);
+    if (page.exchanges.length === 0) io.err(`nothing in ${reader.location} fits\n`);
     else if (isTty(io.stdout)) io.out(`${exchangeHeads(paint)}\n`);
     for (const exchange of page.exchanges) io.out(`${formatExchange(exchange, paint)}\n`);
   }
@@ -35,7 +35,7 @@ export async function trafficList({ values, where }: TrafficRequest, io: Traffic
 /** `headgate traffic follow [FILTER]`: exchanges as they end, until the command is told to stop. */
 export async function trafficFollow({ values, where }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
-  const paint = paintFor(io);
+  const paint = colorsFor(io);
   const over = new AbortController();
   void io.stopped?.().then(() => {
     over.abort();

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { captureOf } from "../../test/support/capture.ts";
 import { createCaptureReader } from "../recorder/replay/capture-reader.ts";
-import { createPaint } from "./paint.ts";
+import { createColors } from "./paint.ts";
 import { formatConversation } from "./traffic-conversation.ts";
 import { formatBytes, formatExchange, formatMs } from "./traffic-rows.ts";
 
@@ -27,7 +27,7 @@ describe("a recorded exchange on a terminal", () => {
     const operation = await reader.operation(record?.id ?? "");
     if (record === undefined || operation === undefined) throw new Error("nothing was read");
     const frames = await reader.frames(record.capture, record.id);
-    const options = { paint: createPaint(false), maxBody: 1000 };
+    const options = { paint: createColors(false), maxBody: 1000 };
     const text = `${formatExchange(record, options.paint)}\n${formatConversation(operation, [{ record, frames }], options)}`;
     expect(text).toContain("\\u001b[2J");
     for (const character of ["\u001B", "\u202E"]) expect(text).not.toContain(character);

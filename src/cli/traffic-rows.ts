@@ -1,28 +1,28 @@
-import type { ExchangeRecord, ExchangeState } from "../recorder/contract.ts";
-import type { Paint } from "./paint.ts";
+import type { ExchangeRecord, ExchangeStatus } from "../recorder/contract.ts";
+import type { Colors } from "./paint.ts";
 import { printableLine } from "./text-layout.ts";
 
 /** Exchanges as lines of a table: when, who, what, how it ended and how long it took. */
-export function formatExchange(exchange: ExchangeRecord, paint: Paint): string {
+export function formatExchange(exchange: ExchangeRecord, paint: Colors): string {
   const { at, id, principal, direction, method, target, durationMs, rule, kind } = exchange;
   const arrow = direction === "c2s" ? "→" : "←";
   const name = target === undefined ? method : `${method} ${target}`;
   const took = durationMs === undefined ? "" : formatMs(durationMs);
   const cells = [
     paint.dim(formatTime(at)),
-    paint.cyan(fit(printableLine(id), 12)),
-    fit(printableLine(principal), 14),
-    `${kind === "notification" ? paint.dim(arrow) : arrow} ${fit(printableLine(name), 38)}`,
-    painted(exchange.state, paint, fit(printableLine(exchange.state), 14)),
+    paint.cyan(padOrCut(printableLine(id), 12)),
+    padOrCut(printableLine(principal), 14),
+    `${kind === "notification" ? paint.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
+    colorState(exchange.state, paint, padOrCut(printableLine(exchange.state), 14)),
     took.padStart(8),
-    decisionMark(exchange, paint),
+    formatDecision(exchange, paint),
     rule === undefined || exchange.decision === "allow" ? "" : paint.dim(printableLine(rule)),
   ];
   return cells.join(" ").trimEnd();
 }
 
 /** The heads of the columns. */
-export function exchangeHeads(paint: Paint): string {
+export function exchangeHeads(paint: Colors): string {
   const heads = [
     "TIME".padEnd(12),
     "ID".padEnd(12),
@@ -35,7 +35,7 @@ export function exchangeHeads(paint: Paint): string {
   return paint.bold(heads.join(" "));
 }
 
-const colors: Readonly<Record<ExchangeState, keyof Paint>> = {
+const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
   open: "dim",
   ok: "green",
   accepted: "green",
@@ -48,12 +48,12 @@ const colors: Readonly<Record<ExchangeState, keyof Paint>> = {
 };
 
 /** A text in the colour of a state. */
-export function painted(state: ExchangeState, paint: Paint, text: string): string {
+export function colorState(state: ExchangeStatus, paint: Colors, text: string): string {
   // A capture of somebody else may hold anything.
-  return paint[Object.hasOwn(colors, state) ? colors[state] : "dim"](text);
+  return paint[Object.hasOwn(stateColors, state) ? stateColors[state] : "dim"](text);
 }
 
-function decisionMark({ decision, modified }: ExchangeRecord, paint: Paint): string {
+function formatDecision({ decision, modified }: ExchangeRecord, paint: Colors): string {
   if (decision === "deny") return paint.red("deny");
   if (decision === undefined || decision === "allow")
     return modified ? paint.yellow("changed") : (decision ?? "");
@@ -89,6 +89,6 @@ export function formatBytes(bytes: number): string {
   return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power] ?? "B"}`;
 }
 
-function fit(text: string, columns: number): string {
+function padOrCut(text: string, columns: number): string {
   return text.length > columns ? `${text.slice(0, columns - 1)}…` : text.padEnd(columns);
 }

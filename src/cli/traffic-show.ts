@@ -1,5 +1,5 @@
 import { exitCodes } from "./exit-codes.ts";
-import { paintFor } from "./paint.ts";
+import { colorsFor } from "./paint.ts";
 import { openReader } from "./recordings.ts";
 import { formatConversation, type ShownExchange } from "./traffic-conversation.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
@@ -12,7 +12,7 @@ export async function trafficShow(id: string, { values }: TrafficRequest, io: Tr
   await using reader = await openReader(values, io);
   const operation = await reader.operation(id);
   if (operation === undefined) {
-    io.err(`headgate traffic: ${reader.place} has no exchange that is the only one to begin with ${id}\n`);
+    io.err(`headgate traffic: ${reader.location} has no exchange that is the only one to begin with ${id}\n`);
     return exitCodes.refused.code;
   }
   const exchanges: ShownExchange[] = [];
@@ -25,7 +25,7 @@ export async function trafficShow(id: string, { values }: TrafficRequest, io: Tr
     );
   } else {
     const options = {
-      paint: paintFor(io),
+      paint: colorsFor(io),
       maxBody: values.full === true ? Number.POSITIVE_INFINITY : maxBody,
     };
     io.out(formatConversation(operation, exchanges, options));

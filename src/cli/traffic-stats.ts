@@ -1,6 +1,6 @@
 import type { StatsRow, StoreStats } from "../recorder/store-contract.ts";
 import { exitCodes } from "./exit-codes.ts";
-import { paintFor, type Paint } from "./paint.ts";
+import { colorsFor, type Colors } from "./paint.ts";
 import { openReader } from "./recordings.ts";
 import { printableLine } from "./text-layout.ts";
 import { formatBytes, formatDate, formatMs } from "./traffic-rows.ts";
@@ -10,13 +10,24 @@ import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 export async function trafficStats({ values, where }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   const stats = await reader.stats(where);
-  io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, paintFor(io)));
+  io.out(values.json === true ? `${JSON.stringify(stats)}\n` : formatStats(stats, colorsFor(io)));
   return exitCodes.ok.code;
 }
 
 /** The figures of a store as a small table, and what is missing in it. */
-function formatStats(stats: StoreStats, paint: Paint): string {
-  const { place, exchanges, frames, bytes, lost, omitted, redacted, oldest, newest, unindexed } = stats;
+function formatStats(stats: StoreStats, paint: Colors): string {
+  const {
+    location: place,
+    exchanges,
+    frames,
+    bytes,
+    lost,
+    omitted,
+    redacted,
+    oldest,
+    newest,
+    unindexed,
+  } = stats;
   const span =
     oldest === undefined || newest === undefined ? "" : `, ${formatDate(oldest)} to ${formatDate(newest)}`;
   const missing = [
@@ -30,7 +41,7 @@ function formatStats(stats: StoreStats, paint: Paint): string {
   return `${head}${notes}${stats.rows.length === 0 ? "" : `\n${rowsTable(stats.rows, paint)}`}`;
 }
 
-const heads = [
+const statsHeads = [
   "ROUTE",
   "METHOD AND TARGET",
   "COUNT",
@@ -43,7 +54,7 @@ const heads = [
   "BYTES",
 ] as const;
 
-function rowsTable(rows: readonly StatsRow[], paint: Paint): string {
+function rowsTable(rows: readonly StatsRow[], paint: Colors): string {
   const cells = rows.map(
     ({ route, method, target, count, errors, refused, p50Ms, p95Ms, p99Ms, maxMs, bytes }) => [
       printableLine(route),
@@ -55,8 +66,8 @@ function rowsTable(rows: readonly StatsRow[], paint: Paint): string {
       formatBytes(bytes),
     ],
   );
-  const all = [[...heads], ...cells];
-  const widths = heads.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const all = [[...statsHeads], ...cells];
+  const widths = statsHeads.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
   const lines = all.map((row) =>
     row
       .map((cell, column) =>

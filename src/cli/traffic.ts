@@ -1,6 +1,6 @@
 import { GatewayError } from "../errors.ts";
-import type { Condition } from "../recorder/contract.ts";
-import { formatFilterProblem, parseFilter } from "../recorder/filter/parse.ts";
+import type { FilterCondition } from "../recorder/contract.ts";
+import { formatFilterProblem, parseTrafficFilter } from "../recorder/filter/parse.ts";
 import { parseCommandLine, type OptionValues } from "./command-line.ts";
 import { commands } from "./commands.ts";
 import { exitCodes } from "./exit-codes.ts";
@@ -20,7 +20,7 @@ export type TrafficIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> &
 /** What a part of `headgate traffic` is asked for. */
 export interface TrafficRequest {
   readonly values: OptionValues<typeof commands.traffic.options>;
-  readonly where: Condition | undefined;
+  readonly where: FilterCondition | undefined;
 }
 
 const verbs = ["list", "follow", "show", "stats", "export", "import", "prune"] as const;
@@ -29,8 +29,8 @@ type Verb = (typeof verbs)[number];
 /** `headgate traffic`: what went through the gateway, and why. */
 export async function traffic(args: readonly string[], io: TrafficIo): Promise<number> {
   const line = parseCommandLine(commands.traffic.options, args);
-  if (!line.ok) return misused(io, line.problem);
-  if (line.program !== undefined) return misused(io, "nothing follows `--` here");
+  if (!line.ok) return reportUsage(io, line.problem);
+  if (line.program !== undefined) return reportUsage(io, "nothing follows `--` here");
   const [first, ...others] = line.positionals;
   const named = verbs.find((verb) => verb === first);
   const verb: Verb = named ?? (line.values.follow === true ? "follow" : "list");
@@ -38,19 +38,19 @@ export async function traffic(args: readonly string[], io: TrafficIo): Promise<n
   const takesName = verb === "show" || verb === "export" || verb === "import";
   const [name, ...words] = takesName ? rest : [undefined, ...rest];
   if (takesName && name === undefined)
-    return misused(io, verb === "show" ? "show needs the ID of an exchange" : `${verb} needs a FILE`);
+    return reportUsage(io, verb === "show" ? "show needs the ID of an exchange" : `${verb} needs a FILE`);
   if ((verb === "show" || verb === "import") && words.length > 0)
-    return misused(io, `${verb} takes one ${verb === "show" ? "ID" : "FILE"}`);
+    return reportUsage(io, `${verb} takes one ${verb === "show" ? "ID" : "FILE"}`);
   const source = words.join(" ");
-  const filter = parseFilter(source, { now: Date.now() });
-  if (!filter.ok) return misused(io, formatFilterProblem(source, filter.problem));
+  const filter = parseTrafficFilter(source, { now: Date.now() });
+  if (!filter.ok) return reportUsage(io, formatFilterProblem(source, filter.problem));
   const request: TrafficRequest = {
     values: line.values,
     where: words.length === 0 ? undefined : filter.condition,
   };
-  io.stdout?.on("error", leaveQuietly);
+  io.stdout?.on("error", exitOnBrokenPipe);
   try {
-    return await run(verb, name ?? "", request, io);
+    return await runVerb(verb, name ?? "", request, io);
   } catch (error) {
     const failure = GatewayError.from(error);
     if (failure.code !== "store_failed" && failure.code !== "config_invalid") throw error;
@@ -59,7 +59,7 @@ export async function traffic(args: readonly string[], io: TrafficIo): Promise<n
   }
 }
 
-function run(verb: Verb, name: string, request: TrafficRequest, io: TrafficIo): Promise<number> {
+function runVerb(verb: Verb, name: string, request: TrafficRequest, io: TrafficIo): Promise<number> {
   switch (verb) {
     case "list":
       return trafficList(request, io);
@@ -79,12 +79,12 @@ function run(verb: Verb, name: string, request: TrafficRequest, io: TrafficIo): 
 }
 
 /** Whoever reads the output may have seen enough, as `head` has. */
-function leaveQuietly(error: Error): void {
+function exitOnBrokenPipe(error: Error): void {
   if (Reflect.get(error, "code") !== "EPIPE") throw error;
   process.exit(exitCodes.ok.code);
 }
 
-function misused(io: TrafficIo, problem: string): number {
+function reportUsage(io: TrafficIo, problem: string): number {
   io.err(usageError("traffic", problem));
   return exitCodes.usage.code;
 }

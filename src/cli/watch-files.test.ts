@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { systemTimer } from "../exchange.ts";
-import { createFileWatcher, createRememberingReader } from "./watch-files.ts";
+import { createFileWatcher, createDigestingReader } from "./watch-files.ts";
 
 const readFile = (path: string): Promise<string> => readBytes(path, "utf8");
 
@@ -24,15 +24,15 @@ async function watched(name = "config.yaml", prepare: (folder: string) => void =
       changes++;
       changed.resolve();
     },
-    onTrouble: (place, error) => {
+    onError: (place, error) => {
       changed.reject(new Error(`${place}: ${String(error)}`));
     },
   });
   const follow = async (): Promise<void> => {
-    const reader = createRememberingReader(readFile);
+    const reader = createDigestingReader(readFile);
     await reader.readFile(file).catch(() => {});
     changed = Promise.withResolvers();
-    watcher.follow(reader.digests);
+    watcher.watch(reader.digests);
   };
   await follow();
   return {
@@ -109,18 +109,18 @@ describe("a watched file", () => {
 
   it("is seen to have changed before the watching began", async () => {
     using at = await watched();
-    const reader = createRememberingReader(async () => "what stood there");
+    const reader = createDigestingReader(async () => "what stood there");
     await reader.readFile(at.file);
     const seen = Promise.withResolvers<void>();
     using late = createFileWatcher({
       readFile,
       setTimer: systemTimer,
       onChange: seen.resolve,
-      onTrouble: (place, error) => {
+      onError: (place, error) => {
         seen.reject(new Error(`${place}: ${String(error)}`));
       },
     });
-    late.follow(reader.digests);
+    late.watch(reader.digests);
     await expect(seen.promise).resolves.toBeUndefined();
   });
 
@@ -137,16 +137,16 @@ describe("a watched file", () => {
       looked.resolve();
       return text;
     };
-    const reader = createRememberingReader(readFile);
+    const reader = createDigestingReader(readFile);
     await reader.readFile(file);
     try {
       using watcher = createFileWatcher({
         readFile: reading,
         setTimer: time.setTimer,
         onChange: () => reads.push("changed"),
-        onTrouble: (place) => reads.push(place),
+        onError: (place) => reads.push(place),
       });
-      watcher.follow(reader.digests);
+      watcher.watch(reader.digests);
       await looked.promise;
       looked = Promise.withResolvers();
       for (const text of ["two", "three", "one"]) writeFileSync(file, text);
@@ -163,7 +163,7 @@ describe("a watched file", () => {
 
 describe("a file that cannot be read", () => {
   it("is remembered as such, so that it is seen when it can be", async () => {
-    const reader = createRememberingReader(() => Promise.reject(new Error("gone")));
+    const reader = createDigestingReader(() => Promise.reject(new Error("gone")));
     await expect(reader.readFile("/nowhere/config.yaml")).rejects.toThrow("gone");
     expect([...reader.digests]).toEqual([["/nowhere/config.yaml", "unreadable"]]);
   });

@@ -8,13 +8,13 @@ import type { SetTimer } from "../exchange.ts";
 export type FileDigests = ReadonlyMap<string, string>;
 
 /** Reads files and remembers what was in them. */
-export interface RememberingReader {
+export interface DigestingReader {
   readonly readFile: (path: string) => Promise<string>;
   readonly digests: FileDigests;
 }
 
 /** Makes a reader that remembers; a file that cannot be read is remembered as such. */
-export function createRememberingReader(readFile: (path: string) => Promise<string>): RememberingReader {
+export function createDigestingReader(readFile: (path: string) => Promise<string>): DigestingReader {
   const digests = new Map<string, string>();
   return {
     digests,
@@ -33,13 +33,13 @@ export interface FileWatcherOptions {
   /** What stands in the files is not what stood there when they were read. */
   readonly onChange: () => void;
   /** Changes at this place will not be seen. */
-  readonly onTrouble: (place: string, error: unknown) => void;
+  readonly onError: (place: string, error: unknown) => void;
 }
 
 /** Tells when files change. */
 export interface FileWatcher extends Disposable {
   /** Watches these files instead of those before. */
-  follow(digests: FileDigests): void;
+  watch(digests: FileDigests): void;
 }
 
 /** Writers need a moment to be done, and one change comes as many events. */
@@ -50,7 +50,7 @@ const settleMs = 100;
  * Kubernetes turns a link to a folder beside it. What counts is what stands in the files, whatever happened to them.
  */
 export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
-  const { readFile, setTimer, onChange, onTrouble } = options;
+  const { readFile, setTimer, onChange, onError: onTrouble } = options;
   const watchers = new Map<string, FSWatcher>();
   let followed: FileDigests = new Map();
   let stopTimer: (() => void) | undefined;
@@ -77,7 +77,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
 
   /** Watches every place where a change can show, each as long as it is the same file or folder. */
   function watchPlaces(): void {
-    const wanted = new Map([...followed.keys()].flatMap(placesOf));
+    const wanted = new Map([...followed.keys()].flatMap(watchedPaths));
     for (const [key, watcher] of watchers) {
       if (wanted.has(key)) continue;
       watchers.delete(key);
@@ -101,7 +101,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   }
 
   return {
-    follow: (digests) => {
+    watch: (digests) => {
       followed = digests;
       // What has changed since the files were read came before the watching.
       void look();
@@ -116,7 +116,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
 }
 
 /** The file, the folder it is in, and the same for where links lead; with keys that change when they are replaced. */
-function placesOf(path: string): (readonly [key: string, place: string])[] {
+function watchedPaths(path: string): (readonly [key: string, place: string])[] {
   const real = realPath(path);
   const places = new Set([dirname(path), ...(real === undefined ? [] : [real, dirname(real)])]);
   return [...places].flatMap((place) => {

@@ -1,20 +1,20 @@
 import type { Config } from "../config/config.ts";
 
 /** What to say once the gateway listens. */
-export interface Welcome {
+export interface StartupFacts {
   readonly url: string;
   readonly adminUrl: string | undefined;
   readonly config: Config;
   readonly isDemo: boolean;
 }
 
-function recordPlace({ record }: Config): string | undefined {
+function recordingTarget({ record }: Config): string | undefined {
   if (record === undefined || record === false) return undefined;
   return record.postgres === undefined ? record.file : "PostgreSQL";
 }
 
 /** The lines that greet whoever started the gateway: where it is, how to connect a client, one command to try. */
-export function welcome({ url, adminUrl, config, isDemo }: Welcome): string {
+export function startupMessage({ url, adminUrl, config, isDemo }: StartupFacts): string {
   const endpoints = Object.values(config.routes).map(({ name, prefixes }) => ({
     name,
     endpoint: `${url}${prefixes.at(-1) ?? ""}/mcp`,
@@ -24,7 +24,7 @@ export function welcome({ url, adminUrl, config, isDemo }: Welcome): string {
   if (endpoints.length > 1)
     for (const { name, endpoint } of endpoints) lines.push(`  ${name.padEnd(16)} ${endpoint}`);
   if (adminUrl !== undefined) lines.push(`  figures and readiness: ${adminUrl}/metrics, ${adminUrl}/readyz`);
-  const place = recordPlace(config);
+  const place = recordingTarget(config);
   if (place !== undefined) lines.push(`  recording to ${place}; \`record: false\` turns it off`);
   if (isDemo) {
     const client = { mcpServers: { headgate: { type: "http", url: first } } };

@@ -1,14 +1,14 @@
 import { anonymousName } from "../auth/config.ts";
 import { isLoopback } from "./addresses.ts";
-import type { Config, Route, RouteAuth } from "./config.ts";
-import type { Finding, Path } from "./problem.ts";
-import type { WrittenConfig } from "./schema.ts";
-import { nearest } from "./suggest.ts";
+import type { Config, RouteConfig, RouteAuth } from "./config.ts";
+import type { ConfigFinding, Path } from "./problem.ts";
+import type { ParsedConfig } from "./schema.ts";
+import { closestName } from "./suggest.ts";
 
-type WrittenRoute = WrittenConfig["routes"][string];
+type ParsedAuthRoute = ParsedConfig["routes"][string];
 
 /** Who may call a route: its own rules where it has some, else the general ones. */
-export function resolveRouteAuth(general: WrittenConfig["auth"], own: WrittenRoute["auth"]): RouteAuth {
+export function resolveRouteAuth(general: ParsedConfig["auth"], own: ParsedAuthRoute["auth"]): RouteAuth {
   const names = own.use ?? general.use ?? Object.keys(general.authenticators);
   const use = names.filter((name) => name !== anonymousName);
   return {
@@ -22,25 +22,25 @@ export function resolveRouteAuth(general: WrittenConfig["auth"], own: WrittenRou
 /** A route and where it stands in the configuration. */
 export interface PlacedRoute {
   readonly path: Path;
-  readonly route: Route;
-  readonly written: Pick<WrittenRoute, "auth">;
+  readonly route: RouteConfig;
+  readonly written: Pick<ParsedAuthRoute, "auth">;
 }
 
 /** What does not fit together in who may call what. */
 export function authProblems(
   config: Pick<Config, "listen" | "auth">,
   routes: readonly PlacedRoute[],
-): readonly Finding[] {
+): readonly ConfigFinding[] {
   const { listen, auth } = config;
   const known = Object.keys(auth.authenticators);
   const exposure = exposureProblem(
     listen,
     routes.map(({ route }) => route),
   );
-  const names = (path: Path, use: readonly string[] | undefined): Finding[] =>
+  const names = (path: Path, use: readonly string[] | undefined): ConfigFinding[] =>
     (use ?? []).flatMap((name, index) => {
       if (name === anonymousName || known.includes(name)) return [];
-      const meant = nearest(name, [...known, anonymousName]);
+      const meant = closestName(name, [...known, anonymousName]);
       const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
       return [{ path: [...path, index], message: `no authenticator has the name \`${name}\`${hint}` }];
     });
@@ -57,19 +57,22 @@ export function authProblems(
 
 function routeProblems(
   path: Path,
-  route: Route,
+  route: RouteConfig,
   { listen, auth }: Pick<Config, "listen" | "auth">,
-): Finding[] {
+): ConfigFinding[] {
   const { use, scopes, allowsAnonymous } = route.auth;
   const used = use.flatMap((name) => auth.authenticators[name] ?? []);
-  const problems: Finding[] = [];
+  const problems: ConfigFinding[] = [];
   // Servers that stand outside `routes` are their own upstream and go by the general rules.
   const isRoute = path[0] === "routes";
   const authPath = isRoute ? [...path, "auth"] : ["auth"];
   const upstreamPath = isRoute ? [...path, "upstream"] : path;
   const isNamed =
     listen.publicUrl !== undefined || (listen.unixSocket === undefined && isLoopback(listen.host));
-  if (!isNamed && used.some(({ jwt, introspection }) => needsName(jwt) || needsName(introspection))) {
+  if (
+    !isNamed &&
+    used.some(({ jwt, introspection }) => needsPublicUrl(jwt) || needsPublicUrl(introspection))
+  ) {
     problems.push({
       path: authPath,
       message:
@@ -121,11 +124,11 @@ function routeProblems(
   return problems;
 }
 
-function needsName(tokens: { readonly audience?: unknown } | undefined): boolean {
+function needsPublicUrl(tokens: { readonly audience?: unknown } | undefined): boolean {
   return tokens !== undefined && tokens.audience === undefined;
 }
 
-function certificateProblems({ tls }: Config["listen"], { authenticators }: Config["auth"]): Finding[] {
+function certificateProblems({ tls }: Config["listen"], { authenticators }: Config["auth"]): ConfigFinding[] {
   if (tls?.caFile !== undefined) return [];
   return Object.entries(authenticators).flatMap(([name, { certificate }]) =>
     certificate === undefined
@@ -143,7 +146,10 @@ function certificateProblems({ tls }: Config["listen"], { authenticators }: Conf
  * Why a configuration would let in everybody by mistake: beyond loopback nobody is let in unasked unless that is
  * written down. Undefined where it would not.
  */
-export function exposureProblem(listen: Config["listen"], routes: readonly Route[]): string | undefined {
+export function exposureProblem(
+  listen: Config["listen"],
+  routes: readonly RouteConfig[],
+): string | undefined {
   if (listen.unixSocket !== undefined || isLoopback(listen.host) || listen.allowAnonymous) return undefined;
   const open = routes.filter(({ auth }) => auth.allowsAnonymous).map(({ name }) => `\`${name}\``);
   if (open.length === 0) return undefined;
@@ -154,7 +160,7 @@ export function exposureProblem(listen: Config["listen"], routes: readonly Route
 export function authWarnings(
   { listen }: Pick<Config, "listen">,
   routes: readonly PlacedRoute[],
-): readonly Finding[] {
+): readonly ConfigFinding[] {
   const isLocal = listen.unixSocket !== undefined || isLoopback(listen.host);
   const isSecure = listen.tls !== undefined || listen.publicUrl?.startsWith("https:") === true;
   const asks = routes.some(({ route }) => route.auth.use.length > 0);

@@ -2,23 +2,23 @@ import type * as z from "zod";
 
 import type { PolicyConfig } from "../policy/config.ts";
 import type { upstreamConfig } from "./routes.ts";
-import type { WrittenConfig } from "./schema.ts";
+import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 
 /** The name of the route that was given none. */
 export const unnamedRoute = "default";
 
 /** A configuration that was checked: defaults filled in, durations in milliseconds, routes of all forms together. */
-export interface Config extends Readable<
-  Omit<WrittenConfig, "$schema" | "routes" | "upstream" | "mcpServers">
+export interface Config extends DeepReadonly<
+  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers">
 > {
-  readonly routes: Readonly<Record<string, Route>>;
+  readonly routes: Readonly<Record<string, RouteConfig>>;
   /** Takes what came from the environment or from files out of texts that are to be shown. */
   readonly secrets: Secrets;
 }
 
 /** One server and how it is offered to clients. */
-export interface Route {
+export interface RouteConfig {
   readonly name: string;
   /** What its paths begin with: `/name`, or nothing for the one that is served at `/mcp`. */
   readonly prefixes: readonly string[];
@@ -35,7 +35,7 @@ export interface Route {
 }
 
 /** A policy with its defaults filled in. */
-export type RoutePolicy = Readable<PolicyConfig>;
+export type RoutePolicy = DeepReadonly<PolicyConfig>;
 
 /** Who may call a route. */
 export interface RouteAuth {
@@ -49,14 +49,14 @@ export interface RouteAuth {
   readonly offeredScopes: readonly string[];
 }
 
-type UpstreamConfig = z.output<typeof upstreamConfig>;
+type ParsedUpstream = z.output<typeof upstreamConfig>;
 
 /** A server as it is reached, told apart by `type`. */
-export type Upstream = HttpUpstream | Readable<Exclude<UpstreamConfig, { readonly type: "http" }>>;
+export type Upstream = HttpUpstreamConfig | DeepReadonly<Exclude<ParsedUpstream, { readonly type: "http" }>>;
 
 /** A server that is reached over HTTP, with the proxy on the way if there is one. */
-export interface HttpUpstream extends Readable<
-  Omit<Extract<UpstreamConfig, { readonly type: "http" }>, "proxy">
+export interface HttpUpstreamConfig extends DeepReadonly<
+  Omit<Extract<ParsedUpstream, { readonly type: "http" }>, "proxy">
 > {
   readonly proxy: string | undefined;
 }
@@ -65,8 +65,8 @@ export interface HttpUpstream extends Readable<
 export type RouteTimeouts = Config["timeouts"] & { readonly tools: Readonly<Record<string, number>> };
 
 /** The same type with everything in it read-only. */
-type Readable<T> = T extends (...values: never[]) => unknown
+type DeepReadonly<T> = T extends (...values: never[]) => unknown
   ? T
   : T extends object
-    ? { readonly [Key in keyof T]: Readable<T[Key]> }
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T;

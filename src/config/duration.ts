@@ -1,29 +1,29 @@
 import * as z from "zod";
 
 const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const form = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/u;
+const durationPattern = /^\d+(?:\.\d+)?(?:ms|s|m|h|d)$/u;
 
 // Node's timers hold 31 bits of milliseconds and fire at once beyond that.
-const longest = 24 * units.d;
+const maxDuration = 24 * units.d;
 
 const expectation =
   'expected a duration such as "250ms", "30s", "5m" or "1h", or a number of milliseconds, at most 24d';
 
-const written = z
-  .union([z.string().regex(form, { error: expectation }), z.int().min(0)], { error: expectation })
+const durationSchema = z
+  .union([z.string().regex(durationPattern, { error: expectation }), z.int().min(0)], { error: expectation })
   .transform((value, context) => {
     const milliseconds = typeof value === "number" ? value : parseDuration(value);
-    if (milliseconds !== undefined && milliseconds <= longest) return milliseconds;
+    if (milliseconds !== undefined && milliseconds <= maxDuration) return milliseconds;
     context.addIssue({ code: "custom", message: expectation });
     return z.NEVER;
   })
   .meta({ title: "duration" });
 
 /** A duration without a default: milliseconds once read. */
-export const anyDuration: z.ZodType<number, string | number> = written;
+export const anyDuration: z.ZodType<number, string | number> = durationSchema;
 
 /** A duration of at least a millisecond. */
-export const duration: z.ZodType<number, string | number> = written.refine(
+export const duration: z.ZodType<number, string | number> = durationSchema.refine(
   (milliseconds) => milliseconds > 0,
   {
     error: "must be longer than nothing",
@@ -37,7 +37,7 @@ export function durationField(fallback: string): z.ZodPrefault<z.ZodType<number,
 
 /** Milliseconds of a text such as `30s`; undefined if it is none. Fractions of a millisecond are rounded up. */
 export function parseDuration(text: string): number | undefined {
-  if (!form.test(text)) return undefined;
+  if (!durationPattern.test(text)) return undefined;
   const amount = Number.parseFloat(text);
   // The form has just been checked, so what follows the digits is a unit.
   const unit = text.replace(/^[\d.]+/u, "") as keyof typeof units;

@@ -19,33 +19,36 @@ export interface JsonSchema {
   readonly writeOnly?: boolean;
 }
 
-let made: JsonSchema | undefined;
+let cached: JsonSchema | undefined;
 
 /** The JSON schema of what may be written in a configuration file (2020-12). */
 export function configJsonSchema(): JsonSchema {
-  made ??= {
+  cached ??= {
     title: "Headgate configuration",
-    ...tidied(z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" }) as JsonSchema),
+    ...simplify(z.toJSONSchema(configSchema, { io: "input", unrepresentable: "any" }) as JsonSchema),
   };
-  return made;
+  return cached;
 }
 
 /** Leaves out what only the library can be given, and the bounds that every whole number has. */
-function tidied(schema: JsonSchema): JsonSchema {
+function simplify(schema: JsonSchema): JsonSchema {
   const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
     if (keyword === "maximum" && value === Number.MAX_SAFE_INTEGER) return [];
     if (keyword === "anyOf" && schema.anyOf !== undefined) {
       // A function that makes a server cannot stand in a file.
       return [
-        [keyword, schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(tidied)],
+        [
+          keyword,
+          schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(simplify),
+        ],
       ];
     }
     if (keyword === "properties" && schema.properties !== undefined) {
-      const properties = Object.entries(schema.properties).map(([key, inner]) => [key, tidied(inner)]);
+      const properties = Object.entries(schema.properties).map(([key, inner]) => [key, simplify(inner)]);
       return [[keyword, Object.fromEntries(properties)]];
     }
     const isSchema = keyword === "items" || keyword === "additionalProperties";
-    return [[keyword, isSchema && typeof value === "object" ? tidied(value as JsonSchema) : value]];
+    return [[keyword, isSchema && typeof value === "object" ? simplify(value as JsonSchema) : value]];
   });
   return Object.fromEntries(entries);
 }

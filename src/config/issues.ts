@@ -1,13 +1,13 @@
 import type * as z from "zod";
 
 import { alternativesOf, schemasAt } from "./generate.ts";
-import { formatPath, isObject, valueAt, type Finding, type Path } from "./problem.ts";
-import { nearest } from "./suggest.ts";
+import { formatPath, isObject, valueAt, type ConfigFinding, type Path } from "./problem.ts";
+import { closestName } from "./suggest.ts";
 
 type Issue = z.core.$ZodIssue;
 
 /** An issue of the schema with its whole path, after the right branch of each union was chosen. */
-export interface PlacedIssue {
+export interface LocatedIssue {
   readonly issue: Issue;
   readonly path: Path;
 }
@@ -16,17 +16,17 @@ export interface PlacedIssue {
 export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type": {
-      const expected = kinds[issue.expected] ?? issue.expected;
+      const expected = typeNames[issue.expected] ?? issue.expected;
       if (issue.input === undefined) return `is missing: expected ${expected}`;
       const unquoted = issue.expected === "string" && ["number", "boolean"].includes(typeof issue.input);
-      return `expected ${expected}, found ${kindOf(issue.input)}${unquoted ? "; put it in quotes" : ""}`;
+      return `expected ${expected}, found ${typeName(issue.input)}${unquoted ? "; put it in quotes" : ""}`;
     }
     case "invalid_value": {
       const values = issue.values.map((value) => `\`${String(value)}\``);
       const expected = values.length === 1 ? values.join("") : `one of ${values.join(", ")}`;
       if (issue.input === undefined) return `is missing: expected ${expected}`;
       const meant =
-        typeof issue.input === "string" ? nearest(issue.input, issue.values.map(String)) : undefined;
+        typeof issue.input === "string" ? closestName(issue.input, issue.values.map(String)) : undefined;
       return `expected ${expected}${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
     }
     case "too_small":
@@ -40,17 +40,17 @@ export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
 }
 
 /** Issues with their whole paths. */
-export function placeIssues(issues: readonly Issue[], above: Path = []): readonly PlacedIssue[] {
+export function locateIssues(issues: readonly Issue[], above: Path = []): readonly LocatedIssue[] {
   return issues.flatMap((issue) => {
     // The keys of a configuration are texts.
     const path = [...above, ...issue.path.map((step) => (typeof step === "symbol" ? String(step) : step))];
     const branch = issue.code === "invalid_union" ? chooseBranch(issue.errors) : undefined;
-    return branch === undefined ? [{ issue, path }] : placeIssues(branch, path);
+    return branch === undefined ? [{ issue, path }] : locateIssues(branch, path);
   });
 }
 
 /** What issues say to people: one finding for each unknown key, and none for what is missing only because of one. */
-export function toFindings(issues: readonly PlacedIssue[], tree: unknown): readonly Finding[] {
+export function toFindings(issues: readonly LocatedIssue[], tree: unknown): readonly ConfigFinding[] {
   const findings = issues.flatMap((placed) => findingsOf(placed, tree));
   const misspelt = new Set(
     findings.flatMap(({ path, meant }) => (meant === undefined ? [] : [formatPath([...path, meant])])),
@@ -65,12 +65,12 @@ export function toFindings(issues: readonly PlacedIssue[], tree: unknown): reado
     }));
 }
 
-interface Guess extends Finding {
+interface GuessedFinding extends ConfigFinding {
   /** The key that was probably meant. */
   readonly meant?: string;
 }
 
-function findingsOf({ issue, path }: PlacedIssue, tree: unknown): readonly Guess[] {
+function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly GuessedFinding[] {
   switch (issue.code) {
     case "unrecognized_keys":
       return issue.keys.map((key) => unknownKey(path, key, tree));
@@ -96,9 +96,9 @@ function findingsOf({ issue, path }: PlacedIssue, tree: unknown): readonly Guess
   }
 }
 
-function unknownKey(path: Path, key: string, tree: unknown): Guess {
+function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   const present = valueAt(tree, path);
-  const meant = nearest(
+  const meant = closestName(
     key,
     knownKeys(path).filter((known) => !isObject(present) || !Object.hasOwn(present, known)),
   );
@@ -126,7 +126,7 @@ function knownKeys(path: Path): readonly string[] {
     .flatMap(({ properties = {} }) => Object.keys(properties));
 }
 
-const kinds: Readonly<Record<string, string>> = {
+const typeNames: Readonly<Record<string, string>> = {
   string: "a text",
   number: "a whole number",
   int: "a whole number",
@@ -136,9 +136,9 @@ const kinds: Readonly<Record<string, string>> = {
   array: "a list",
 };
 
-function kindOf(value: unknown): string {
+function typeName(value: unknown): string {
   if (value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") return Number.isInteger(value) ? "a whole number" : "a fraction";
-  return kinds[typeof value] ?? typeof value;
+  return typeNames[typeof value] ?? typeof value;
 }

@@ -2,7 +2,7 @@ import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { cleanMcpServers } from "./mcp-servers.ts";
 import { checkConfig, type ConfigResult } from "./parse.ts";
-import { formatPath, isObject, withValueAt, type Finding, type Path, type Problem } from "./problem.ts";
+import { formatPath, isObject, withValueAt, type ConfigFinding, type Path, type Problem } from "./problem.ts";
 import type { ConfigInput } from "./schema.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Source, SourceFormat } from "./source.ts";
@@ -28,7 +28,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const { file, env, overrides = {} } = options;
   const text = await readText(options);
   if (!text.ok) return { ok: false, problems: [{ path: "", message: text.message }] };
-  const source = await read(text.text, options);
+  const source = await parseSource(text.text, options);
   if (!source.ok) return { ok: false, problems: source.faults.map((fault) => ({ path: "", ...fault })) };
 
   const folder = file === undefined ? undefined : dirname(file);
@@ -38,14 +38,14 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
     readFile: (path) => options.readFile(folder === undefined ? path : resolvePath(folder, path)),
   });
   const secrets = createSecrets(replaced.values);
-  const laid = layOver(replaced.tree, overrides);
+  const laid = applyOverrides(replaced.tree, overrides);
   const checked = checkConfig(
     laid.tree,
     { env, secrets, ...(folder === undefined ? {} : { folder }) },
     replaced.paths,
   );
 
-  const toProblem = (finding: Finding): Problem => ({
+  const toProblem = (finding: ConfigFinding): Problem => ({
     path: formatPath(finding.path),
     message: secrets.redact(finding.message),
     ...(laid.paths.has(formatPath(finding.path)) ? {} : source.placeOf(finding)),
@@ -58,7 +58,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
     ...(checked.ok ? [] : checked.problems.filter(({ path }) => !unresolved.has(formatPath(path)))),
   ];
   if (!checked.ok || problems.length > 0)
-    return { ok: false, problems: problems.map(toProblem).toSorted(byPlace) };
+    return { ok: false, problems: problems.map(toProblem).toSorted(byPosition) };
   return {
     ok: true,
     config: checked.config,
@@ -66,9 +66,11 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   };
 }
 
-type Text = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly message: string };
+type TextResult =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly message: string };
 
-async function readText({ file, text, readFile }: LoadOptions): Promise<Text> {
+async function readText({ file, text, readFile }: LoadOptions): Promise<TextResult> {
   if (text !== undefined) return { ok: true, text };
   if (file === undefined) return { ok: true, text: "" };
   try {
@@ -78,13 +80,13 @@ async function readText({ file, text, readFile }: LoadOptions): Promise<Text> {
   }
 }
 
-async function read(text: string, { file, format }: LoadOptions): Promise<Source> {
+async function parseSource(text: string, { file, format }: LoadOptions): Promise<Source> {
   // The YAML reader is only loaded by those who have a file: it would cost every other start its time.
   const { readSource } = await import("./source.ts");
   return readSource(text, format ?? (extname(file ?? "").toLowerCase() === ".json" ? "json" : "yaml"));
 }
 
-function layOver(tree: unknown, overrides: Readonly<Record<string, unknown>>) {
+function applyOverrides(tree: unknown, overrides: Readonly<Record<string, unknown>>) {
   const changes = Object.entries(overrides).flatMap(([section, value]): [Path, unknown][] =>
     isObject(value)
       ? Object.entries(value).map(([key, inner]) => [[section, key], inner])
@@ -97,6 +99,6 @@ function layOver(tree: unknown, overrides: Readonly<Record<string, unknown>>) {
   };
 }
 
-function byPlace(one: Problem, other: Problem): number {
+function byPosition(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }

@@ -1,8 +1,8 @@
 import * as z from "zod";
 
-import { isObject, type Finding } from "./problem.ts";
+import { isObject, type ConfigFinding } from "./problem.ts";
 import { reservedNames, upstreamConfig } from "./routes.ts";
-import { nearest } from "./suggest.ts";
+import { closestName } from "./suggest.ts";
 
 const transports = {
   http: "streamable-http",
@@ -15,7 +15,7 @@ const transports = {
 
 type TransportName = keyof typeof transports;
 
-const shape = {
+const mcpServerShape = {
   command: z.string().optional().describe("The program to start."),
   args: z.array(z.string()).optional().describe("Its arguments, one each."),
   env: z
@@ -37,7 +37,7 @@ const shape = {
 
 /** One entry of `mcpServers`, as MCP clients write it; read, it is the same as the `upstream` of a route. */
 export const mcpServerConfig = z
-  .looseObject(shape)
+  .looseObject(mcpServerShape)
   .transform((entry, context): unknown => {
     const { type, command, args, env, cwd, url, headers } = entry;
     const problem = problemOf(entry);
@@ -50,13 +50,13 @@ export const mcpServerConfig = z
   })
   .pipe(upstreamConfig as z.ZodType<z.output<typeof upstreamConfig>>);
 
-interface Forms {
+interface ServerForm {
   readonly command?: string | undefined;
   readonly url?: string | undefined;
   readonly type?: TransportName | undefined;
 }
 
-function problemOf({ command, url, type }: Forms): { path: string[]; message: string } | undefined {
+function problemOf({ command, url, type }: ServerForm): { path: string[]; message: string } | undefined {
   if (command === undefined && url === undefined) return { path: [], message: "needs `command` or `url`" };
   if (command !== undefined && url !== undefined)
     return { path: [], message: "has both `command` and `url`" };
@@ -65,19 +65,19 @@ function problemOf({ command, url, type }: Forms): { path: string[]; message: st
 }
 
 /** What of a tree is left to be read, and what is to be said about the rest. */
-export interface CleanedServers {
+export interface CleanedTree {
   readonly tree: unknown;
-  readonly problems: readonly Finding[];
-  readonly warnings: readonly Finding[];
+  readonly problems: readonly ConfigFinding[];
+  readonly warnings: readonly ConfigFinding[];
 }
 
 /**
  * Takes out of `mcpServers` what is switched off, and the keys that other tools put there. A key that looks like a
  * slip of one of ours is a problem; any other is only mentioned.
  */
-export function cleanMcpServers(tree: unknown): CleanedServers {
-  const problems: Finding[] = [];
-  const warnings: Finding[] = [];
+export function cleanMcpServers(tree: unknown): CleanedTree {
+  const problems: ConfigFinding[] = [];
+  const warnings: ConfigFinding[] = [];
   if (!isObject(tree) || !isObject(tree["mcpServers"])) return { tree, problems, warnings };
   const entries = Object.entries(tree["mcpServers"])
     .filter(([, entry]) => !(isObject(entry) && entry["disabled"] === true))
@@ -85,8 +85,8 @@ export function cleanMcpServers(tree: unknown): CleanedServers {
       if (!isObject(entry)) return [name, entry] as const;
       const path = ["mcpServers", name];
       const kept = Object.entries(entry).filter(([key]) => {
-        if (Object.hasOwn(shape, key)) return true;
-        const meant = nearest(key, Object.keys(shape));
+        if (Object.hasOwn(mcpServerShape, key)) return true;
+        const meant = closestName(key, Object.keys(mcpServerShape));
         if (meant === undefined) warnings.push({ path, key, message: `\`${key}\` is ignored` });
         else problems.push({ path, key, message: `unknown key \`${key}\`; did you mean \`${meant}\`?` });
         return false;

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 
-import type { Config, Route } from "./config.ts";
+import type { Config, RouteConfig } from "./config.ts";
 import { parseConfig, type ConfigResult } from "./parse.ts";
 import type { ConfigInput } from "./schema.ts";
 
@@ -17,7 +17,7 @@ function problemsOf(input: unknown): readonly string[] {
   return result.ok ? [] : result.problems.map(({ path, message }) => `${path}: ${message}`);
 }
 
-function routeOf(input: ConfigInput, name: string, env = {}): Route | undefined {
+function routeOf(input: ConfigInput, name: string, env = {}): RouteConfig | undefined {
   return configOf(input, env).routes[name];
 }
 

@@ -1,8 +1,8 @@
 import type { Config } from "./config.ts";
-import { describeIssue, placeIssues, toFindings, type PlacedIssue } from "./issues.ts";
+import { describeIssue, locateIssues, toFindings, type LocatedIssue } from "./issues.ts";
 import { cleanMcpServers } from "./mcp-servers.ts";
-import { formatPath, withValueAt, type Finding, type Problem } from "./problem.ts";
-import { resolveConfig, type Surroundings } from "./resolve.ts";
+import { formatPath, withValueAt, type ConfigFinding, type Problem } from "./problem.ts";
+import { resolveConfig, type ResolveDeps } from "./resolve.ts";
 import { configSchema, type ConfigInput } from "./schema.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Environment } from "./substitute.ts";
@@ -13,15 +13,15 @@ export type ConfigResult =
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** The same before places in a file are known. */
-export type Checked =
-  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Finding[] }
-  | { readonly ok: false; readonly problems: readonly Finding[] };
+export type CheckedConfig =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly ConfigFinding[] }
+  | { readonly ok: false; readonly problems: readonly ConfigFinding[] };
 
 /** Checks a configuration that is at hand as a value, as the library gets it; references in texts are not replaced. */
 export function parseConfig(input: ConfigInput, env: Environment = {}): ConfigResult {
   const cleaned = cleanMcpServers(input);
   const checked = checkConfig(cleaned.tree, { env, secrets: createSecrets([]) });
-  const written = ({ path, message }: Finding): Problem => ({ path: formatPath(path), message });
+  const written = ({ path, message }: ConfigFinding): Problem => ({ path: formatPath(path), message });
   const problems = [...cleaned.problems, ...(checked.ok ? [] : checked.problems)];
   if (!checked.ok || problems.length > 0) return { ok: false, problems: problems.map(written) };
   return {
@@ -37,26 +37,32 @@ export function parseConfig(input: ConfigInput, env: Environment = {}): ConfigRe
  */
 export function checkConfig(
   tree: unknown,
-  surroundings: Surroundings,
+  surroundings: ResolveDeps,
   replaced: ReadonlySet<string> = new Set(),
-): Checked {
-  const first = readWith(tree);
-  const typed = first.ok ? tree : first.issues.reduce((sum, issue) => retyped(sum, issue, replaced), tree);
-  const read = first.ok || typed === tree ? first : readWith(typed);
+): CheckedConfig {
+  const first = parseTree(tree);
+  const typed = first.ok
+    ? tree
+    : first.issues.reduce((sum, issue) => coerceReplaced(sum, issue, replaced), tree);
+  const read = first.ok || typed === tree ? first : parseTree(typed);
   if (!read.ok) return { ok: false, problems: toFindings(read.issues, typed) };
   const { config, problems, warnings } = resolveConfig(read.written, surroundings);
   return problems.length > 0 ? { ok: false, problems } : { ok: true, config, warnings };
 }
 
-function readWith(tree: unknown) {
+function parseTree(tree: unknown) {
   const { success, data, error } = configSchema.safeParse(tree, { error: describeIssue, reportInput: true });
   return success
     ? { ok: true as const, written: data }
-    : { ok: false as const, issues: placeIssues(error.issues) };
+    : { ok: false as const, issues: locateIssues(error.issues) };
 }
 
 /** The tree with a replaced text turned into the number or truth value that the schema wants there. */
-function retyped(tree: unknown, { issue, path }: PlacedIssue, replaced: ReadonlySet<string>): unknown {
+function coerceReplaced(
+  tree: unknown,
+  { issue, path }: LocatedIssue,
+  replaced: ReadonlySet<string>,
+): unknown {
   const { input } = issue;
   if (issue.code !== "invalid_type" || typeof input !== "string" || !replaced.has(formatPath(path)))
     return tree;

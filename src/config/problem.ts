@@ -14,7 +14,7 @@ export interface Problem {
 }
 
 /** A problem before its place in the file is known. */
-export interface Finding {
+export interface ConfigFinding {
   readonly path: Path;
   readonly message: string;
   /** The key that the finding is about, where it is not the value but the key itself. */

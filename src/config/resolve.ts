@@ -2,18 +2,18 @@ import { resolve as resolvePath } from "node:path";
 
 import { isLoopback } from "./addresses.ts";
 import { authProblems, authWarnings, resolveRouteAuth } from "./auth.ts";
-import { unnamedRoute, type Config, type Route, type RouteTimeouts, type Upstream } from "./config.ts";
+import { unnamedRoute, type Config, type RouteConfig, type RouteTimeouts, type Upstream } from "./config.ts";
 import { formatDuration } from "./duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
-import type { Finding, Path } from "./problem.ts";
+import type { ConfigFinding, Path } from "./problem.ts";
 import { proxyFromEnvironment } from "./proxy.ts";
 import { routeConfig } from "./routes.ts";
-import type { WrittenConfig } from "./schema.ts";
+import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Environment } from "./substitute.ts";
 
 /** What a configuration is put together with. */
-export interface Surroundings {
+export interface ResolveDeps {
   readonly env: Environment;
   readonly secrets: Secrets;
   /** The folder to which paths in the configuration are relative; the process's own if there is none. */
@@ -21,19 +21,19 @@ export interface Surroundings {
 }
 
 /** A configuration put together, and what does not fit in it. */
-export interface Resolved {
+export interface ResolvedConfig {
   readonly config: Config;
-  readonly problems: readonly Finding[];
-  readonly warnings: readonly Finding[];
+  readonly problems: readonly ConfigFinding[];
+  readonly warnings: readonly ConfigFinding[];
 }
 
 /** Puts the routes of all forms together and checks what no single field can tell. */
-export function resolveConfig(written: WrittenConfig, surroundings: Surroundings): Resolved {
+export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps): ResolvedConfig {
   const { $schema: _schema, routes: _routes, upstream: _upstream, mcpServers: _servers, ...rest } = written;
   const { list, problems, warnings } = collectRoutes(written);
   const path = (text: string): string =>
     surroundings.folder === undefined ? text : resolvePath(surroundings.folder, text);
-  const routes = list.map(({ name, written: route }): Route => {
+  const routes = list.map(({ name, written: route }): RouteConfig => {
     const named = name === unnamedRoute && written.upstream !== undefined ? [] : [`/${name}`];
     return {
       name,
@@ -78,7 +78,7 @@ export function resolveConfig(written: WrittenConfig, surroundings: Surroundings
 }
 
 /** Passing bytes through untouched needs the same transport on both sides. */
-function modeProblems(list: readonly ListedRoute[]): readonly Finding[] {
+function modeProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) =>
     written.mode === "observe" && written.upstream.type !== "http"
       ? [
@@ -92,7 +92,7 @@ function modeProblems(list: readonly ListedRoute[]): readonly Finding[] {
 }
 
 /** A route that only watches refuses nothing, so it must not look as if it did. */
-function policyProblems(list: readonly ListedRoute[], { policy }: WrittenConfig): readonly Finding[] {
+function policyProblems(list: readonly ListedRoute[], { policy }: ParsedConfig): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) => {
     if (written.mode !== "observe" || (written.policy ?? policy) === undefined) return [];
     const own = written.policy !== undefined;
@@ -102,19 +102,19 @@ function policyProblems(list: readonly ListedRoute[], { policy }: WrittenConfig)
   });
 }
 
-type WrittenRoute = WrittenConfig["routes"][string];
+type ParsedRoute = ParsedConfig["routes"][string];
 
 interface ListedRoute {
   readonly name: string;
   /** Where the route stands. */
   readonly path: Path;
-  readonly written: WrittenRoute;
+  readonly written: ParsedRoute;
 }
 
-function collectRoutes({ routes, upstream, mcpServers }: WrittenConfig) {
+function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
   const list: ListedRoute[] = [];
-  const problems: Finding[] = [];
-  const warnings: Finding[] = [];
+  const problems: ConfigFinding[] = [];
+  const warnings: ConfigFinding[] = [];
   const add = (route: ListedRoute): void => {
     const other = list.find(({ name }) => name === route.name);
     if (other === undefined) list.push(route);
@@ -144,7 +144,7 @@ function collectRoutes({ routes, upstream, mcpServers }: WrittenConfig) {
 }
 
 function resolveUpstream(
-  upstream: WrittenRoute["upstream"],
+  upstream: ParsedRoute["upstream"],
   env: Environment,
   path: (text: string) => string,
 ): Upstream {
@@ -160,7 +160,7 @@ function resolveUpstream(
   };
 }
 
-function resolveListen(listen: WrittenConfig["listen"], path: (text: string) => string): Config["listen"] {
+function resolveListen(listen: ParsedConfig["listen"], path: (text: string) => string): Config["listen"] {
   const { tls, unixSocket } = listen;
   return {
     ...listen,
@@ -170,7 +170,10 @@ function resolveListen(listen: WrittenConfig["listen"], path: (text: string) => 
 }
 
 /** The policy with the files of its decision point found. */
-function resolvePolicy(policy: WrittenConfig["policy"], path: (text: string) => string): Route["policy"] {
+function resolvePolicy(
+  policy: ParsedConfig["policy"],
+  path: (text: string) => string,
+): RouteConfig["policy"] {
   if (policy === undefined) return undefined;
   const { pingAuthorize, authzen } = policy;
   return {
@@ -195,7 +198,7 @@ function withPaths(
   return Object.fromEntries(given);
 }
 
-function resolveTimeouts(general: WrittenConfig["timeouts"], own: WrittenRoute["timeouts"]): RouteTimeouts {
+function resolveTimeouts(general: ParsedConfig["timeouts"], own: ParsedRoute["timeouts"]): RouteTimeouts {
   return {
     connect: own.connect ?? general.connect,
     quick: own.quick ?? general.quick,
@@ -207,8 +210,8 @@ function resolveTimeouts(general: WrittenConfig["timeouts"], own: WrittenRoute["
   };
 }
 
-function listenProblems({ listen, admin }: Config): readonly Finding[] {
-  const problems: Finding[] = [];
+function listenProblems({ listen, admin }: Config): readonly ConfigFinding[] {
+  const problems: ConfigFinding[] = [];
   const overTcp = listen.unixSocket === undefined;
   if (admin === false) return problems;
   if (!isLoopback(admin.host) && !admin.allowAnonymous) {
@@ -225,8 +228,15 @@ function listenProblems({ listen, admin }: Config): readonly Finding[] {
 }
 
 /** An inactivity limit above the hard limit could never be reached, which nobody means. */
-function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Config): readonly Finding[] {
-  const check = (path: Path, limits: Readonly<Record<string, number | undefined>>, hard: number): Finding[] =>
+function timeoutProblems(
+  list: readonly ListedRoute[],
+  { timeouts: general }: Config,
+): readonly ConfigFinding[] {
+  const check = (
+    path: Path,
+    limits: Readonly<Record<string, number | undefined>>,
+    hard: number,
+  ): ConfigFinding[] =>
     Object.entries(limits).flatMap(([name, limit]) =>
       limit === undefined || limit <= hard
         ? []
@@ -242,7 +252,7 @@ function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Co
   ];
 }
 
-function trustWarnings(list: readonly ListedRoute[]): readonly Finding[] {
+function trustWarnings(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written: { upstream } }) => {
     if (upstream.type !== "http" || upstream.tls?.insecure !== true) return [];
     const where =

@@ -60,4 +60,4 @@ export const configSchema = z.strictObject({
 export type ConfigInput = z.input<typeof configSchema>;
 
 /** What was written, checked and with defaults, before its routes are put together. */
-export type WrittenConfig = z.output<typeof configSchema>;
+export type ParsedConfig = z.output<typeof configSchema>;

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 
 import { parseConfig } from "./parse.ts";
 import type { ConfigInput } from "./schema.ts";
-import { createChangingSecrets, createSecrets, mask, redactedConfig } from "./secrets.ts";
+import { createReloadableSecrets, createSecrets, mask, redactedConfig } from "./secrets.ts";
 
 describe("secrets", () => {
   it("are taken out of texts, the longer ones first", () => {
@@ -31,11 +31,11 @@ describe("secrets", () => {
 
 describe("secrets that change", () => {
   it("are taken out as they are now and as they were before, but no longer than that", () => {
-    const secrets = createChangingSecrets(createSecrets(["first-one"]));
+    const secrets = createReloadableSecrets(createSecrets(["first-one"]));
     expect(secrets.redact("first-one second-one")).toBe(`${mask} second-one`);
-    secrets.change(createSecrets(["second-one"]));
+    secrets.replace(createSecrets(["second-one"]));
     expect(secrets.redact("a first-one second-one")).toBe(`a ${mask} ${mask}`);
-    secrets.change(createSecrets(["third-one"]));
+    secrets.replace(createSecrets(["third-one"]));
     expect(secrets.redact("a first-one second-one third-one")).toBe(`a first-one ${mask} ${mask}`);
   });
 });

@@ -36,18 +36,18 @@ export function createSecrets(values: Iterable<string>): Secrets {
 }
 
 /** Secrets of a configuration that may be replaced. */
-export interface ChangingSecrets extends Secrets {
+export interface ReloadableSecrets extends Secrets {
   /** Takes out these from now on, and those before: what was begun with them may still go on. */
-  change(next: Secrets): void;
+  replace(next: Secrets): void;
 }
 
 /** Knows the secrets of the configuration that runs and of the one before it. */
-export function createChangingSecrets(first: Secrets): ChangingSecrets {
+export function createReloadableSecrets(first: Secrets): ReloadableSecrets {
   let current = first;
   let before = first;
   return {
     redact: (text) => (before === current ? current.redact(text) : before.redact(current.redact(text))),
-    change: (next) => {
+    replace: (next) => {
       if (next === current) return;
       before = current;
       current = next;

@@ -1,11 +1,11 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from "yaml";
 
 import { scan, skipSpace } from "../protocol/json/scan.ts";
-import type { Finding, Path } from "./problem.ts";
+import type { ConfigFinding, Path } from "./problem.ts";
 import { offsetInSource } from "./scalar-place.ts";
 
 /** A place in a file, from 1. */
-export interface Place {
+export interface SourcePosition {
   readonly line: number;
   readonly column: number;
 }
@@ -16,9 +16,14 @@ export type Source =
       readonly ok: true;
       readonly tree: unknown;
       /** The place of a finding, or of what is nearest around it. */
-      readonly placeOf: (finding: Pick<Finding, "path" | "key" | "offset">) => Place | undefined;
+      readonly placeOf: (
+        finding: Pick<ConfigFinding, "path" | "key" | "offset">,
+      ) => SourcePosition | undefined;
     }
-  | { readonly ok: false; readonly faults: readonly (Partial<Place> & { readonly message: string })[] };
+  | {
+      readonly ok: false;
+      readonly faults: readonly (Partial<SourcePosition> & { readonly message: string })[];
+    };
 
 /** The forms in which a configuration can be written. */
 export type SourceFormat = "yaml" | "json";
@@ -47,7 +52,10 @@ export function readSource(given: string, format: SourceFormat): Source {
     const faults = [...document.errors, ...document.warnings]
       .filter(({ code }) => json === undefined || code === "DUPLICATE_KEY")
       .slice(0, maxFaults)
-      .map(({ code, message, pos }) => ({ message: words[code] ?? message, ...placeAt(lines, pos[0]) }));
+      .map(({ code, message, pos }) => ({
+        message: yamlErrors[code] ?? message,
+        ...positionAt(lines, pos[0]),
+      }));
     if (faults.length > 0) return { ok: false, faults };
     const tree: unknown = json === undefined ? document.toJS({ maxAliasCount: maxAliases }) : json.value;
     // A part that holds itself by alias would have no end; JSON has a word for that.
@@ -56,26 +64,26 @@ export function readSource(given: string, format: SourceFormat): Source {
       ok: true,
       tree,
       placeOf: ({ path, key, offset }) =>
-        placeInside(text, document, lines, path, offset) ?? placeOf(document, lines, path, key),
+        positionInScalar(text, document, lines, path, offset) ?? positionOf(document, lines, path, key),
     };
   } catch (error) {
-    return { ok: false, faults: [{ message: wordsFor(error) }] };
+    return { ok: false, faults: [{ message: describeReadError(error) }] };
   }
 }
 
-function wordsFor(error: unknown): string {
+function describeReadError(error: unknown): string {
   if (error instanceof RangeError) return "is nested too deeply";
   return error instanceof TypeError ? "holds itself by alias" : "uses too many aliases";
 }
 
-const words: Readonly<Record<string, string>> = {
+const yamlErrors: Readonly<Record<string, string>> = {
   DUPLICATE_KEY: "this key is there twice",
   MULTIPLE_DOCS: "a second document begins here",
 };
 
 type JsonReading =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly fault: Partial<Place> & { readonly message: string } };
+  | { readonly ok: false; readonly fault: Partial<SourcePosition> & { readonly message: string } };
 
 function readJson(text: string): JsonReading {
   try {
@@ -93,38 +101,38 @@ function readJson(text: string): JsonReading {
   }
 }
 
-function placeOf(
+function positionOf(
   document: Document,
   lines: LineCounter,
   path: Path,
   key: string | undefined,
-): Place | undefined {
+): SourcePosition | undefined {
   let node: unknown = document.contents;
-  let place: Place | undefined;
+  let place: SourcePosition | undefined;
   for (const step of key === undefined ? path : [...path, key]) {
     const inner = resolveAlias(node, document);
     if (isMap(inner)) {
       const pair = inner.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
       if (pair === undefined) break;
-      place = placeOfNode(pair.key, lines) ?? place;
+      place = nodePosition(pair.key, lines) ?? place;
       node = pair.value;
     } else if (isSeq(inner)) {
       node = inner.items[Number(step)];
       if (node === undefined) break;
-      place = placeOfNode(node, lines) ?? place;
+      place = nodePosition(node, lines) ?? place;
     } else break;
   }
   return place;
 }
 
 /** The place of a character of the text at a path; undefined where there is none. */
-function placeInside(
+function positionInScalar(
   text: string,
   document: Document,
   lines: LineCounter,
   path: Path,
   offset: number | undefined,
-): Place | undefined {
+): SourcePosition | undefined {
   if (offset === undefined) return undefined;
   let node: unknown = document.contents;
   for (const step of path) {
@@ -132,19 +140,19 @@ function placeInside(
     node = isMap(inner) || isSeq(inner) ? inner.get(step, true) : undefined;
   }
   const scalar = resolveAlias(node, document);
-  return isScalar(scalar) ? placeAt(lines, offsetInSource(text, scalar, offset)) : undefined;
+  return isScalar(scalar) ? positionAt(lines, offsetInSource(text, scalar, offset)) : undefined;
 }
 
 function resolveAlias(node: unknown, document: Document): unknown {
   return isAlias(node) ? node.resolve(document) : node;
 }
 
-function placeOfNode(node: unknown, lines: LineCounter): Place | undefined {
+function nodePosition(node: unknown, lines: LineCounter): SourcePosition | undefined {
   const start = (node as Partial<Node> | null)?.range?.[0];
-  return start === undefined ? undefined : placeAt(lines, start);
+  return start === undefined ? undefined : positionAt(lines, start);
 }
 
-function placeAt(lines: LineCounter, offset: number): Place {
+function positionAt(lines: LineCounter, offset: number): SourcePosition {
   const { line, col } = lines.linePos(offset);
   return { line, column: col };
 }

@@ -1,4 +1,4 @@
-import { formatPath, isObject, type Finding, type Path } from "./problem.ts";
+import { formatPath, isObject, type ConfigFinding, type Path } from "./problem.ts";
 
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -11,13 +11,13 @@ export interface References {
 }
 
 /** A tree with its references replaced. */
-export interface Substituted {
+export interface SubstitutedTree {
   readonly tree: unknown;
   /** What the references stood for, without defaults. */
   readonly values: readonly string[];
   /** The paths of the texts that had references, as `formatPath` writes them. */
   readonly paths: ReadonlySet<string>;
-  readonly problems: readonly Finding[];
+  readonly problems: readonly ConfigFinding[];
 }
 
 const reference = /\$\$\{|\$\{(?<inner>[^{}]*)\}/gu;
@@ -29,10 +29,10 @@ const file = /^file:(?<path>.+)$/su;
  * `${NAME}` reads the environment, as it does for the tools that made this form; elsewhere it is a problem, because it
  * would be sent as it stands. `$${` is a plain `${`.
  */
-export async function substitute(tree: unknown, references: References): Promise<Substituted> {
+export async function substitute(tree: unknown, references: References): Promise<SubstitutedTree> {
   const values: string[] = [];
   const paths = new Set<string>();
-  const problems: Finding[] = [];
+  const problems: ConfigFinding[] = [];
 
   // One after the other, so that problems come in the order of the file.
   async function walk(value: unknown, path: Path): Promise<unknown> {
@@ -61,7 +61,7 @@ export async function substitute(tree: unknown, references: References): Promise
   async function replacementOf(match: RegExpExecArray, path: Path): Promise<string> {
     const inner = match.groups?.["inner"];
     if (inner === undefined) return "${";
-    const resolved = await resolve(inner, path[0] === "mcpServers", references);
+    const resolved = await resolveReference(inner, path[0] === "mcpServers", references);
     if (resolved === undefined) return match[0];
     paths.add(formatPath(path));
     if ("problem" in resolved) {
@@ -75,9 +75,13 @@ export async function substitute(tree: unknown, references: References): Promise
   return { tree: await walk(tree, []), values, paths, problems };
 }
 
-type Resolved = { readonly value: string; readonly secret: boolean } | { readonly problem: string };
+type Replacement = { readonly value: string; readonly secret: boolean } | { readonly problem: string };
 
-async function resolve(inner: string, plain: boolean, from: References): Promise<Resolved | undefined> {
+async function resolveReference(
+  inner: string,
+  plain: boolean,
+  from: References,
+): Promise<Replacement | undefined> {
   const path = file.exec(inner)?.groups?.["path"];
   if (path !== undefined) return readSecret(path, from);
   const { source, name, fallback } = environment.exec(inner)?.groups ?? {};
@@ -99,7 +103,7 @@ async function resolve(inner: string, plain: boolean, from: References): Promise
     : { value: set, secret: true };
 }
 
-async function readSecret(path: string, from: References): Promise<Resolved> {
+async function readSecret(path: string, from: References): Promise<Replacement> {
   try {
     // Editors and secret stores end a file with a line feed that is no part of the secret.
     return { value: (await from.readFile(path)).replace(/\r?\n$/u, ""), secret: true };

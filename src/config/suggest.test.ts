@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { editDistance, nearest } from "./suggest.ts";
+import { editDistance, closestName } from "./suggest.ts";
 
 describe("the nearest name", () => {
   const names = ["upstream", "timeouts", "mode", "forwardHeaders", "cors"];
@@ -15,11 +15,11 @@ describe("the nearest name", () => {
     ["timeout", "timeouts"],
     ["core", "cors"],
   ])("for %s is %s", (typed, meant) => {
-    expect(nearest(typed, names)).toBe(meant);
+    expect(closestName(typed, names)).toBe(meant);
   });
 
   it.each(["banana", "x", "routes", ""])("for %j is none", (typed) => {
-    expect(nearest(typed, names)).toBeUndefined();
+    expect(closestName(typed, names)).toBeUndefined();
   });
 });
 

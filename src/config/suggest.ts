@@ -1,11 +1,11 @@
 /** The one of some names that was probably meant, if any is near enough to be a slip of the hand. */
-export function nearest(name: string, candidates: Iterable<string>): string | undefined {
-  const wanted = fold(name);
+export function closestName(name: string, candidates: Iterable<string>): string | undefined {
+  const wanted = normalize(name);
   // A third of the letters may be wrong, at least one, at most three.
   const allowed = Math.min(3, Math.max(1, Math.floor(wanted.length / 3)));
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of candidates) {
-    const distance = editDistance(wanted, fold(candidate));
+    const distance = editDistance(wanted, normalize(candidate));
     if (distance <= allowed && (best === undefined || distance < best.distance))
       best = { candidate, distance };
   }
@@ -39,7 +39,7 @@ export function editDistance(from: string, to: string): number {
 }
 
 /** `body_bytes`, `body-bytes` and `BodyBytes` are the same name to a person. */
-function fold(name: string): string {
+function normalize(name: string): string {
   return name.toLowerCase().replaceAll(/[-_\s]/gu, "");
 }
 

@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { openMetricsType } from "../telemetry/exposition.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { plain } from "./http.ts";
+import { respondText } from "./http.ts";
 
 /** What readiness is judged by. */
 export interface Readiness {
@@ -34,7 +34,7 @@ export function createAdmin(
       response.end(body);
     },
     "/healthz": (_request, response) => {
-      plain(response, 200, "ok");
+      respondText(response, 200, "ok");
     },
   };
 }
@@ -45,7 +45,7 @@ export function adminListener(paths: Readonly<Record<string, RequestListener>>):
     const [path = ""] = (request.url ?? "").split("?", 1);
     const own = paths[path];
     if (own === undefined)
-      plain(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
+      respondText(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
     else own(request, response);
   };
 }

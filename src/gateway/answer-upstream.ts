@@ -4,11 +4,11 @@ import type { Reply } from "../pipeline.ts";
 import type { Message } from "../protocol/message.ts";
 import { gatewayErrorMessage } from "../reply.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
-import type { Tap } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
 
 /** What hears of an answer on its way. */
-export interface AnswerDeps {
-  readonly tap: Tap;
+export interface AnswerUpstreamDeps {
+  readonly observer: WireObserver;
   /** Logs and counts a failure; the answer is the error to tell. */
   readonly failed: (exchange: Exchange, error: unknown) => GatewayError;
 }
@@ -22,26 +22,26 @@ export function answerUpstream(
   exchange: Exchange,
   message: Message,
   outcome: Promise<Reply>,
-  { tap, failed }: AnswerDeps,
+  { observer: tap, failed }: AnswerUpstreamDeps,
 ): void {
   outcome.then(
-    (reply) => tell(link, exchange, () => reply, { tap, failed }),
+    (reply) => sendAnswer(link, exchange, () => reply, { observer: tap, failed }),
     (error: unknown) => {
       const refusal = (): Reply => {
         const failure = failed(exchange, error);
         const code = failure.facts.jsonrpc ?? -32603;
         return { message: gatewayErrorMessage(exchange, message.id, failure, code) };
       };
-      return tell(link, exchange, refusal, { tap, failed });
+      return sendAnswer(link, exchange, refusal, { observer: tap, failed });
     },
   );
 }
 
-async function tell(
+async function sendAnswer(
   link: UpstreamLink,
   exchange: Exchange,
   made: () => Reply,
-  { tap, failed }: AnswerDeps,
+  { observer: tap, failed }: AnswerUpstreamDeps,
 ): Promise<void> {
   try {
     const { message } = made();

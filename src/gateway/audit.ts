@@ -11,7 +11,7 @@ import type { LogFields, Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
 /** What the audit of a gateway needs of it. */
-export interface AuditSurroundings {
+export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
@@ -29,7 +29,7 @@ export interface GatewayAudit {
 }
 
 /** Opens the audit. */
-export function createGatewayAudit(config: Config["audit"], around: AuditSurroundings): GatewayAudit {
+export function createGatewayAudit(config: Config["audit"], around: AuditDeps): GatewayAudit {
   const { log } = around;
   let current = open(config, around);
   let settings = config;
@@ -68,7 +68,7 @@ export function createGatewayAudit(config: Config["audit"], around: AuditSurroun
 
 function open(
   config: Config["audit"],
-  { clock, setTimer, log, metrics }: AuditSurroundings,
+  { clock, setTimer, log, metrics }: AuditDeps,
 ): AuditStream | undefined {
   if (config === undefined) return undefined;
   const { auditFailures, auditLost } = metrics.metrics;
@@ -76,13 +76,13 @@ function open(
   return createAuditStream(config, {
     clock,
     setTimer,
-    onTrouble: (error) => {
+    onError: (error) => {
       log.error({ file: config.file, ...fieldsOf(error) }, "decisions cannot be written to the audit stream");
     },
     onRecovery: (count) => {
       log.warn({ file: config.file, lost: count }, "decisions are written to the audit stream again");
     },
-    onFailure: () => {
+    onWriteFailure: () => {
       failures.inc();
     },
     onLost: () => {

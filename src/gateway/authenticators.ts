@@ -3,7 +3,7 @@ import { createApiKeys } from "../auth/api-key.ts";
 import type { Authenticator } from "../auth/authenticator.ts";
 import { createCertificates } from "../auth/certificate.ts";
 import { createClientAuthentication } from "../auth/client-authentication.ts";
-import type { AskHttp } from "../auth/http.ts";
+import type { HttpClient } from "../auth/http.ts";
 import { createIntrospection } from "../auth/introspection.ts";
 import { createIssuer } from "../auth/issuer.ts";
 import type { Issuer } from "../auth/issuer.ts";
@@ -21,7 +21,7 @@ import type { Logger } from "../telemetry/log.ts";
 export interface AuthenticatorDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   readonly subjectTokens: SubjectTokens;
 }
 

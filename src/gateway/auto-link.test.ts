@@ -5,10 +5,10 @@ import type { Exchange } from "../exchange.ts";
 import { noReply } from "../pipeline.ts";
 import { idFrom } from "../protocol/ids.ts";
 import { resultMessage } from "../reply.ts";
-import { requestFor } from "../transports/transport.ts";
+import { requestWithCallback } from "../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
-import { createAutoLink } from "./auto-link.ts";
-import type { HttpVerdict } from "./auto-link.ts";
+import { createTransportDetectingLink } from "./auto-link.ts";
+import type { DetectedTransport } from "./auto-link.ts";
 
 function fakeLink(
   name: string,
@@ -18,7 +18,7 @@ function fakeLink(
   return {
     incarnation: name,
     upstreamSession: name,
-    isPausable: true,
+    hasBackpressure: true,
     request: (exchange: Exchange) => {
       log.push(`${name} ${exchange.message.method}`);
       return answer();
@@ -31,7 +31,7 @@ function fakeLink(
   };
 }
 
-const events: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+const events: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
 const initialize = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'));
 const fine = async () => ({ message: resultMessage(idFrom(1), "{}") });
 const status = (upstreamStatus: number) => async () => {
@@ -41,33 +41,33 @@ const status = (upstreamStatus: number) => async () => {
 describe("finding the HTTP transport of an upstream", () => {
   it("stays with Streamable HTTP where the handshake works, and remembers", async () => {
     const log: string[] = [];
-    const verdict: HttpVerdict = { transport: undefined };
-    const link = createAutoLink(
+    const verdict: DetectedTransport = { transport: undefined };
+    const link = createTransportDetectingLink(
       verdict,
       events,
       () => fakeLink("new", log, fine),
       () => fakeLink("old", log, fine),
     );
-    expect(link.settled).toBeUndefined();
+    expect(link.resolvedLink).toBeUndefined();
     await link.request(initialize);
     expect([verdict.transport, log]).toEqual(["streamable-http", ["new initialize"]]);
-    expect(link.settled?.incarnation).toBe("new");
+    expect(link.resolvedLink?.incarnation).toBe("new");
   });
 
   it("finds out for somebody who waits without a promise just as well, and tells of failures too", async () => {
     const log: string[] = [];
     const told = (link: UpstreamLink, exchange: Exchange): Promise<string> =>
       new Promise((resolve) => {
-        requestFor(link, exchange, {
-          answer: ({ message }) => {
+        requestWithCallback(link, exchange, {
+          resolve: ({ message }) => {
             resolve(`answer ${message?.id?.key}`);
           },
-          fail: ({ code }) => {
+          reject: ({ code }) => {
             resolve(code);
           },
         });
       });
-    const link = createAutoLink(
+    const link = createTransportDetectingLink(
       { transport: undefined },
       events,
       () => fakeLink("new", log, status(405)),
@@ -83,9 +83,9 @@ describe("finding the HTTP transport of an upstream", () => {
 
   it("falls back to HTTP+SSE where a POST is unknown, closes the first try, and remembers for later links", async () => {
     const log: string[] = [];
-    const verdict: HttpVerdict = { transport: undefined };
+    const verdict: DetectedTransport = { transport: undefined };
     const make = () =>
-      createAutoLink(
+      createTransportDetectingLink(
         verdict,
         events,
         () => fakeLink("new", log, status(405)),
@@ -100,14 +100,14 @@ describe("finding the HTTP transport of an upstream", () => {
 
   it("reports what Streamable HTTP said where neither works, and does not guess from server faults", async () => {
     const log: string[] = [];
-    const neither = createAutoLink(
+    const neither = createTransportDetectingLink(
       { transport: undefined },
       events,
       () => fakeLink("new", log, status(404)),
       () => fakeLink("old", log, status(500)),
     );
     await expect(neither.request(initialize)).rejects.toMatchObject({ details: { upstreamStatus: 404 } });
-    const broken = createAutoLink(
+    const broken = createTransportDetectingLink(
       { transport: undefined },
       events,
       () => fakeLink("new", log, status(503)),

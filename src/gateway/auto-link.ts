@@ -1,11 +1,11 @@
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
-import { requestFor, tellOutcome } from "../transports/transport.ts";
+import { requestWithCallback, settleCallback } from "../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 
 /** Which of the two HTTP transports an upstream turned out to speak. */
-export interface HttpVerdict {
+export interface DetectedTransport {
   transport: "streamable-http" | "sse" | undefined;
 }
 
@@ -16,8 +16,8 @@ const unknownPost: ReadonlySet<unknown> = new Set([400, 404, 405]);
  * A link that finds out with the handshake whether the upstream speaks Streamable HTTP or the older HTTP+SSE. What it
  * finds is kept for all links of the route.
  */
-export function createAutoLink(
-  verdict: HttpVerdict,
+export function createTransportDetectingLink(
+  verdict: DetectedTransport,
   events: LinkEvents,
   openStreamable: (events: LinkEvents) => UpstreamLink,
   openSse: (events: LinkEvents) => UpstreamLink,
@@ -71,19 +71,19 @@ export function createAutoLink(
     get incarnation() {
       return current().incarnation;
     },
-    get isPausable() {
-      return link?.isPausable ?? false;
+    get hasBackpressure() {
+      return link?.hasBackpressure ?? false;
     },
     get upstreamSession() {
       return link?.upstreamSession;
     },
-    get settled() {
+    get resolvedLink() {
       return verdict.transport === undefined || isTrying ? undefined : current();
     },
     request,
-    requestFor: (exchange, call) => {
-      if (exchange.message.method === "initialize") tellOutcome(request(exchange), call);
-      else requestFor(current(), exchange, call);
+    requestWithCallback: (exchange, call) => {
+      if (exchange.message.method === "initialize") settleCallback(request(exchange), call);
+      else requestWithCallback(current(), exchange, call);
     },
     send: (exchange) => current().send(exchange),
     listen: () => link?.listen(),

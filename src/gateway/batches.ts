@@ -3,7 +3,7 @@ import type { ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { combineAnswers, messageBytes } from "../protocol/batch.ts";
 import type { Message, ParseOutcome } from "../protocol/message.ts";
-import { refuseFailure } from "../protocol/refusal.ts";
+import { parseFailureResponse } from "../protocol/refusal.ts";
 import { refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
@@ -48,13 +48,13 @@ export async function answerBatch(
   await Promise.all(
     outcome.members.map(async (member) => {
       if (!member.ok) {
-        const refusal = refusalReply(refuseFailure(member.failure)).message;
+        const refusal = refusalReply(parseFailureResponse(member.failure)).message;
         if (refusal !== undefined) answered(refusal);
         return;
       }
       const { message } = member;
       if (message.kind === "result" || message.kind === "error") {
-        session.answer(message);
+        session.deliverResponse(message);
         return;
       }
       const answer = await run(message, reply);

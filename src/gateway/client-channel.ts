@@ -11,8 +11,8 @@ import { metadataOf } from "../protocol/metadata.ts";
 import { checkModernPost } from "../protocol/modern.ts";
 import { mirroredHeadersOf } from "../protocol/mirrored-headers.ts";
 import { parse } from "../protocol/parse.ts";
-import { refuseFailure } from "../protocol/refusal.ts";
-import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
+import { parseFailureResponse } from "../protocol/refusal.ts";
+import { revisionWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { errorReply, refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
@@ -73,11 +73,11 @@ export function serveChannel(
   }
 
   function received(bytes: Buffer): void {
-    const revision = session?.revision ?? assumedWithoutHeader;
+    const revision = session?.revision ?? revisionWithoutHeader;
     const outcome = parse(bytes, { revision, mode: "enforce", limits: limits.parse });
     if (!outcome.ok) {
-      const refusal = refuseFailure(outcome.failure);
-      gateway.counted(route, refusal.error);
+      const refusal = parseFailureResponse(outcome.failure);
+      gateway.countRefusal(route, refusal.error);
       send(refusalReply(refusal).message);
       return;
     }
@@ -92,7 +92,7 @@ export function serveChannel(
       outcome.members.map(async (member) =>
         member.ok
           ? single(member.message, { ok: true, form: "single", message: member.message })
-          : refusalReply(refuseFailure(member.failure)).message,
+          : refusalReply(parseFailureResponse(member.failure)).message,
       ),
     );
     const body = combineAnswers(
@@ -105,7 +105,7 @@ export function serveChannel(
   /** Takes one message on its way; the answer, if any, is to be sent back. */
   async function single(message: Message, outcome: ParseOutcome): Promise<Message | undefined> {
     if (message.kind === "result" || message.kind === "error") {
-      if (session?.answer(message) !== true)
+      if (session?.deliverResponse(message) !== true)
         log.debug({ route: route.name }, "the client answered what nobody asked");
       return undefined;
     }
@@ -137,20 +137,20 @@ export function serveChannel(
     try {
       own = registry.open(route.name, client.principal);
     } catch (error) {
-      const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
-      return errorReply(exchange, gateway.failed(route, exchange, GatewayError.from(error))).message;
+      const exchange = exchangeFor(message, revisionWithoutHeader, undefined);
+      return errorReply(exchange, gateway.reportFailure(route, exchange, GatewayError.from(error))).message;
     }
     session = own;
     // The open channel is a stream to the client: such a session is not idle as long as it is there.
     own.running++;
-    route.adopt(own);
-    route.setOutlet(own, (out) => write(messageBytes(out)));
+    route.registerSession(own);
+    route.setClientSender(own, (out) => write(messageBytes(out)));
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
     own.revision =
       reading?.ok === true && revisions[reading.revision].era === "legacy"
         ? reading.revision
-        : assumedWithoutHeader;
+        : revisionWithoutHeader;
     own.onEnd((reason) => {
       // Answers that the end itself has brought about go out first.
       setImmediate(() => {
@@ -171,11 +171,11 @@ export function serveChannel(
         "session_missing",
         "the connection begins with initialize, or with a request of 2026-07-28",
       );
-      gateway.counted(route, error.code);
-      const exchange = exchangeFor(message, assumedWithoutHeader, undefined);
+      gateway.countRefusal(route, error.code);
+      const exchange = exchangeFor(message, revisionWithoutHeader, undefined);
       return errorReply(exchange, error).message;
     }
-    return run(message, session.revision ?? assumedWithoutHeader, session);
+    return run(message, session.revision ?? revisionWithoutHeader, session);
   }
 
   async function run(
@@ -206,7 +206,7 @@ export function serveChannel(
   }
 
   function refused(refusal: Parameters<typeof refusalReply>[0]): Message | undefined {
-    gateway.counted(route, refusal.error);
+    gateway.countRefusal(route, refusal.error);
     return refusalReply(refusal).message;
   }
 
@@ -234,13 +234,17 @@ export function serveChannel(
 
   return {
     message: received,
-    rubbish: (bytes, reason) => {
+    malformed: (bytes, reason) => {
       log.warn(
         { route: route.name, bytes: bytes.length, reason },
         "the client sent something that is no message",
       );
-      const outcome = parse(bytes, { revision: assumedWithoutHeader, mode: "enforce", limits: limits.parse });
-      if (!outcome.ok) send(refusalReply(refuseFailure(outcome.failure)).message);
+      const outcome = parse(bytes, {
+        revision: revisionWithoutHeader,
+        mode: "enforce",
+        limits: limits.parse,
+      });
+      if (!outcome.ok) send(refusalReply(parseFailureResponse(outcome.failure)).message);
     },
     closed: (error) => {
       log.debug({ route: route.name, reason: error.message }, "the client has gone");

@@ -6,7 +6,7 @@ import { notificationOf, requestOf } from "../../test/support/messages.ts";
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import { compose, noReply, type Reply } from "../pipeline.ts";
-import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
+import { createConcurrency, createConcurrencyGuard } from "./concurrency.ts";
 
 function call(principal: string, facts: Partial<Exchange> = {}): Exchange {
   return exchangeWith(requestOf("tools/call", { name: "slow" }), {
@@ -44,13 +44,13 @@ describe("the concurrency limit", () => {
   it("counts a request until its answer or failure", async () => {
     const running = createConcurrency({ total: 10, perPrincipal: 1 });
     const answer = Promise.withResolvers<Reply>();
-    const handle = compose([createConcurrencyLimit(running)], () => answer.promise);
+    const handle = compose([createConcurrencyGuard(running)], () => answer.promise);
     const first = handle(call("a"));
     await expect(handle(call("a"))).rejects.toMatchObject({ code: "rate_limited" });
     answer.resolve(noReply);
     await first;
     expect(running.size).toBe(0);
-    const failing = compose([createConcurrencyLimit(running)], async () => {
+    const failing = compose([createConcurrencyGuard(running)], async () => {
       throw new GatewayError("upstream_invalid", "no");
     });
     await expect(failing(call("a"))).rejects.toThrow("no");
@@ -60,7 +60,7 @@ describe("the concurrency limit", () => {
   it("counts neither notifications, nor listening, nor what servers ask", async () => {
     const running = createConcurrency({ total: 1, perPrincipal: 1 });
     const sizes: number[] = [];
-    const handle = compose([createConcurrencyLimit(running)], async () => {
+    const handle = compose([createConcurrencyGuard(running)], async () => {
       sizes.push(running.size);
       return noReply;
     });

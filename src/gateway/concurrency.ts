@@ -19,7 +19,7 @@ export interface Concurrency {
 
 const keptCounters = 1000;
 /** Whoever is turned away finds a place again as soon as one running request has ended. */
-const retryAfter = 1;
+const concurrencyRetryAfter = 1;
 
 /**
  * Makes the counter. The principal's own bound comes first, so that a flood of one is refused before it costs others.
@@ -44,11 +44,11 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
       const own = byPrincipal.get(principal);
       const current = own?.count ?? 0;
       if (current >= perPrincipal) {
-        const details = { current, limit: perPrincipal, retryAfter };
+        const details = { current, limit: perPrincipal, retryAfter: concurrencyRetryAfter };
         return new GatewayError("rate_limited", "too many requests of this caller are running", { details });
       }
       if (size >= total) {
-        const details = { current: size, limit: total, retryAfter };
+        const details = { current: size, limit: total, retryAfter: concurrencyRetryAfter };
         return new GatewayError("overloaded", "too many requests are running", { details });
       }
       if (own === undefined) add(principal);
@@ -69,7 +69,7 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
 }
 
 /** Makes the guard that bounds how many requests of clients run at once, over all routes and transports. */
-export function createConcurrencyLimit(running: Concurrency): Guard {
+export function createConcurrencyGuard(running: Concurrency): Guard {
   const leave = (exchange: Exchange): void => {
     if (counts(exchange)) running.leave(exchange.principal.id);
   };
@@ -86,5 +86,5 @@ export function createConcurrencyLimit(running: Concurrency): Guard {
 /** A request that only listens may stay for hours and does no work; the number of open requests bounds it. */
 function counts({ direction, message }: Exchange): boolean {
   if (direction !== "client-to-server" || message.kind !== "request") return false;
-  return methodFacts(message.method)?.pace !== "stream";
+  return methodFacts(message.method)?.timeoutClass !== "stream";
 }

@@ -1,9 +1,9 @@
 import type { Config } from "../config/config.ts";
 import { isLoopbackHost } from "./access.ts";
-import type { ContextSettings } from "./shared.ts";
+import type { ReloadableContextOptions } from "./shared.ts";
 
 /** What the shared parts are told. */
-export function settingsOf({ limits, sessions, timeouts, listen }: Config): ContextSettings {
+export function contextOptionsOf({ limits, sessions, timeouts, listen }: Config): ReloadableContextOptions {
   return {
     parse: { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch },
     queueBytes: limits.queueBytes,
@@ -14,7 +14,7 @@ export function settingsOf({ limits, sessions, timeouts, listen }: Config): Cont
       ageMs: sessions.age,
     },
     eventStore: limits.eventStore,
-    parking: { parked: limits.parked, parkedPerPrincipal: limits.parkedPerPrincipal },
+    parking: { suspended: limits.parked, suspendedPerPrincipal: limits.parkedPerPrincipal },
     keepAliveMs: timeouts.streamKeepAlive,
     trustedProxies: listen.trustedProxies,
   };

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
+import type { SuspendedCalls } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
@@ -20,7 +20,7 @@ export interface GatewayContext {
   readonly registry: SessionRegistry;
   readonly events: EventStore;
   /** Where calls of modern clients wait while a legacy server asks. */
-  readonly parking: ParkingLot;
+  readonly parking: SuspendedCalls;
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
   /** Short, unique in this process, and not a secret. */
   readonly newExchangeId: () => string;
@@ -28,11 +28,11 @@ export interface GatewayContext {
   readonly addressOf: ClientAddress;
   readonly streamOptions: (route: Route) => SseResponseOptions;
   /** Counts a message that the gateway itself refused. */
-  readonly counted: (route: Route, code: ErrorCode) => void;
+  readonly countRefusal: (route: Route, code: ErrorCode) => void;
   /** Logs and counts a failed exchange; the answer is the error to tell the caller. */
-  readonly failed: (route: Route, exchange: Exchange, error: GatewayError) => GatewayError;
+  readonly reportFailure: (route: Route, exchange: Exchange, error: GatewayError) => GatewayError;
   /** Answers an HTTP request with an error of ours, with the id of the message where there was one. */
-  readonly refused: (
+  readonly refuse: (
     route: Route,
     response: ServerResponse,
     error: GatewayError,

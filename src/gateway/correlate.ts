@@ -3,37 +3,37 @@ import type { Exchange } from "../exchange.ts";
 import type { Guard } from "../pipeline.ts";
 import type { NotificationMessage, RequestMessage } from "../protocol/message.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
-import type { CorrelationEntry, Place } from "../sessions/correlation/entry.ts";
+import type { CorrelationEntry, ScopeDescriptor } from "../sessions/correlation/entry.ts";
 import type { CorrelationScope } from "../sessions/correlation/scope.ts";
 import type { SessionRegistry } from "../sessions/registry.ts";
 import type { Session } from "../sessions/session.ts";
 
 /** A place and whose it is. */
-interface Stand {
+interface CachedPlace {
   readonly route: string;
   readonly principal: string;
-  readonly place: Place;
+  readonly place: ScopeDescriptor;
 }
 
 /**
  * Tracks every request from before it is sent until its outcome, in both directions: bounds, time limits, cancels and
  * progress. The innermost step before the upstream, so that what is tracked is what was sent.
  */
-export function createCorrelate(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
+export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
-  let last: Stand | undefined;
+  let last: CachedPlace | undefined;
 
   /** Where exchanges without a session take place: mostly where the one before did. */
-  function placeOf({ route, principal, revision }: Exchange): Place {
+  function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
     if (last?.route !== route || last.principal !== principal.id || last.place.revision !== revision) {
-      const place: Place = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
+      const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
       last = { route, principal: principal.id, place };
     }
     return last.place;
   }
 
   function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
-    const session = registry.of(exchange.session);
+    const session = registry.forContext(exchange.session);
     if (session === undefined) return undefined;
     let scope = scopes.get(session);
     if (scope === undefined) {
@@ -45,7 +45,7 @@ export function createCorrelate(correlator: Correlator<Exchange>, registry: Sess
       });
     }
     // The handshake may have agreed on another revision than it was asked with.
-    if (scope.revision !== exchange.revision) scope.agree(exchange.revision);
+    if (scope.revision !== exchange.revision) scope.setRevision(exchange.revision);
     return scope;
   }
 

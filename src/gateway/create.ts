@@ -3,12 +3,12 @@ import type { RequestListener } from "node:http";
 import { createSubjectTokens } from "../auth/subject-tokens.ts";
 import { exposureProblem } from "../config/auth.ts";
 import type { Config } from "../config/config.ts";
-import { createChangingSecrets } from "../config/secrets.ts";
+import { createReloadableSecrets } from "../config/secrets.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous, systemClock, systemTimer } from "../exchange.ts";
 import { composeInterceptors } from "../intercept/compose.ts";
 import type { MessageInterceptor } from "../intercept/interceptor.ts";
-import { PauseBoard } from "../intercept/pause-board.ts";
+import { HeldMessages } from "../intercept/pause-board.ts";
 import type { DecisionListener } from "../policy/decision.ts";
 import type { PolicyProvider } from "../policy/provider.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
@@ -17,30 +17,30 @@ import type { Logger } from "../telemetry/log.ts";
 import { watchProcess } from "../telemetry/process-metrics.ts";
 import type { Telemetry } from "../telemetry/tracing.ts";
 import type { McpServerFactory } from "../transports/in-process/client.ts";
-import type { Environment } from "../transports/stdio/environment.ts";
+import type { ChildEnvironment } from "../transports/stdio/environment.ts";
 import { createWatchdog } from "../transports/stdio/watchdog.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { isLoopbackHost } from "./access.ts";
 import { adminListener, createAdmin } from "./admin.ts";
 import { serveChannel } from "./client-channel.ts";
 import { compareConfigs } from "./config-changes.ts";
-import { concurrencyOf, hostsOf, originsOf, publicPathOf, settingsOf } from "./config-views.ts";
+import { concurrencyOf, hostsOf, originsOf, publicPathOf, contextOptionsOf } from "./config-views.ts";
 import { createGatewayAudit } from "./audit.ts";
-import { createConcurrency, createConcurrencyLimit } from "./concurrency.ts";
-import { createEndpoint } from "./endpoint.ts";
-import { createDoors, createIssuerClient } from "./doors.ts";
+import { createConcurrency, createConcurrencyGuard } from "./concurrency.ts";
+import { createStreamableHttpHandler } from "./endpoint.ts";
+import { createRouteAuthentications, createIssuerClient } from "./doors.ts";
 import { openDriftGuard } from "./drift-guard.ts";
-import { createEdge } from "./http.ts";
-import type { EdgeTable } from "./http.ts";
-import { createListener } from "./listener.ts";
+import { createHttpRouter } from "./http.ts";
+import type { RoutingTable } from "./http.ts";
+import { createHttpListener } from "./listener.ts";
 import { createLogRedaction } from "./log-redaction.ts";
-import type { Listener } from "./listener.ts";
+import type { HttpListener } from "./listener.ts";
 import { openRecording } from "./recording.ts";
 import type { Route } from "./route.ts";
 import { createRouteTable } from "./route-table.ts";
 import type { TableRoute } from "./route-table.ts";
 import { createContext } from "./shared.ts";
-import { createSseEndpoints } from "./sse-endpoints.ts";
+import { createHttpSseHandlers } from "./sse-endpoints.ts";
 import { createTaskOwners } from "./task-owners.ts";
 import { createGatewayTelemetry } from "./telemetry.ts";
 import { createWellKnown } from "./well-known.ts";
@@ -55,7 +55,7 @@ export interface GatewayOptions {
   readonly onDecision?: DecisionListener;
   readonly log?: Logger;
   /** The environment of which child processes get the few variables that every program needs. */
-  readonly environment?: Environment;
+  readonly environment?: ChildEnvironment;
   /** Tells a collector of every message; closed with the gateway. */
   readonly telemetry?: Telemetry | undefined;
   /** Serves `/readyz` and `/metrics` on the clients' listener; for a start without configuration. */
@@ -91,7 +91,7 @@ export interface Gateway extends AsyncDisposable {
    */
   reload(config: Config, changes?: Pick<GatewayOptions, "interceptors">): Promise<ReloadOutcome>;
   /** The messages that interceptors hold for a decision. */
-  readonly held: PauseBoard;
+  readonly heldMessages: HeldMessages;
   /** The figures, in the Prometheus text format. */
   metrics(): string;
   /** Takes no new work, lets running calls finish within the configured time, then ends everything. */
@@ -106,7 +106,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   let running = config;
   // The first that can fail: nothing has been opened yet.
   const driftGuard = openDriftGuard(config.drift, { log, clock });
-  const context = createContext({ ...settingsOf(config), log, clock, setTimer });
+  const context = createContext({ ...contextOptionsOf(config), log, clock, setTimer });
   const watching = watchProcess(context.metrics, clock);
   const environment = options.environment ?? {};
   const watchdog = createWatchdog({
@@ -117,7 +117,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       log.error(errorFields(error), "the watchdog of child processes is in trouble");
     },
   });
-  const held = new PauseBoard({ clock, setTimer, newId: context.newExchangeId });
+  const held = new HeldMessages({ clock, setTimer, newId: context.newExchangeId });
   const recording = openRecording(config.record, {
     clock,
     setTimer,
@@ -127,14 +127,19 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   });
   const intercepted = recording === undefined ? {} : { onEvent: recording.onIntercepted };
   const compose = (interceptors: readonly MessageInterceptor[]) =>
-    composeInterceptors([...driftGuard, ...interceptors], { clock, setTimer, board: held, ...intercepted });
+    composeInterceptors([...driftGuard, ...interceptors], {
+      clock,
+      setTimer,
+      heldMessages: held,
+      ...intercepted,
+    });
   let custom = compose(options.interceptors ?? []);
   const concurrency = concurrencyOf(config);
   const identity = { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() };
-  const doors = createDoors(identity);
+  const doors = createRouteAuthentications(identity);
   const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics: context.metrics });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
-  const sse = createSseEndpoints(context, () => publicPathOf(running));
+  const sse = createHttpSseHandlers(context, () => publicPathOf(running));
   const table = createRouteTable({
     context,
     upstreams: {
@@ -169,7 +174,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       audit,
       providers: options.policies ?? {},
     },
-    concurrencyLimit: createConcurrencyLimit(createConcurrency(concurrency)),
+    concurrencyLimit: createConcurrencyGuard(createConcurrency(concurrency)),
     recording,
     tracing: telemetry.route,
     onGone: (route) => {
@@ -181,16 +186,16 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   doors.prepare(config)();
   table.prepare(config, custom).commit(config.shutdown.grace);
   let isShuttingDown = false;
-  const listeners: Listener[] = [];
+  const listeners: HttpListener[] = [];
 
   const admin = createAdmin(context.metrics, () => ({
     isReady: !isShuttingDown,
     routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
   }));
-  const edge = createEdge(
+  const edge = createHttpRouter(
     context,
     {
-      streamableHttp: createEndpoint(context),
+      streamableHttp: createStreamableHttpHandler(context),
       sseStream: sse.stream,
       sseMessages: sse.messages,
       extra: options.adminOnSamePort === true ? admin : {},
@@ -200,9 +205,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     edgeTable(),
   );
 
-  function edgeTable(): EdgeTable {
+  function edgeTable(): RoutingTable {
     const { listen: rules } = running;
-    const guarded = (route: TableRoute) => ({ ...route, door: doors.of(route.name) });
+    const guarded = (route: TableRoute) => ({ ...route, authentication: doors.of(route.name) });
     const routes = table.routes.map(guarded);
     return {
       access: {
@@ -212,7 +217,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         corsOrigins: rules.cors.origins,
       },
       routes,
-      leaving: table.leaving.map(guarded),
+      draining: table.draining.map(guarded),
       wellKnown: createWellKnown(routes, publicPathOf(running), (issuer) => doors.issuerDocument(issuer)),
     };
   }
@@ -234,7 +239,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       telemetry.follow(applicable.secrets);
       custom = steps;
       Object.assign(concurrency, concurrencyOf(applicable));
-      context.apply(settingsOf(applicable));
+      context.apply(contextOptionsOf(applicable));
       openDoors();
       prepared.commit(applicable.shutdown.grace);
       edge.use(edgeTable());
@@ -248,7 +253,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     // Asked for here and not kept: a configuration that was replaced is to be forgotten, secrets and all.
     const { listen: place, limits, admin: adminPlace } = running;
     const { tls, unixSocket, host, port } = place;
-    const main = await createListener(
+    const main = await createHttpListener(
       {
         host,
         port,
@@ -266,7 +271,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     let adminUrl: string | undefined;
     if (options.adminOnSamePort === true) adminUrl = main.address;
     else if (adminPlace !== false) {
-      const own = await createListener(
+      const own = await createHttpListener(
         { ...adminPlace, headerBytes: limits.headerBytes },
         adminListener(admin),
       );
@@ -311,7 +316,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         onGone,
       });
     },
-    held,
+    heldMessages: held,
     metrics: () => context.metrics.text(),
     close,
     [Symbol.asyncDispose]: close,
@@ -321,7 +326,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 /** The log that was handed in, which is its owner's to change, or one that goes with the configuration. */
 function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
   if (given !== undefined) return { log: given, follow: () => {} };
-  const secrets = createChangingSecrets(config.secrets);
+  const secrets = createReloadableSecrets(config.secrets);
   const log = createLogger({
     level: config.log.level,
     pretty: false,
@@ -330,7 +335,7 @@ function openLog(config: Config, given: Logger | undefined): { log: Logger; foll
   return {
     log,
     follow: (next) => {
-      secrets.change(next.secrets);
+      secrets.replace(next.secrets);
       log.setLevel(next.log.level);
     },
   };

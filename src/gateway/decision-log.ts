@@ -45,7 +45,7 @@ function wordsOf({ effect, isEnforced }: DecisionEvent): string {
 }
 
 function fieldsOf(event: DecisionEvent): LogFields {
-  const { exchange, explanation, denial, list, target, cause } = event;
+  const { exchange, explanation, refusal: denial, list, target, cause } = event;
   const { provider, rule, read, durationMs, shadow, notes } = explanation;
   return {
     decision: event.id,

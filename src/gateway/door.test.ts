@@ -3,12 +3,15 @@ import { describe, expect, it } from "vitest";
 
 import { principalNamed } from "../../test/support/principals.ts";
 import type { Authentication, Authenticator, Credentials } from "../auth/authenticator.ts";
-import { failed } from "../auth/bearer.ts";
+import { authenticationFailure } from "../auth/bearer.ts";
 import { anonymous } from "../exchange.ts";
-import { createDoor, type DoorOptions } from "./door.ts";
+import { createRouteAuthentication, type RouteAuthenticationOptions } from "./door.ts";
 
-function doorWith(authenticator: Authenticator | undefined, changes: Partial<DoorOptions> = {}) {
-  return createDoor({
+function doorWith(
+  authenticator: Authenticator | undefined,
+  changes: Partial<RouteAuthenticationOptions> = {},
+) {
+  return createRouteAuthentication({
     route: "files",
     authenticator,
     issuers: ["https://login.example"],
@@ -35,17 +38,20 @@ const alice: Authentication = { ok: true, principal: principalNamed("alice", { s
 
 describe("a door", () => {
   it("lets everybody in where nobody is asked", () => {
-    expect(doorWith(undefined).admit(requestTo("/files/mcp"))).toEqual({ ok: true, principal: anonymous });
+    expect(doorWith(undefined).authenticate(requestTo("/files/mcp"))).toEqual({
+      ok: true,
+      principal: anonymous,
+    });
   });
 
   it("knows a caller without a promise where the authenticator does", async () => {
-    expect(doorWith(says(alice)).admit(requestTo("/files/mcp"))).toBe(alice);
-    expect(await doorWith(says(Promise.resolve(alice))).admit(requestTo("/files/mcp"))).toBe(alice);
+    expect(doorWith(says(alice)).authenticate(requestTo("/files/mcp"))).toBe(alice);
+    expect(await doorWith(says(Promise.resolve(alice))).authenticate(requestTo("/files/mcp"))).toBe(alice);
   });
 
   it("stays shut when an authenticator breaks", async () => {
     const broken = says(Promise.reject(new Error("bug")));
-    expect(await doorWith(broken).admit(requestTo("/files/mcp"))).toMatchObject({
+    expect(await doorWith(broken).authenticate(requestTo("/files/mcp"))).toMatchObject({
       ok: false,
       error: { code: "internal" },
       challenge: undefined,
@@ -54,12 +60,12 @@ describe("a door", () => {
 
   it("asks for all scopes of the route when one is missing", () => {
     const door = doorWith(says(alice), { scopes: ["a", "b"] });
-    expect(door.admit(requestTo("/files/mcp"))).toMatchObject({
+    expect(door.authenticate(requestTo("/files/mcp"))).toMatchObject({
       ok: false,
       error: { code: "insufficient_scope" },
       challenge: expect.stringContaining('error="insufficient_scope"') as string,
     });
-    expect(door.admit(requestTo("/files/mcp"))).toMatchObject({
+    expect(door.authenticate(requestTo("/files/mcp"))).toMatchObject({
       challenge: expect.stringContaining('scope="a b"') as string,
     });
   });
@@ -69,7 +75,7 @@ describe("a door", () => {
     ["invalid_token", "unauthenticated", true],
     ["invalid_request", "invalid_message", true],
   ] as const)("answers %s with %s", (error, code, namesError) => {
-    const answer = doorWith(says(failed(error, "why"))).admit(requestTo("/files/mcp"));
+    const answer = doorWith(says(authenticationFailure(error, "why"))).authenticate(requestTo("/files/mcp"));
     expect(answer).toMatchObject({ ok: false, error: { code } });
     expect("challenge" in answer && answer.challenge?.includes(`error="${error}"`)).toBe(namesError);
   });
@@ -82,9 +88,9 @@ describe("a door", () => {
         return alice;
       },
     };
-    void doorWith(looking).admit(requestTo("/files/mcp", { host: "evil.example" }));
-    void doorWith(looking, { publicUrl: "https://Gate.example" }).admit(requestTo("/files/mcp"));
-    void doorWith(looking, { isLoopback: false }).admit(requestTo("/files/mcp"));
+    void doorWith(looking).authenticate(requestTo("/files/mcp", { host: "evil.example" }));
+    void doorWith(looking, { publicUrl: "https://Gate.example" }).authenticate(requestTo("/files/mcp"));
+    void doorWith(looking, { isLoopback: false }).authenticate(requestTo("/files/mcp"));
     expect(seen[0]).toContain("http://localhost:8484/files/mcp");
     expect(seen[0]?.join()).not.toContain("evil");
     expect(seen[1]).toEqual(["https://gate.example/files/mcp", "https://gate.example/files/sse"]);
@@ -92,7 +98,7 @@ describe("a door", () => {
   });
 
   it("says where the metadata are, for what is posted to a stream too, but not to a Host that is none", () => {
-    const door = doorWith(says(failed("missing", "none")));
+    const door = doorWith(says(authenticationFailure("missing", "none")));
     const facts = { error: "invalid_token", scopes: [], description: "no" } as const;
     const metadata = "http://localhost:8484/.well-known/oauth-protected-resource/files/sse";
     expect(door.challenge(requestTo("/files/messages?sessionId=1"), facts)).toContain(`"${metadata}"`);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { canonical } from "../auth/audience.ts";
+import { canonicalResource } from "../auth/audience.ts";
 import type {
   Authentication,
   AuthenticationFailure,
@@ -14,27 +14,27 @@ import {
   metadataUrlOf,
   protectedResourceMetadata,
 } from "../auth/resource-server.ts";
-import type { ChallengeFacts } from "../auth/resource-server.ts";
+import type { ChallengeOptions } from "../auth/resource-server.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
 import type { Principal } from "../exchange.ts";
 import type { Challenge } from "../pipeline.ts";
 
 /** Whoever sent a request, and the door it came in by. */
-export interface Caller {
+export interface HttpCaller {
   readonly principal: Principal;
-  readonly door: Door;
+  readonly authentication: RouteAuthentication;
 }
 
 /** A caller, or the error to answer with and the challenge that goes with it. */
-export type Admission =
+export type AuthenticationOutcome =
   | { readonly ok: true; readonly principal: Principal }
   | { readonly ok: false; readonly error: GatewayError; readonly challenge: string | undefined };
 
 /** Where the callers of one route come in. */
-export interface Door {
+export interface RouteAuthentication {
   /** Finds out who sends a request: at once where that is known already. Never rejects. */
-  admit(request: IncomingMessage): Admission | Promise<Admission>;
+  authenticate(request: IncomingMessage): AuthenticationOutcome | Promise<AuthenticationOutcome>;
   /** The value of `WWW-Authenticate` for a request that was refused. */
   challenge(request: IncomingMessage, facts: Challenge): string;
   /** The metadata of the endpoint at a path (RFC 9728); undefined where tokens are not to be had by OAuth. */
@@ -45,7 +45,7 @@ export interface Door {
   readonly credentialHeaders: ReadonlySet<string>;
 }
 
-export interface DoorOptions {
+export interface RouteAuthenticationOptions {
   readonly route: string;
   /** Undefined where nobody is asked who they are. */
   readonly authenticator: Authenticator | undefined;
@@ -66,13 +66,14 @@ export interface DoorOptions {
 /** After how many seconds a caller that could not be checked may come back. */
 const retryAfter = 5;
 const loopbackNames = ["127.0.0.1", "localhost", "[::1]"];
-const everybody: Admission = { ok: true, principal: anonymous };
+const anonymousOutcome: AuthenticationOutcome = { ok: true, principal: anonymous };
 
 /** Makes the door of a route. */
-export function createDoor(options: DoorOptions): Door {
+export function createRouteAuthentication(options: RouteAuthenticationOptions): RouteAuthentication {
   const { authenticator, issuers, credentialHeaders, scopes, endpoints, publicUrl } = options;
   const certificates = new WeakMap<Socket, Uint8Array>();
-  const named = publicUrl === undefined ? undefined : endpoints.map((path) => canonical(publicUrl + path));
+  const named =
+    publicUrl === undefined ? undefined : endpoints.map((path) => canonicalResource(publicUrl + path));
   const byPort = new Map<number, readonly string[]>();
 
   /** Names are taken from where we listen, never from the Host header: a caller could say anything there. */
@@ -83,7 +84,7 @@ export function createDoor(options: DoorOptions): Door {
     if (names === undefined) {
       const scheme = socket instanceof TLSSocket ? "https" : "http";
       names = loopbackNames.flatMap((host) =>
-        endpoints.map((path) => canonical(`${scheme}://${host}:${port}${path}`)),
+        endpoints.map((path) => canonicalResource(`${scheme}://${host}:${port}${path}`)),
       );
       byPort.set(port, names);
     }
@@ -104,13 +105,13 @@ export function createDoor(options: DoorOptions): Door {
 
   /** The canonical URI of an endpoint as this client knows it; undefined where its Host header is none. */
   function resourceOf(request: IncomingMessage, path: string): string | undefined {
-    if (publicUrl !== undefined) return canonical(publicUrl + path);
+    if (publicUrl !== undefined) return canonicalResource(publicUrl + path);
     const { host = "" } = request.headers;
     const scheme = request.socket instanceof TLSSocket ? "https" : "http";
-    return /^[\w.:[\]-]+$/u.test(host) ? canonical(`${scheme}://${host}${path}`) : undefined;
+    return /^[\w.:[\]-]+$/u.test(host) ? canonicalResource(`${scheme}://${host}${path}`) : undefined;
   }
 
-  function challenge(request: IncomingMessage, facts: ChallengeFacts): string {
+  function challenge(request: IncomingMessage, facts: ChallengeOptions): string {
     const resource = issuers.length === 0 ? undefined : resourceOf(request, endpointOf(request.url ?? ""));
     return formatChallenge({
       ...facts,
@@ -118,7 +119,7 @@ export function createDoor(options: DoorOptions): Door {
     });
   }
 
-  function judge(request: IncomingMessage, known: Authentication): Admission {
+  function judge(request: IncomingMessage, known: Authentication): AuthenticationOutcome {
     if (!known.ok) return refuse(request, known.failure);
     for (const scope of scopes) {
       if (known.principal.scopes.has(scope)) continue;
@@ -129,7 +130,7 @@ export function createDoor(options: DoorOptions): Door {
     return known;
   }
 
-  function refuse(request: IncomingMessage, failure: AuthenticationFailure): Admission {
+  function refuse(request: IncomingMessage, failure: AuthenticationFailure): AuthenticationOutcome {
     options.onFailure(failure);
     const { error, description, cause } = failure;
     if (error === "unavailable") {
@@ -151,9 +152,9 @@ export function createDoor(options: DoorOptions): Door {
     issuers,
     credentialHeaders,
     challenge,
-    admit: (request) => {
-      if (authenticator === undefined) return everybody;
-      const answer = authenticator.authenticate(new Shown(request, sources));
+    authenticate: (request) => {
+      if (authenticator === undefined) return anonymousOutcome;
+      const answer = authenticator.authenticate(new RequestCredentials(request, sources));
       if (!(answer instanceof Promise)) return judge(request, answer);
       return answer.then(
         (known) => judge(request, known),
@@ -180,7 +181,7 @@ interface CredentialSources {
 }
 
 /** What a request shows. A class: to make an object with getters of its own for each request costs more than to use it. */
-class Shown implements Credentials {
+class RequestCredentials implements Credentials {
   readonly header: Credentials["header"];
   readonly #request: IncomingMessage;
   readonly #sources: CredentialSources;

@@ -1,29 +1,29 @@
-import { createAskHttp } from "../auth/http.ts";
-import type { AskHttp } from "../auth/http.ts";
-import { createSeveral } from "../auth/several.ts";
+import { createHttpClient } from "../auth/http.ts";
+import type { HttpClient } from "../auth/http.ts";
+import { createCompositeAuthenticator } from "../auth/several.ts";
 import type { SubjectTokens } from "../auth/subject-tokens.ts";
-import type { Config, Route as RouteConfig } from "../config/config.ts";
+import type { Config, RouteConfig } from "../config/config.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { isLoopbackHost } from "./access.ts";
 import { openAuthenticators } from "./authenticators.ts";
 import type { OpenAuthenticator } from "./authenticators.ts";
-import { createDoor } from "./door.ts";
-import type { Door } from "./door.ts";
+import { createRouteAuthentication } from "./door.ts";
+import type { RouteAuthentication } from "./door.ts";
 
-export interface DoorDeps {
+export interface RouteAuthenticationDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   readonly subjectTokens: SubjectTokens;
 }
 
 /** The doors of all routes. */
-export interface Doors {
+export interface RouteAuthentications {
   /** Builds the doors of a configuration; they are put in place by the answer. */
   prepare(config: Config): () => void;
   /** The door of a route, also of one that is being left. */
-  of(route: string): Door;
+  of(route: string): RouteAuthentication;
   /** The metadata of an issuer that some door takes tokens of, as it publishes them. */
   issuerDocument(issuer: string): Promise<Readonly<Record<string, unknown>> | undefined>;
   forget(route: string): void;
@@ -33,20 +33,20 @@ const askMs = 10_000;
 const askBytes = 1024 * 1024;
 
 /** Asks authorization servers over the network, within bounds. */
-export function createIssuerClient(setTimer: SetTimer): AskHttp {
-  return createAskHttp({ timeoutMs: askMs, maxBytes: askBytes, setTimer });
+export function createIssuerClient(setTimer: SetTimer): HttpClient {
+  return createHttpClient({ timeoutMs: askMs, maxBytes: askBytes, setTimer });
 }
 
 /** Makes the doors; the first configuration comes in like every later one. */
-export function createDoors(deps: DoorDeps): Doors {
+export function createRouteAuthentications(deps: RouteAuthenticationDeps): RouteAuthentications {
   let opened: readonly OpenAuthenticator[] = [];
-  let doors = new Map<string, Door>();
+  let doors = new Map<string, RouteAuthentication>();
 
   return {
     prepare: (config) => {
       const next = openAuthenticators(config, opened, deps);
       const made = Object.values(config.routes).map(
-        (route) => [route.name, doorOf(route, config, next, deps)] as const,
+        (route) => [route.name, routeAuthenticationOf(route, config, next, deps)] as const,
       );
       return () => {
         opened = next;
@@ -68,19 +68,19 @@ export function createDoors(deps: DoorDeps): Doors {
   };
 }
 
-function doorOf(
+function routeAuthenticationOf(
   { name, auth, prefixes }: RouteConfig,
   { listen }: Config,
   opened: readonly OpenAuthenticator[],
-  { log }: DoorDeps,
-): Door {
+  { log }: RouteAuthenticationDeps,
+): RouteAuthentication {
   const used = auth.use.flatMap((wanted) => opened.filter((each) => each.name === wanted));
-  return createDoor({
+  return createRouteAuthentication({
     route: name,
     authenticator:
       used.length === 0
         ? undefined
-        : createSeveral(
+        : createCompositeAuthenticator(
             used.map(({ authenticator }) => authenticator),
             { allowsAnonymous: auth.allowsAnonymous },
           ),

@@ -3,54 +3,54 @@ import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, ReplyStream } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
-import type { AskingMessage } from "../protocol/envelope.ts";
+import type { MethodMessage } from "../protocol/envelope.ts";
 import { classifyPost, classifyVerb, isJsonContentType } from "../protocol/era.ts";
 import type { Message, ParseOutcome, RequestMessage } from "../protocol/message.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { parse } from "../protocol/parse.ts";
-import { assumedWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
+import { revisionWithoutHeader, parseRevision, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { challengeOf, refusalReply } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
-import { takeBody } from "../transports/http/body.ts";
+import { readBodyWithCallbacks } from "../transports/http/body.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { GatewayContext } from "./context.ts";
 import { answerBatch } from "./batches.ts";
-import type { Caller } from "./door.ts";
+import type { HttpCaller } from "./door.ts";
 import { onExpiry } from "./expiry.ts";
 import { createLegacyReply, createModernReply, writeJson } from "./http-reply.ts";
 import type { HttpReply } from "./http-reply.ts";
-import { judgeModernPost } from "./modern-post.ts";
+import { checkRoutedModernPost } from "./modern-post.ts";
 import { isListening } from "./passage.ts";
 import { replyStatus } from "./reply-status.ts";
 import type { Route } from "./route.ts";
 import {
   headerRevision,
-  httpContext,
-  lostEvents,
+  transportContextOf,
+  lostEventsError,
   noStream,
   refuseHttp,
   revisionProblem,
-  tellChallenge,
+  setChallenge,
 } from "./visit.ts";
-import type { Visit } from "./visit.ts";
+import type { HttpRequestContext } from "./visit.ts";
 
 /** Serves Streamable HTTP of both eras on one path: POST for messages, GET and DELETE for legacy sessions. */
-export function createEndpoint(gateway: GatewayContext) {
+export function createStreamableHttpHandler(gateway: GatewayContext) {
   const { clock, newExchangeId, registry, limits, addressOf } = gateway;
 
   return function serve(
     request: IncomingMessage,
     response: ServerResponse,
     route: Route,
-    caller: Caller,
+    caller: HttpCaller,
   ): void {
     const { headers } = request;
     const header = (name: string): string | undefined => {
       const value = headers[name];
       return typeof value === "string" ? value : value?.join(", ");
     };
-    const visit: Visit = { request, response, route, caller, header };
+    const visit: HttpRequestContext = { request, response, route, caller, header };
     const verb = classifyVerb(request.method ?? "", route.serving);
     try {
       if (!verb.ok) {
@@ -65,19 +65,19 @@ export function createEndpoint(gateway: GatewayContext) {
   };
 
   /** Tells the client of a failure that no exchange took the blame for. */
-  function failed(visit: Visit, error: unknown): void {
+  function failed(visit: HttpRequestContext, error: unknown): void {
     const failure = GatewayError.from(error);
-    tellChallenge(visit, challengeOf(failure));
-    gateway.refused(visit.route, visit.response, failure, undefined);
+    setChallenge(visit, challengeOf(failure));
+    gateway.refuse(visit.route, visit.response, failure, undefined);
   }
 
-  function receive(visit: Visit): void {
+  function receive(visit: HttpRequestContext): void {
     const { request, response, header } = visit;
     if (!isJsonContentType(header("content-type"))) {
       refuseHttp(response, 415, "the body of a POST must be application/json");
       return;
     }
-    takeBody(
+    readBodyWithCallbacks(
       request,
       limits.parse.maxBytes,
       (body) => {
@@ -97,16 +97,16 @@ export function createEndpoint(gateway: GatewayContext) {
     );
   }
 
-  function post(visit: Visit, body: Buffer): Promise<void> | undefined {
+  function post(visit: HttpRequestContext, body: Buffer): Promise<void> | undefined {
     const { response, route, header } = visit;
     const sessionId = header("mcp-session-id");
     const { principal } = visit.caller;
     const session = sessionId === undefined ? undefined : registry.find(sessionId, route.name, principal);
-    const revision = session?.revision ?? headerRevision(header) ?? assumedWithoutHeader;
+    const revision = session?.revision ?? headerRevision(header) ?? revisionWithoutHeader;
     const outcome = parse(body, { revision, mode: "enforce", limits: limits.parse });
     const verdict = classifyPost(outcome, header, route.serving);
     if (!verdict.ok) {
-      gateway.counted(route, verdict.refusal.error);
+      gateway.countRefusal(route, verdict.refusal.error);
       writeJson(response, verdict.refusal.status, refusalReply(verdict.refusal).message, {});
       return undefined;
     }
@@ -118,14 +118,14 @@ export function createEndpoint(gateway: GatewayContext) {
     return outcome.ok ? legacy(visit, outcome, session, sessionId) : undefined;
   }
 
-  async function modernPost(visit: Visit, message: AskingMessage): Promise<void> {
+  async function modernPost(visit: HttpRequestContext, message: MethodMessage): Promise<void> {
     const { response, route, header } = visit;
-    const judged = judgeModernPost({ message, header }, route, visit.caller.principal, (agreed) =>
+    const judged = checkRoutedModernPost({ message, header }, route, visit.caller.principal, (agreed) =>
       exchangeFor(visit, message, agreed, undefined, noStream),
     );
     const checked = judged instanceof Promise ? await judged : judged;
     if (!checked.ok) {
-      gateway.counted(route, checked.refusal.error);
+      gateway.countRefusal(route, checked.refusal.error);
       writeJson(response, checked.refusal.status, refusalReply(checked.refusal).message, {});
       return;
     }
@@ -147,12 +147,12 @@ export function createEndpoint(gateway: GatewayContext) {
       : undefined;
     const outcome = await route.answer(exchange);
     stop?.();
-    tellChallenge(visit, outcome.challenge);
+    setChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("modern", outcome));
   }
 
   function legacy(
-    visit: Visit,
+    visit: HttpRequestContext,
     outcome: ParseOutcome & { ok: true },
     session: Session | undefined,
     sessionId: string | undefined,
@@ -168,7 +168,7 @@ export function createEndpoint(gateway: GatewayContext) {
     }
     const problem = revisionProblem(session, header);
     if (problem !== undefined) {
-      gateway.refused(route, response, new GatewayError("invalid_message", problem), message);
+      gateway.refuse(route, response, new GatewayError("invalid_message", problem), message);
       return undefined;
     }
     session.touch(clock.now());
@@ -179,7 +179,7 @@ export function createEndpoint(gateway: GatewayContext) {
     }
     if (message.kind === "result" || message.kind === "error") {
       // An answer to one of the server's requests; whoever waits for it sends it on.
-      session.answer(message);
+      session.deliverResponse(message);
       writeJson(response, 202, undefined, {});
       return undefined;
     }
@@ -187,17 +187,17 @@ export function createEndpoint(gateway: GatewayContext) {
   }
 
   /** Opens a session with the client's own handshake; it exists for others only once the upstream agreed. */
-  async function initialize(visit: Visit, message: RequestMessage): Promise<void> {
+  async function initialize(visit: HttpRequestContext, message: RequestMessage): Promise<void> {
     const { route } = visit;
     const session = opened(visit, message);
     if (session === undefined) return;
-    route.adopt(session);
+    route.registerSession(session);
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
     session.revision =
       reading?.ok === true && revisions[reading.revision].era === "legacy"
         ? reading.revision
-        : assumedWithoutHeader;
+        : revisionWithoutHeader;
     const reply = replyTo(visit, session, message, true);
     const outcome = await runLegacy(visit, message, session, reply);
     if (outcome.message?.kind === "result") {
@@ -208,25 +208,28 @@ export function createEndpoint(gateway: GatewayContext) {
     } else {
       session.end("the upstream refused the handshake", "refused");
     }
-    tellChallenge(visit, outcome.challenge);
+    setChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("legacy", outcome));
   }
 
   /** A new session, or the word to the client that there is no room for one. */
-  function opened({ response, route, caller }: Visit, message: RequestMessage): Session | undefined {
+  function opened(
+    { response, route, caller }: HttpRequestContext,
+    message: RequestMessage,
+  ): Session | undefined {
     try {
       return registry.open(route.name, caller.principal);
     } catch (error) {
-      gateway.refused(route, response, GatewayError.from(error), message);
+      gateway.refuse(route, response, GatewayError.from(error), message);
       return undefined;
     }
   }
 
   /** The usual way of a message: all that it waits for is its answer. */
-  async function finishLegacy(visit: Visit, message: Message, session: Session): Promise<void> {
+  async function finishLegacy(visit: HttpRequestContext, message: Message, session: Session): Promise<void> {
     const { route } = visit;
     const reply = replyTo(visit, session, message, false);
-    const exchange = exchangeFor(visit, message, session.revision ?? assumedWithoutHeader, session, reply);
+    const exchange = exchangeFor(visit, message, session.revision ?? revisionWithoutHeader, session, reply);
     session.running++;
     let outcome: Reply;
     try {
@@ -235,18 +238,18 @@ export function createEndpoint(gateway: GatewayContext) {
       session.running--;
       session.touch(clock.now());
     }
-    tellChallenge(visit, outcome.challenge);
+    setChallenge(visit, outcome.challenge);
     reply.finish(outcome, replyStatus("legacy", outcome));
   }
 
   async function runLegacy(
-    visit: Visit,
+    visit: HttpRequestContext,
     message: Message,
     session: Session,
     reply: ReplyStream,
   ): Promise<Reply> {
     const { route } = visit;
-    const exchange = exchangeFor(visit, message, session.revision ?? assumedWithoutHeader, session, reply);
+    const exchange = exchangeFor(visit, message, session.revision ?? revisionWithoutHeader, session, reply);
     session.running++;
     try {
       return await route.answer(exchange);
@@ -256,7 +259,12 @@ export function createEndpoint(gateway: GatewayContext) {
     }
   }
 
-  function replyTo(visit: Visit, session: Session, message: Message, isHandshake: boolean): HttpReply {
+  function replyTo(
+    visit: HttpRequestContext,
+    session: Session,
+    message: Message,
+    isHandshake: boolean,
+  ): HttpReply {
     const { response, route } = visit;
     return createLegacyReply(response, {
       stream: gateway.streamOptions(route),
@@ -268,7 +276,7 @@ export function createEndpoint(gateway: GatewayContext) {
   }
 
   /** GET: the stream for what belongs to no request, or a broken stream taken up again. */
-  function openStream(visit: Visit): void {
+  function openStream(visit: HttpRequestContext): void {
     const { request, response, route, header } = visit;
     const session = sessionOf(visit);
     if (session === undefined) return;
@@ -305,7 +313,7 @@ export function createEndpoint(gateway: GatewayContext) {
       // What was missed is gone: the caller must not wait for an answer that cannot come any more.
       stream.attach(connection);
       if (stream.request !== undefined) {
-        void stream.write(lostEvents(stream.request));
+        void stream.write(lostEventsError(stream.request));
         stream.end();
       }
     }
@@ -313,7 +321,7 @@ export function createEndpoint(gateway: GatewayContext) {
     request.resume();
   }
 
-  function endSession(visit: Visit): void {
+  function endSession(visit: HttpRequestContext): void {
     const session = sessionOf(visit);
     if (session === undefined) return;
     session.end("the client ended the session");
@@ -321,7 +329,7 @@ export function createEndpoint(gateway: GatewayContext) {
     visit.response.end();
   }
 
-  function sessionOf({ response, route, caller, header }: Visit): Session | undefined {
+  function sessionOf({ response, route, caller, header }: HttpRequestContext): Session | undefined {
     const id = header("mcp-session-id");
     const session = id === undefined ? undefined : registry.find(id, route.name, caller.principal);
     if (session === undefined) refuseSession(response, route, id, undefined);
@@ -341,11 +349,11 @@ export function createEndpoint(gateway: GatewayContext) {
             "this request needs the header Mcp-Session-Id; open a session with initialize",
           )
         : new GatewayError("session_unknown", "no such session; open a new one with initialize");
-    gateway.refused(route, response, error, message);
+    gateway.refuse(route, response, error, message);
   }
 
   function exchangeFor(
-    visit: Visit,
+    visit: HttpRequestContext,
     message: Message,
     revision: Revision,
     session: Session | undefined,
@@ -361,7 +369,7 @@ export function createEndpoint(gateway: GatewayContext) {
       revision,
       era: revisions[revision].era,
       session,
-      transport: httpContext(visit, addressOf(visit.request)),
+      transport: transportContextOf(visit, addressOf(visit.request)),
       timing: { startedAt: clock.now(), wallTime: clock.wall() },
       parent: undefined,
       cancellation: new Cancellation(),

@@ -11,10 +11,10 @@ import { errorMessage, resultMessage } from "../reply.ts";
 import type { LinkEvents } from "../transports/transport.ts";
 import { createEraLinks } from "./era-links.ts";
 import type { BridgeLink } from "./era-links.ts";
-import type { ProbeVerdict } from "./era-probe.ts";
+import type { DetectedEra } from "./era-probe.ts";
 import { probeEra } from "./era-probe.ts";
 
-const events: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+const events: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
 const modernScope = { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" } as const;
 const legacyScope = { ...modernScope, era: "legacy" } as const;
 
@@ -23,7 +23,7 @@ function fakeLink(name: string, log: string[], answer: (exchange: Exchange) => P
     isIdle: true,
     incarnation: name,
     upstreamSession: undefined,
-    isPausable: true,
+    hasBackpressure: true,
     request: (exchange) => {
       log.push(`${name} ${exchange.message.method}`);
       return answer(exchange);
@@ -44,7 +44,7 @@ const call = exchangeWith(
 );
 const handshake = exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'));
 
-function setUp(probes: ProbeVerdict[], plainAnswer: (exchange: Exchange) => Promise<Reply> = fine) {
+function setUp(probes: DetectedEra[], plainAnswer: (exchange: Exchange) => Promise<Reply> = fine) {
   const log: string[] = [];
   const time = createFakeTime();
   const { open } = createEraLinks({
@@ -94,10 +94,10 @@ describe("links across the eras", () => {
     });
     const { log, open } = setUp(["modern"], refuse);
     const first = open(legacyScope, events);
-    expect(first.settled).toBeUndefined();
+    expect(first.resolvedLink).toBeUndefined();
     const reply = await first.request(handshake);
     expect(reply.message?.kind).toBe("result");
-    expect(first.settled?.incarnation).toBe("to-modern");
+    expect(first.resolvedLink?.incarnation).toBe("to-modern");
     await open(legacyScope, events).request(handshake);
     expect(log).toEqual([
       "plain initialize",

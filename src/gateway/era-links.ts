@@ -3,7 +3,7 @@ import type { Clock, Exchange, Principal } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { memberInteger, memberSource } from "../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
-import type { ProbeVerdict } from "./era-probe.ts";
+import type { DetectedEra } from "./era-probe.ts";
 import type { LinkScope, OpenLink } from "./links.ts";
 
 /** Makes links that translate between the eras. */
@@ -20,19 +20,19 @@ export interface BridgeLink extends UpstreamLink {
   readonly isIdle: boolean;
 }
 
-export interface EraLinkOptions {
+export interface EraLinksDeps {
   /** The era that the configuration says, or `auto` to find out. */
   readonly era: "auto" | "legacy" | "modern";
   /** Links that speak the scope's own era. */
   readonly plain: OpenLink;
   readonly bridges: Bridges;
   /** Asks the upstream, on behalf of the caller because of whom it must be known. */
-  readonly probe: (principal: Principal) => Promise<ProbeVerdict>;
+  readonly probe: (principal: Principal) => Promise<DetectedEra>;
   readonly clock: Clock;
   /** Bridges to the older era that may be open at once; each has sessions with the upstream. */
   readonly maxBridges?: number;
   /** Told once per finding. */
-  readonly onVerdict?: (verdict: ProbeVerdict) => void;
+  readonly onDetected?: (verdict: DetectedEra) => void;
 }
 
 /** Links of either era, and what is known of the upstream. */
@@ -43,7 +43,7 @@ export interface EraLinks {
 }
 
 /** An upgraded server still answers the old handshake, so an old verdict is asked again after this long. */
-const legacyVerdictMs = 10 * 60_000;
+const legacyRecheckMs = 10 * 60_000;
 
 /** What clients say of themselves is theirs to choose, so it must not open sessions without end. */
 const defaultMaxBridges = 1024;
@@ -62,14 +62,14 @@ interface Knowledge {
   servesModern: boolean | undefined;
   servesLegacy: boolean | undefined;
   askedAt: number;
-  asking: Promise<ProbeVerdict> | undefined;
+  asking: Promise<DetectedEra> | undefined;
 }
 
 /**
  * Wraps the links of a route so that every client finds its own era: straight where the upstream speaks it, through a
  * bridge where it does not. The upstream is asked once, and what it said is kept for all links.
  */
-export function createEraLinks(options: EraLinkOptions): EraLinks {
+export function createEraLinks(options: EraLinksDeps): EraLinks {
   const { plain, bridges, clock, era, maxBridges = defaultMaxBridges } = options;
   const known: Knowledge = {
     servesModern: era === "auto" ? undefined : era === "modern",
@@ -80,18 +80,18 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
 
   function servesModern(): boolean | undefined {
     const isStale =
-      era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyVerdictMs;
+      era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyRecheckMs;
     return isStale ? undefined : known.servesModern;
   }
 
-  async function ask({ principal }: Exchange): Promise<ProbeVerdict> {
+  async function ask({ principal }: Exchange): Promise<DetectedEra> {
     known.asking ??= options.probe(principal).finally(() => {
       known.asking = undefined;
     });
     const verdict = await known.asking;
     known.servesModern = verdict === "modern";
     known.askedAt = clock.now();
-    options.onVerdict?.(verdict);
+    options.onDetected?.(verdict);
     return verdict;
   }
 
@@ -148,8 +148,8 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
         return straight?.incarnation ?? "not open";
       },
       upstreamSession: undefined,
-      get isPausable() {
-        return straight?.isPausable ?? false;
+      get hasBackpressure() {
+        return straight?.hasBackpressure ?? false;
       },
       request: (exchange) => {
         const link = choose(exchange);
@@ -214,11 +214,11 @@ export function createEraLinks(options: EraLinkOptions): EraLinks {
       get upstreamSession() {
         return link.upstreamSession;
       },
-      get isPausable() {
-        return link.isPausable;
+      get hasBackpressure() {
+        return link.hasBackpressure;
       },
-      get settled() {
-        return isDecided ? (link.settled ?? link) : undefined;
+      get resolvedLink() {
+        return isDecided ? (link.resolvedLink ?? link) : undefined;
       },
       request: (exchange) =>
         isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),

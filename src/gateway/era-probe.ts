@@ -8,7 +8,7 @@ import { newestModern } from "../protocol/revisions.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 
 /** What asking an upstream for `server/discover` told: it serves 2026-07-28, it does not, or nothing at all. */
-export type ProbeVerdict = "modern" | "legacy";
+export type DetectedEra = "modern" | "legacy";
 
 export interface EraProbeDeps {
   readonly route: string;
@@ -31,7 +31,7 @@ const legacyStatuses: ReadonlySet<unknown> = new Set([400, 404, 405, 406, 415]);
  * Asks an upstream which era it speaks (MCP 2026-07-28, Versioning). Refused credentials, server faults and lost
  * connections are no evidence: they are thrown, and the question can be asked again.
  */
-export async function probeEra(deps: EraProbeDeps): Promise<ProbeVerdict> {
+export async function probeEra(deps: EraProbeDeps): Promise<DetectedEra> {
   const link = deps.open();
   const exchange = discoverExchange(deps);
   const stop = deps.setTimer(deps.timeoutMs, () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { createExchangeLine } from "./exchange-line.ts";
+import { createExchangeLineFormatter } from "./exchange-line.ts";
 
 const hex = (length: number) =>
   fc
@@ -48,7 +48,7 @@ const call = {
 
 describe("the line of an exchange", () => {
   it("says the same as a general serialiser would, in the same order, whatever peers put into it", () => {
-    const line = createExchangeLine(String);
+    const line = createExchangeLineFormatter(String);
     fc.assert(
       fc.property(fields, (values) => {
         expect(`{${line(values).slice(1)}}`).toBe(JSON.stringify({ ...values, msg: "exchange" }));
@@ -57,7 +57,9 @@ describe("the line of an exchange", () => {
   });
 
   it("has every text of a peer cleaned, and long numbers too", () => {
-    const line = createExchangeLine((text) => text.replaceAll(/hunter2|4111111111111111/gu, "(secret)"));
+    const line = createExchangeLineFormatter((text) =>
+      text.replaceAll(/hunter2|4111111111111111/gu, "(secret)"),
+    );
     const texts = { method: "a/hunter2", target: "file:///hunter2", principal: "hunter2", peer: "hunter2" };
     for (const rpc of ['"hunter2"', "4111111111111111"]) {
       const text = line({ ...call, ...texts, route: "hunter2", rpc });
@@ -68,7 +70,7 @@ describe("the line of an exchange", () => {
 
   it("takes out what has become a secret, within some hundred lines", () => {
     let secret = "none";
-    const line = createExchangeLine((text) => text.replaceAll(secret, "(secret)"));
+    const line = createExchangeLineFormatter((text) => text.replaceAll(secret, "(secret)"));
     expect(line({ ...call, target: "hunter2" })).toContain("hunter2");
     secret = "hunter2";
     const later = Array.from({ length: 300 }, () => line({ ...call, target: "hunter2" }));
@@ -76,7 +78,7 @@ describe("the line of an exchange", () => {
   });
 
   it("mixes no texts up, however many there are", () => {
-    const line = createExchangeLine(String);
+    const line = createExchangeLineFormatter(String);
     for (let index = 0; index < 3000; index++) {
       const text = line({ ...call, target: `"tool" ${index}` });
       expect(JSON.parse(`{${text.slice(1)}}`)).toMatchObject({ target: `"tool" ${index}`, route: "r" });

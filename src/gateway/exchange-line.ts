@@ -29,7 +29,9 @@ const longestHarmless = 12;
  * Makes the function that writes these fields as members of a JSON line. They are written for every exchange, so they
  * are put together by hand, and texts are cleaned of secrets one by one: both cost several times as much on whole lines.
  */
-export function createExchangeLine(clean: (text: string) => string): (fields: ExchangeFields) => string {
+export function createExchangeLineFormatter(
+  clean: (text: string) => string,
+): (fields: ExchangeFields) => string {
   const kept = new Map<string, string>();
   let lines = 0;
 

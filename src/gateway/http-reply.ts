@@ -6,7 +6,7 @@ import type { Message, RequestId } from "../protocol/message.ts";
 import { revisions } from "../protocol/revisions.ts";
 import { encodeSseEvent, encodeSseMessage } from "../protocol/sse-encoder.ts";
 import type { Session } from "../sessions/session.ts";
-import { endTogether } from "../transports/http/departures.ts";
+import { endBatched } from "../transports/http/departures.ts";
 import { SseResponse } from "../transports/http/sse-response.ts";
 import type { SseResponseOptions } from "../transports/http/sse-response.ts";
 import type { SessionStream, SessionStreams } from "./session-streams.ts";
@@ -169,7 +169,7 @@ export function writeJson(
       : { ...headers, "content-type": "application/json", "content-length": length },
   );
   // As text of single bytes, head and body leave in one write; with a buffer Node gathers them, which costs more.
-  if (length <= gatheredFrom) endTogether(response, body.toString("latin1"));
+  if (length <= gatheredFrom) endBatched(response, body.toString("latin1"));
   else response.end(body);
 }
 

@@ -1,50 +1,50 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { GatewayError } from "../errors.ts";
-import { whenReceived } from "../transports/http/body.ts";
+import { onBodyReceived } from "../transports/http/body.ts";
 import { createAccessCheck, createCors } from "./access.ts";
 import type { AccessRules } from "./access.ts";
 import type { Concurrency } from "./concurrency.ts";
 import type { GatewayContext } from "./context.ts";
-import type { Admission, Caller, Door } from "./door.ts";
+import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./door.ts";
 import type { Route } from "./route.ts";
 
 /** Serves one request of a known caller at a route. */
-export type Serve = (
+export type RouteHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   route: Route,
-  caller: Caller,
+  caller: HttpCaller,
 ) => void | Promise<void>;
 
 /** A route and where it is found. */
-export interface EdgeRoute {
+export interface ServedRoute {
   readonly route: Route;
   /** What its paths begin with; nothing for the one that is served at `/mcp`. */
   readonly prefixes: readonly string[];
   /** Takes the place of Streamable HTTP on a route that only observes. */
-  readonly serve?: Serve | undefined;
+  readonly serve?: RouteHandler | undefined;
 }
 
 /** A route with the door by which its callers come in. */
-export interface GuardedRoute extends EdgeRoute {
-  readonly door: Door;
+export interface AuthenticatedRoute extends ServedRoute {
+  readonly authentication: RouteAuthentication;
 }
 
 /** What may be another after a reload: who is let in, and what is where. */
-export interface EdgeTable {
+export interface RoutingTable {
   readonly access: AccessRules;
-  readonly routes: readonly GuardedRoute[];
+  readonly routes: readonly AuthenticatedRoute[];
   /** Routes that are being left: open sessions are served to their end, and nothing new begins. */
-  readonly leaving: readonly GuardedRoute[];
+  readonly draining: readonly AuthenticatedRoute[];
   /** Documents for clients, by their paths; pages of any origin may read them. */
   readonly wellKnown: ReadonlyMap<string, RequestListener>;
 }
 
-export interface EdgeOptions {
-  readonly streamableHttp: Serve;
+export interface HttpRouterDeps {
+  readonly streamableHttp: RouteHandler;
   /** The two endpoints of HTTP+SSE (2024-11-05). */
-  readonly sseStream: Serve;
-  readonly sseMessages: Serve;
+  readonly sseStream: RouteHandler;
+  readonly sseMessages: RouteHandler;
   /** More paths of the gateway's own; used when there is no separate admin listener. */
   readonly extra: Readonly<Record<string, RequestListener>>;
   /** Counts the messages that are being received; what runs is counted where it runs. */
@@ -55,37 +55,52 @@ export interface EdgeOptions {
 /** Another instance, or this one after a restart, takes work again within a few seconds. */
 const shutdownSeconds = 5;
 
-interface Place {
+interface RouteEndpoint {
   readonly route: Route;
-  readonly serve: Serve;
-  readonly door: Door;
+  readonly serve: RouteHandler;
+  readonly authentication: RouteAuthentication;
   /** Served only to those who have a session already. */
-  readonly isLeaving: boolean;
+  readonly isDraining: boolean;
 }
 
 /** Where HTTP requests come in. */
-export interface Edge {
+export interface HttpRouter {
   /** Takes every HTTP request: checks who calls from where, finds the route, bounds the load. */
   readonly handle: RequestListener;
   /** Takes another table for every request from now on. */
-  use(table: EdgeTable): void;
+  use(table: RoutingTable): void;
 }
 
 /** Makes the edge. */
-export function createEdge(gateway: GatewayContext, options: EdgeOptions, first: EdgeTable): Edge {
+export function createHttpRouter(
+  gateway: GatewayContext,
+  options: HttpRouterDeps,
+  first: RoutingTable,
+): HttpRouter {
   let current = read(first);
   const { receiving } = options;
 
-  function read({ access, routes, leaving, wellKnown }: EdgeTable) {
-    const places = new Map<string, Place>();
+  function read({ access, routes, draining: leaving, wellKnown }: RoutingTable) {
+    const places = new Map<string, RouteEndpoint>();
     const add = (
       isLeaving: boolean,
-      { route, prefixes, door, serve = options.streamableHttp }: GuardedRoute,
+      { route, prefixes, authentication: door, serve = options.streamableHttp }: AuthenticatedRoute,
     ): void => {
       for (const prefix of prefixes) {
-        places.set(`${prefix}/mcp`, { route, door, serve, isLeaving });
-        if (!isLeaving) places.set(`${prefix}/sse`, { route, door, serve: options.sseStream, isLeaving });
-        places.set(`${prefix}/messages`, { route, door, serve: options.sseMessages, isLeaving: false });
+        places.set(`${prefix}/mcp`, { route, authentication: door, serve, isDraining: isLeaving });
+        if (!isLeaving)
+          places.set(`${prefix}/sse`, {
+            route,
+            authentication: door,
+            serve: options.sseStream,
+            isDraining: isLeaving,
+          });
+        places.set(`${prefix}/messages`, {
+          route,
+          authentication: door,
+          serve: options.sseMessages,
+          isDraining: false,
+        });
       }
     };
     // A path that has been given to another route is that route's.
@@ -108,10 +123,10 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
   ): boolean {
     const error = receiving.enter(principal);
     if (error !== undefined) {
-      gateway.refused(route, response, error, undefined);
+      gateway.refuse(route, response, error, undefined);
       return false;
     }
-    whenReceived(request, () => {
+    onBodyReceived(request, () => {
       receiving.leave(principal);
     });
     return true;
@@ -124,7 +139,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
     if (refusal !== undefined) {
       const document = wellKnown.get(path);
       if (document === undefined || checkAccess(request.headers.host, undefined) !== undefined) {
-        plain(response, 403, refusal);
+        respondText(response, 403, refusal);
       } else {
         document(request, response);
       }
@@ -132,12 +147,12 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
     }
     if (request.headers.origin !== undefined && cors(request, response)) return;
     const place = places.get(path);
-    if (place === undefined || (place.isLeaving && request.headers["mcp-session-id"] === undefined)) {
+    if (place === undefined || (place.isDraining && request.headers["mcp-session-id"] === undefined)) {
       elsewhere(request, response, path);
       return;
     }
     if (options.isShuttingDown()) {
-      gateway.refused(
+      gateway.refuse(
         place.route,
         response,
         new GatewayError("shutting_down", "the gateway is shutting down", {
@@ -147,7 +162,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
       );
       return;
     }
-    const admission = place.door.admit(request);
+    const admission = place.authentication.authenticate(request);
     if (admission instanceof Promise) {
       void admission.then((known) => {
         // A client that left meanwhile waits for nothing.
@@ -161,31 +176,31 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
   function enter(
     request: IncomingMessage,
     response: ServerResponse,
-    { route, door, serve }: Place,
-    admission: Admission,
+    { route, authentication: door, serve }: RouteEndpoint,
+    admission: AuthenticationOutcome,
   ): void {
     if (!admission.ok) {
       const { error, challenge } = admission;
       if (challenge !== undefined) response.setHeader("www-authenticate", challenge);
-      gateway.refused(route, response, error, undefined);
+      gateway.refuse(route, response, error, undefined);
       return;
     }
     const { principal } = admission;
     if (request.method === "POST" && !makeRoom(request, response, route, principal.id)) return;
-    void serve(request, response, route, { principal, door });
+    void serve(request, response, route, { principal, authentication: door });
   }
 
   function elsewhere(request: IncomingMessage, response: ServerResponse, path: string): void {
     const own = options.extra[path] ?? current.wellKnown.get(path);
     if (own !== undefined) own(request, response);
-    else if (path === "/healthz") plain(response, 200, "ok");
-    else if (path === "/") plain(response, 200, `headgate: MCP endpoints are ${endpoints()}`);
-    else plain(response, 404, `nothing is served here; MCP endpoints are ${endpoints()}`);
+    else if (path === "/healthz") respondText(response, 200, "ok");
+    else if (path === "/") respondText(response, 200, `headgate: MCP endpoints are ${endpoints()}`);
+    else respondText(response, 404, `nothing is served here; MCP endpoints are ${endpoints()}`);
   }
 
   function endpoints(): string {
     return [...current.places]
-      .flatMap(([path, { isLeaving }]) => (path.endsWith("/mcp") && !isLeaving ? [path] : []))
+      .flatMap(([path, { isDraining: isLeaving }]) => (path.endsWith("/mcp") && !isLeaving ? [path] : []))
       .join(", ");
   }
 
@@ -198,7 +213,7 @@ export function createEdge(gateway: GatewayContext, options: EdgeOptions, first:
 }
 
 /** A short answer for people. */
-export function plain(response: ServerResponse, status: number, text: string): void {
+export function respondText(response: ServerResponse, status: number, text: string): void {
   const body = Buffer.from(`${text}\n`);
   response.writeHead(status, { "content-type": "text/plain; charset=utf-8", "content-length": body.length });
   response.end(body);

@@ -54,11 +54,11 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
     const inner = eventsFor(scope, () => link);
     const link: UpstreamLink = open(scope, {
       message: (message, related, context) => inner.message(message, related, context),
-      rubbish: (bytes, reason) => {
-        inner.rubbish(bytes, reason);
+      malformed: (bytes, reason) => {
+        inner.malformed(bytes, reason);
       },
-      trouble: (error) => {
-        inner.trouble(error);
+      error: (error) => {
+        inner.error(error);
       },
       closed: (error: GatewayError) => {
         forget();

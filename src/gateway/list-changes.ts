@@ -24,18 +24,18 @@ export interface ListChanges {
 }
 
 /** Sends a message to the client of a session, outside any request. */
-export type Tell = (session: Session, message: Message) => void;
+export type NotifyClient = (session: Session, message: Message) => void;
 
 /**
  * Makes the announcements of one route. Only what was asked for is sent: in sessions where the server said that it
  * tells of list changes, and on streams of `subscriptions/listen` for the lists that they name.
  */
-export function createListChanges(registry: SessionRegistry, tell: Tell): ListChanges {
+export function createListChanges(registry: SessionRegistry, tell: NotifyClient): ListChanges {
   const sessions = new Map<Session, readonly Capability[]>();
   const listens = new Map<Exchange, RequestMessage>();
 
   function opened(exchange: Exchange, { message }: Reply): void {
-    const session = registry.of(exchange.session);
+    const session = registry.forContext(exchange.session);
     if (session === undefined || message?.kind !== "result") return;
     const capabilities: unknown = memberValue(message, "result.capabilities");
     const promised = lists

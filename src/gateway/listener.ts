@@ -6,11 +6,11 @@ import type { Server as TlsServer } from "node:https";
 import { connect } from "node:net";
 import { dirname } from "node:path";
 import { GatewayError } from "../errors.ts";
-import { DirectRequest } from "../transports/http/direct-request.ts";
+import { SyncBodyRequest } from "../transports/http/direct-request.ts";
 import { readPem } from "./pem.ts";
 
 /** Where and how to listen. */
-export interface ListenOptions {
+export interface HttpListenOptions {
   readonly host: string;
   readonly port: number;
   readonly unixSocket?: string | undefined;
@@ -30,7 +30,7 @@ export interface ListenOptions {
 }
 
 /** A listening server. */
-export interface Listener {
+export interface HttpListener {
   /** As people write it: `http://127.0.0.1:8484`, or the path of the socket. */
   readonly address: string;
   /** Takes no new connections; idle ones are closed, busy ones when their answer is written. */
@@ -43,9 +43,12 @@ export interface Listener {
 const keepAliveTimeout = 75_000;
 
 /** Begins to listen; a port in use and the like are told in one line. */
-export async function createListener(options: ListenOptions, handler: RequestListener): Promise<Listener> {
+export async function createHttpListener(
+  options: HttpListenOptions,
+  handler: RequestListener,
+): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = options;
-  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: DirectRequest };
+  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: SyncBodyRequest };
   const server: Server | TlsServer =
     tls === undefined
       ? createHttpServer(common, handler)
@@ -85,7 +88,7 @@ export async function createListener(options: ListenOptions, handler: RequestLis
 /** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
 const backlog = 4096;
 
-type Tls = NonNullable<ListenOptions["tls"]>;
+type Tls = NonNullable<HttpListenOptions["tls"]>;
 
 function readCertificate({ certFile, keyFile, caFile, clientCertificate = "required" }: Tls) {
   const rejectUnauthorized = clientCertificate === "required";
@@ -97,7 +100,7 @@ function readCertificate({ certFile, keyFile, caFile, clientCertificate = "requi
 }
 
 /** Reads the certificate anew when its folder changes: editors and Kubernetes put new files in place by renaming. */
-function watchCertificate(server: TlsServer, tls: Tls, told: ListenOptions["onCertificate"]): () => void {
+function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["onCertificate"]): () => void {
   const textOf = ({ cert, ca = "" }: { readonly cert: Buffer; readonly ca?: Buffer | string }): string =>
     `${cert.toString()}${ca.toString()}`;
   let last = textOf(readCertificate(tls));
@@ -140,14 +143,17 @@ async function removeStaleSocket(path: string): Promise<void> {
   unlinkSync(path);
 }
 
-function addressOf(server: Server | TlsServer, options: ListenOptions): string {
+function addressOf(server: Server | TlsServer, options: HttpListenOptions): string {
   const address = server.address();
   if (address === null || typeof address === "string") return options.unixSocket ?? "";
   const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
   return `${options.tls === undefined ? "http" : "https"}://${host}:${address.port}`;
 }
 
-function listenError(error: NodeJS.ErrnoException, { host, port, unixSocket }: ListenOptions): GatewayError {
+function listenError(
+  error: NodeJS.ErrnoException,
+  { host, port, unixSocket }: HttpListenOptions,
+): GatewayError {
   const place = unixSocket ?? `${host}:${port}`;
   const reasons: Record<string, string> = {
     EADDRINUSE: `${place} is in use by another process; choose another with --port, or stop that process`,

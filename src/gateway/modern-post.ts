@@ -2,7 +2,7 @@ import type { Exchange, Principal } from "../exchange.ts";
 import type { HeaderParameter } from "../protocol/header-parameters.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { checkModernPost } from "../protocol/modern.ts";
-import type { ModernFacts, ModernPost, ModernVerdict } from "../protocol/modern.ts";
+import type { ModernCheckOptions, ModernPost, ModernCheckResult } from "../protocol/modern.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import type { Route } from "./route.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
@@ -14,12 +14,12 @@ const isServed = (): boolean => true;
  * Judges a modern POST at a route. Where the upstream sees no headers, those that repeat arguments of a tool are
  * compared here; before one is refused, the tool list is read anew once, because it may have changed.
  */
-export function judgeModernPost(
+export function checkRoutedModernPost(
   post: ModernPost,
   route: Route,
   principal: Principal,
   exchangeFor: (revision: Revision) => Exchange,
-): ModernVerdict | Promise<ModernVerdict> {
+): ModernCheckResult | Promise<ModernCheckResult> {
   const { toolHeaders: tools, supported } = route;
   if (tools === undefined || post.message.method !== "tools/call")
     return checkModernPost(post, { supported, isServed });
@@ -31,19 +31,19 @@ export function judgeModernPost(
     const tool = memberString(post.message, "params.name");
     if (tool === undefined || tools.known(principal, tool) !== undefined) return verdict;
     const exchange = exchangeFor(verdict.revision);
-    return tools.isFresh(exchange) ? verdict : judgeAnew(post, facts, tools, exchange);
+    return tools.isFresh(exchange) ? verdict : recheck(post, facts, tools, exchange);
   }
   // Refused for its headers alone, as far as the list is known that was read before.
   const plain = checkModernPost(post, { supported, isServed });
-  return plain.ok ? judgeAnew(post, facts, tools, exchangeFor(plain.revision)) : plain;
+  return plain.ok ? recheck(post, facts, tools, exchangeFor(plain.revision)) : plain;
 }
 
-async function judgeAnew(
+async function recheck(
   post: ModernPost,
-  facts: ModernFacts,
+  facts: ModernCheckOptions,
   tools: ToolHeaders,
   exchange: Exchange,
-): Promise<ModernVerdict> {
+): Promise<ModernCheckResult> {
   await tools.refresh(exchange);
   return checkModernPost(post, facts);
 }

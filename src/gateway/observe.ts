@@ -1,11 +1,11 @@
 import type { Exchange, TraceLink } from "../exchange.ts";
 import type { Guard, Reply } from "../pipeline.ts";
-import { createExchangeLine } from "./exchange-line.ts";
+import { createExchangeLineFormatter } from "./exchange-line.ts";
 import type { ExchangeFields } from "./exchange-line.ts";
 import { memberString } from "../protocol/json/read.ts";
 import { methodNames } from "../protocol/methods.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { knownOr } from "../telemetry/metrics.ts";
+import { boundedLabel } from "../telemetry/metrics.ts";
 import type { CounterChild, HistogramChild, Metrics } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
 
@@ -20,14 +20,14 @@ interface MethodMeters {
 const known: ReadonlySet<string> = new Set(methodNames);
 
 /** Counts, times and logs every exchange; it sees what came and what goes back, and changes nothing. */
-export function createObserver(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
+export function createExchangeLog(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
   const { exchanges, exchangeDuration } = metrics.metrics;
   const meters = new Map<string, MethodMeters>();
-  const { quick } = log;
-  const membersOf = createExchangeLine(quick?.clean ?? String);
+  const { preformatted: quick } = log;
+  const membersOf = createExchangeLineFormatter(quick?.redact ?? String);
 
   function metersOf(method: string): MethodMeters {
-    const name = knownOr(method, known);
+    const name = boundedLabel(method, known);
     let own = meters.get(name);
     if (own === undefined) {
       own = { duration: exchangeDuration.labels({ route, method: name }), outcomes: new Map() };
@@ -42,7 +42,7 @@ export function createObserver(route: string, metrics: Metrics, log: Logger, now
     const key = exchange.era === "modern" ? `m:${outcome}` : `l:${outcome}`;
     let counter = outcomes.get(key);
     if (counter === undefined) {
-      counter = exchanges.labels({ route, method: knownOr(method, known), era: exchange.era, outcome });
+      counter = exchanges.labels({ route, method: boundedLabel(method, known), era: exchange.era, outcome });
       outcomes.set(key, counter);
     }
     counter.inc();

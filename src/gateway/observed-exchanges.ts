@@ -4,12 +4,12 @@ import type { Clock, Exchange, Principal, SessionContext, TransportContext } fro
 import type { Message } from "../protocol/message.ts";
 import { revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import type { Tap } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
 
 /** What telling needs. */
-export interface ObservedExchangesOptions {
+export interface ObservedExchangesDeps {
   readonly route: string;
-  readonly tap: Tap;
+  readonly observer: WireObserver;
   readonly clock: Clock;
   readonly newExchangeId: () => string;
 }
@@ -37,9 +37,9 @@ const mostOpen = 10_000;
  * as an exchange, with its answer. So routes that observe are counted and recorded like all others.
  */
 export function createObservedExchanges(
-  options: ObservedExchangesOptions,
+  options: ObservedExchangesDeps,
 ): (call: ObservedCall) => ObservedMessages {
-  const { route, tap, clock, newExchangeId } = options;
+  const { route, observer: tap, clock, newExchangeId } = options;
   const open = new Map<string, Exchange>();
   let visits = 0;
 

@@ -4,11 +4,11 @@ import { createCorrelator } from "../sessions/correlation/correlator.ts";
 import { defaultTtl } from "../sessions/correlation/method-plan.ts";
 import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { HttpUpstream } from "../transports/streamable-http/client.ts";
-import type { Serve } from "./http.ts";
+import type { HttpEndpoint } from "../transports/streamable-http/client.ts";
+import type { RouteHandler } from "./http.ts";
 import { createObservedExchanges } from "./observed-exchanges.ts";
 import { createPassThrough } from "./pass-through.ts";
-import type { Tap } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
 
 /** What watching needs of the gateway. */
@@ -18,13 +18,13 @@ export interface ObservedRouteDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Counts what passes, and records it where that is wanted. */
-  readonly tap: Tap;
+  readonly observer: WireObserver;
   readonly newExchangeId: () => string;
 }
 
 /** Serves a route that only watches. */
 export interface ObservedRoute {
-  readonly serve: Serve;
+  readonly serve: RouteHandler;
   /** Forgets what was being watched. */
   close(): void;
 }
@@ -32,8 +32,8 @@ export interface ObservedRoute {
 /** A route that only watches: nothing is refused, changed or held up. */
 export function createObservedRoute(
   name: string,
-  upstream: HttpUpstream,
-  { limits, log, clock, setTimer, tap, newExchangeId }: ObservedRouteDeps,
+  upstream: HttpEndpoint,
+  { limits, log, clock, setTimer, observer: tap, newExchangeId }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<undefined>({
     clock,
@@ -47,14 +47,14 @@ export function createObservedRoute(
     limits,
     correlator,
     log,
-    exchanges: createObservedExchanges({ route: name, tap, clock, newExchangeId }),
+    exchanges: createObservedExchanges({ route: name, observer: tap, clock, newExchangeId }),
   });
   const pass = createPassThrough(upstream, observer, (error) => {
     log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
   });
   return {
-    serve: async (request, response, route, { door, principal }) => {
-      const release = route.hold();
+    serve: async (request, response, route, { authentication: door, principal }) => {
+      const release = route.retainUpstream();
       try {
         await pass(request, response, door.credentialHeaders, principal);
       } finally {

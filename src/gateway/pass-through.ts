@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
 import type { Principal } from "../exchange.ts";
-import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { HttpEndpoint } from "../transports/streamable-http/client.ts";
 import type { TrafficObserver } from "./traffic-observer.ts";
 
 /** Headers that belong to one connection, not to the message (RFC 9110, section 7.6.1), and what we set ourselves. */
@@ -30,7 +30,7 @@ const none: ReadonlySet<string> = new Set();
  * the observer does, not even a fault in it, changes what passes (SC-062).
  */
 export function createPassThrough(
-  upstream: HttpUpstream,
+  upstream: HttpEndpoint,
   observer: TrafficObserver,
   onFault: (error: unknown) => void,
 ): (
@@ -88,7 +88,7 @@ export function createPassThrough(
         if (!response.writableFinished) relay.abort();
       });
       const hasBody = request.method === "POST";
-      upstream.calls.dispatch(
+      upstream.requestPool.dispatch(
         {
           origin: upstream.origin,
           path: upstream.path,

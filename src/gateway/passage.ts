@@ -3,19 +3,19 @@ import type { Exchange, SetTimer } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import type { Session } from "../sessions/session.ts";
-import { Tally } from "../state/tally.ts";
+import { InFlightCounter } from "../state/tally.ts";
 import type { UpstreamLink } from "../transports/transport.ts";
 import { createLinks } from "./links.ts";
 import type { LinkEventsFor, Links } from "./links.ts";
 import type { ParameterFacts } from "./parameter-headers.ts";
 import { createToolHeaders } from "./tool-headers.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
-import { createTurnstile } from "./turnstile.ts";
+import { createYieldScheduler } from "./turnstile.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import type { OpenUpstream } from "./upstreams.ts";
 
 /** How what is replaced is let go. */
-export interface Farewell {
+export interface DrainOptions {
   /** What sessions that end by it are told. */
   readonly reason: string;
   /** How long running calls may finish. */
@@ -23,7 +23,7 @@ export interface Farewell {
 }
 
 /** What a passage needs of the route it is part of. */
-export interface PassageDeps {
+export interface UpstreamBindingDeps {
   readonly eventsFor: LinkEventsFor;
   /** Sends a request of ours upstream. */
   readonly ask: (exchange: Exchange) => Promise<Reply>;
@@ -34,7 +34,7 @@ export interface PassageDeps {
  * A route's way to one upstream: its links, what is known of it, the calls that run there. A route whose upstream
  * changes gets a new one; the old one stays for the sessions that began on it, until they have been let go.
  */
-export interface Passage {
+export interface UpstreamBinding {
   readonly upstream: OpenUpstream;
   readonly links: Links;
   /** What is known of header parameters; absent where the upstream compares them itself. */
@@ -48,19 +48,23 @@ export interface Passage {
   answered(exchange: Exchange, reply: Reply): void;
   failed(exchange: Exchange, failure: GatewayError): void;
   /** Says that something uses the upstream beside the links; the answer says that it is done. */
-  hold(): () => void;
+  retain(): () => void;
   /** Lets go: each session ends when its calls are answered, and everything at the latest when the grace is over. */
-  leave(farewell: Farewell): Promise<void>;
+  drain(farewell: DrainOptions): Promise<void>;
   /** Ends all links, then connections and processes. */
   close(reason: string): Promise<void>;
 }
 
 /** Makes a passage; nothing is opened before a message goes out. */
-export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, deps: PassageDeps): Passage {
+export function createUpstreamBinding(
+  upstream: OpenUpstream,
+  health: UpstreamHealth,
+  deps: UpstreamBindingDeps,
+): UpstreamBinding {
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
   const { setTimer } = deps;
-  const others = new Tally();
-  const turn = createTurnstile(setTimer);
+  const others = new InFlightCounter();
+  const turn = createYieldScheduler(setTimer);
   let isLeft = false;
 
   const isCounted = (exchange: Exchange): boolean => exchange.session === undefined && !isListening(exchange);
@@ -72,10 +76,10 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       isOver = true;
     });
     do {
-      await Promise.race([session.answering.idle(), timeUp]);
+      await Promise.race([session.inFlight.whenIdle(), timeUp]);
       // The answer is known before it is written, and ending a session ends its streams: it takes another turn.
       await turn();
-    } while (!isOver && session.answering.count > 0);
+    } while (!isOver && session.inFlight.count > 0);
     session.end(reason, "reload");
   }
 
@@ -116,18 +120,18 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
       if (!isLeft) health.failed(failure);
       if (isCounted(exchange)) others.end();
     },
-    hold: () => {
+    retain: () => {
       others.begin();
       return () => {
         others.end();
       };
     },
-    leave: async ({ reason, graceMs }) => {
+    drain: async ({ reason, graceMs }) => {
       isLeft = true;
       const over = Promise.withResolvers<void>();
       const stop = setTimer(graceMs, over.resolve);
       const sessions = links.sessions.map((session) => part(session, reason, over.promise));
-      await Promise.all([...sessions, Promise.race([others.idle(), over.promise])]);
+      await Promise.all([...sessions, Promise.race([others.whenIdle(), over.promise])]);
       stop();
       await close(reason);
     },
@@ -137,5 +141,5 @@ export function createPassage(upstream: OpenUpstream, health: UpstreamHealth, de
 
 /** A request that only listens may stay for hours: whoever listens is to listen to the new upstream soon. */
 export function isListening({ message }: Exchange): boolean {
-  return message.kind === "request" && methodFacts(message.method)?.pace === "stream";
+  return message.kind === "request" && methodFacts(message.method)?.timeoutClass === "stream";
 }

@@ -1,4 +1,4 @@
-import type { Route as RouteConfig } from "../config/config.ts";
+import type { RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Interceptor } from "../pipeline.ts";
@@ -38,7 +38,7 @@ export interface OpenPolicy {
 }
 
 /** How decisions are carried out where the configuration says nothing. */
-const plain = {
+const policyDefaults = {
   shadow: false,
   refusals: "default",
   denialStatus: "in-band",
@@ -57,7 +57,7 @@ export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | u
     throw new GatewayError("config_invalid", text);
   }
   const provider = audit.guard(decided);
-  const { shadow, refusals, denialStatus } = config ?? plain;
+  const { shadow, refusals, denialStatus } = config ?? policyDefaults;
   const mode = shadow ? "shadow" : "enforce";
   const logged = createDecisionLog(name, mode, metrics, log);
   return {
@@ -82,7 +82,7 @@ export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | u
 function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | undefined {
   const { name, policy } = route;
   const { log, setTimer } = deps;
-  const { timeout, failOpen } = policy ?? plain;
+  const { timeout, failOpen } = policy ?? policyDefaults;
   const { policyTimeouts, policyFailOpen } = deps.metrics.metrics;
   const onFailOpen = (problem: string): void => {
     policyFailOpen.labels({ route: name }).inc();

@@ -1,10 +1,10 @@
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
-import { createMethodTest } from "../intercept/method-glob.ts";
+import { createGlobTest } from "../intercept/method-glob.ts";
 import type { Guard } from "../pipeline.ts";
 import { methodNames } from "../protocol/methods.ts";
 import { createTokenBuckets } from "../state/token-buckets.ts";
-import type { Bucket, Rate, TokenBuckets } from "../state/token-buckets.ts";
+import type { TokenBucket, Rate, TokenBuckets } from "../state/token-buckets.ts";
 
 /** What clients may send on one route; what is not given is not limited. */
 export interface Rates {
@@ -16,12 +16,12 @@ export interface Rates {
   readonly methods: Readonly<Record<string, Rate>>;
 }
 
-type Scope = "principal" | "session" | "method";
+type RateScope = "principal" | "session" | "method";
 
 /** They help to need less: refusing them would keep work going that nobody wants. */
 const freeMethods: ReadonlySet<string> = new Set(["notifications/progress", "notifications/cancelled"]);
 
-const wording: Readonly<Record<Scope, string>> = {
+const wording: Readonly<Record<RateScope, string>> = {
   principal: "this caller",
   session: "this session",
   method: "this method by this caller",
@@ -31,7 +31,7 @@ const wording: Readonly<Record<Scope, string>> = {
  * Makes the guard that refuses clients who send more than their share, with when to come back (SC-071); undefined
  * where nothing is limited. A message that is refused costs nothing, whichever of the rates it met.
  */
-export function createRateLimit(rates: Rates, now: () => number): Guard | undefined {
+export function createRateGuard(rates: Rates, now: () => number): Guard | undefined {
   const principals = rates.principal && createTokenBuckets(rates.principal, now);
   const sessions = rates.session && createTokenBuckets(rates.session, now);
   const methodBuckets = createMethodBuckets(rates.methods, now);
@@ -39,13 +39,13 @@ export function createRateLimit(rates: Rates, now: () => number): Guard | undefi
 
   function refusalOf({ principal, session, message }: Exchange): GatewayError | undefined {
     const method = message.method === undefined ? undefined : methodBuckets?.(message.method);
-    const own = principals?.of(principal.id);
-    const inSession = session === undefined ? undefined : sessions?.of(session.id);
-    const inMethod = method?.of(principal.id);
+    const own = principals?.get(principal.id);
+    const inSession = session === undefined ? undefined : sessions?.get(session.id);
+    const inMethod = method?.get(principal.id);
     const error =
-      refusal("principal", principals, own) ??
-      refusal("session", sessions, inSession) ??
-      refusal("method", method, inMethod);
+      rateRefusal("principal", principals, own) ??
+      rateRefusal("session", sessions, inSession) ??
+      rateRefusal("method", method, inMethod);
     if (error !== undefined) return error;
     for (const bucket of [own, inSession, inMethod]) if (bucket !== undefined) bucket.tokens--;
     return undefined;
@@ -70,7 +70,7 @@ function createMethodBuckets(
 ): ((method: string) => TokenBuckets | undefined) | undefined {
   const rows = Object.entries(rates).map(([pattern, rate]) => ({
     pattern,
-    fits: createMethodTest([pattern]),
+    fits: createGlobTest([pattern]),
     buckets: createTokenBuckets(rate, now),
   }));
   if (rows.length === 0) return undefined;
@@ -80,10 +80,10 @@ function createMethodBuckets(
   return (method) => (known.has(method) ? known.get(method) : search(method));
 }
 
-function refusal(
-  scope: Scope,
+function rateRefusal(
+  scope: RateScope,
   buckets: TokenBuckets | undefined,
-  bucket: Bucket | undefined,
+  bucket: TokenBucket | undefined,
 ): GatewayError | undefined {
   if (buckets === undefined || bucket === undefined || bucket.tokens >= 1) return undefined;
   const retryAfter = Math.max(1, Math.ceil(buckets.waitMs(bucket) / 1000));

@@ -4,26 +4,26 @@ import { hostname } from "node:os";
 import type { Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
-import type { EventListener } from "../intercept/event.ts";
+import type { InterceptorListener } from "../intercept/event.ts";
 import type { Guard } from "../pipeline.ts";
 import type { DecisionListener } from "../policy/decision.ts";
 import { detectPersonalData } from "../policy/detectors/personal-data.ts";
 import { detectSecrets } from "../policy/detectors/secrets.ts";
 import { createRecorder } from "../recorder/recorder.ts";
 import { startWriter, type WriterTarget } from "../recorder/writer-thread.ts";
-import { looksPlain } from "../redact/first-look.ts";
+import { holdsNoSecret } from "../redact/first-look.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { openRetention } from "./retention.ts";
-import type { Tap } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
 
 /** How traffic is recorded. */
 type RecordConfig = Exclude<Config["record"], false | undefined>;
 
 /** What recording needs of the gateway around it. */
-export interface RecordingSurroundings {
+export interface RecordingDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
@@ -33,23 +33,20 @@ export interface RecordingSurroundings {
 }
 
 /** The recording of a gateway. */
-export interface Recording {
-  readonly tap: Tap;
+export interface GatewayRecording {
+  readonly observer: WireObserver;
   /** Turns requests away while they could not be recorded, where the configuration minds. */
   readonly gate: Guard;
   /** For an answer to wait for; undefined where it need not. */
-  readonly kept: () => Promise<void> | undefined;
+  readonly whenStored: () => Promise<void> | undefined;
   readonly onDecision: DecisionListener;
-  readonly onIntercepted: EventListener;
+  readonly onIntercepted: InterceptorListener;
   readonly onStderr: (route: string, line: string) => void;
   close(): Promise<void>;
 }
 
 /** Begins to record as the configuration says; undefined where it says not to. */
-export function openRecording(
-  config: Config["record"],
-  around: RecordingSurroundings,
-): Recording | undefined {
+export function openRecording(config: Config["record"], around: RecordingDeps): GatewayRecording | undefined {
   if (config === undefined || config === false) return undefined;
   const target = targetOf(config);
   const { clock, setTimer, log, metrics } = around;
@@ -74,13 +71,13 @@ export function openRecording(
         secrets: detectSecrets,
         ...(config.redact.personalData ? { personalData: detectPersonalData } : {}),
       },
-      looksPlain,
+      prefilter: holdsNoSecret,
       key: randomBytes(32),
       known: around.secrets,
     }),
     clock,
     setTimer,
-    onTrouble: (error) => {
+    onError: (error) => {
       log.error(errorFields(error), "traffic cannot be recorded");
     },
     onRecovery: (lost) => {
@@ -92,7 +89,7 @@ export function openRecording(
   });
 
   return {
-    tap: {
+    observer: {
       received: (leg, message, exchange) => {
         recorder.message(leg, "received", message, exchange);
       },
@@ -102,14 +99,14 @@ export function openRecording(
     },
     gate: {
       enter: ({ message, direction }) =>
-        recorder.refuses && message.kind === "request" && direction === "client-to-server"
+        recorder.isRefusing && message.kind === "request" && direction === "client-to-server"
           ? new GatewayError("store_failed", "this could not be recorded, so it is not let through")
           : undefined,
       answered: (_exchange, reply) => reply,
       failed: () => {},
     },
-    kept: () => recorder.kept(),
-    onDecision: ({ id, exchange, phase, effect, isEnforced, denial, list, explanation }) => {
+    whenStored: () => recorder.persisted(),
+    onDecision: ({ id, exchange, phase, effect, isEnforced, refusal: denial, list, explanation }) => {
       const { provider, rule, read, durationMs } = explanation;
       recorder.decision(
         {
@@ -167,7 +164,7 @@ function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
 }
 
 /** One tap that tells two. */
-export function joinTaps(one: Tap, other: Tap | undefined): Tap {
+export function joinWireObservers(one: WireObserver, other: WireObserver | undefined): WireObserver {
   if (other === undefined) return one;
   return {
     received: (leg, message, exchange) => {

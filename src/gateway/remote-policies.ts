@@ -1,4 +1,4 @@
-import type { Route as RouteConfig } from "../config/config.ts";
+import type { RouteConfig } from "../config/config.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import { createAuthZenProvider } from "../policy/authzen/provider.ts";
 import type { OnFailOpen } from "../policy/fail-open.ts";

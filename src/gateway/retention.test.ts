@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime, settled } from "../../test/support/fake-time.ts";
-import type { Pruned, PruneRules } from "../recorder/store-contract.ts";
+import type { PruneResult, PruneRules } from "../recorder/store-contract.ts";
 import { openRetention } from "./retention.ts";
 
 const day = 86_400_000;
@@ -9,7 +9,7 @@ const minute = 60_000;
 
 function open(bytes: number) {
   const time = createFakeTime();
-  const pruned: { readonly rules: PruneRules; readonly done: PromiseWithResolvers<Pruned> }[] = [];
+  const pruned: { readonly rules: PruneRules; readonly done: PromiseWithResolvers<PruneResult> }[] = [];
   const warned: string[] = [];
   const retention = openRetention(
     { days: 7, bytes, routes: { short: 1 } },
@@ -17,7 +17,7 @@ function open(bytes: number) {
       ...time,
       writer: {
         prune: (rules) => {
-          const done = Promise.withResolvers<Pruned>();
+          const done = Promise.withResolvers<PruneResult>();
           pruned.push({ rules, done });
           return done.promise;
         },
@@ -30,8 +30,8 @@ function open(bytes: number) {
       bytes: new Uint8Array(new SharedArrayBuffer(characters)),
       packs: new Uint32Array(6),
       contexts: [],
-      wholes: new Float64Array(6),
-      subjects: [],
+      completes: new Float64Array(6),
+      outcomes: [],
     };
     retention.wrote({ packs: [wire] });
   };

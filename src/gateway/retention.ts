@@ -1,8 +1,8 @@
 import type { Config } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
-import { packsIn } from "../recorder/pack-wire.ts";
-import type { WireBatch } from "../recorder/recorder.ts";
+import { packCount } from "../recorder/pack-wire.ts";
+import type { PackBufferBatch } from "../recorder/recorder.ts";
 import type { PruneRules } from "../recorder/store-contract.ts";
 import type { RecordWriter } from "../recorder/writer-thread.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
@@ -11,7 +11,7 @@ import type { Logger } from "../telemetry/log.ts";
 type RetentionConfig = Exclude<Config["record"], false | undefined>["retention"];
 
 /** What retention needs of the gateway around it. */
-export interface RetentionSurroundings {
+export interface RetentionDeps {
   readonly writer: Pick<RecordWriter, "prune">;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -21,7 +21,7 @@ export interface RetentionSurroundings {
 /** Keeps recordings within their bounds of time and size. */
 export interface Retention {
   /** Told of everything that was written: much of it is a reason to look at the size at once. */
-  wrote(batch: Pick<WireBatch, "packs">): void;
+  wrote(batch: Pick<PackBufferBatch, "packs">): void;
   stop(): void;
 }
 
@@ -34,7 +34,7 @@ const packBytes = 200;
 const lookAfterShare = 1 / 8;
 
 /** Takes old recordings out: soon, every ten minutes, and whenever much has been written since. */
-export function openRetention(config: RetentionConfig, around: RetentionSurroundings): Retention {
+export function openRetention(config: RetentionConfig, around: RetentionDeps): Retention {
   const { writer, clock, setTimer, log } = around;
   const enough = config.bytes * lookAfterShare;
   let bytes = 0;
@@ -62,7 +62,7 @@ export function openRetention(config: RetentionConfig, around: RetentionSurround
 
   return {
     wrote: ({ packs }) => {
-      for (const wire of packs) bytes += wire.bytes.length + packsIn(wire) * packBytes;
+      for (const wire of packs) bytes += wire.bytes.length + packCount(wire) * packBytes;
       if (bytes >= enough && !isPruning && !isStopped) prune();
     },
     stop: () => {

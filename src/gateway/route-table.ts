@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Config, Route as RouteConfig } from "../config/config.ts";
+import type { Config, RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Guard, Interceptor } from "../pipeline.ts";
@@ -7,27 +7,27 @@ import { newestModern } from "../protocol/revisions.ts";
 import { createCorrelator } from "../sessions/correlation/correlator.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
 import { defaultCorrelationLimits } from "../sessions/correlation/options.ts";
-import type { CorrelationSettings } from "../sessions/correlation/options.ts";
+import type { CorrelationOptions } from "../sessions/correlation/options.ts";
 import { errorFields } from "../telemetry/error-fields.ts";
 import type { RouteTracing } from "../telemetry/tracing.ts";
-import { createCorrelate, onEntryFinished } from "./correlate.ts";
-import type { EdgeRoute, Serve } from "./http.ts";
+import { createPendingGuard, onEntryFinished } from "./correlate.ts";
+import type { ServedRoute, RouteHandler } from "./http.ts";
 import { createListChanges } from "./list-changes.ts";
 import type { ListChanges } from "./list-changes.ts";
 import { createObservedRoute } from "./observed-route.ts";
-import { createObserver } from "./observe.ts";
+import { createExchangeLog } from "./observe.ts";
 import { openPolicy } from "./policies.ts";
 import type { OpenPolicy, PolicyDeps } from "./policies.ts";
-import { joinTaps, type Recording } from "./recording.ts";
-import { createRateLimit } from "./rate-limits.ts";
+import { joinWireObservers, type GatewayRecording } from "./recording.ts";
+import { createRateGuard } from "./rate-limits.ts";
 import { createRoute } from "./route.ts";
-import type { Route, RouteParts } from "./route.ts";
+import type { Route, ReloadableRouteDeps } from "./route.ts";
 import { meterCorrelation } from "./route-meters.ts";
-import type { OpenContext } from "./shared.ts";
-import { createMeterTap } from "./taps.ts";
-import type { Tap } from "./taps.ts";
-import { isSameUpstream, upstreamFragment } from "./upstream-fragment.ts";
-import type { UpstreamFragment } from "./upstream-fragment.ts";
+import type { OwnedContext } from "./shared.ts";
+import { createMeteringObserver } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
+import { isSameUpstream, upstreamIdentityOf } from "./upstream-fragment.ts";
+import type { UpstreamIdentity } from "./upstream-fragment.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import { openUpstream } from "./upstreams.ts";
@@ -35,7 +35,7 @@ import type { OpenUpstream, UpstreamDeps } from "./upstreams.ts";
 
 /** What routes are built with, besides their configuration. */
 export interface RouteTableDeps {
-  readonly context: OpenContext;
+  readonly context: OwnedContext;
   readonly upstreams: UpstreamDeps;
   readonly policies: PolicyDeps;
   /** Bounds what all routes do at once. */
@@ -43,7 +43,7 @@ export interface RouteTableDeps {
   /** Keeps the tasks of one caller from others. */
   readonly taskOwners: Guard;
   /** Records what passes; absent where nothing is recorded. */
-  readonly recording: Recording | undefined;
+  readonly recording: GatewayRecording | undefined;
   /** Makes what follows the messages of a route; absent where nobody wants to know. */
   readonly tracing: ((route: string) => RouteTracing) | undefined;
   /** Called when a route that was left is gone for good. */
@@ -51,7 +51,7 @@ export interface RouteTableDeps {
 }
 
 /** A route in the table. */
-export interface TableRoute extends EdgeRoute {
+export interface TableRoute extends ServedRoute {
   readonly name: string;
   readonly health: UpstreamHealth;
 }
@@ -66,7 +66,7 @@ export interface PreparedRoutes {
 export interface RouteTable {
   readonly routes: readonly TableRoute[];
   /** Routes that are no longer configured and still finish what they began. */
-  readonly leaving: readonly TableRoute[];
+  readonly draining: readonly TableRoute[];
   /**
    * Builds the routes of a configuration beside those that run, with the same connections and processes where their
    * upstream is the same. Throws, and leaves nothing behind, when one of them cannot be built.
@@ -78,27 +78,27 @@ export interface RouteTable {
 }
 
 /** One route as it stands under one configuration. */
-interface Standing {
+interface RouteState {
   readonly config: RouteConfig;
-  readonly fragment: UpstreamFragment;
+  readonly fragment: UpstreamIdentity;
   readonly upstream: OpenUpstream;
-  readonly serve: Serve | undefined;
+  readonly serve: RouteHandler | undefined;
   readonly health: UpstreamHealth;
   readonly rateLimit: Guard | undefined;
   readonly policy: OpenPolicy | undefined;
 }
 
 /** One route for as long as its name is in use: what is kept over reloads, and how it stands. */
-interface Entry {
+interface RouteEntry {
   readonly route: Route;
   readonly correlator: Correlator<Exchange>;
-  readonly correlate: Guard;
+  readonly pendingGuard: Guard;
   readonly listChanges: ListChanges;
-  standing: Standing;
+  state: RouteState;
 }
 
 /** What has been opened for a configuration, and is closed again where that cannot be used. */
-type Opened = Pick<OpenUpstream, "close">;
+type Closable = Pick<OpenUpstream, "close">;
 
 const replaced = "the server of this route has been replaced; open a new session with initialize";
 const removed = "this route has been taken out of the configuration";
@@ -107,15 +107,15 @@ const removed = "this route has been taken out of the configuration";
 export function createRouteTable(deps: RouteTableDeps): RouteTable {
   const { context, upstreams, policies, concurrencyLimit, taskOwners } = deps;
   const { clock, setTimer, log, metrics, registry } = context;
-  let entries = new Map<string, Entry>();
-  const leaving = new Map<string, Entry>();
+  let entries = new Map<string, RouteEntry>();
+  const leaving = new Map<string, RouteEntry>();
   const meter = meterCorrelation(metrics, () => [...entries.values(), ...leaving.values()].map(toTracked));
 
-  function standingOf(config: RouteConfig, before: Standing | undefined, opened: Opened[]): Standing {
-    const fragment = upstreamFragment(config);
+  function standingOf(config: RouteConfig, before: RouteState | undefined, opened: Closable[]): RouteState {
+    const fragment = upstreamIdentityOf(config);
     const hasSameRates = before !== undefined && isDeepStrictEqual(before.config.rates, config.rates);
     // Counts go on where the limit is the same: a reload must be no way to start them afresh.
-    const rateLimit = hasSameRates ? before.rateLimit : createRateLimit(config.rates, clock.now);
+    const rateLimit = hasSameRates ? before.rateLimit : createRateGuard(config.rates, clock.now);
     // What a policy remembers, as how often somebody called, goes on where the policy is the same.
     const hasSamePolicy = before !== undefined && isDeepStrictEqual(before.config.policy, config.policy);
     const policy = hasSamePolicy ? before.policy : openPolicy(config, policies);
@@ -132,7 +132,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
             log,
             clock,
             setTimer,
-            tap: tapOf(config.name),
+            observer: tapOf(config.name),
             newExchangeId: context.newExchangeId,
           })
         : undefined;
@@ -153,14 +153,14 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     };
   }
 
-  function tapOf(name: string): Tap {
-    return joinTaps(createMeterTap(name, metrics), deps.recording?.tap);
+  function tapOf(name: string): WireObserver {
+    return joinWireObservers(createMeteringObserver(name, metrics), deps.recording?.observer);
   }
 
   function partsOf(
-    { config, upstream, health, rateLimit, policy }: Standing,
+    { config, upstream, health, rateLimit, policy }: RouteState,
     custom: Interceptor,
-    { correlate, listChanges }: Pick<Entry, "correlate" | "listChanges">,
+    { pendingGuard: correlate, listChanges }: Pick<RouteEntry, "pendingGuard" | "listChanges">,
   ) {
     return {
       serving: { eras: "both", supported: [newestModern] },
@@ -168,7 +168,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       upstream,
       health,
       steps: [
-        createObserver(config.name, metrics, log, clock.now),
+        createExchangeLog(config.name, metrics, log, clock.now),
         ...(deps.recording === undefined ? [] : [deps.recording.gate]),
         ...(rateLimit === undefined ? [] : [rateLimit]),
         concurrencyLimit,
@@ -180,10 +180,10 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         correlate,
       ],
       isGuarded: policy !== undefined,
-    } satisfies RouteParts;
+    } satisfies ReloadableRouteDeps;
   }
 
-  function enter(standing: Standing, custom: Interceptor, settings: CorrelationSettings): Entry {
+  function enter(standing: RouteState, custom: Interceptor, settings: CorrelationOptions): RouteEntry {
     const { name } = standing.config;
     const correlator = createCorrelator<Exchange>({
       ...settings,
@@ -192,40 +192,46 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
       mode: "terminate",
       onFinished: onEntryFinished,
     });
-    const correlate = createCorrelate(correlator, registry);
+    const correlate = createPendingGuard(correlator, registry);
     const listChanges = createListChanges(registry, (session, message) => {
-      route.tell(session, message);
+      route.notify(session, message);
     });
-    const parts = partsOf(standing, custom, { correlate, listChanges });
+    const parts = partsOf(standing, custom, { pendingGuard: correlate, listChanges });
     const tap = tapOf(name);
-    const kept = deps.recording?.kept;
-    const route = createRoute(context, { ...parts, name, tap, kept, tracing: deps.tracing?.(name) });
-    return { route, correlator, correlate, listChanges, standing };
+    const kept = deps.recording?.whenStored;
+    const route = createRoute(context, {
+      ...parts,
+      name,
+      observer: tap,
+      whenStored: kept,
+      tracing: deps.tracing?.(name),
+    });
+    return { route, correlator, pendingGuard: correlate, listChanges, state: standing };
   }
 
-  function change(entry: Entry, standing: Standing, custom: Interceptor, graceMs: number): void {
+  function change(entry: RouteEntry, standing: RouteState, custom: Interceptor, graceMs: number): void {
     const { route, listChanges } = entry;
-    const { policy: before } = entry.standing;
-    if (standing.upstream !== entry.standing.upstream) log.info({ route: route.name }, replaced);
-    entry.standing = standing;
-    watch(route, route.replace(partsOf(standing, custom, entry), { reason: replaced, graceMs }));
+    const { policy: before } = entry.state;
+    if (standing.upstream !== entry.state.upstream) log.info({ route: route.name }, replaced);
+    entry.state = standing;
+    watch(route, route.reconfigure(partsOf(standing, custom, entry), { reason: replaced, graceMs }));
     if (before === standing.policy) return;
     if (before !== undefined) watch(route, before.close());
     // Other rules, other lists: whoever keeps one is told to ask again.
     listChanges.announce();
   }
 
-  function leave(entry: Entry, graceMs: number): void {
+  function leave(entry: RouteEntry, graceMs: number): void {
     const { route } = entry;
     leaving.set(route.name, entry);
     log.info({ route: route.name }, removed);
-    const left = route.leave({ reason: removed, graceMs }).then(() => {
+    const left = route.drain({ reason: removed, graceMs }).then(() => {
       // It may have been configured again meanwhile.
       if (leaving.get(route.name) !== entry) return;
       leaving.delete(route.name);
       meter.gone(toTracked(entry));
       entry.correlator.close();
-      if (entry.standing.policy !== undefined) watch(route, entry.standing.policy.close());
+      if (entry.state.policy !== undefined) watch(route, entry.state.policy.close());
       context.forget(route.name);
       deps.onGone(route);
     });
@@ -245,19 +251,17 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     get routes() {
       return [...entries.values()].map(toTableRoute);
     },
-    get leaving() {
+    get draining() {
       return [...leaving.values()].map(toTableRoute);
     },
     prepare: (config, custom) => {
-      const opened: Opened[] = [];
+      const opened: Closable[] = [];
       const standings = Object.values(config.routes);
       try {
-        const prepared = standings.map((route) =>
-          standingOf(route, entries.get(route.name)?.standing, opened),
-        );
+        const prepared = standings.map((route) => standingOf(route, entries.get(route.name)?.state, opened));
         return {
           commit: (graceMs) => {
-            const next = new Map<string, Entry>();
+            const next = new Map<string, RouteEntry>();
             for (const standing of prepared) {
               const { name } = standing.config;
               const settings = correlationOf(standing.config, config.limits);
@@ -284,21 +288,21 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
     close: async (reason) => {
       const all = [...entries.values(), ...leaving.values()];
       await Promise.all(all.map(({ route }) => route.close(reason)));
-      await Promise.all(all.map(async ({ standing: { policy } }) => policy?.close()));
+      await Promise.all(all.map(async ({ state: { policy } }) => policy?.close()));
       for (const { correlator } of all) correlator.close();
     },
   };
 }
 
-function toTracked({ route, correlator }: Entry) {
+function toTracked({ route, correlator }: RouteEntry) {
   return { name: route.name, statistics: () => correlator.statistics() };
 }
 
-function toTableRoute({ route, standing: { config, serve, health } }: Entry): TableRoute {
+function toTableRoute({ route, state: { config, serve, health } }: RouteEntry): TableRoute {
   return { name: route.name, route, prefixes: config.prefixes, serve, health };
 }
 
-function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationSettings {
+function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): CorrelationOptions {
   return {
     limits: { ...defaultCorrelationLimits, perScope: limits.pendingPerScope, total: limits.pending },
     ttl: {

@@ -2,8 +2,8 @@ import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, TransportContext } from "../exchange.ts";
 import { compose, noReply } from "../pipeline.ts";
-import type { Handler, Reply, Step } from "../pipeline.ts";
-import type { Serving } from "../protocol/era.ts";
+import type { Handler, Reply, PipelineStep } from "../pipeline.ts";
+import type { ServedRevisions } from "../protocol/era.ts";
 import type { Message } from "../protocol/message.ts";
 import { newestLegacy, newestModern, revisions } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
@@ -13,40 +13,40 @@ import type { RouteTracing } from "../telemetry/tracing.ts";
 import type { LinkEvents, UpstreamLink } from "../transports/transport.ts";
 import { answerUpstream } from "./answer-upstream.ts";
 import { askClient } from "./client-question.ts";
-import type { Outlet } from "./client-question.ts";
+import type { ClientSender } from "./client-question.ts";
 import type { GatewayContext } from "./context.ts";
 import type { LinkScope } from "./links.ts";
 import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers.ts";
-import { createPassage, isListening } from "./passage.ts";
-import type { Farewell, Passage } from "./passage.ts";
+import { createUpstreamBinding, isListening } from "./passage.ts";
+import type { DrainOptions, UpstreamBinding } from "./passage.ts";
 import { createSessionMeter } from "./route-meters.ts";
 import { SessionStreams } from "./session-streams.ts";
-import type { Tap } from "./taps.ts";
+import type { WireObserver } from "./taps.ts";
 import type { ToolHeaders } from "./tool-headers.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import type { OpenUpstream } from "./upstreams.ts";
 
 /** What of a route may be another after a reload. */
-export interface RouteParts {
-  readonly serving: Serving;
+export interface ReloadableRouteDeps {
+  readonly serving: ServedRevisions;
   /** Lower-case names of client headers that go upstream. */
   readonly forwardHeaders: readonly string[];
   readonly upstream: OpenUpstream;
   /** What is known of that upstream. */
   readonly health: UpstreamHealth;
   /** Everything that stands between the client and the upstream, outermost first. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly PipelineStep[];
   /** Whether a policy decides about messages, so that nothing may differ from what it saw. */
   readonly isGuarded: boolean;
 }
 
 /** What a route is made of. */
-export interface RouteOptions extends RouteParts {
+export interface RouteDeps extends ReloadableRouteDeps {
   readonly name: string;
   /** Hears what comes and goes on both sides. */
-  readonly tap: Tap;
+  readonly observer: WireObserver;
   /** What an answer waits for before its client gets it; left out, or undefined, where it waits for nothing. */
-  readonly kept?: (() => Promise<void> | undefined) | undefined;
+  readonly whenStored?: (() => Promise<void> | undefined) | undefined;
   /** Follows messages through the gateway; absent where nobody wants to know. */
   readonly tracing: RouteTracing | undefined;
 }
@@ -57,7 +57,7 @@ export interface RouteOptions extends RouteParts {
  */
 export interface Route {
   readonly name: string;
-  readonly serving: Serving;
+  readonly serving: ServedRevisions;
   /** What unsupported versions are told. */
   readonly supported: readonly Revision[];
   readonly forwardHeaders: ReadonlySet<string>;
@@ -70,29 +70,32 @@ export interface Route {
   /** Where a session's messages to its client go. */
   readonly streamsOf: (session: Session) => SessionStreams;
   /** Prepares a new session: its streams end with it. */
-  readonly adopt: (session: Session) => void;
+  readonly registerSession: (session: Session) => void;
   /** Tells the client of a session something outside any request; one that has gone is not waited for. */
-  readonly tell: (session: Session, message: Message) => void;
+  readonly notify: (session: Session, message: Message) => void;
   /** Sends messages outside any request to a client that is a channel of its own, not an HTTP session. */
-  readonly setOutlet: (session: Session, outlet: Outlet) => void;
+  readonly setClientSender: (session: Session, outlet: ClientSender) => void;
   /** Keeps the upstream as it is now from being let go; the answer gives it free. */
-  readonly hold: () => () => void;
+  readonly retainUpstream: () => () => void;
   /** Takes other parts for every message from now on; resolves when an upstream that was replaced has been let go. */
-  readonly replace: (parts: RouteParts, farewell: Farewell) => Promise<void>;
+  readonly reconfigure: (parts: ReloadableRouteDeps, farewell: DrainOptions) => Promise<void>;
   /** Lets the upstream go with nothing in its place. */
-  readonly leave: (farewell: Farewell) => Promise<void>;
+  readonly drain: (farewell: DrainOptions) => Promise<void>;
   readonly close: (reason: string) => Promise<void>;
 }
 
 /** Builds a route: composes the pipeline once and joins it to the links upstream. */
-export function createRoute(gateway: GatewayContext, options: RouteOptions): Route {
+export function createRoute(gateway: GatewayContext, options: RouteDeps): Route {
   const { registry, events, clock, newExchangeId, log } = gateway;
-  const { name, tap, kept, tracing } = options;
+  const { name, observer: tap, whenStored: kept, tracing } = options;
   const streams = new WeakMap<Session, SessionStreams>();
-  const outlets = new WeakMap<Session, Outlet>();
+  const outlets = new WeakMap<Session, ClientSender>();
   /** What a session began on it stays on: only that server knows it. With the link there, once it stays the same. */
-  const begunOn = new WeakMap<Session, { readonly way: Passage; readonly link: UpstreamLink | undefined }>();
-  const passages = new Set<Passage>();
+  const begunOn = new WeakMap<
+    Session,
+    { readonly way: UpstreamBinding; readonly link: UpstreamLink | undefined }
+  >();
+  const passages = new Set<UpstreamBinding>();
   let serving = options.serving;
   let forwardHeaders: ReadonlySet<string> = new Set(options.forwardHeaders);
   let handle = pipelineOf(options);
@@ -100,14 +103,14 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   let passage = passageTo(options);
   const meterSession = createSessionMeter(name, gateway.metrics);
 
-  function pipelineOf({ steps }: RouteParts): Handler {
+  function pipelineOf({ steps }: ReloadableRouteDeps): Handler {
     return compose(steps, (exchange) =>
       exchange.direction === "client-to-server" ? toUpstream(exchange) : deliver(exchange),
     );
   }
 
-  function passageTo({ upstream, health }: RouteParts): Passage {
-    const made = createPassage(upstream, health, {
+  function passageTo({ upstream, health }: ReloadableRouteDeps): UpstreamBinding {
+    const made = createUpstreamBinding(upstream, health, {
       eventsFor: upstreamEvents,
       ask: toUpstream,
       setTimer: gateway.setTimer,
@@ -116,8 +119,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return made;
   }
 
-  async function letGo(old: Passage, farewell: Farewell): Promise<void> {
-    await old.leave(farewell);
+  async function letGo(old: UpstreamBinding, farewell: DrainOptions): Promise<void> {
+    await old.drain(farewell);
     passages.delete(old);
   }
 
@@ -131,7 +134,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   }
 
   function sessionOf(exchange: Exchange): Session | undefined {
-    return registry.of(exchange.session);
+    return registry.forContext(exchange.session);
   }
 
   /** Takes a message of a client to what it is answered with. */
@@ -139,7 +142,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     tap.received("client", exchange.message, exchange);
     const session =
       exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
-    session?.answering.begin();
+    session?.inFlight.begin();
     let reply: Reply;
     try {
       reply = await handle(exchange);
@@ -149,7 +152,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       // Its caller may still wait; a cancel alone would leave the request without an answer.
       reply = errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
     } finally {
-      session?.answering.end();
+      session?.inFlight.end();
     }
     if (reply.message === undefined) return reply;
     tap.sent("client", reply.message, exchange);
@@ -170,7 +173,8 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     const begun = session === undefined ? undefined : begunOn.get(session);
     const way = begun?.way ?? passage;
     const link = begun?.link ?? way.linkFor(exchange, session);
-    if (session !== undefined && begun?.link === undefined) begunOn.set(session, { way, link: link.settled });
+    if (session !== undefined && begun?.link === undefined)
+      begunOn.set(session, { way, link: link.resolvedLink });
     if (exchange.message.kind !== "request") {
       return tracing === undefined
         ? send(link, exchange, session)
@@ -197,13 +201,13 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     return reply;
   }
 
-  function request(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  function request(way: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     return tracing === undefined
       ? askUpstream(way, link, exchange)
       : tracing.send(exchange, way.upstream.destination, (own) => askUpstream(way, link, own));
   }
 
-  function askUpstream(way: Passage, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  function askUpstream(way: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     tap.sent("upstream", exchange.message, exchange);
     way.begin(exchange);
     let asked: Promise<Reply>;
@@ -230,7 +234,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   async function toClient(exchange: Exchange): Promise<Reply> {
     const { message, parent } = exchange;
     const session = sessionOf(exchange);
-    const outlet: Outlet | undefined =
+    const outlet: ClientSender | undefined =
       parent?.reply === undefined
         ? session === undefined
           ? undefined
@@ -247,7 +251,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
     }
     if (session === undefined) {
       // Modern clients take no requests: the call that asks is parked until its client comes back with the answer.
-      const parked = gateway.parking.ask(exchange);
+      const parked = gateway.parking.requestInput(exchange);
       if (parked !== undefined) return parked;
       throw new GatewayError("invalid_message", "clients of this revision take no requests from servers");
     }
@@ -262,10 +266,10 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
   function upstreamEvents(scope: LinkScope, link: () => UpstreamLink): LinkEvents {
     return {
       message: (message, related, context) => fromUpstream(scope, link(), message, related, context),
-      rubbish: (bytes, reason) => {
+      malformed: (bytes, reason) => {
         log.warn({ route: name, bytes: bytes.length, reason }, "upstream sent something that is no message");
       },
-      trouble: (error) => {
+      error: (error) => {
         log.debug({ route: name, code: error.code, reason: error.message }, "upstream could not be told");
       },
       closed: (error) => {
@@ -305,7 +309,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       cancellation: new Cancellation(),
       tracking: { entry: undefined },
       reply: undefined,
-      ...(link.isPausable ? {} : { isUnpaced: true }),
+      ...(link.hasBackpressure ? {} : { isUnpaced: true }),
     };
     const outcome = takeIn(exchange);
     if (message.kind === "notification") {
@@ -317,12 +321,12 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       );
     }
     // The stream goes on while the client thinks about the question; the answer takes its own way back.
-    answerUpstream(link, exchange, message, outcome, { tap, failed });
+    answerUpstream(link, exchange, message, outcome, { observer: tap, failed });
     return undefined;
   }
 
   function failed(exchange: Exchange, error: unknown): GatewayError {
-    return gateway.failed(route, exchange, GatewayError.from(error));
+    return gateway.reportFailure(route, exchange, GatewayError.from(error));
   }
 
   function deliver(exchange: Exchange): Promise<Reply> {
@@ -353,7 +357,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       return isGuarded ? undefined : passage.toolHeaders;
     },
     streamsOf,
-    adopt: (session) => {
+    registerSession: (session) => {
       meterSession(session);
       session.onEnd((_reason, ending) => {
         streams.get(session)?.close();
@@ -366,16 +370,16 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
         });
       });
     },
-    tell: (session, message) => {
+    notify: (session, message) => {
       const outlet = outlets.get(session);
       const written = outlet === undefined ? streamsOf(session).general.write(message) : outlet(message);
       written?.catch(untaken);
     },
-    setOutlet: (session, outlet) => {
+    setClientSender: (session, outlet) => {
       outlets.set(session, outlet);
     },
-    hold: () => passage.hold(),
-    replace: async (parts, farewell) => {
+    retainUpstream: () => passage.retain(),
+    reconfigure: async (parts, farewell) => {
       const old = passage;
       serving = parts.serving;
       forwardHeaders = new Set(parts.forwardHeaders);
@@ -385,7 +389,7 @@ export function createRoute(gateway: GatewayContext, options: RouteOptions): Rou
       passage = passageTo(parts);
       await letGo(old, farewell);
     },
-    leave: (farewell) => letGo(passage, farewell),
+    drain: (farewell) => letGo(passage, farewell),
     close: async (reason) => {
       await Promise.all([...passages].map((each) => each.close(reason)));
     },

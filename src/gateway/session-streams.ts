@@ -146,11 +146,11 @@ export class SessionStream implements ReplyStream {
     this.#isEnded = true;
     this.#response?.end();
     this.#response = undefined;
-    this.#stored.drop();
+    this.#stored.delete();
   }
 
   #put(block: Buffer): void | Promise<void> {
-    this.#stored.keep(block);
+    this.#stored.append(block);
     return this.#response?.write(block);
   }
 }

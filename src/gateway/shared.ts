@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import {
-  createParkingLot,
-  defaultParkingLimits,
-  type ParkingLimits,
+  createSuspendedCalls,
+  defaultSuspensionLimits,
+  type SuspensionLimits,
 } from "../bridge/modern-to-legacy/parking.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
 import { systemClock, systemTimer } from "../exchange.ts";
@@ -28,35 +28,35 @@ import { forgetRoute } from "./route-meters.ts";
 import type { Route } from "./route.ts";
 
 /** What of the shared parts may change while the gateway runs. */
-export interface ContextSettings {
+export interface ReloadableContextOptions {
   readonly parse: ParseLimits;
   readonly queueBytes: number;
   readonly sessions: SessionLimits;
   readonly eventStore: EventStoreLimits;
-  readonly parking: Pick<ParkingLimits, "parked" | "parkedPerPrincipal">;
+  readonly parking: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
   readonly keepAliveMs: number;
   /** Addresses and networks of proxies that may say who the client is. */
   readonly trustedProxies: readonly string[];
 }
 
 /** What the shared parts of a gateway are made of. */
-export interface ContextOptions extends ContextSettings {
+export interface ContextOptions extends ReloadableContextOptions {
   readonly log: Logger;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
 }
 
 /** The shared parts, and what ends them. */
-export interface OpenContext extends GatewayContext {
+export interface OwnedContext extends GatewayContext {
   /** Takes up other settings, for everything that happens from now on. */
-  apply(settings: ContextSettings): void;
+  apply(settings: ReloadableContextOptions): void;
   /** Forgets what was kept and counted for a route that is no more. */
   forget(route: string): void;
   close(reason: string): void;
 }
 
 /** Makes what all routes of a gateway share: sessions, kept events, timers, counters. */
-export function createContext(options: ContextOptions): OpenContext {
+export function createContext(options: ContextOptions): OwnedContext {
   const { log, clock = systemClock, setTimer = systemTimer } = options;
   const metrics: Metrics = createMetrics();
   const node = randomBytes(4).toString("hex");
@@ -64,7 +64,7 @@ export function createContext(options: ContextOptions): OpenContext {
   // Parts of the gateway keep these objects and look into them when they need to: they change in place.
   const sessionLimits = { ...options.sessions };
   const eventLimits = { ...options.eventStore };
-  const parkingLimits = { ...defaultParkingLimits, ...options.parking };
+  const parkingLimits = { ...defaultSuspensionLimits, ...options.parking };
   const limits = { parse: { ...options.parse }, queueBytes: options.queueBytes };
   let addressOf = createClientAddress(options.trustedProxies);
   const registry = createSessionRegistry({
@@ -115,7 +115,7 @@ export function createContext(options: ContextOptions): OpenContext {
     metrics,
     registry,
     events,
-    parking: createParkingLot({
+    parking: createSuspendedCalls({
       clock,
       setTimer,
       newId: () => randomBytes(18).toString("base64url"),
@@ -127,13 +127,13 @@ export function createContext(options: ContextOptions): OpenContext {
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
     addressOf: (request) => addressOf(request),
     streamOptions,
-    counted,
-    failed: (route: Route, exchange: Exchange, error: GatewayError) => {
+    countRefusal: counted,
+    reportFailure: (route: Route, exchange: Exchange, error: GatewayError) => {
       counted(route, error.code);
       logFailure(log, route, exchange, error);
       return error;
     },
-    refused: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
+    refuse: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
       counted(route, error.code);
       // A bug of ours must leave a trace, whatever the caller is told.
       if (error.code === "internal")
@@ -161,7 +161,7 @@ export function createContext(options: ContextOptions): OpenContext {
       Object.assign(limits.parse, settings.parse);
       limits.queueBytes = settings.queueBytes;
       addressOf = createClientAddress(settings.trustedProxies);
-      keepAlive.pace(settings.keepAliveMs);
+      keepAlive.setInterval(settings.keepAliveMs);
     },
     forget: (route) => {
       optionsByRoute.delete(route);

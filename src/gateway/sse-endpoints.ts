@@ -8,20 +8,20 @@ import type { Channel } from "../transports/transport.ts";
 import { serveChannel } from "./client-channel.ts";
 import type { GatewayContext } from "./context.ts";
 import { longerOf, onExpiry } from "./expiry.ts";
-import type { Serve } from "./http.ts";
+import type { RouteHandler } from "./http.ts";
 import type { Route } from "./route.ts";
 
 /** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */
-export interface SseEndpoints {
-  readonly stream: Serve;
-  readonly messages: Serve;
+export interface HttpSseHandlers {
+  readonly stream: RouteHandler;
+  readonly messages: RouteHandler;
   /** Ends the connections of a route that is no more. */
   forget(route: Route, reason: string): Promise<void>;
   close(reason: string): Promise<void>;
 }
 
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
-export function createSseEndpoints(gateway: GatewayContext, publicPath: () => string): SseEndpoints {
+export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const principals = new WeakMap<IncomingMessage, Principal>();
   /** The credentials that were shown last for a connection, and those of them that hold for longest. */
@@ -61,7 +61,7 @@ export function createSseEndpoints(gateway: GatewayContext, publicPath: () => st
         },
         publicPath,
         onRefused: (error) => {
-          gateway.counted(route, error.code);
+          gateway.countRefusal(route, error.code);
         },
       });
       servers.set(route, server);

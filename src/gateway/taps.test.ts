@@ -4,12 +4,12 @@ import { exchangeWith } from "../../test/support/exchange.ts";
 import { notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
 import { messageBytes } from "../protocol/batch.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { createMeterTap } from "./taps.ts";
+import { createMeteringObserver } from "./taps.ts";
 
 describe("the meter tap", () => {
   it("counts messages by leg, direction and kind, and their bytes", () => {
     const metrics = createMetrics();
-    const tap = createMeterTap("files", metrics);
+    const tap = createMeteringObserver("files", metrics);
     const request = requestOf("tools/call", { name: "grüße" });
     const exchange = exchangeWith(request);
     tap.received("client", request, exchange);

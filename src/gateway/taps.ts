@@ -10,7 +10,7 @@ export type Leg = "client" | "upstream";
  * as it goes after everything has. Ids are those of the client, also where the connection upstream has others. Called
  * on the message's own path, so it must be quick and must not throw.
  */
-export interface Tap {
+export interface WireObserver {
   /** A message came in. For an answer, the exchange is that of its request. */
   received(leg: Leg, message: Message, exchange: Exchange): void;
   /** A message goes out. For an answer, the exchange is that of its request. */
@@ -26,7 +26,7 @@ interface LegMeters {
 }
 
 /** Makes the tap that counts the messages of a route and their bytes. Every counter is looked up here, once. */
-export function createMeterTap(route: string, { metrics }: Metrics): Tap {
+export function createMeteringObserver(route: string, { metrics }: Metrics): WireObserver {
   const legs: Readonly<Record<Leg, LegMeters>> = {
     client: metersOf("client"),
     upstream: metersOf("upstream"),

@@ -1,4 +1,4 @@
-import { createMemory } from "../auth/memory.ts";
+import { createTtlMap } from "../auth/memory.ts";
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
 import type { Clock, Exchange, Principal } from "../exchange.ts";
@@ -6,7 +6,7 @@ import type { Guard, Reply } from "../pipeline.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
-import { createdTaskIn } from "../protocol/task-end.ts";
+import { createdTaskId } from "../protocol/task-end.ts";
 import { resultMessage } from "../reply.ts";
 
 /** How long a task belongs to whoever began it; longer than any that a server is likely to keep. */
@@ -20,7 +20,7 @@ const maxKept = 100_000;
  * name, who cannot be told apart anyway.
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
-  const owners = createMemory<string>(maxKept, wall);
+  const owners = createTtlMap<string>(maxKept, wall);
   const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
   function mayKnow({ route, principal }: Exchange, task: string): boolean {
@@ -76,7 +76,7 @@ function tasksNamedBy(message: RequestMessage): readonly string[] {
 function taskBegunBy(answer: Message): string | undefined {
   if (answer.kind !== "result") return undefined;
   if (memberString(answer, "result.resultType") === "task") return memberString(answer, "result.taskId");
-  return createdTaskIn(answer);
+  return createdTaskId(answer);
 }
 
 /** A page of a list without the tasks of others; its cursor stays, so that the next page is found. */

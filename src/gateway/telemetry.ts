@@ -1,4 +1,4 @@
-import { createChangingSecrets } from "../config/secrets.ts";
+import { createReloadableSecrets } from "../config/secrets.ts";
 import type { Secrets } from "../config/secrets.ts";
 import type { SetTimer } from "../exchange.ts";
 import type { DecisionEvent, DecisionListener } from "../policy/decision.ts";
@@ -38,7 +38,7 @@ export function createGatewayTelemetry(
   key: Uint8Array,
 ): GatewayTelemetry {
   if (telemetry === undefined) return nobodyCollects;
-  const secrets = createChangingSecrets(first);
+  const secrets = createReloadableSecrets(first);
   const redactor = createRedactor({
     detectors: { secrets: detectSecrets, "personal data": detectPersonalData },
     key,
@@ -51,7 +51,7 @@ export function createGatewayTelemetry(
       listener?.(event);
     },
     follow: (next) => {
-      secrets.change(next);
+      secrets.replace(next);
     },
     close: async () => {
       const tooLong = Promise.withResolvers<void>();
@@ -67,7 +67,7 @@ function noteDecision(
   { id, exchange, effect, phase, isEnforced, explanation }: DecisionEvent,
 ) {
   const { provider, rule } = explanation;
-  telemetry.note(exchange, decisionEvent.name, {
+  telemetry.addEvent(exchange, decisionEvent.name, {
     [decisionEvent.id]: id,
     [decisionEvent.effect]: effect,
     [decisionEvent.phase]: phase,

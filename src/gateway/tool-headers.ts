@@ -1,7 +1,7 @@
 import { Cancellation } from "../exchange.ts";
 import type { Exchange, Principal } from "../exchange.ts";
 import type { Reply } from "../pipeline.ts";
-import { headerParametersOf } from "../protocol/header-parameters.ts";
+import { parseHeaderParameters } from "../protocol/header-parameters.ts";
 import type { HeaderParameter } from "../protocol/header-parameters.ts";
 import { memberSource, memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
@@ -111,7 +111,7 @@ function addTools(table: Map<string, readonly HeaderParameter[]>, tools: unknown
   for (const tool of tools) {
     if (typeof tool !== "object" || tool === null) continue;
     const name: unknown = Reflect.get(tool, "name");
-    const reading = headerParametersOf(Reflect.get(tool, "inputSchema"));
+    const reading = parseHeaderParameters(Reflect.get(tool, "inputSchema"));
     // A tool with invalid annotations has no headers to compare; whether it may be listed is not decided here.
     if (typeof name === "string") table.set(name, reading.ok ? reading.parameters : []);
   }

@@ -4,11 +4,11 @@ import { memberString } from "../protocol/json/read.ts";
 import type { Diagnostic, Message, ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { parse } from "../protocol/parse.ts";
-import { assumedWithoutHeader, parseRevision } from "../protocol/revisions.ts";
+import { revisionWithoutHeader, parseRevision } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { createSseDecoder } from "../protocol/sse-decoder.ts";
 import type { SseDecoder } from "../protocol/sse-decoder.ts";
-import { isEventStream } from "../protocol/sse-final-response.ts";
+import { isEventStreamContentType } from "../protocol/sse-final-response.ts";
 import type { Correlator } from "../sessions/correlation/correlator.ts";
 import type { CorrelationEntry } from "../sessions/correlation/entry.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -16,11 +16,11 @@ import type { ObservedCall, ObservedMessages } from "./observed-exchanges.ts";
 
 /** Watches traffic that has passed already. */
 export interface TrafficObserver {
-  open(request: IncomingMessage, principal: Principal): ObservedVisit;
+  open(request: IncomingMessage, principal: Principal): ObservedRequest;
 }
 
 /** One HTTP request and its answer, as they went by. */
-export interface ObservedVisit {
+export interface ObservedRequest {
   fromClient(chunk: Buffer): void;
   clientDone(): void;
   answered(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
@@ -28,7 +28,7 @@ export interface ObservedVisit {
   closed(): void;
 }
 
-export interface TrafficObserverOptions {
+export interface TrafficObserverDeps {
   readonly route: string;
   readonly limits: ParseLimits;
   readonly correlator: Correlator<undefined>;
@@ -40,7 +40,7 @@ export interface TrafficObserverOptions {
 }
 
 /** Makes the observer of a route in observe mode: it parses, matches and reports, and cannot stop anything. */
-export function createTrafficObserver(options: TrafficObserverOptions): TrafficObserver {
+export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
   const { route, limits, correlator, log } = options;
 
   function report(diagnostics: readonly Diagnostic[]): void {
@@ -64,7 +64,7 @@ export function createTrafficObserver(options: TrafficObserverOptions): TrafficO
     open: (request, principal) => {
       const named = request.headers["mcp-protocol-version"];
       const reading = typeof named === "string" ? parseRevision(named) : undefined;
-      const revision = reading?.ok === true ? reading.revision : assumedWithoutHeader;
+      const revision = reading?.ok === true ? reading.revision : revisionWithoutHeader;
       const entries = new Map<string, CorrelationEntry<undefined>>();
       const told = options.exchanges?.({ request, principal, revision });
       const sent = new Collected(limits.maxBytes);
@@ -108,7 +108,7 @@ export function createTrafficObserver(options: TrafficObserverOptions): TrafficO
         },
         answered: (_status, headers) => {
           const type = headers["content-type"];
-          if (typeof type !== "string" || !isEventStream(type)) return;
+          if (typeof type !== "string" || !isEventStreamContentType(type)) return;
           decoder = createSseDecoder({
             maxEventBytes: limits.maxBytes,
             onEvent: ({ kind, data }) => {

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
-import { createTurnstile } from "./turnstile.ts";
+import { createYieldScheduler } from "./turnstile.ts";
 
 describe("a turnstile", () => {
   it("lets a few through at a time, in their order, and none at once", async () => {
     const time = createFakeTime();
-    const pass = createTurnstile(time.setTimer);
+    const pass = createYieldScheduler(time.setTimer);
     const through: number[] = [];
     for (let number = 0; number < 50; number++) void pass().then(() => through.push(number));
     expect(through).toEqual([]);
@@ -20,7 +20,7 @@ describe("a turnstile", () => {
 
   it("takes those who come later as well", async () => {
     const time = createFakeTime();
-    const pass = createTurnstile(time.setTimer);
+    const pass = createYieldScheduler(time.setTimer);
     const first = pass();
     await time.advance(0);
     await first;

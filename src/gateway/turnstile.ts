@@ -8,7 +8,7 @@ const turnMs = 5;
  * Makes a function that lets callers through a few at a time, in the order they came, each in a turn of its own of the
  * event loop: what is done for a thousand at once would hold up all other streams meanwhile.
  */
-export function createTurnstile(setTimer: SetTimer): () => Promise<void> {
+export function createYieldScheduler(setTimer: SetTimer): () => Promise<void> {
   let waiting: (() => void)[] = [];
   let isTurning = false;
 

@@ -5,22 +5,22 @@ import {
   createTokenExchange,
 } from "../auth/credentials.ts";
 import type { UpstreamCredentials } from "../auth/credentials.ts";
-import type { AskHttp } from "../auth/http.ts";
+import type { HttpClient } from "../auth/http.ts";
 import { createIssuer } from "../auth/issuer.ts";
 import type { SubjectTokens } from "../auth/subject-tokens.ts";
 import type { TokenEndpoint } from "../auth/token-endpoint.ts";
-import type { HttpUpstream } from "../config/config.ts";
+import type { HttpUpstreamConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../exchange.ts";
 
 /** What credentials are obtained with. */
 export interface CredentialDeps {
   readonly clock: Clock;
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   readonly subjectTokens: SubjectTokens;
 }
 
-type CredentialsConfig = NonNullable<HttpUpstream["credentials"]>;
+type CredentialsConfig = NonNullable<HttpUpstreamConfig["credentials"]>;
 type TokenConfig = NonNullable<CredentialsConfig["clientCredentials"]>;
 
 /** Most callers of one upstream whose exchanged tokens are kept. */

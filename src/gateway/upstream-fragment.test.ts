@@ -5,14 +5,14 @@ import { describe, expect, it } from "vitest";
 import type { ConfigInput } from "../config/schema.ts";
 import { localConfig } from "../../test/support/local-gateway.ts";
 import { createDemoServer } from "../demo/server.ts";
-import { isSameUpstream, upstreamFragment } from "./upstream-fragment.ts";
+import { isSameUpstream, upstreamIdentityOf } from "./upstream-fragment.ts";
 
 type RouteInput = NonNullable<ConfigInput["routes"]>[string];
 
 function fragmentOf(route: RouteInput) {
   const [config] = Object.values(localConfig({ routes: { one: route } }).routes);
   if (config === undefined) throw new Error("there is no route");
-  return upstreamFragment(config);
+  return upstreamIdentityOf(config);
 }
 
 const http = { url: "https://127.0.0.1:9/mcp" };

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import type { Route as RouteConfig } from "../config/config.ts";
+import type { RouteConfig } from "../config/config.ts";
 import { readPem } from "./pem.ts";
 
 /** Everything that the way to a route's upstream is made of. */
-export interface UpstreamFragment {
+export interface UpstreamIdentity {
   readonly upstream: RouteConfig["upstream"];
   readonly mode: RouteConfig["mode"];
   /** What is fixed in connections over HTTP. */
@@ -19,12 +19,12 @@ export interface UpstreamFragment {
 }
 
 /** Takes from a route's configuration what its upstream is made of. Throws where a file of it cannot be read. */
-export function upstreamFragment({
+export function upstreamIdentityOf({
   upstream,
   mode,
   timeouts,
   forwardHeaders,
-}: RouteConfig): UpstreamFragment {
+}: RouteConfig): UpstreamIdentity {
   if (upstream.type !== "http") return { upstream, mode, http: undefined };
   const { caFile, certFile, keyFile } = upstream.tls ?? {};
   const pemDigests = [caFile, certFile, keyFile].map((file) =>
@@ -34,6 +34,6 @@ export function upstreamFragment({
 }
 
 /** Whether connections and processes made for one serve the other just as well. */
-export function isSameUpstream(one: UpstreamFragment, other: UpstreamFragment): boolean {
+export function isSameUpstream(one: UpstreamIdentity, other: UpstreamIdentity): boolean {
   return isDeepStrictEqual(one, other);
 }

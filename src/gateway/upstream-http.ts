@@ -1,10 +1,10 @@
 import { ProxyAgent } from "undici";
 import type { SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
-import type { HttpUpstream as HttpConfig } from "../config/config.ts";
-import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { HttpUpstreamConfig as HttpConfig } from "../config/config.ts";
+import type { HttpEndpoint } from "../transports/streamable-http/client.ts";
 import { ConnectionPool } from "../transports/streamable-http/connections.ts";
-import type { StreamCount } from "../transports/streamable-http/response.ts";
+import type { StreamCounter } from "../transports/streamable-http/response.ts";
 import { readPem } from "./pem.ts";
 
 /** What an upstream over HTTP needs besides its own configuration. */
@@ -14,13 +14,13 @@ export interface HttpUpstreamDeps {
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
-  readonly onStream: StreamCount;
-  readonly credentials: HttpUpstream["credentials"];
+  readonly onStream: StreamCounter;
+  readonly credentials: HttpEndpoint["credentials"];
 }
 
 /** An HTTP upstream with its connections; closing ends them. */
 export interface OpenHttpUpstream {
-  readonly upstream: HttpUpstream;
+  readonly upstream: HttpEndpoint;
   readonly close: () => Promise<void>;
 }
 
@@ -37,12 +37,12 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       headers: config.headers,
       credentials: deps.credentials,
       forwardHeaders: deps.forwardHeaders,
-      calls,
-      streams,
+      requestPool: calls,
+      streamPool: streams,
       limits: deps.limits,
       setTimer: deps.setTimer,
       newId: deps.newId,
-      onStream: deps.onStream,
+      onStreamCount: deps.onStream,
     },
     close: async () => {
       await Promise.all([calls.destroy(), streams.destroy()]);

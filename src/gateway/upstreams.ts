@@ -1,7 +1,7 @@
 import { createLegacyToModernLink } from "../bridge/legacy-to-modern/link.ts";
 import { createModernToLegacyLink } from "../bridge/modern-to-legacy/link.ts";
-import type { ParkingLot } from "../bridge/modern-to-legacy/parking.ts";
-import type { Route as RouteConfig } from "../config/config.ts";
+import type { SuspendedCalls } from "../bridge/modern-to-legacy/parking.ts";
+import type { RouteConfig } from "../config/config.ts";
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { ParseLimits } from "../protocol/message.ts";
@@ -15,14 +15,14 @@ import type { McpServerFactory } from "../transports/in-process/client.ts";
 import { openSseChannel } from "../transports/legacy-sse/client.ts";
 import { startChild } from "../transports/stdio/child.ts";
 import { createChildPool } from "../transports/stdio/pool.ts";
-import type { Environment } from "../transports/stdio/environment.ts";
+import type { ChildEnvironment } from "../transports/stdio/environment.ts";
 import type { Watchdog } from "../transports/stdio/watchdog.ts";
 import { createSharedLinks } from "../transports/shared/links.ts";
 import { createHttpLink } from "../transports/streamable-http/client.ts";
-import type { HttpUpstream } from "../transports/streamable-http/client.ts";
+import type { HttpEndpoint } from "../transports/streamable-http/client.ts";
 import type { LinkEvents } from "../transports/transport.ts";
-import { createAutoLink } from "./auto-link.ts";
-import type { HttpVerdict } from "./auto-link.ts";
+import { createTransportDetectingLink } from "./auto-link.ts";
+import type { DetectedTransport } from "./auto-link.ts";
 import { createEraLinks } from "./era-links.ts";
 import { probeEra } from "./era-probe.ts";
 import type { ModernSharing, OpenLink } from "./links.ts";
@@ -39,7 +39,7 @@ export interface OpenUpstream {
   /** Where messages go, for whoever tells of them. */
   readonly destination: Destination;
   /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
-  readonly http?: HttpUpstream;
+  readonly http?: HttpEndpoint;
   /** Ends connections and processes; links have been closed before. */
   close(reason: string): Promise<void>;
 }
@@ -55,12 +55,12 @@ export interface UpstreamDeps {
   readonly queueBytes: number;
   readonly newId: () => string;
   /** The environment of which children get the few variables that every program needs. */
-  readonly environment: Environment;
+  readonly environment: ChildEnvironment;
   readonly watchdog: Watchdog;
   /** Makes the built-in demo server. */
   readonly demo: McpServerFactory;
   /** Where calls of modern clients wait while a legacy server asks. */
-  readonly parking: ParkingLot;
+  readonly parking: SuspendedCalls;
   /** Told of lines that children write to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   /** What credentials for upstreams are obtained with. */
@@ -100,13 +100,13 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
           events,
           setTimer,
           newId,
-          seesHeaders,
+          validatesHeaders: seesHeaders,
         }),
       toLegacy: (scope, events) =>
         createModernToLegacyLink({
           openLegacy: (own) => upstream.open({ ...scope, era: "legacy", session: undefined }, own),
           events,
-          parking: deps.parking,
+          suspendedCalls: deps.parking,
           setTimer,
           newId,
         }),
@@ -123,7 +123,7 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
         timeoutMs: route.timeouts.quick,
       }),
     clock,
-    onVerdict: (verdict) => {
+    onDetected: (verdict) => {
       log.info({ route: route.name, era: verdict }, "the upstream's era is known");
     },
   });
@@ -131,7 +131,7 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
 }
 
 /** Hears nothing: a probe wants its answer only. */
-const deaf: LinkEvents = { message: () => {}, rubbish: () => {}, trouble: () => {}, closed: () => {} };
+const deaf: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
 
 /** What the configuration says of an upstream's era. HTTP+SSE ended before the modern one. */
 function configuredEra({ upstream }: RouteConfig): "auto" | "legacy" | "modern" {
@@ -174,12 +174,12 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
           "sse",
         );
   const overStreamable: OpenLink = (scope, events) => createHttpLink(upstream, scope.era, events);
-  const verdict: HttpVerdict = { transport: undefined };
+  const verdict: DetectedTransport = { transport: undefined };
   const overEither: OpenLink = (scope, events) =>
     // HTTP+SSE has no modern era, so there is nothing to find out for modern requests.
     scope.era === "modern"
       ? overStreamable(scope, events)
-      : createAutoLink(
+      : createTransportDetectingLink(
           verdict,
           events,
           (own) => overStreamable(scope, own),
@@ -315,7 +315,7 @@ function refusingLink(reason: string): ReturnType<OpenLink> {
   return {
     incarnation: "none",
     upstreamSession: undefined,
-    isPausable: false,
+    hasBackpressure: false,
     request: refuse,
     send: refuse,
     listen: () => {},

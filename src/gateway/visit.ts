@@ -8,26 +8,29 @@ import { parseRevision } from "../protocol/revisions.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { errorMessage } from "../reply.ts";
 import type { Session } from "../sessions/session.ts";
-import type { Caller } from "./door.ts";
+import type { HttpCaller } from "./door.ts";
 import type { Route } from "./route.ts";
 
 /** One HTTP request at a route's MCP endpoint. */
-export interface Visit {
+export interface HttpRequestContext {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly route: Route;
-  readonly caller: Caller;
+  readonly caller: HttpCaller;
   readonly header: (name: string) => string | undefined;
 }
 
 /** Tells a caller what to show instead, as long as nothing has been answered. */
-export function tellChallenge({ request, response, caller }: Visit, challenge: Challenge | undefined): void {
+export function setChallenge(
+  { request, response, caller }: HttpRequestContext,
+  challenge: Challenge | undefined,
+): void {
   if (challenge === undefined || response.headersSent) return;
-  response.setHeader("www-authenticate", caller.door.challenge(request, challenge));
+  response.setHeader("www-authenticate", caller.authentication.challenge(request, challenge));
 }
 
 /** Answers a call whose events are no longer kept: its caller must not wait for ever. */
-export function lostEvents(request: RequestId): Message {
+export function lostEventsError(request: RequestId): Message {
   const { jsonrpc } = errorTable.overloaded;
   const message = "the events after that id are no longer kept; send the request again";
   return errorMessage(request, {
@@ -44,7 +47,7 @@ const noHeaders: Readonly<Record<string, string>> = {};
 const letterP = 0x70;
 
 /** The context of a POST, with the headers that may go on: allowed ones and mirrored parameters. */
-export function httpContext(visit: Visit, peer: string | undefined): TransportContext {
+export function transportContextOf(visit: HttpRequestContext, peer: string | undefined): TransportContext {
   const { request, header } = visit;
   const trace = traceHeadersOf(header);
   const facts = {
@@ -57,7 +60,7 @@ export function httpContext(visit: Visit, peer: string | undefined): TransportCo
   return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
 }
 
-function passedHeaders({ request, route, header }: Visit): Readonly<Record<string, string>> {
+function passedHeaders({ request, route, header }: HttpRequestContext): Readonly<Record<string, string>> {
   let kept: Record<string, string> | undefined;
   const isPlain = route.forwardHeaders.size === 0;
   for (const name in request.headers) {
@@ -70,7 +73,7 @@ function passedHeaders({ request, route, header }: Visit): Readonly<Record<strin
   return kept ?? noHeaders;
 }
 
-function traceHeadersOf(header: Visit["header"]): TraceHeaders | undefined {
+function traceHeadersOf(header: HttpRequestContext["header"]): TraceHeaders | undefined {
   const traceparent = header("traceparent");
   if (traceparent === undefined) return undefined;
   const tracestate = header("tracestate");

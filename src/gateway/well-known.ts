@@ -1,12 +1,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { metadataPrefix } from "../auth/resource-server.ts";
 import { GatewayError } from "../errors.ts";
-import type { Door } from "./door.ts";
+import type { RouteAuthentication } from "./door.ts";
 
 /** A route as far as its metadata go. */
 export interface DescribedRoute {
   readonly prefixes: readonly string[];
-  readonly door: Door;
+  readonly authentication: RouteAuthentication;
 }
 
 type Document = Readonly<Record<string, unknown>>;
@@ -23,8 +23,8 @@ export function createWellKnown(
   issuerDocument: (issuer: string) => Promise<Document | undefined>,
 ): ReadonlyMap<string, RequestListener> {
   const listeners = new Map<string, RequestListener>();
-  const described = routes.filter(({ door }) => door.issuers.length > 0);
-  for (const { prefixes, door } of described) {
+  const described = routes.filter(({ authentication: door }) => door.issuers.length > 0);
+  for (const { prefixes, authentication: door } of described) {
     for (const prefix of prefixes) {
       for (const path of [`${prefix}/mcp`, `${prefix}/sse`]) {
         const listener: RequestListener = (request, response) => {
@@ -37,7 +37,7 @@ export function createWellKnown(
     }
   }
   const main = described.find(({ prefixes }) => prefixes.includes("")) ?? described[0];
-  const [issuer] = main?.door.issuers ?? [];
+  const [issuer] = main?.authentication.issuers ?? [];
   if (issuer !== undefined) {
     listeners.set("/.well-known/oauth-authorization-server", (request, response) => {
       issuerDocument(issuer).then(

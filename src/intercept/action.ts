@@ -1,5 +1,5 @@
 /** Another form of the message. It must keep the kind, the id and `jsonrpc`; anything else is a fault (SC-065). */
-export type Change =
+export type MessageChange =
   /** The whole message as it shall be sent. */
   | { readonly bytes: Uint8Array }
   /** The whole message as a value. Integers beyond 2^53 may have lost digits in it; the id gets its own back. */
@@ -41,7 +41,7 @@ export interface PauseFacts {
 /** What an interceptor wants done with a message. */
 export type Action =
   | { readonly type: "continue" }
-  | { readonly type: "modify"; readonly change: Change; readonly reason: string | undefined }
+  | { readonly type: "modify"; readonly change: MessageChange; readonly reason: string | undefined }
   | ({ readonly type: "block" } & BlockFacts)
   | { readonly type: "mock"; readonly answer: MockAnswer; readonly reason: string | undefined }
   | ({ readonly type: "pause" } & PauseFacts)
@@ -60,7 +60,7 @@ export function proceed(): Action {
  * @example
  * modify({ set: { "/params/arguments/limit": 10 } }, "at most ten rows");
  */
-export function modify(change: Change, reason?: string): Action {
+export function modify(change: MessageChange, reason?: string): Action {
   return { type: "modify", change, reason };
 }
 

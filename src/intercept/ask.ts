@@ -2,10 +2,10 @@ import { Cancellation } from "../exchange.ts";
 import type { SetTimer } from "../exchange.ts";
 import type { Action } from "./action.ts";
 import type { MessageInterceptor, MessageView } from "./interceptor.ts";
-import type { Subject } from "./subject.ts";
+import type { InspectedMessage } from "./subject.ts";
 
 /** What came of asking an interceptor. */
-export type Decision =
+export type InterceptorResult =
   | { readonly type: "action"; readonly action: Action }
   /** It failed: how, and what was thrown, if anything. */
   | { readonly type: "fault"; readonly problem: string; readonly cause?: unknown }
@@ -18,9 +18,9 @@ export type Decision =
  */
 export function ask(
   interceptor: MessageInterceptor,
-  subject: Subject,
+  subject: InspectedMessage,
   setTimer: SetTimer,
-): Decision | Promise<Decision> {
+): InterceptorResult | Promise<InterceptorResult> {
   const ended = new Cancellation();
   try {
     const answer = interceptor.onMessage(new View(subject, ended));
@@ -42,8 +42,8 @@ async function within(
   answer: Promise<Action>,
   { outer, ended }: { readonly outer: Cancellation; readonly ended: Cancellation },
   setTimer: SetTimer,
-): Promise<Decision> {
-  const { promise, resolve } = Promise.withResolvers<Decision>();
+): Promise<InterceptorResult> {
+  const { promise, resolve } = Promise.withResolvers<InterceptorResult>();
   const stopTimer = setTimer(timeoutMs, () => {
     ended.cancel("timeout");
     resolve(fault(`did not decide within ${timeoutMs} ms`));
@@ -63,21 +63,21 @@ async function within(
 }
 
 /** Authors in plain JavaScript may forget to return an action. */
-function decided(action: Action | undefined): Decision {
+function decided(action: Action | undefined): InterceptorResult {
   const isAction = typeof action === "object" && action !== null && typeof action.type === "string";
   return isAction ? { type: "action", action } : fault("returned no action");
 }
 
-function fault(problem: string, cause?: unknown): Decision {
+function fault(problem: string, cause?: unknown): InterceptorResult {
   return { type: "fault", problem, cause };
 }
 
 /** One view for one interceptor: the shared subject, and a signal of its own. */
 class View implements MessageView {
-  readonly #subject: Subject;
+  readonly #subject: InspectedMessage;
   readonly #ended: Cancellation;
 
-  constructor(subject: Subject, ended: Cancellation) {
+  constructor(subject: InspectedMessage, ended: Cancellation) {
     this.#subject = subject;
     this.#ended = ended;
   }

@@ -4,12 +4,12 @@ import { messageFrom, textOf } from "../../test/support/exchange.ts";
 import { notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
 import type { Message } from "../protocol/message.ts";
 import { parse } from "../protocol/parse.ts";
-import type { Change } from "./action.ts";
+import type { MessageChange } from "./action.ts";
 import { applyChange } from "./change.ts";
 
 const context = { revision: "2025-11-25" } as const;
 
-function changed(before: Message, change: Change): string | undefined {
+function changed(before: Message, change: MessageChange): string | undefined {
   const outcome = applyChange(before, change, context);
   return outcome.ok ? textOf(outcome.message) : outcome.problem;
 }
@@ -65,7 +65,7 @@ describe("a change of a message", () => {
     );
   });
 
-  it.each<[what: string, before: Message, change: Change, problem: string]>([
+  it.each<[what: string, before: Message, change: MessageChange, problem: string]>([
     ["another id", requestOf("ping"), { set: { "/id": 2 } }, "id"],
     ["an id of another type", requestOf("ping"), { set: { "/id": "1" } }, "id"],
     ["no id", requestOf("ping"), { remove: ["/id"] }, "from request to notification"],

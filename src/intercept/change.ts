@@ -3,9 +3,9 @@ import { replaceMember } from "../protocol/json/splice.ts";
 import type { Message, ParseLimits, RequestId } from "../protocol/message.ts";
 import { parse } from "../protocol/parse.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import type { Change } from "./action.ts";
+import type { MessageChange } from "./action.ts";
 import { removeAt, setAt } from "./pointer-edit.ts";
-import type { Edit } from "./pointer-edit.ts";
+import type { EditResult } from "./pointer-edit.ts";
 
 /** The message in its new form, or why it cannot have it. */
 export type ChangeOutcome =
@@ -22,7 +22,7 @@ export interface ChangeContext {
  * Applies a change and parses the outcome as strictly as anything from a wire. The new form must be a message of the
  * same kind with the same id (SC-065); the id gets the very text it had.
  */
-export function applyChange(before: Message, change: Change, context: ChangeContext): ChangeOutcome {
+export function applyChange(before: Message, change: MessageChange, context: ChangeContext): ChangeOutcome {
   const edit = editOf(before, change);
   if (!edit.ok) return edit;
   const parsed = parseOne(edit.bytes, context);
@@ -38,7 +38,7 @@ export function applyChange(before: Message, change: Change, context: ChangeCont
   return restored === undefined ? refuse("the id cannot change") : parseOne(restored, context);
 }
 
-function editOf(before: Message, change: Change): Edit {
+function editOf(before: Message, change: MessageChange): EditResult {
   if ("bytes" in change) {
     const { buffer, byteOffset, byteLength } = change.bytes;
     return { ok: true, bytes: Buffer.from(buffer, byteOffset, byteLength) };
@@ -50,7 +50,7 @@ function editOf(before: Message, change: Change): Edit {
       : { ok: true, bytes: Buffer.from(json) };
   }
   // A member of a batch shares its bytes with the others; alone it has only its own.
-  let edit: Edit = { ok: true, bytes: messageBytes(before) };
+  let edit: EditResult = { ok: true, bytes: messageBytes(before) };
   for (const [pointer, value] of Object.entries(change.set ?? {})) {
     const json = serialise(value);
     if (json === undefined) return refuse(`the value for ${pointer} cannot be written as JSON`);

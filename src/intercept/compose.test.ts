@@ -31,7 +31,11 @@ function createTrace(options: readonly Omit<InterceptorOptions, "onMessage">[]):
 describe("no interceptors at all", () => {
   it("[SC-066] leave the handler the very one it was", () => {
     const { time, board } = createBench([]);
-    const identity = composeInterceptors([], { clock: time.clock, setTimer: time.setTimer, board });
+    const identity = composeInterceptors([], {
+      clock: time.clock,
+      setTimer: time.setTimer,
+      heldMessages: board,
+    });
     expect(identity(echo)).toBe(echo);
   });
 });
@@ -302,7 +306,7 @@ describe("a listener that fails", () => {
     const compose = composeInterceptors([defineInterceptor({ name: "i", onMessage: proceed })], {
       clock: time.clock,
       setTimer: time.setTimer,
-      board,
+      heldMessages: board,
       onEvent: () => {
         throw new Error("disk full");
       },

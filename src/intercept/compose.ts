@@ -1,17 +1,17 @@
 import { GatewayError } from "../errors.ts";
 import { withMessage } from "../exchange.ts";
 import type { Exchange } from "../exchange.ts";
-import { noReply, passOn } from "../pipeline.ts";
+import { noReply, identityInterceptor } from "../pipeline.ts";
 import type { Handler, Interceptor, Reply } from "../pipeline.ts";
 import { createAuditingStep } from "./auditing-step.ts";
 import { createEnforcingStep } from "./enforcing-step.ts";
 import { isThenable } from "./ask.ts";
 import type { MessageInterceptor } from "./interceptor.ts";
-import { createMethodTest } from "./method-glob.ts";
+import { createGlobTest } from "./method-glob.ts";
 import { passing } from "./plan.ts";
-import type { Verdict } from "./plan.ts";
-import type { InterceptorRuntime, Step } from "./runtime.ts";
-import { Subject } from "./subject.ts";
+import type { MessageOutcome } from "./plan.ts";
+import type { InterceptorDeps, InterceptorStep } from "./runtime.ts";
+import { InspectedMessage } from "./subject.ts";
 
 /**
  * Makes one interceptor of the pipeline out of many. Every message, request, notification or response, in either
@@ -21,13 +21,13 @@ import { Subject } from "./subject.ts";
  */
 export function composeInterceptors(
   interceptors: readonly MessageInterceptor[],
-  runtime: InterceptorRuntime,
+  runtime: InterceptorDeps,
 ): Interceptor {
-  if (interceptors.length === 0) return passOn;
+  if (interceptors.length === 0) return identityInterceptor;
   const links = toOrdered(interceptors).map((interceptor) => createLink(interceptor, runtime));
   const seesResponses = interceptors.some(({ phase }) => phase !== "request");
   return (next) => async (exchange) => {
-    const asked = Subject.of(exchange);
+    const asked = InspectedMessage.of(exchange);
     const passed = passAll(links, asked);
     const verdict = isThenable(passed) ? await passed : passed;
     if (verdict.type === "settle") return settle(verdict, exchange, next);
@@ -40,13 +40,13 @@ export function composeInterceptors(
 
 /** An interceptor's step, and which messages take it. */
 interface Link {
-  readonly sees: (subject: Subject) => boolean;
-  readonly step: Step;
+  readonly sees: (subject: InspectedMessage) => boolean;
+  readonly step: InterceptorStep;
 }
 
-function createLink(interceptor: MessageInterceptor, runtime: InterceptorRuntime): Link {
+function createLink(interceptor: MessageInterceptor, runtime: InterceptorDeps): Link {
   const { mode, phase, directions, methods } = interceptor;
-  const seesMethod = createMethodTest(methods);
+  const seesMethod = createGlobTest(methods);
   return {
     sees: (subject) =>
       (phase === "both" || phase === subject.phase) &&
@@ -58,7 +58,11 @@ function createLink(interceptor: MessageInterceptor, runtime: InterceptorRuntime
 }
 
 /** Takes a message through the links from one on; without a wait where none of them needs one. */
-function passAll(links: readonly Link[], subject: Subject, from = 0): Verdict | Promise<Verdict> {
+function passAll(
+  links: readonly Link[],
+  subject: InspectedMessage,
+  from = 0,
+): MessageOutcome | Promise<MessageOutcome> {
   let current = subject;
   for (const [index, { sees, step }] of links.entries()) {
     if (index < from || !sees(current)) continue;
@@ -72,10 +76,10 @@ function passAll(links: readonly Link[], subject: Subject, from = 0): Verdict | 
 
 async function goOn(
   links: readonly Link[],
-  subject: Subject,
-  awaited: Promise<Verdict>,
+  subject: InspectedMessage,
+  awaited: Promise<MessageOutcome>,
   from: number,
-): Promise<Verdict> {
+): Promise<MessageOutcome> {
   const verdict = await awaited;
   if (verdict.type === "settle") return verdict;
   const { message } = verdict;
@@ -84,7 +88,7 @@ async function goOn(
 
 /** What was asked ends here: a request is answered. An answer of the peer's still has to reach who waits for it. */
 async function settle(
-  { message, status }: Verdict & { readonly type: "settle" },
+  { message, status }: MessageOutcome & { readonly type: "settle" },
   exchange: Exchange,
   next: Handler,
 ): Promise<Reply> {
@@ -97,7 +101,7 @@ async function settle(
 async function answer(links: readonly Link[], exchange: Exchange, reply: Reply): Promise<Reply> {
   const { message: request } = exchange;
   if (reply.message === undefined || request.kind !== "request") return reply;
-  const passed = passAll(links, Subject.answering(exchange, request, reply.message));
+  const passed = passAll(links, InspectedMessage.answering(exchange, request, reply.message));
   const { type, ...rest } = isThenable(passed) ? await passed : passed;
   if (type === "settle") return rest;
   return rest.message === reply.message ? reply : { ...reply, message: rest.message };

@@ -1,24 +1,35 @@
 import type { Exchange, SetTimer } from "../exchange.ts";
 import { ask, isThenable } from "./ask.ts";
-import type { Decision } from "./ask.ts";
+import type { InterceptorResult } from "./ask.ts";
 import type { MessageInterceptor } from "./interceptor.ts";
 import { changeIn, planCancel, planDecision, planRelease } from "./plan.ts";
-import type { Case, Effect, Plan, Verdict } from "./plan.ts";
+import type { Invocation, Effect, ActionPlan, MessageOutcome } from "./plan.ts";
 import { report } from "./runtime.ts";
-import type { InterceptorRuntime, Step } from "./runtime.ts";
+import type { InterceptorDeps, InterceptorStep } from "./runtime.ts";
 
 type Hold = Effect & { readonly type: "hold" };
 type Wait = Effect & { readonly type: "wait" };
 
 /** Makes the step of an interceptor whose decisions are carried out. */
-export function createEnforcingStep(interceptor: MessageInterceptor, runtime: InterceptorRuntime): Step {
-  const { clock, setTimer, board, limits } = runtime;
+export function createEnforcingStep(
+  interceptor: MessageInterceptor,
+  runtime: InterceptorDeps,
+): InterceptorStep {
+  const { clock, setTimer, heldMessages: board, limits } = runtime;
 
-  function decide(at: Case, decision: Decision, startedAt: number): Verdict | Promise<Verdict> {
+  function decide(
+    at: Invocation,
+    decision: InterceptorResult,
+    startedAt: number,
+  ): MessageOutcome | Promise<MessageOutcome> {
     return carryOut(at, planDecision(at, decision), startedAt);
   }
 
-  function carryOut(at: Case, plan: Plan, startedAt: number): Verdict | Promise<Verdict> {
+  function carryOut(
+    at: Invocation,
+    plan: ActionPlan,
+    startedAt: number,
+  ): MessageOutcome | Promise<MessageOutcome> {
     report(runtime, at, plan, clock.now() - startedAt);
     const { effect } = plan;
     if (effect.type === "abandon") throw effect.error;
@@ -26,7 +37,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, runtime: In
     return effect.type === "wait" ? wait(at, effect) : effect;
   }
 
-  async function hold(at: Case, { pause }: Hold): Promise<Verdict> {
+  async function hold(at: Invocation, { pause }: Hold): Promise<MessageOutcome> {
     const { exchange, message, direction, phase } = at.subject;
     const { timeoutMs, onTimeout = "block", reason } = pause;
     const startedAt = clock.now();
@@ -44,7 +55,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, runtime: In
     return carryOut(at, planRelease(at, release), startedAt);
   }
 
-  async function wait(at: Case, { ms, next }: Wait): Promise<Verdict> {
+  async function wait(at: Invocation, { ms, next }: Wait): Promise<MessageOutcome> {
     const startedAt = clock.now();
     const cancelled = await sleep(ms, at.subject.exchange, setTimer);
     if (cancelled !== undefined) return carryOut(at, planCancel(cancelled), startedAt);
@@ -52,7 +63,7 @@ export function createEnforcingStep(interceptor: MessageInterceptor, runtime: In
   }
 
   return (subject) => {
-    const at: Case = { interceptor, subject, limits };
+    const at: Invocation = { interceptor, subject, limits };
     const startedAt = clock.now();
     const decision = ask(interceptor, subject, setTimer);
     if (!isThenable(decision)) return decide(at, decision, startedAt);

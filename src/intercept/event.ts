@@ -2,7 +2,7 @@ import type { GatewayError } from "../errors.ts";
 import type { Exchange } from "../exchange.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Action } from "./action.ts";
-import type { MessageInterceptor, Phase } from "./interceptor.ts";
+import type { MessageInterceptor, MessagePhase } from "./interceptor.ts";
 
 /** One decision of one interceptor about one message, for logs and records. */
 export interface InterceptorEvent {
@@ -10,7 +10,7 @@ export interface InterceptorEvent {
   readonly mode: MessageInterceptor["mode"];
   readonly exchange: Exchange;
   readonly direction: Exchange["direction"];
-  readonly phase: Phase;
+  readonly phase: MessagePhase;
   /**
    * What was decided. A pause that ended is told as `resume`, `modify` or `block`, with the time it was held;
    * `fault` is an interceptor that failed; `cancel` a message that nobody waits for any more.
@@ -31,4 +31,4 @@ export interface InterceptorEvent {
 }
 
 /** Takes events as they happen. It should be quick; what it throws is ignored, so that it cannot change traffic. */
-export type EventListener = (event: InterceptorEvent) => void;
+export type InterceptorListener = (event: InterceptorEvent) => void;

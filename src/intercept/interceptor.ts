@@ -6,7 +6,7 @@ import type { Action } from "./action.ts";
 import { isTimerSpan } from "./timer-span.ts";
 
 /** Whether a message asks (a request or a notification) or answers. */
-export type Phase = "request" | "response";
+export type MessagePhase = "request" | "response";
 
 /** What an interceptor sees of a message. */
 export interface MessageView {
@@ -17,7 +17,7 @@ export interface MessageView {
   readonly metadata: MessageMetadata;
   /** Which way this message travels; in the response phase that is against the exchange. */
   readonly direction: Exchange["direction"];
-  readonly phase: Phase;
+  readonly phase: MessagePhase;
   /** The request that a response answers, as it was sent; undefined for an answer to nothing we know of. */
   readonly request: RequestMessage | undefined;
   /** Aborted when the interceptor's time is over or nobody waits for the message any more; made when asked for. */
@@ -39,7 +39,7 @@ export interface InterceptorOptions {
   /** Messages that travel another way are not shown; both ways unless given. */
   readonly directions?: readonly Exchange["direction"][];
   /** Whether to see what asks, what answers, or both, which is the default. */
-  readonly phase?: Phase | "both";
+  readonly phase?: MessagePhase | "both";
   /**
    * Method names, `*` for any characters; every method unless given. Responses are chosen by the method of their
    * request, and one whose request is unknown is always shown, for it might be anything.

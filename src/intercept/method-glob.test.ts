@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createMethodTest } from "./method-glob.ts";
+import { createGlobTest } from "./method-glob.ts";
 
 describe("a test for method names", () => {
   it.each<[patterns: string[] | undefined, method: string, expected: boolean]>([
@@ -23,11 +23,11 @@ describe("a test for method names", () => {
     [["ping", "tools/*"], "ping", true],
     [["tools.call"], "tools/call", false],
   ])("says for %j and %s: %s", (patterns, method, expected) => {
-    expect(createMethodTest(patterns)(method)).toBe(expected);
+    expect(createGlobTest(patterns)(method)).toBe(expected);
   });
 
   it("takes no longer for a name that a peer made to be slow", () => {
-    const hasManyStars = createMethodTest([`${"*a".repeat(50)}b`]);
+    const hasManyStars = createGlobTest([`${"*a".repeat(50)}b`]);
     expect(hasManyStars("a".repeat(100_000))).toBe(false);
   });
 });

@@ -2,7 +2,7 @@
  * Makes a test for method names: each pattern is a name in which `*` stands for any characters, slashes too.
  * No patterns means every method.
  */
-export function createMethodTest(patterns: readonly string[] | undefined): (method: string) => boolean {
+export function createGlobTest(patterns: readonly string[] | undefined): (method: string) => boolean {
   if (patterns === undefined) return () => true;
   const exact = new Set(patterns.filter((pattern) => !pattern.includes("*")));
   const globs = patterns.filter((pattern) => pattern.includes("*")).map((pattern) => pattern.split("*"));

@@ -1,12 +1,12 @@
 import type { ErrorCode } from "../errors.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message } from "../protocol/message.ts";
-import type { BlockFacts, Change } from "./action.ts";
+import type { BlockFacts, MessageChange } from "./action.ts";
 import type { ChangeOutcome } from "./change.ts";
-import type { Phase } from "./interceptor.ts";
+import type { MessagePhase } from "./interceptor.ts";
 
 /** What a board needs. */
-export interface PauseBoardOptions {
+export interface HeldMessagesOptions {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -23,7 +23,7 @@ export interface HeldMessage {
   readonly exchange: Exchange;
   readonly message: Message;
   readonly direction: Exchange["direction"];
-  readonly phase: Phase;
+  readonly phase: MessagePhase;
   /** Wall time since when it is held, and until when; milliseconds since 1970. */
   readonly since: number;
   readonly deadline: number;
@@ -31,10 +31,10 @@ export interface HeldMessage {
 }
 
 /** What to hold, and for how long. */
-export interface Holding extends Omit<HeldMessage, "id" | "since" | "deadline"> {
+export interface HoldRequest extends Omit<HeldMessage, "id" | "since" | "deadline"> {
   readonly timeoutMs: number;
   /** Makes the changed form of the message, with all its checks. */
-  readonly change: (change: Change) => ChangeOutcome;
+  readonly change: (change: MessageChange) => ChangeOutcome;
 }
 
 /** How a pause ended. */
@@ -45,16 +45,16 @@ export type Release =
   | { readonly type: "cancelled"; readonly reason: string };
 
 /** Whether a decision was taken: it is not when the id is unknown, already decided, or the change is no good. */
-export type BoardAnswer = { readonly ok: true } | { readonly ok: false; readonly problem: string };
+export type HeldMessageResult = { readonly ok: true } | { readonly ok: false; readonly problem: string };
 
 interface Entry {
   readonly held: HeldMessage;
-  readonly change: Holding["change"];
+  readonly change: HoldRequest["change"];
   readonly release: (release: Release) => void;
 }
 
-const taken: BoardAnswer = { ok: true };
-const unknown: BoardAnswer = { ok: false, problem: "no message is held under this id" };
+const taken: HeldMessageResult = { ok: true };
+const unknown: HeldMessageResult = { ok: false, problem: "no message is held under this id" };
 
 const full: Release = { type: "block", error: "overloaded", reason: "too many messages are held" };
 const closed: Release = {
@@ -67,13 +67,13 @@ const closed: Release = {
  * Holds messages until somebody decides about them, their time is over, nobody waits for them any more, or the board
  * is closed. Nothing outlives the process: closing refuses whatever is held.
  */
-export class PauseBoard {
-  readonly #options: PauseBoardOptions;
+export class HeldMessages {
+  readonly #options: HeldMessagesOptions;
   readonly #maxHeld: number;
   readonly #entries = new Map<string, Entry>();
   #isClosed = false;
 
-  constructor(options: PauseBoardOptions) {
+  constructor(options: HeldMessagesOptions) {
     this.#options = options;
     this.#maxHeld = options.maxHeld ?? 100;
   }
@@ -84,12 +84,12 @@ export class PauseBoard {
   }
 
   /** Lets a held message go on as it is. */
-  resume(id: string): BoardAnswer {
+  resume(id: string): HeldMessageResult {
     return this.#decide(id, { type: "resume", reason: "resumed" });
   }
 
   /** Lets a held message go on in another form; it stays held when the change is refused. */
-  modify(id: string, change: Change): BoardAnswer {
+  modify(id: string, change: MessageChange): HeldMessageResult {
     const entry = this.#entries.get(id);
     if (entry === undefined) return unknown;
     const outcome = entry.change(change);
@@ -97,7 +97,7 @@ export class PauseBoard {
   }
 
   /** Refuses a held message. */
-  block(id: string, facts: BlockFacts): BoardAnswer {
+  block(id: string, facts: BlockFacts): HeldMessageResult {
     return this.#decide(id, { ...facts, type: "block", error: "policy_denied" });
   }
 
@@ -112,7 +112,7 @@ export class PauseBoard {
   }
 
   /** Holds a message; resolves when its pause ends, and refuses at once where it cannot be held. */
-  async hold(holding: Holding): Promise<Release> {
+  async hold(holding: HoldRequest): Promise<Release> {
     if (this.#isClosed) return closed;
     if (this.#entries.size >= this.#maxHeld) return full;
     const { clock, setTimer, newId } = this.#options;
@@ -136,7 +136,7 @@ export class PauseBoard {
     return outcome;
   }
 
-  #decide(id: string, release: Release): BoardAnswer {
+  #decide(id: string, release: Release): HeldMessageResult {
     const entry = this.#entries.get(id);
     if (entry === undefined) return unknown;
     entry.release(release);
@@ -144,7 +144,7 @@ export class PauseBoard {
   }
 }
 
-function deadlinePassed({ onTimeout, timeoutMs }: Holding): Release {
+function deadlinePassed({ onTimeout, timeoutMs }: HoldRequest): Release {
   const reason = `nobody decided within ${timeoutMs} ms`;
   return onTimeout === "continue"
     ? { type: "resume", reason }

@@ -2,44 +2,44 @@ import { GatewayError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import { errorMessage, gatewayErrorMessage, resultMessage } from "../reply.ts";
-import type { Action, BlockFacts, Change, MockAnswer, PauseFacts } from "./action.ts";
-import type { Decision } from "./ask.ts";
+import type { Action, BlockFacts, MessageChange, MockAnswer, PauseFacts } from "./action.ts";
+import type { InterceptorResult } from "./ask.ts";
 import { applyChange } from "./change.ts";
 import type { ChangeOutcome } from "./change.ts";
 import type { InterceptorEvent } from "./event.ts";
 import type { MessageInterceptor } from "./interceptor.ts";
 import type { Release } from "./pause-board.ts";
-import type { Subject } from "./subject.ts";
+import type { InspectedMessage } from "./subject.ts";
 import { isTimerSpan } from "./timer-span.ts";
 
 /** One interceptor in front of one message. */
-export interface Case {
+export interface Invocation {
   readonly interceptor: MessageInterceptor;
-  readonly subject: Subject;
+  readonly subject: InspectedMessage;
   readonly limits: ParseLimits | undefined;
 }
 
 /** What becomes of a message: it goes on, or it is settled here and something takes its place. */
-export type Verdict =
+export type MessageOutcome =
   | { readonly type: "pass"; readonly message: Message }
   /** The answer to a request, or what replaces a response; nothing for a notification, which is dropped. */
   | { readonly type: "settle"; readonly message: Message | undefined; readonly status?: number };
 
 /** What a decision comes to for one message, before anything is done or told. */
-export type Plan = Pick<InterceptorEvent, "action" | "outcome" | "reason" | "error"> & {
+export type ActionPlan = Pick<InterceptorEvent, "action" | "outcome" | "reason" | "error"> & {
   readonly effect: Effect;
 };
 
 /** What is to be done. */
 export type Effect =
-  | Verdict
+  | MessageOutcome
   | { readonly type: "hold"; readonly pause: PauseFacts }
   | { readonly type: "wait"; readonly ms: number; readonly next: Action }
   /** Nobody is left to answer: the exchange ends with this error. */
   | { readonly type: "abandon"; readonly error: GatewayError };
 
 /** Works out what a decision means for a message. Never throws: an action that means nothing there is a fault. */
-export function planDecision(at: Case, decision: Decision): Plan {
+export function planDecision(at: Invocation, decision: InterceptorResult): ActionPlan {
   if (decision.type === "fault") return planFault(at, decision.problem, decision.cause);
   if (decision.type === "cancelled") return planCancel(decision.reason);
   try {
@@ -50,7 +50,7 @@ export function planDecision(at: Case, decision: Decision): Plan {
 }
 
 /** Works out what the end of a pause means for the message that was held. */
-export function planRelease(at: Case, release: Release): Plan {
+export function planRelease(at: Invocation, release: Release): ActionPlan {
   switch (release.type) {
     case "resume":
       return planPass(at, "resume", release.reason);
@@ -64,22 +64,22 @@ export function planRelease(at: Case, release: Release): Plan {
 }
 
 /** The plan for a message that nobody waits for any more. */
-export function planCancel(reason: string): Plan {
+export function planCancel(reason: string): ActionPlan {
   const error = new GatewayError("cancelled", reason);
   return plan("cancel", "cancelled", reason, { type: "abandon", error }, error);
 }
 
 /** The message of a case with a change applied, as strictly checked as any. */
-export function changeIn({ subject, limits }: Case, change: Change): ChangeOutcome {
+export function changeIn({ subject, limits }: Invocation, change: MessageChange): ChangeOutcome {
   return applyChange(subject.message, change, { revision: subject.exchange.revision, limits });
 }
 
 /** The verdict that lets a message go on as it is. */
-export function passing(subject: Subject): Verdict {
+export function passing(subject: InspectedMessage): MessageOutcome {
   return { type: "pass", message: subject.message };
 }
 
-function planAction(at: Case, action: Action): Plan {
+function planAction(at: Invocation, action: Action): ActionPlan {
   switch (action.type) {
     case "continue":
       return planPass(at, "continue");
@@ -107,16 +107,16 @@ function planAction(at: Case, action: Action): Plan {
   }
 }
 
-function planPass({ subject }: Case, action: "continue" | "resume", reason?: string): Plan {
+function planPass({ subject }: Invocation, action: "continue" | "resume", reason?: string): ActionPlan {
   return plan(action, "passed", reason, passing(subject));
 }
 
-function planChange(message: Message, reason?: string): Plan {
+function planChange(message: Message, reason?: string): ActionPlan {
   return plan("modify", "changed", reason, { type: "pass", message });
 }
 
 /** A refusal by decision, with an error of the table or a positive code of the interceptor. */
-function planBlock(at: Case, denial: BlockFacts & { readonly error: ErrorCode }): Plan {
+function planBlock(at: Invocation, denial: BlockFacts & { readonly error: ErrorCode }): ActionPlan {
   const { code, reason } = denial;
   const error = errorIn(at, denial.error, reason);
   // MCP 2026-07-28, "Error codes": codes of applications lie outside the reserved range.
@@ -125,7 +125,7 @@ function planBlock(at: Case, denial: BlockFacts & { readonly error: ErrorCode })
 }
 
 /** The plan for an interceptor that failed: its message goes on if it fails open, else it is refused as our fault. */
-export function planFault(at: Case, problem: string, cause: unknown = problem): Plan {
+export function planFault(at: Invocation, problem: string, cause: unknown = problem): ActionPlan {
   const { name, failOpen } = at.interceptor;
   // The peer learns which interceptor failed; how is for the log alone.
   const error = errorIn(at, "internal", `interceptor ${name} failed`, cause);
@@ -134,7 +134,7 @@ export function planFault(at: Case, problem: string, cause: unknown = problem): 
     : plan("fault", "blocked", problem, settle(at, error, error.facts.jsonrpc), error);
 }
 
-function planMock(at: Case, answer: MockAnswer, reason: string | undefined): Plan {
+function planMock(at: Invocation, answer: MockAnswer, reason: string | undefined): ActionPlan {
   const id = at.subject.answerId;
   if (id === undefined) return planFault(at, "answered a message that has no answer");
   const message =
@@ -145,13 +145,13 @@ function planMock(at: Case, answer: MockAnswer, reason: string | undefined): Pla
 }
 
 /** MCP 2026-07-28, "Base protocol": a result says what it is; a mock that does not is complete. */
-function withResultType({ subject }: Case, result: Readonly<Record<string, unknown>>): unknown {
+function withResultType({ subject }: Invocation, result: Readonly<Record<string, unknown>>): unknown {
   const isUntyped = subject.exchange.era === "modern" && result["resultType"] === undefined;
   return isUntyped ? { ...result, resultType: "complete" } : result;
 }
 
 function errorIn(
-  { interceptor, subject }: Case,
+  { interceptor, subject }: Invocation,
   code: ErrorCode,
   text: string,
   cause?: unknown,
@@ -162,7 +162,7 @@ function errorIn(
   return new GatewayError(code, text, cause === undefined ? { details } : { details, cause });
 }
 
-function settle({ subject }: Case, error: GatewayError, code: number | undefined): Verdict {
+function settle({ subject }: Invocation, error: GatewayError, code: number | undefined): MessageOutcome {
   const { exchange, answerId } = subject;
   if (answerId === undefined || code === undefined) return { type: "settle", message: undefined };
   const message = gatewayErrorMessage(exchange, answerId, error, code);
@@ -171,11 +171,11 @@ function settle({ subject }: Case, error: GatewayError, code: number | undefined
 }
 
 function plan(
-  action: Plan["action"],
-  outcome: Plan["outcome"],
+  action: ActionPlan["action"],
+  outcome: ActionPlan["outcome"],
   reason: string | undefined,
   effect: Effect,
   error?: GatewayError,
-): Plan {
+): ActionPlan {
   return { action, outcome, reason, error, effect };
 }

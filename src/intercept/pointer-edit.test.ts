@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 
 import { pointerTo } from "../protocol/json/pointer.ts";
 import { removeAt, setAt } from "./pointer-edit.ts";
-import type { Edit } from "./pointer-edit.ts";
+import type { EditResult } from "./pointer-edit.ts";
 
-function textOf(edit: Edit): string {
+function textOf(edit: EditResult): string {
   return edit.ok ? edit.bytes.toString() : edit.problem;
 }
 

@@ -4,7 +4,7 @@ import { insertMember, splice } from "../protocol/json/splice.ts";
 import type { Span } from "../protocol/json/outline.ts";
 
 /** The edited text, or why the pointer leads nowhere. */
-export type Edit =
+export type EditResult =
   | { readonly ok: true; readonly bytes: Buffer }
   | { readonly ok: false; readonly problem: string };
 
@@ -12,7 +12,7 @@ export type Edit =
  * Puts JSON text in the place that a JSON Pointer names and leaves every other byte as it was. A missing member of
  * an object is added, `-` appends to an array. The bytes must hold one valid JSON value.
  */
-export function setAt(bytes: Buffer, pointer: string, json: string): Edit {
+export function setAt(bytes: Buffer, pointer: string, json: string): EditResult {
   const place = locate(bytes, pointer);
   if (!place.ok) return place;
   const { container, step } = place;
@@ -30,7 +30,7 @@ export function setAt(bytes: Buffer, pointer: string, json: string): Edit {
 }
 
 /** Takes out the member or array element that a JSON Pointer names; what is not there cannot be taken out. */
-export function removeAt(bytes: Buffer, pointer: string): Edit {
+export function removeAt(bytes: Buffer, pointer: string): EditResult {
   const place = locate(bytes, pointer);
   if (!place.ok) return place;
   const { container, step } = place;
@@ -117,7 +117,7 @@ function endOf(bytes: Buffer, start: number): number {
   return outline.end;
 }
 
-function replaceSpan(bytes: Buffer, span: Span, replacement: Buffer): Edit {
+function replaceSpan(bytes: Buffer, span: Span, replacement: Buffer): EditResult {
   return { ok: true, bytes: splice(bytes, wholeOf(bytes), [{ span, bytes: replacement }]) };
 }
 

@@ -3,14 +3,14 @@ import { withMessage } from "../exchange.ts";
 import type { Message, RequestId, RequestMessage } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import type { MessageMetadata } from "../protocol/metadata.ts";
-import type { Phase } from "./interceptor.ts";
+import type { MessagePhase } from "./interceptor.ts";
 
 /** One message on its way through the interceptors, with what they all may know of it. */
-export class Subject {
+export class InspectedMessage {
   readonly exchange: Exchange;
   readonly message: Message;
   readonly direction: Exchange["direction"];
-  readonly phase: Phase;
+  readonly phase: MessagePhase;
   readonly request: RequestMessage | undefined;
   #metadata: MessageMetadata | undefined;
 
@@ -23,21 +23,21 @@ export class Subject {
   }
 
   /** The message that an exchange brings. */
-  static of(exchange: Exchange): Subject {
-    return new Subject(exchange, exchange.message, undefined);
+  static of(exchange: Exchange): InspectedMessage {
+    return new InspectedMessage(exchange, exchange.message, undefined);
   }
 
   /** The response to the request that an exchange brought. */
-  static answering(exchange: Exchange, request: RequestMessage, response: Message): Subject {
-    return new Subject(exchange, response, request);
+  static answering(exchange: Exchange, request: RequestMessage, response: Message): InspectedMessage {
+    return new InspectedMessage(exchange, response, request);
   }
 
   /** The same subject with its message in another form. */
-  with(message: Message): Subject {
+  with(message: Message): InspectedMessage {
     const { exchange, request } = this;
     return request === undefined
-      ? Subject.of(withMessage(exchange, message))
-      : new Subject(exchange, message, request);
+      ? InspectedMessage.of(withMessage(exchange, message))
+      : new InspectedMessage(exchange, message, request);
   }
 
   get metadata(): MessageMetadata {

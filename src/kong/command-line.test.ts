@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { help, parseCommand } from "./command-line.ts";
+import { kongHelp, parseKongCommand } from "./command-line.ts";
 
 describe("the command line of headgate-kong", () => {
   it.each([
@@ -11,7 +11,7 @@ describe("the command line of headgate-kong", () => {
     [["--socket", "/run/kong.sock"], { do: "serve", socket: "/run/kong.sock", accessOnly: false }],
     [["--access-only", "--socket=/a"], { do: "serve", socket: "/a", accessOnly: true }],
   ])("understands %j", (args, command) => {
-    expect(parseCommand(args)).toEqual(command);
+    expect(parseKongCommand(args)).toEqual(command);
   });
 
   it.each([
@@ -22,7 +22,7 @@ describe("the command line of headgate-kong", () => {
     [["--dump-all-plugins"], "there is no option --dump-all-plugins; there are --query"],
     [["serve"], "serve is no option"],
   ])("refuses %j with words that help", (args, problem) => {
-    expect(parseCommand(args)).toMatchObject({
+    expect(parseKongCommand(args)).toMatchObject({
       do: "refuse",
       problem: expect.stringContaining(problem) as unknown,
     });
@@ -30,7 +30,7 @@ describe("the command line of headgate-kong", () => {
 
   it("shows all its options, and the lines for kong.conf", () => {
     for (const word of ["--query", "--socket", "--access-only", "pluginserver_headgate_query_cmd"]) {
-      expect(help).toContain(word);
+      expect(kongHelp).toContain(word);
     }
   });
 });

@@ -1,8 +1,8 @@
 import { parseArgs } from "node:util";
-import { identity } from "./identity.ts";
+import { pluginIdentity } from "./identity.ts";
 
 /** What the command was asked to do, or what is wrong with the way it was asked. */
-export type Command =
+export type KongCommand =
   | { readonly do: "help" }
   | { readonly do: "version" }
   | { readonly do: "query"; readonly accessOnly: boolean }
@@ -10,7 +10,7 @@ export type Command =
   | { readonly do: "refuse"; readonly problem: string };
 
 /** Shown by `--help`. */
-export const help = `headgate-kong: the Kong plugin ${identity.name} ${identity.version}
+export const kongHelp = `headgate-kong: the Kong plugin ${pluginIdentity.name} ${pluginIdentity.version}
 
   headgate-kong --query [--access-only]          tell Kong of the plugin: one JSON document, then exit
   headgate-kong --socket PATH [--access-only]    serve Kong on a Unix socket until told to stop
@@ -24,7 +24,7 @@ Options
   --help          Print this.
 
 kong.conf
-  plugins = bundled,${identity.name}
+  plugins = bundled,${pluginIdentity.name}
   pluginserver_names = headgate
   pluginserver_headgate_socket    = /usr/local/kong/headgate.sock
   pluginserver_headgate_start_cmd = headgate-kong --socket /usr/local/kong/headgate.sock
@@ -34,7 +34,7 @@ kong.conf
 const names = ["--query", "--socket", "--access-only", "--version", "--help"];
 
 /** Understands the arguments. */
-export function parseCommand(args: readonly string[]): Command {
+export function parseKongCommand(args: readonly string[]): KongCommand {
   let given;
   try {
     given = parseArgs({

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
-import type { EngineSurroundings, HttpPolicyEngine } from "../policy/sideband/contract.ts";
+import type { SidebandEngineDeps, HttpPolicyEngine } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
 import { parseInstanceConfig } from "./instance-config.ts";
 
 function start() {
   const time = createFakeTime();
-  const made: EngineSurroundings[] = [];
+  const made: SidebandEngineDeps[] = [];
   const logged: string[] = [];
   let closed = 0;
   const pool = createEnginePool({
@@ -21,7 +21,7 @@ function start() {
         },
       };
     },
-    surroundings: {
+    engineDeps: {
       clock: time.clock,
       setTimer: time.setTimer,
       log: ({ level }) => logged.push(level),

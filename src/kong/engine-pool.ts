@@ -2,7 +2,7 @@ import { createBreaker, type Breaker } from "../policy/breaker.ts";
 import type {
   BreakerKind,
   CreateSidebandEngine,
-  EngineSurroundings,
+  SidebandEngineDeps,
   HttpPolicyEngine,
 } from "../policy/sideband/contract.ts";
 import type { InstanceConfig } from "./instance-config.ts";
@@ -27,20 +27,20 @@ export interface EnginePool {
 }
 
 /** What the pool makes engines of. */
-export interface EnginePoolOptions {
+export interface EnginePoolDeps {
   readonly createEngine: CreateSidebandEngine;
-  readonly surroundings: Pick<EngineSurroundings, "clock" | "setTimer" | "log" | "telemetry">;
+  readonly engineDeps: Pick<SidebandEngineDeps, "clock" | "setTimer" | "log" | "telemetry">;
 }
 
-interface Shared<Value> {
+interface RefCounted<Value> {
   readonly value: Value;
   users: number;
 }
 
 /** An empty pool. */
-export function createEnginePool({ createEngine, surroundings }: EnginePoolOptions): EnginePool {
-  const engines = new Map<string, Shared<Omit<EngineLease, "release">>>();
-  const breakers = new Map<string, Shared<Breaker<BreakerKind>>>();
+export function createEnginePool({ createEngine, engineDeps: surroundings }: EnginePoolDeps): EnginePool {
+  const engines = new Map<string, RefCounted<Omit<EngineLease, "release">>>();
+  const breakers = new Map<string, RefCounted<Breaker<BreakerKind>>>();
 
   function createMember({ settings, secretReference }: InstanceConfig, breaker: Breaker<BreakerKind>) {
     const secret =
@@ -64,16 +64,16 @@ export function createEnginePool({ createEngine, surroundings }: EnginePoolOptio
     lease(config) {
       const breakerKey = breakerKeyOf(config);
       const engineKey = engineKeyOf(config);
-      const breaker = use(breakers, breakerKey, () => createBreaker<BreakerKind>(surroundings.clock));
-      const member = use(engines, engineKey, () => createMember(config, breaker));
+      const breaker = acquire(breakers, breakerKey, () => createBreaker<BreakerKind>(surroundings.clock));
+      const member = acquire(engines, engineKey, () => createMember(config, breaker));
       let isReleased = false;
       return {
         ...member,
         release() {
           if (isReleased) return;
           isReleased = true;
-          leave(breakers, breakerKey);
-          leave(engines, engineKey)?.engine.close();
+          release(breakers, breakerKey);
+          release(engines, engineKey)?.engine.close();
         },
       };
     },
@@ -82,7 +82,7 @@ export function createEnginePool({ createEngine, surroundings }: EnginePoolOptio
 }
 
 /** The member of this key, made when it is first needed; counts one user more. */
-function use<Value>(pool: Map<string, Shared<Value>>, key: string, create: () => Value): Value {
+function acquire<Value>(pool: Map<string, RefCounted<Value>>, key: string, create: () => Value): Value {
   const known = pool.get(key) ?? { value: create(), users: 0 };
   known.users += 1;
   pool.set(key, known);
@@ -90,7 +90,7 @@ function use<Value>(pool: Map<string, Shared<Value>>, key: string, create: () =>
 }
 
 /** Counts one user less; answers the member if that was the last one. */
-function leave<Value>(pool: Map<string, Shared<Value>>, key: string): Value | undefined {
+function release<Value>(pool: Map<string, RefCounted<Value>>, key: string): Value | undefined {
   const known = pool.get(key);
   if (known === undefined) return undefined;
   known.users -= 1;

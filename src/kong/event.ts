@@ -1,31 +1,31 @@
 import { createPdk, exitFunction } from "./pdk.ts";
-import { unexpected, type Phase, type PhaseEnd, type PhaseExit } from "./phase.ts";
+import { internalErrorExit, type PhaseHandler, type PhaseEnd, type PhaseExit } from "./phase.ts";
 import type { RpcOutcome } from "./rpc.ts";
 
 /** Gives Kong the one reply that it waits for. */
-export type Reply = (outcome: RpcOutcome) => void;
+export type RpcReply = (outcome: RpcOutcome) => void;
 
 /** One run of a phase for one request. Kong asks what to do, does it, and comes back with the result. */
 export interface PhaseEvent {
   readonly id: number;
   /** Kong comes back with what the last call of the kit gave. */
-  step(data: unknown, reply: Reply): void;
+  step(data: unknown, reply: RpcReply): void;
   /** Kong comes back without a result, with the reason. */
-  fail(reason: string, reply: Reply): void;
+  fail(reason: string, reply: RpcReply): void;
   /** Nobody waits any more: the phase is told, and nothing of the event is kept. */
   abandon(reason: string): void;
   /** When Kong began to wait for us, or we for Kong; monotonic milliseconds. */
   readonly waitingSince: number;
   /** Whether Kong waits for us. */
-  readonly isOurTurn: boolean;
+  readonly isKongWaiting: boolean;
   /** An answer is due: the phase is told to come to an end. */
-  hurry(): void;
+  abort(): void;
   /** The phase did not come to an end in time; the client gets the answer to everything unexpected (PX-02). */
-  cut(): void;
+  forceEnd(): void;
 }
 
 /** What an event needs from around it. */
-export interface EventSurroundings {
+export interface EventDeps {
   readonly now: () => number;
   /** Called once, when nothing more will come of the event. */
   readonly onEnd: (event: PhaseEvent) => void;
@@ -40,23 +40,23 @@ interface PendingCall {
 }
 
 /** Why a call to Kong has no result. */
-class EventOver extends Error {
+class EventEndedError extends Error {
   override readonly name = "EventOver";
 }
 
 /** Starts a phase; the first reply goes to whoever asked for the event. */
 export function startEvent(
   id: number,
-  phase: Phase,
-  firstReply: Reply,
-  { now, onEnd, onFault }: EventSurroundings,
+  phase: PhaseHandler,
+  firstReply: RpcReply,
+  { now, onEnd, onFault }: EventDeps,
 ): PhaseEvent {
   const controller = new AbortController();
   /** Calls that Kong has not been asked for yet. */
   const queue: PendingCall[] = [];
   /** The call that Kong is working on. */
   let current: PendingCall | undefined;
-  let reply: Reply | undefined = firstReply;
+  let reply: RpcReply | undefined = firstReply;
   let waitingSince = now();
   /** How the phase ended; Kong learns of it when the calls before it are done. */
   let ending: PhaseEnd | undefined;
@@ -86,7 +86,7 @@ export function startEvent(
 
   function send(name: string, args: readonly unknown[]): Promise<unknown> {
     if (isOver || ending !== undefined) {
-      return Promise.reject(new EventOver(`${name} was called after the end of the phase`));
+      return Promise.reject(new EventEndedError(`${name} was called after the end of the phase`));
     }
     const settle = Promise.withResolvers<unknown>();
     queue.push({ name, args, settle });
@@ -101,13 +101,13 @@ export function startEvent(
   }
 
   /** Forgets what Kong has not been asked for yet. */
-  function refuseQueue(reason: EventOver): void {
+  function refuseQueue(reason: EventEndedError): void {
     for (const { settle } of queue.splice(0)) settle.reject(reason);
   }
 
   function drop(reason: string): void {
     isOver = true;
-    const error = new EventOver(reason);
+    const error = new EventEndedError(reason);
     if (current !== undefined) queue.unshift(current);
     refuseQueue(error);
     controller.abort(error);
@@ -122,15 +122,15 @@ export function startEvent(
     } catch (error) {
       if (isOver) return;
       onFault(error);
-      refuseQueue(new EventOver("the phase has failed"));
+      refuseQueue(new EventEndedError("the phase has failed"));
       // Kong's own log must know of it too; the client gets its 500 even if the log does not take it (PA-008).
-      await kong("kong.log.err", `unexpected error: ${wordsOf(error)}`).catch(() => {});
-      finish({ end: "exit", exit: unexpected });
+      await kong("kong.log.err", `unexpected error: ${textOf(error)}`).catch(() => {});
+      finish({ end: "exit", exit: internalErrorExit });
     }
   }
 
   /** Takes the call that Kong comes back from; undefined where Kong was not asked for anything. */
-  function takeCurrent(nextReply: Reply): PendingCall | undefined {
+  function takeCurrent(nextReply: RpcReply): PendingCall | undefined {
     const call = reply === undefined ? current : undefined;
     if (call === undefined) {
       nextReply({ error: `event ${id} did not wait for a step` });
@@ -159,18 +159,18 @@ export function startEvent(
     get waitingSince() {
       return waitingSince;
     },
-    get isOurTurn() {
+    get isKongWaiting() {
       return reply !== undefined;
     },
-    hurry() {
+    abort() {
       // The engine takes this name for a timeout of its own, with all that follows from one.
       controller.abort(new DOMException("Kong does not wait much longer", "TimeoutError"));
     },
-    cut() {
+    forceEnd() {
       if (isOver) return;
       onFault(new Error("the phase did not come to an end in time"));
-      refuseQueue(new EventOver("the phase took too long"));
-      finish({ end: "exit", exit: unexpected });
+      refuseQueue(new EventEndedError("the phase took too long"));
+      finish({ end: "exit", exit: internalErrorExit });
     },
   };
   void run();
@@ -194,6 +194,6 @@ function exitArguments({ status, headers, body }: PhaseExit): readonly unknown[]
   return args;
 }
 
-function wordsOf(error: unknown): string {
+function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,19 +1,19 @@
 import { settingDefinitions, type SettingDefinition } from "../policy/sideband/settings.ts";
-import { identity, phasesOf, type Offer } from "./identity.ts";
+import { pluginIdentity, phasesOf, type PluginVariant } from "./identity.ts";
 
 /**
  * What `--query` prints: one JSON document that tells Kong of the plugin and of its settings, in the words of Kong's
  * schemas, so that Kong itself refuses a bad value (PA-201). Kong reads the first entry only.
  */
-export function pluginDump(offer: Offer): readonly unknown[] {
+export function pluginDump(offer: PluginVariant): readonly unknown[] {
   return [
     {
-      Name: identity.name,
-      Version: identity.version,
-      Priority: identity.priority,
+      Name: pluginIdentity.name,
+      Version: pluginIdentity.version,
+      Priority: pluginIdentity.priority,
       Phases: phasesOf(offer),
       Schema: {
-        name: identity.name,
+        name: pluginIdentity.name,
         fields: [
           {
             config: {

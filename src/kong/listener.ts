@@ -6,7 +6,7 @@ import type { PluginServer, ServerLog } from "./plugin-server.ts";
 import { formatReply, formatServerPid, parseCall } from "./rpc.ts";
 
 /** Where to listen, and for whom. */
-export interface ListenOptions {
+export interface UnixListenerOptions {
   readonly path: string;
   readonly server: PluginServer;
   readonly pid: number;
@@ -16,7 +16,7 @@ export interface ListenOptions {
 }
 
 /** A socket that is being listened on. */
-export interface Listener {
+export interface UnixListener {
   /** Whether the socket in its place is another process's by now. */
   readonly isReplaced: () => boolean;
   /** How many connections are open. */
@@ -26,22 +26,28 @@ export interface Listener {
 }
 
 /** A problem with the socket that whoever started the process can solve; the message says how. */
-export class SocketProblem extends Error {
+export class SocketError extends Error {
   override readonly name = "SocketProblem";
 }
 
-const lookEveryMs = 100;
+const checkEveryMs = 100;
 
 /** Longest path that the kernel takes: 108 bytes on Linux, 104 elsewhere, the closing zero included. */
-const longestPath = process.platform === "linux" ? 107 : 103;
+const maxPathBytes = process.platform === "linux" ? 107 : 103;
 
 /**
  * Listens on a Unix socket. The socket is made beside its place and moved there, so that a stale one is replaced, and a
  * new process takes over from an old one without a moment in which nobody listens: when Kong reloads, both live for a while.
  */
-export async function listenOn({ path, server, pid, log, now }: ListenOptions): Promise<Listener> {
+export async function listenOnSocket({
+  path,
+  server,
+  pid,
+  log,
+  now,
+}: UnixListenerOptions): Promise<UnixListener> {
   const place = `${path}.${pid}`;
-  await inspectPlace(path, place, log);
+  await checkSocketPath(path, place, log);
   const sockets = new Set<Socket>();
   const listener = createServer((socket) => {
     sockets.add(socket);
@@ -53,18 +59,18 @@ export async function listenOn({ path, server, pid, log, now }: ListenOptions): 
     renameSync(place, path);
   } catch (error) {
     listener.close();
-    throw problemOf(path, error);
+    throw toSocketError(path, error);
   }
-  const own = markOf(path);
+  const own = fingerprintOf(path);
   let isSucceeded = false;
   let lookedAt = now();
   listener.on("error", (error) => log.error("socket failed", { error: error.message }));
-  const isReplaced = (): boolean => markOf(path) !== own;
+  const isReplaced = (): boolean => fingerprintOf(path) !== own;
   /** Whether another process listens in our place; the file system is looked at some times a second. */
   function hasSuccessor(): boolean {
-    if (now() - lookedAt >= lookEveryMs) {
+    if (now() - lookedAt >= checkEveryMs) {
       lookedAt = now();
-      isSucceeded = markOf(path) !== undefined && isReplaced();
+      isSucceeded = fingerprintOf(path) !== undefined && isReplaced();
     }
     return isSucceeded;
   }
@@ -103,8 +109,8 @@ function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: Connect
     const call = parseCall(frame);
     // With two processes behind one of Kong's pools, steps would go to the wrong one. So whatever is not about an event
     // that is under way here is handed on, as it is, and the answer back.
-    if (hasSuccessor() && !server.isUnderWay(call)) {
-      successor ??= connectedTo(path, socket);
+    if (hasSuccessor() && !server.ownsEvent(call)) {
+      successor ??= connectToSuccessor(path, socket);
       successor.write(frame);
       return;
     }
@@ -139,7 +145,7 @@ function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: Connect
 }
 
 /** A connection to whoever listens now; what comes back goes to Kong. Without it Kong has to make a new one. */
-function connectedTo(path: string, kong: Socket): Socket {
+function connectToSuccessor(path: string, kong: Socket): Socket {
   const successor = connect(path);
   successor.on("data", (chunk) => kong.write(chunk));
   successor.on("error", () => successor.destroy());
@@ -148,10 +154,10 @@ function connectedTo(path: string, kong: Socket): Socket {
 }
 
 /** Looks at what is in the way before anything is done; throws what the operator has to know. */
-async function inspectPlace(path: string, place: string, log: ServerLog): Promise<void> {
-  if (Buffer.byteLength(place) > longestPath) {
-    throw new SocketProblem(
-      `${path} is too long for a socket: at most ${longestPath - (Buffer.byteLength(place) - Buffer.byteLength(path))} bytes`,
+async function checkSocketPath(path: string, place: string, log: ServerLog): Promise<void> {
+  if (Buffer.byteLength(place) > maxPathBytes) {
+    throw new SocketError(
+      `${path} is too long for a socket: at most ${maxPathBytes - (Buffer.byteLength(place) - Buffer.byteLength(path))} bytes`,
     );
   }
   let found;
@@ -160,18 +166,18 @@ async function inspectPlace(path: string, place: string, log: ServerLog): Promis
     statSync(dirname(path));
     found = lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    throw problemOf(path, error);
+    throw toSocketError(path, error);
   }
   if (found === undefined) return;
   if (!found.isSocket()) {
-    throw new SocketProblem(`${path} is no socket; give --socket a path where nothing else is`);
+    throw new SocketError(`${path} is no socket; give --socket a path where nothing else is`);
   }
-  if (await isAnswering(path)) log.warn("taking the socket over from another process", { socket: path });
+  if (await hasListener(path)) log.warn("taking the socket over from another process", { socket: path });
   else log.warn("replacing a stale socket", { socket: path });
 }
 
 /** Whether somebody listens on a socket. */
-function isAnswering(path: string): Promise<boolean> {
+function hasListener(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const probe = connect(path);
   probe.on("connect", () => {
@@ -184,7 +190,7 @@ function isAnswering(path: string): Promise<boolean> {
 
 function listening(listener: Server, place: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const failed = (error: Error): void => reject(problemOf(place, error));
+  const failed = (error: Error): void => reject(toSocketError(place, error));
   listener.once("error", failed);
   listener.listen(place, () => {
     listener.off("error", failed);
@@ -194,7 +200,7 @@ function listening(listener: Server, place: string): Promise<void> {
 }
 
 /** Tells one socket from another in the same place; the number alone may be given to a later file again. */
-function markOf(path: string): string | undefined {
+function fingerprintOf(path: string): string | undefined {
   try {
     const { ino, mtimeMs } = lstatSync(path);
     return `${ino} ${mtimeMs}`;
@@ -203,7 +209,7 @@ function markOf(path: string): string | undefined {
   }
 }
 
-function problemOf(path: string, error: unknown): SocketProblem {
+function toSocketError(path: string, error: unknown): SocketError {
   const folder = dirname(path);
   const words: Readonly<Record<string, string>> = {
     ENOENT: `${folder} does not exist; make it, or give --socket another path`,
@@ -213,7 +219,7 @@ function problemOf(path: string, error: unknown): SocketProblem {
     EROFS: `${folder} is on a read-only file system; give --socket another path`,
   };
   const code = codeOf(error);
-  return new SocketProblem(
+  return new SocketError(
     words[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`,
     { cause: error },
   );

@@ -2,10 +2,10 @@ import { randomBytes } from "node:crypto";
 import { destination } from "pino";
 import { systemClock, systemTimer } from "../exchange.ts";
 import { createSidebandEngine } from "../policy/sideband/engine.ts";
-import { help, parseCommand } from "./command-line.ts";
-import { identity } from "./identity.ts";
+import { kongHelp, parseKongCommand } from "./command-line.ts";
+import { pluginIdentity } from "./identity.ts";
 import { pluginDump } from "./kong-schema.ts";
-import { SocketProblem } from "./listener.ts";
+import { SocketError } from "./listener.ts";
 import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
 import { serve } from "./serve.ts";
 
@@ -16,13 +16,13 @@ process.exitCode = await main(process.argv.slice(2));
 
 /** Does what the arguments say; the answer is the exit code. */
 async function main(args: readonly string[]): Promise<number> {
-  const command = parseCommand(args);
+  const command = parseKongCommand(args);
   switch (command.do) {
     case "help":
-      process.stdout.write(help);
+      process.stdout.write(kongHelp);
       return 0;
     case "version":
-      process.stdout.write(`${identity.version}\n`);
+      process.stdout.write(`${pluginIdentity.version}\n`);
       return 0;
     case "query":
       // Kong takes all of standard output for one JSON document (PX-07).
@@ -50,17 +50,19 @@ async function serveUntilStopped(command: {
   // One request's fault must not end those of all the others.
   process.on("unhandledRejection", (reason) => {
     const error = reason instanceof Error ? reason.stack : String(reason);
-    writeLine(JSON.stringify({ plugin: identity.name, level: "error", msg: "unhandled rejection", error }));
+    writeLine(
+      JSON.stringify({ plugin: pluginIdentity.name, level: "error", msg: "unhandled rejection", error }),
+    );
   });
   const telemetry = createOtlpTelemetry({
     target: otlpTarget(process.env),
-    scope: { name: identity.name, version: identity.version },
+    scope: { name: pluginIdentity.name, version: pluginIdentity.version },
     clock: systemClock,
     setTimer: systemTimer,
     randomHex: (bytes) => randomBytes(bytes).toString("hex"),
     post: postJson,
     warn: (msg, fields) =>
-      writeLine(JSON.stringify({ plugin: identity.name, level: "warn", msg, ...fields })),
+      writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "warn", msg, ...fields })),
   });
   try {
     const server = await serve({
@@ -80,7 +82,7 @@ async function serveUntilStopped(command: {
     output.flushSync();
     return 0;
   } catch (error) {
-    if (!(error instanceof SocketProblem)) throw error;
+    if (!(error instanceof SocketError)) throw error;
     process.stderr.write(`headgate-kong: ${error.message}\n`);
     return 2;
   }

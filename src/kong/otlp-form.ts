@@ -28,19 +28,19 @@ export interface Series {
 export type SeriesByName = ReadonlyMap<string, Iterable<Series>>;
 
 /** Who sends, and since when it counts. */
-export interface Sender {
+export interface OtlpSender {
   readonly serviceName: string;
   readonly scope: { readonly name: string; readonly version: string };
   /** Milliseconds since 1970. */
   readonly startedAt: number;
 }
 
-const client = 3;
-const failed = 2;
-const cumulative = 2;
+const spanKindClient = 3;
+const otlpStatusError = 2;
+const cumulativeTemporality = 2;
 
 /** Spans in the JSON form of OTLP 1.x, ExportTraceServiceRequest. */
-export function formatSpans(sender: Sender, spans: readonly FinishedSpan[]): unknown {
+export function formatSpans(sender: OtlpSender, spans: readonly FinishedSpan[]): unknown {
   return {
     resourceSpans: [
       {
@@ -52,11 +52,11 @@ export function formatSpans(sender: Sender, spans: readonly FinishedSpan[]): unk
               traceId,
               spanId,
               name,
-              kind: client,
+              kind: spanKindClient,
               startTimeUnixNano: nanos(startedAt),
               endTimeUnixNano: nanos(endedAt),
               attributes: listOf(attributes),
-              status: error === undefined ? {} : { code: failed, message: error },
+              status: error === undefined ? {} : { code: otlpStatusError, message: error },
             })),
           },
         ],
@@ -66,7 +66,7 @@ export function formatSpans(sender: Sender, spans: readonly FinishedSpan[]): unk
 }
 
 /** Metrics in the JSON form of OTLP 1.x, ExportMetricsServiceRequest; totals count from the start of the process. */
-export function formatMetrics(sender: Sender, all: SeriesByName, now: number): unknown {
+export function formatMetrics(sender: OtlpSender, all: SeriesByName, now: number): unknown {
   const metrics = Object.values(sidebandMetrics).flatMap((definition): unknown[] => {
     const points = [...(all.get(definition.name) ?? [])].map((series) => ({
       series,
@@ -82,7 +82,10 @@ export function formatMetrics(sender: Sender, all: SeriesByName, now: number): u
     switch (definition.type) {
       case "counter":
         return [
-          { ...about, sum: { aggregationTemporality: cumulative, isMonotonic: true, dataPoints: values } },
+          {
+            ...about,
+            sum: { aggregationTemporality: cumulativeTemporality, isMonotonic: true, dataPoints: values },
+          },
         ];
       case "gauge":
         return [{ ...about, gauge: { dataPoints: values } }];
@@ -94,7 +97,9 @@ export function formatMetrics(sender: Sender, all: SeriesByName, now: number): u
           bucketCounts: series.buckets.map(String),
           explicitBounds: definition.buckets,
         }));
-        return [{ ...about, unit: "ms", histogram: { aggregationTemporality: cumulative, dataPoints } }];
+        return [
+          { ...about, unit: "ms", histogram: { aggregationTemporality: cumulativeTemporality, dataPoints } },
+        ];
       }
     }
   });
@@ -103,7 +108,7 @@ export function formatMetrics(sender: Sender, all: SeriesByName, now: number): u
   };
 }
 
-function resourceOf({ serviceName }: Sender): unknown {
+function resourceOf({ serviceName }: OtlpSender): unknown {
   return { attributes: listOf({ "service.name": serviceName }) };
 }
 

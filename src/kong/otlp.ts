@@ -1,7 +1,7 @@
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { SidebandTelemetry } from "../policy/sideband/contract.ts";
 import { sidebandMetrics } from "../policy/sideband/metrics.ts";
-import { formatMetrics, formatSpans, type FinishedSpan, type Sender, type Series } from "./otlp-form.ts";
+import { formatMetrics, formatSpans, type FinishedSpan, type OtlpSender, type Series } from "./otlp-form.ts";
 
 /** Where telemetry goes, as the OpenTelemetry variables of the environment say. */
 export interface OtlpTarget {
@@ -20,7 +20,7 @@ export interface OtlpTelemetry extends SidebandTelemetry {
 /** What sending needs. */
 export interface OtlpOptions {
   readonly target: OtlpTarget;
-  readonly scope: Sender["scope"];
+  readonly scope: OtlpSender["scope"];
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Some random bytes as hexadecimal text. */
@@ -57,7 +57,7 @@ export function otlpTarget(env: Readonly<Record<string, string | undefined>>): O
 /** Telemetry for a collector. Nothing is set up before the first value comes. */
 export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
   const { target, clock, setTimer, randomHex, post, warn } = options;
-  const sender: Sender = {
+  const sender: OtlpSender = {
     serviceName: target.serviceName,
     scope: options.scope,
     startedAt: clock.wall(),

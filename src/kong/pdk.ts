@@ -23,7 +23,7 @@ interface PdkFunctions {
   readonly "kong.request.get_forwarded_path": PdkFunction<[], string>;
   readonly "kong.request.get_raw_query": PdkFunction<[], string>;
   readonly "kong.request.get_http_version": PdkFunction<[], number>;
-  readonly "kong.request.get_headers": PdkFunction<[limit: number], MultiMap>;
+  readonly "kong.request.get_headers": PdkFunction<[limit: number], KongHeaders>;
   readonly "kong.request.get_raw_body": PdkFunction<[limit: number], Buffer>;
   readonly "kong.service.request.set_headers": PdkFunction<[headers: HeaderArguments], void>;
   readonly "kong.service.request.clear_header": PdkFunction<[name: string], void>;
@@ -33,7 +33,7 @@ interface PdkFunctions {
   readonly "kong.service.request.set_raw_body": PdkFunction<[body: Uint8Array], void>;
   readonly "kong.response.get_status": PdkFunction<[], number>;
   /** In the response phase these are the upstream's; `kong.service.response.get_headers` arrives empty (PX-05). */
-  readonly "kong.response.get_headers": PdkFunction<[limit: number], MultiMap>;
+  readonly "kong.response.get_headers": PdkFunction<[limit: number], KongHeaders>;
   readonly "kong.response.clear_header": PdkFunction<[name: string], void>;
   readonly "kong.service.response.get_raw_body": PdkFunction<[], Buffer>;
   readonly "kong.ctx.shared.get": PdkFunction<[key: string], string | undefined>;
@@ -51,7 +51,7 @@ interface PdkFunction<Args extends readonly unknown[], Result> {
 type PdkName = keyof PdkFunctions;
 
 /** Header values by lower-case name, as they came: what a value may be is the policy engine's to say (PA-039). */
-export type MultiMap = Readonly<Record<string, unknown>>;
+export type KongHeaders = Readonly<Record<string, unknown>>;
 
 /** Headers to set; lists become several lines. */
 export type HeaderArguments = Readonly<Record<string, string | readonly string[]>>;
@@ -69,7 +69,7 @@ const readers: Readers = {
   "kong.request.get_forwarded_path": text,
   "kong.request.get_raw_query": text,
   "kong.request.get_http_version": number,
-  "kong.request.get_headers": multiMap,
+  "kong.request.get_headers": headerMap,
   "kong.request.get_raw_body": bytes,
   "kong.service.request.set_headers": nothing,
   "kong.service.request.clear_header": nothing,
@@ -78,7 +78,7 @@ const readers: Readers = {
   "kong.service.request.set_raw_query": nothing,
   "kong.service.request.set_raw_body": nothing,
   "kong.response.get_status": number,
-  "kong.response.get_headers": multiMap,
+  "kong.response.get_headers": headerMap,
   "kong.response.clear_header": nothing,
   "kong.service.response.get_raw_body": bytes,
   "kong.ctx.shared.get": optionalText,
@@ -126,7 +126,7 @@ function bytes(value: unknown): Buffer {
   throw new TypeError("bytes expected");
 }
 
-function multiMap(value: unknown): MultiMap {
+function headerMap(value: unknown): KongHeaders {
   // An empty Lua table arrives as an empty list.
   if (Array.isArray(value) && value.length === 0) return {};
   if (isMap(value)) return value;

@@ -7,7 +7,7 @@ export interface PhaseLog {
   /** Takes one entry of the engine. */
   readonly write: (entry: SidebandLogEntry) => void;
   /** Does some work of a phase; answers with what it logged for Kong. */
-  during<Outcome>(
+  capture<Outcome>(
     work: () => Promise<Outcome>,
   ): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
 }
@@ -30,7 +30,7 @@ export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLo
       if (entries === undefined) line(entry);
       else entries.push(entry);
     },
-    async during(work) {
+    async capture(work) {
       const entries: SidebandLogEntry[] = [];
       try {
         const outcome = await current.run(entries, work);

@@ -24,7 +24,7 @@ export interface PhaseExit {
 }
 
 /** One phase of one configured plugin. */
-export type Phase = (context: PhaseContext) => Promise<PhaseEnd>;
+export type PhaseHandler = (context: PhaseContext) => Promise<PhaseEnd>;
 
 /** The answer to everything unexpected: 500 and nothing else (PA-008). */
-export const unexpected: PhaseExit = { status: 500, headers: {}, body: new Uint8Array(0) };
+export const internalErrorExit: PhaseExit = { status: 500, headers: {}, body: new Uint8Array(0) };

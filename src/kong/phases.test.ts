@@ -11,7 +11,7 @@ import type {
 import { createPdk } from "./pdk.ts";
 import type { PhaseEnd } from "./phase.ts";
 import { createPhaseLog } from "./phase-log.ts";
-import { createAccessPhase, createResponsePhase } from "./phases.ts";
+import { createAccessHandler, createResponseHandler } from "./phases.ts";
 import { createFixedSecret } from "./shared-secret.ts";
 
 interface Asked {
@@ -75,7 +75,7 @@ async function run(
     budgetMs: 1,
     withMcp: options.withMcp ?? false,
   };
-  const phase = options.phase === "response" ? createResponsePhase(tools) : createAccessPhase(tools);
+  const phase = options.phase === "response" ? createResponseHandler(tools) : createAccessHandler(tools);
   const end: PhaseEnd = await phase({ kong, signal: new AbortController().signal });
   return { calls, asked, lines, end };
 }
@@ -228,7 +228,7 @@ describe("the log of phases", () => {
       return Promise.resolve(undefined);
     });
     const work = (msg: string) =>
-      log.during(async () => {
+      log.capture(async () => {
         await gate.promise;
         log.write({ ...entry, level: "warn", msg });
         if (msg === "bad") throw new Error("bad");

@@ -6,13 +6,13 @@ import type {
   StoredContext,
 } from "../policy/sideband/contract.ts";
 import type { HeaderArguments, PdkCall } from "./pdk.ts";
-import { unexpected, type Phase, type PhaseEnd, type PhaseExit } from "./phase.ts";
+import { internalErrorExit, type PhaseHandler, type PhaseEnd, type PhaseExit } from "./phase.ts";
 import type { PhaseLog, PhaseRecord } from "./phase-log.ts";
-import { contextKeys, done, readRequest, readResponse } from "./request-facts.ts";
+import { contextKeys, doneMark, readRequest, readResponse } from "./request-facts.ts";
 import type { SharedSecret } from "./shared-secret.ts";
 
 /** What both phases of a configured plugin work with. */
-export interface PhaseTools {
+export interface PhaseDeps {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
   readonly phaseLog: PhaseLog;
@@ -23,11 +23,11 @@ export interface PhaseTools {
 }
 
 /** Asks about the request; lets it go on, changed as the policy wants, or answers the client. */
-export function createAccessPhase({ engine, secret, phaseLog, budgetMs }: PhaseTools): Phase {
+export function createAccessHandler({ engine, secret, phaseLog, budgetMs }: PhaseDeps): PhaseHandler {
   return async ({ kong, signal }) => {
     const request = await readRequest(kong);
     await secret.refresh(kong);
-    const { outcome, record } = await phaseLog.during(() =>
+    const { outcome, record } = await phaseLog.capture(() =>
       engine.evaluateRequest(request, { signal, budgetMs }),
     );
     await finishAccess(kong, outcome, record);
@@ -39,15 +39,16 @@ export function createAccessPhase({ engine, secret, phaseLog, budgetMs }: PhaseT
 async function finishAccess(kong: PdkCall, outcome: RequestOutcome, record: PhaseRecord): Promise<void> {
   const calls: Promise<void>[] = [];
   if (outcome.action === "continue") {
-    for (const change of outcome.changes) calls.push(applied(kong, change));
-    if (outcome.store !== undefined) calls.push(...kept(kong, outcome.store));
+    for (const change of outcome.changes) calls.push(applyRequestChange(kong, change));
+    if (outcome.store !== undefined) calls.push(...storeContext(kong, outcome.store));
   }
   calls.push(record.report(kong));
-  if (outcome.action === "continue") calls.push(kong("kong.ctx.shared.set", contextKeys.accessDone, done));
+  if (outcome.action === "continue")
+    calls.push(kong("kong.ctx.shared.set", contextKeys.accessDone, doneMark));
   await Promise.all(calls);
 }
 
-function applied(kong: PdkCall, change: RequestChange): Promise<void> {
+function applyRequestChange(kong: PdkCall, change: RequestChange): Promise<void> {
   switch (change.type) {
     case "set-headers":
       return kong("kong.service.request.set_headers", headerArguments(change.headers));
@@ -74,7 +75,7 @@ function headerArguments(headers: Readonly<Record<string, readonly string[]>>): 
   );
 }
 
-function kept(kong: PdkCall, store: StoredContext): Promise<void>[] {
+function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
   const calls = [kong("kong.ctx.shared.set", contextKeys.request, store.paz_original_request)];
   if (store.paz_state !== undefined) {
     calls.push(kong("kong.ctx.shared.set", contextKeys.state, store.paz_state));
@@ -84,10 +85,16 @@ function kept(kong: PdkCall, store: StoredContext): Promise<void>[] {
 }
 
 /** Asks about the upstream's response, and gives the client what the policy makes of it. */
-export function createResponsePhase({ engine, secret, phaseLog, budgetMs, withMcp }: PhaseTools): Phase {
+export function createResponseHandler({
+  engine,
+  secret,
+  phaseLog,
+  budgetMs,
+  withMcp,
+}: PhaseDeps): PhaseHandler {
   return async ({ kong, signal }) => {
     if (!engine.hasResponsePhase) {
-      await kong("kong.ctx.shared.set", contextKeys.responseDone, done);
+      await kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark);
       return { end: "continue" };
     }
     const { response, stored } = await readResponse(kong, { withMcp });
@@ -95,12 +102,12 @@ export function createResponsePhase({ engine, secret, phaseLog, budgetMs, withMc
       // Access never came to its end for this request: there is nothing that a policy could judge (PA-217).
       await Promise.all([
         kong("kong.log.err", "the access phase left no context for this request"),
-        kong("kong.ctx.shared.set", contextKeys.responseDone, done),
+        kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark),
       ]);
-      return { end: "exit", exit: unexpected };
+      return { end: "exit", exit: internalErrorExit };
     }
     await secret.refresh(kong);
-    const { outcome, record } = await phaseLog.during(() =>
+    const { outcome, record } = await phaseLog.capture(() =>
       engine.evaluateResponse(response, stored, { signal, budgetMs }),
     );
     await finishResponse(kong, outcome, record);
@@ -113,7 +120,7 @@ async function finishResponse(kong: PdkCall, outcome: ResponseOutcome, record: P
   await Promise.all([
     ...cleared.map((name) => kong("kong.response.clear_header", name)),
     record.report(kong),
-    kong("kong.ctx.shared.set", contextKeys.responseDone, done),
+    kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark),
   ]);
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createFakeTime, settled } from "../../test/support/fake-time.ts";
-import type { Phase } from "./phase.ts";
-import { createPluginServer, limits, type PluginServer } from "./plugin-server.ts";
+import type { PhaseHandler } from "./phase.ts";
+import { createPluginServer, timeLimits, type PluginServer } from "./plugin-server.ts";
 import type { RpcOutcome } from "./rpc.ts";
 
 const servers: PluginServer[] = [];
@@ -9,7 +9,7 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close();
 });
 
-function start(phase: Phase) {
+function start(phase: PhaseHandler) {
   const time = createFakeTime();
   const faults: unknown[] = [];
   let closed = 0;
@@ -183,7 +183,7 @@ describe("the plugin server", () => {
     });
     instance();
     event();
-    await time.advance(limits.stepWithinMs - 2000);
+    await time.advance(timeLimits.stepWithinMs - 2000);
     expect(server.counts().events).toBe(1);
     await time.advance(4000);
     await expect(ended.promise).resolves.toMatchObject({ message: "Kong did not come back" });
@@ -200,14 +200,14 @@ describe("the plugin server", () => {
     });
     instance();
     const started = event();
-    await time.advance(limits.hurryAfterMs - 1500);
+    await time.advance(timeLimits.hurryAfterMs - 1500);
     expect([isHurried, started.outcome]).toEqual([false, undefined]);
     await time.advance(2500);
     expect([isHurried, started.outcome]).toEqual([true, undefined]);
     await time.advance(3000);
     expect(started.outcome).toEqual(asks("kong.response.exit", [500, new Uint8Array(0)]));
     expect(server.counts().events).toBe(0);
-    expect(limits.cutAfterMs + limits.sweepEveryMs).toBeLessThan(60_000);
+    expect(timeLimits.cutAfterMs + timeLimits.sweepEveryMs).toBeLessThan(60_000);
   });
 
   it("[PX-02] counts the time from one call of the kit to the next, not that of the whole phase", async () => {
@@ -217,9 +217,9 @@ describe("the plugin server", () => {
     });
     instance();
     event();
-    await time.advance(limits.cutAfterMs);
+    await time.advance(timeLimits.cutAfterMs);
     const stepped = call("Step", step("192.0.2.1"));
-    await time.advance(limits.hurryAfterMs - 2000);
+    await time.advance(timeLimits.hurryAfterMs - 2000);
     expect(stepped.outcome).toBeUndefined();
   });
 
@@ -256,7 +256,7 @@ describe("the plugin server", () => {
     const { server, time, instance, event, closed } = start(() => Promise.resolve({ end: "continue" }));
     instance();
     instance();
-    await time.advance(limits.idleInstanceMs - 1000);
+    await time.advance(timeLimits.idleInstanceMs - 1000);
     event(1001);
     await time.advance(2000);
     instance();

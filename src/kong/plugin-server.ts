@@ -1,12 +1,12 @@
 import type { Clock, SetTimer } from "../exchange.ts";
-import { startEvent, type PhaseEvent, type Reply } from "./event.ts";
-import type { Phase } from "./phase.ts";
+import { startEvent, type PhaseEvent, type RpcReply } from "./event.ts";
+import type { PhaseHandler } from "./phase.ts";
 import { isMap, type RpcCall } from "./rpc.ts";
 
 /** A configured plugin at work, as one of Kong's processes knows it. */
 export interface PluginInstance {
   /** The work of a phase; undefined where the plugin has none. */
-  phase(name: string): Phase | undefined;
+  phase(name: string): PhaseHandler | undefined;
   /** Kong does not use it any more; phases that are under way still come to their end. */
   close(): void;
 }
@@ -19,7 +19,7 @@ export interface InstanceRequest {
 }
 
 /** What the server needs from around it. */
-export interface PluginServerOptions {
+export interface PluginServerDeps {
   readonly pluginName: string;
   /**
    * Where the numbers of instances and events begin; another one in every process. After a restart Kong still comes
@@ -42,9 +42,9 @@ export interface ServerLog {
 /** Answers Kong's calls, whatever connection they come on: Kong may use another one for each step of an event. */
 export interface PluginServer {
   /** Answers one call. The result ends what the call began, for when nobody waits for the reply any more. */
-  handle(call: RpcCall, reply: Reply): () => void;
+  handle(call: RpcCall, reply: RpcReply): () => void;
   /** Whether a call is a step of an event that is under way here. */
-  isUnderWay(call: RpcCall): boolean;
+  ownsEvent(call: RpcCall): boolean;
   /** How much is held, for tests and for the log. */
   readonly counts: () => { readonly instances: number; readonly events: number };
   /** Resolves when no event is under way. */
@@ -57,7 +57,7 @@ export interface PluginServer {
  * How long things may take. Kong gives up after 60 seconds without an answer and, speaking MessagePack, then lets the
  * request go on (PX-02); so an answer is due well before.
  */
-export const limits = {
+export const timeLimits = {
   /** For everything that happens between two calls of the kit, the question to the policy included. */
   budgetMs: 45_000,
   /** Then the phase is told to stop, */
@@ -82,7 +82,7 @@ interface HeldInstance {
 const nothingToEnd = (): void => {};
 
 /** The state that all connections share: instances and events. Knows nothing of sockets. */
-export function createPluginServer(options: PluginServerOptions): PluginServer {
+export function createPluginServer(options: PluginServerDeps): PluginServer {
   const { clock, setTimer, log } = options;
   const instances = new Map<number, HeldInstance>();
   const events = new Map<number, PhaseEvent>();
@@ -96,20 +96,20 @@ export function createPluginServer(options: PluginServerOptions): PluginServer {
     const now = clock.now();
     for (const event of events.values()) {
       const waited = now - event.waitingSince;
-      if (!event.isOurTurn) {
-        if (waited >= limits.stepWithinMs) event.abandon("Kong did not come back");
-      } else if (waited >= limits.cutAfterMs) event.cut();
-      else if (waited >= limits.hurryAfterMs) event.hurry();
+      if (!event.isKongWaiting) {
+        if (waited >= timeLimits.stepWithinMs) event.abandon("Kong did not come back");
+      } else if (waited >= timeLimits.cutAfterMs) event.forceEnd();
+      else if (waited >= timeLimits.hurryAfterMs) event.abort();
     }
     sweepLater();
   }
 
   function sweepLater(): void {
-    if (cancelSweep === undefined && events.size > 0) cancelSweep = setTimer(limits.sweepEveryMs, sweep);
+    if (cancelSweep === undefined && events.size > 0) cancelSweep = setTimer(timeLimits.sweepEveryMs, sweep);
   }
 
   function forgetIdleInstances(): void {
-    const oldest = clock.now() - limits.idleInstanceMs;
+    const oldest = clock.now() - timeLimits.idleInstanceMs;
     for (const [id, held] of instances) if (held.usedAt < oldest) forget(id, held);
   }
 
@@ -118,7 +118,7 @@ export function createPluginServer(options: PluginServerOptions): PluginServer {
     held.instance.close();
   }
 
-  function startInstance(argument: unknown, reply: Reply): void {
+  function startInstance(argument: unknown, reply: RpcReply): void {
     const { Name: name, Config: config } = isMap(argument) ? argument : {};
     if (name !== options.pluginName || typeof config !== "string") {
       reply({ error: `this server has the plugin ${options.pluginName} only` });
@@ -131,13 +131,13 @@ export function createPluginServer(options: PluginServerOptions): PluginServer {
     reply({ result: { Name: name, Id: id, Config: null, StartTime: Math.floor(clock.wall() / 1000) } });
   }
 
-  function closeInstance(argument: unknown, reply: Reply): void {
+  function closeInstance(argument: unknown, reply: RpcReply): void {
     const held = typeof argument === "number" ? instances.get(argument) : undefined;
     if (typeof argument === "number" && held !== undefined) forget(argument, held);
     reply({ result: null });
   }
 
-  function handleEvent(argument: unknown, reply: Reply): () => void {
+  function handleEvent(argument: unknown, reply: RpcReply): () => void {
     const { InstanceId: id, EventName: name } = isMap(argument) ? argument : {};
     const held = typeof id === "number" ? instances.get(id) : undefined;
     if (held === undefined) {
@@ -165,7 +165,7 @@ export function createPluginServer(options: PluginServerOptions): PluginServer {
     return () => event.abandon("Kong does not wait any more");
   }
 
-  function step(argument: unknown, reply: Reply, error?: string): () => void {
+  function step(argument: unknown, reply: RpcReply, error?: string): () => void {
     const { EventId: id, Data: data } = isMap(argument) ? argument : {};
     const event = typeof id === "number" ? events.get(id) : undefined;
     if (event === undefined) {
@@ -195,7 +195,7 @@ export function createPluginServer(options: PluginServerOptions): PluginServer {
       }
       return nothingToEnd;
     },
-    isUnderWay({ method, argument }) {
+    ownsEvent({ method, argument }) {
       const id = method.startsWith("Step") && isMap(argument) ? argument["EventId"] : undefined;
       return typeof id === "number" && events.has(id);
     },

@@ -1,24 +1,24 @@
 import type { EnginePool } from "./engine-pool.ts";
-import type { Offer } from "./identity.ts";
+import type { PluginVariant } from "./identity.ts";
 import { parseInstanceConfig } from "./instance-config.ts";
 import type { PhaseLog } from "./phase-log.ts";
-import { createAccessPhase, createResponsePhase } from "./phases.ts";
-import { limits, type InstanceRequest, type PluginInstance, type ServerLog } from "./plugin-server.ts";
+import { createAccessHandler, createResponseHandler } from "./phases.ts";
+import { timeLimits, type InstanceRequest, type PluginInstance, type ServerLog } from "./plugin-server.ts";
 
 /** What instances are made with. */
-export interface PluginOptions extends Offer {
+export interface PluginDeps extends PluginVariant {
   readonly engines: EnginePool;
   readonly phaseLog: PhaseLog;
   readonly log: ServerLog;
 }
 
 /** Makes the instances of the plugin; throws `config_invalid` for a configuration that is wrong. */
-export function createInstanceFactory(options: PluginOptions): (request: InstanceRequest) => PluginInstance {
+export function createInstanceFactory(options: PluginDeps): (request: InstanceRequest) => PluginInstance {
   const { accessOnly, engines, phaseLog, log } = options;
   return ({ config: text }) => {
     const config = parseInstanceConfig(text);
     const { settings, pluginId } = config;
-    warnOfDeadline(settings, (message, fields) => log.warn(message, { plugin_id: pluginId, ...fields }));
+    warnAboutDeadline(settings, (message, fields) => log.warn(message, { plugin_id: pluginId, ...fields }));
     if (accessOnly && !settings.skip_response_phase) {
       // A response policy that silently does not apply is worse than a line too many (PX-08).
       log.warn(
@@ -33,19 +33,19 @@ export function createInstanceFactory(options: PluginOptions): (request: Instanc
       engine: lease.engine,
       secret: lease.secret,
       phaseLog,
-      budgetMs: limits.budgetMs,
+      budgetMs: timeLimits.budgetMs,
       withMcp: settings.enable_mcp,
     };
     const phases = new Map([
-      ["access", createAccessPhase(tools)],
-      ...(accessOnly ? [] : [["response", createResponsePhase(tools)] as const]),
+      ["access", createAccessHandler(tools)],
+      ...(accessOnly ? [] : [["response", createResponseHandler(tools)] as const]),
     ]);
     return { phase: (name) => phases.get(name), close: () => lease.release() };
   };
 }
 
 /** What the settings allow may take longer than Kong waits; the deadline holds all the same (PX-02, A-36). */
-function warnOfDeadline(
+function warnAboutDeadline(
   settings: {
     readonly max_retries: number;
     readonly connection_timeout_ms: number;
@@ -55,10 +55,10 @@ function warnOfDeadline(
 ): void {
   const { max_retries: retries, connection_timeout_ms: timeout, retry_backoff_ms: backoff } = settings;
   const worstMs = (retries + 1) * timeout + retries * backoff;
-  if (worstMs > limits.budgetMs) {
+  if (worstMs > timeLimits.budgetMs) {
     warn("all attempts together may take longer than Kong waits; they are cut off before", {
       worst_case_ms: worstMs,
-      cut_off_ms: limits.budgetMs,
+      cut_off_ms: timeLimits.budgetMs,
     });
   }
 }

@@ -92,4 +92,4 @@ export const contextKeys = {
 } as const;
 
 /** The value of the two marks. */
-export const done = "done";
+export const doneMark = "done";

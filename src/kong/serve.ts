@@ -1,15 +1,15 @@
 import { randomInt } from "node:crypto";
 import type { Clock, SetTimer } from "../exchange.ts";
-import type { CreateSidebandEngine, EngineSurroundings } from "../policy/sideband/contract.ts";
+import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
-import { identity, type Offer } from "./identity.ts";
-import { listenOn } from "./listener.ts";
+import { pluginIdentity, type PluginVariant } from "./identity.ts";
+import { listenOnSocket } from "./listener.ts";
 import { createPhaseLog } from "./phase-log.ts";
 import { createInstanceFactory } from "./plugin.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
 /** What a server is made of. */
-export interface ServeOptions extends Offer {
+export interface ServeOptions extends PluginVariant {
   readonly socket: string;
   readonly pid: number;
   readonly clock: Clock;
@@ -17,7 +17,7 @@ export interface ServeOptions extends Offer {
   /** Takes one line of the log, without its line feed. */
   readonly writeLine: (line: string) => void;
   readonly createEngine: CreateSidebandEngine;
-  readonly telemetry?: EngineSurroundings["telemetry"];
+  readonly telemetry?: SidebandEngineDeps["telemetry"];
 }
 
 /** A server that Kong can use. */
@@ -40,18 +40,18 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const phaseLog = createPhaseLog((entry) => writeLine(JSON.stringify(entry)));
   const engines = createEnginePool({
     createEngine: options.createEngine,
-    surroundings: { clock, setTimer, log: phaseLog.write, telemetry: options.telemetry },
+    engineDeps: { clock, setTimer, log: phaseLog.write, telemetry: options.telemetry },
   });
   const server = createPluginServer({
-    pluginName: identity.name,
+    pluginName: pluginIdentity.name,
     firstId: randomInt(2 ** 30),
     clock,
     setTimer,
     createInstance: createInstanceFactory({ accessOnly, engines, phaseLog, log }),
     log,
   });
-  const listener = await listenOn({ path: socket, server, pid, log, now: clock.now });
-  log.info("listening", { socket, version: identity.version, access_only: accessOnly });
+  const listener = await listenOnSocket({ path: socket, server, pid, log, now: clock.now });
+  log.info("listening", { socket, version: pluginIdentity.version, access_only: accessOnly });
 
   const replaced = Promise.withResolvers<void>();
   let cancelCheck = setTimer(checkReplacedMs, check);
@@ -81,6 +81,6 @@ function createServerLog(writeLine: (line: string) => void) {
   const write =
     (level: string): ServerLog["warn"] =>
     (msg, fields) =>
-      writeLine(JSON.stringify({ plugin: identity.name, level, msg, ...fields }));
+      writeLine(JSON.stringify({ plugin: pluginIdentity.name, level, msg, ...fields }));
   return { info: write("info"), warn: write("warn"), error: write("error") };
 }

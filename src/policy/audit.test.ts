@@ -8,7 +8,7 @@ import { createFakeTime, type FakeTime } from "../../test/support/fake-time.ts";
 import { requestOf } from "../../test/support/messages.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { celPolicy } from "../../test/support/cel-policy.ts";
-import { Subject } from "../intercept/subject.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
 import { createAuditStream, withAudit, type AuditStream } from "./audit.ts";
 import type { AuditConfig } from "./config.ts";
 import type { DecisionEvent } from "./decision.ts";
@@ -41,10 +41,10 @@ function opened(config: Partial<AuditConfig> = {}): AuditStream {
   };
   return createAuditStream(settings, {
     ...time,
-    onTrouble: (error) =>
+    onError: (error) =>
       told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`),
     onRecovery: (lost) => told.push(`recovered, ${lost} lost`),
-    onFailure: () => told.push("failed"),
+    onWriteFailure: () => told.push("failed"),
     onLost: () => told.push("lost"),
   });
 }
@@ -60,7 +60,7 @@ function decisionNamed(id: string, facts: Partial<DecisionEvent> = {}): Decision
     target: { type: "tool", name: "pay" },
     effect: "deny",
     isEnforced: true,
-    denial: { kind: "forbidden", code: "no", reason: "No." },
+    refusal: { kind: "forbidden", code: "no", reason: "No." },
     list: undefined,
     explanation: { provider: "rules", rule: "r1", read: ["mcp.tool"], durationMs: 0.01234 },
     cause: undefined,
@@ -80,7 +80,7 @@ describe("the audit stream", () => {
   it("has a line of JSON for every decision, with who, what and why, and nothing of the arguments", async () => {
     const audit = opened();
     audit.listener(decisionNamed("d1"));
-    audit.listener(decisionNamed("d2", { effect: "allow", denial: undefined, cause: new Error("late") }));
+    audit.listener(decisionNamed("d2", { effect: "allow", refusal: undefined, cause: new Error("late") }));
     await audit.close();
     const [first = "", second = ""] = readFileSync(file, "utf8").split("\n");
     expect(JSON.parse(first)).toEqual({
@@ -97,7 +97,7 @@ describe("the audit stream", () => {
       target: { type: "tool", name: "pay" },
       effect: "deny",
       enforced: true,
-      denial: { kind: "forbidden", code: "no", reason: "No." },
+      refusal: { kind: "forbidden", code: "no", reason: "No." },
       provider: "rules",
       rule: "r1",
       read: ["mcp.tool"],
@@ -173,12 +173,12 @@ describe("the audit stream", () => {
 
   it("can keep a provider from letting anything pass unwritten", () => {
     const { provider, call } = celPolicy({ rules: [{ allow: "true" }], tools: { deny: ["x"] } });
-    const subject = Subject.of(exchangeWith(requestOf("tools/call", { name: "a" })));
+    const subject = InspectedMessage.of(exchangeWith(requestOf("tools/call", { name: "a" })));
     const audit = { refuses: true };
     const guarded = withAudit(provider, audit);
     expect(guarded.evaluateRequest(subject, call)).toMatchObject({
       effect: "deny",
-      denial: { kind: "unavailable", code: "audit_unavailable" },
+      refusal: { kind: "unavailable", code: "audit_unavailable" },
     });
     expect("filterList" in guarded).toBe(true);
     audit.refuses = false;

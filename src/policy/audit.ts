@@ -1,20 +1,20 @@
 import type { Clock, SetTimer } from "../exchange.ts";
 import { createRotatingFile } from "./audit/rotating-file.ts";
-import { formatDecision } from "./audit/line.ts";
+import { formatAuditLine } from "./audit/line.ts";
 import type { AuditConfig } from "./config.ts";
 import type { DecisionListener } from "./decision.ts";
-import type { Denial, Explanation, PolicyProvider } from "./provider.ts";
+import type { PolicyRefusal, Explanation, PolicyProvider } from "./provider.ts";
 
 /** What an audit stream needs of its surroundings. */
 export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Told once when writing begins to fail, to be logged; every attempt is counted by `onFailure`. */
-  readonly onTrouble: (error: unknown) => void;
+  readonly onError: (error: unknown) => void;
   /** Told when writing works again, with how many decisions were lost meanwhile. */
   readonly onRecovery: (lost: number) => void;
   /** Told of every write that failed, to be counted. */
-  readonly onFailure?: () => void;
+  readonly onWriteFailure?: () => void;
   /** Told of every decision that could not be kept, to be counted. */
   readonly onLost?: () => void;
 }
@@ -36,7 +36,7 @@ const retryMs = 1000;
  * no message waiting. What does not fit into the bounded line is lost, counted and told.
  */
 export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditStream {
-  const { clock, setTimer, onTrouble, onRecovery, onFailure, onLost } = deps;
+  const { clock, setTimer, onError: onTrouble, onRecovery, onWriteFailure: onFailure, onLost } = deps;
   const file = createRotatingFile(config, clock);
   let line: string[] = [];
   let lineBytes = 0;
@@ -100,7 +100,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
 
   return {
     listener: (event) => {
-      take(formatDecision(event, clock.wall()));
+      take(formatAuditLine(event, clock.wall()));
     },
     get refuses() {
       return config.onFailure === "refuse" && (isFailing || lost > 0);
@@ -125,7 +125,7 @@ export function withAudit(provider: PolicyProvider, audit: Pick<AuditStream, "re
     name: provider.name,
     evaluateRequest: (subject, call) =>
       audit.refuses
-        ? { effect: "deny", denial: unwritten, explanation: explain(provider.name) }
+        ? { effect: "deny", refusal: auditUnavailable, explanation: explain(provider.name) }
         : provider.evaluateRequest(subject, call),
     // The call has run by now: keeping its answer back would undo nothing.
     evaluateResponse: (subject, call) => provider.evaluateResponse(subject, call),
@@ -134,7 +134,7 @@ export function withAudit(provider: PolicyProvider, audit: Pick<AuditStream, "re
   };
 }
 
-const unwritten: Denial = {
+const auditUnavailable: PolicyRefusal = {
   kind: "unavailable",
   code: "audit_unavailable",
   reason: "Decisions cannot be written down at the moment, so nothing is let through.",

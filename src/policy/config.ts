@@ -1,8 +1,8 @@
 import * as z from "zod";
 
 import { createAuthZenConfig } from "./authzen/config.ts";
-import { checkExpression, type Wanted } from "./cel/expression.ts";
-import type { Scope } from "./cel/scope.ts";
+import { checkExpression, type ExpressionType } from "./cel/expression.ts";
+import type { ExpressionScope } from "./cel/scope.ts";
 import { createSidebandConfig } from "./sideband/config.ts";
 
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
@@ -248,7 +248,7 @@ export function createAuditConfig(duration: DurationField) {
 /** An audit stream as it is configured. */
 export type AuditConfig = z.output<ReturnType<typeof createAuditConfig>>;
 
-function conditions(scope: Scope) {
+function conditions(scope: ExpressionScope) {
   return {
     deny: expression(scope, "bool").optional().describe("CEL: refused if this is true."),
     allow: expression(scope, "bool")
@@ -261,7 +261,7 @@ function conditions(scope: Scope) {
 }
 
 /** A CEL expression, checked as soon as it is read; the place of a mistake in its text goes with the issue. */
-function expression(scope: Scope, wanted: Wanted) {
+function expression(scope: ExpressionScope, wanted: ExpressionType) {
   return z.string().superRefine((text, context) => {
     check(text, scope, wanted, context, []);
   });
@@ -269,8 +269,8 @@ function expression(scope: Scope, wanted: Wanted) {
 
 function check(
   text: string,
-  scope: Scope,
-  wanted: Wanted,
+  scope: ExpressionScope,
+  wanted: ExpressionType,
   context: z.RefinementCtx,
   path: readonly string[],
 ): void {

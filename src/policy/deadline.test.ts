@@ -5,14 +5,14 @@ import { createFakeTime, settled } from "../../test/support/fake-time.ts";
 import { requestOf, resultOf } from "../../test/support/messages.ts";
 import { allow, createPolicyBench, explanation, fakeProvider } from "../../test/support/policy.ts";
 import { Cancellation } from "../exchange.ts";
-import { Subject } from "../intercept/subject.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
 import { withDeadline } from "./deadline.ts";
-import type { PolicyCall, PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { PolicyCall, PolicyProvider, Decision } from "./provider.ts";
 
 const call: PolicyCall = { signal: new AbortController().signal, memory: undefined };
 const never = (): Promise<never> => new Promise(() => {});
 const subjectOf = (cancellation = new Cancellation()) =>
-  Subject.of(exchangeWith(requestOf("tools/call", { name: "a" }), { cancellation }));
+  InspectedMessage.of(exchangeWith(requestOf("tools/call", { name: "a" }), { cancellation }));
 
 function timed(provider: PolicyProvider) {
   const time = createFakeTime();
@@ -50,7 +50,7 @@ describe("withDeadline", () => {
     const { decorated, time, timeouts } = timed(provider);
     const asked = Promise.resolve(decorated.evaluateRequest(subjectOf(), call));
     const { exchange } = subjectOf();
-    const answered = Subject.answering(exchange, requestOf("tools/call"), resultOf({}));
+    const answered = InspectedMessage.answering(exchange, requestOf("tools/call"), resultOf({}));
     const reviewed = Promise.resolve(decorated.evaluateResponse(answered, call));
     await time.advance(99);
     expect(timeouts()).toBe(0);
@@ -58,7 +58,7 @@ describe("withDeadline", () => {
     for (const verdict of await Promise.all([asked, reviewed])) {
       expect(verdict).toMatchObject({
         effect: "deny",
-        denial: { kind: "unavailable", code: "decision_timeout" },
+        refusal: { kind: "unavailable", code: "decision_timeout" },
       });
     }
     expect(signal?.aborted).toBe(true);
@@ -85,7 +85,7 @@ describe("withDeadline", () => {
   });
 
   it("passes on verdicts and failures that come in time, and takes its timer off", async () => {
-    const verdict = Promise.withResolvers<PolicyVerdict>();
+    const verdict = Promise.withResolvers<Decision>();
     const { decorated, time } = timed(
       fakeProvider({ request: () => verdict.promise, response: () => Promise.reject(new Error("gone")) }),
     );

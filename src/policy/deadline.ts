@@ -2,8 +2,8 @@ import { GatewayError } from "../errors.ts";
 import { Cancellation } from "../exchange.ts";
 import type { SetTimer } from "../exchange.ts";
 import { isThenable } from "../intercept/ask.ts";
-import type { Subject } from "../intercept/subject.ts";
-import type { Explanation, PolicyCall, PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { InspectedMessage } from "../intercept/subject.ts";
+import type { Explanation, PolicyCall, PolicyProvider, Decision } from "./provider.ts";
 
 /** What a deadline is kept with. */
 export interface DeadlineOptions {
@@ -48,7 +48,7 @@ export function withDeadline(provider: PolicyProvider, options: DeadlineOptions)
   }
 
   function timed<T>(
-    subject: Subject,
+    subject: InspectedMessage,
     memory: unknown,
     evaluate: (call: PolicyCall) => T | Promise<T>,
     late: (note: string) => T | Promise<T>,
@@ -64,9 +64,9 @@ export function withDeadline(provider: PolicyProvider, options: DeadlineOptions)
     return isThenable(verdict) ? within(subject.exchange.cancellation, ended, verdict, late) : verdict;
   }
 
-  const undecided = (note: string): PolicyVerdict => ({
+  const undecided = (note: string): Decision => ({
     effect: "deny",
-    denial: {
+    refusal: {
       kind: "unavailable",
       code: "decision_timeout",
       reason: "no decision about this came in time, so it is refused; try again later",

@@ -5,18 +5,14 @@ import { exchangeWith } from "../../test/support/exchange.ts";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { requestOf } from "../../test/support/messages.ts";
 import { allow, deny, explanation, fakeProvider } from "../../test/support/policy.ts";
-import { Subject } from "../intercept/subject.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
 import { withDecisionCache } from "./decision-cache.ts";
-import type { PolicyCall, PolicyVerdict } from "./provider.ts";
+import type { PolicyCall, Decision } from "./provider.ts";
 
 const call: PolicyCall = { signal: new AbortController().signal, memory: undefined };
-const ask = (name: string) => Subject.of(exchangeWith(requestOf("tools/call", { name })));
+const ask = (name: string) => InspectedMessage.of(exchangeWith(requestOf("tools/call", { name })));
 
-function cached(
-  verdict: (name: string) => PolicyVerdict | Promise<PolicyVerdict>,
-  ttl = 1000,
-  maxEntries = 3,
-) {
+function cached(verdict: (name: string) => Decision | Promise<Decision>, ttl = 1000, maxEntries = 3) {
   const time = createFakeTime();
   const asked: string[] = [];
   const looks: boolean[] = [];
@@ -54,7 +50,7 @@ describe("withDecisionCache", () => {
   });
 
   it("keeps denials as well, but never that no decision could be had or that it was too often", () => {
-    const verdicts: Record<string, PolicyVerdict> = {
+    const verdicts: Record<string, Decision> = {
       no: deny(),
       gone: deny({ kind: "unavailable" }),
       often: deny({ kind: "rate" }),

@@ -1,7 +1,7 @@
 import { isThenable } from "../intercept/ask.ts";
-import type { Subject } from "../intercept/subject.ts";
-import { createKept } from "./kept.ts";
-import type { PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { InspectedMessage } from "../intercept/subject.ts";
+import { createTtlCache } from "./kept.ts";
+import type { PolicyProvider, Decision } from "./provider.ts";
 
 /** What a cache of decisions is made of. */
 export interface DecisionCacheOptions {
@@ -13,9 +13,9 @@ export interface DecisionCacheOptions {
    * Everything that a verdict depends on, as text; undefined for questions whose verdict is not to be kept. Two
    * questions with the same text get the same verdict.
    */
-  readonly keyOf: (subject: Subject) => string | undefined;
+  readonly keyOf: (subject: InspectedMessage) => string | undefined;
   /** How long a verdict may be kept, in milliseconds: the decision point's own terms; 0 for not at all. */
-  readonly ttlOf: (verdict: PolicyVerdict, subject: Subject) => number;
+  readonly ttlOf: (verdict: Decision, subject: InspectedMessage) => number;
   /** Told of every look, to be counted. */
   readonly onLook?: (isHit: boolean) => void;
 }
@@ -34,10 +34,10 @@ export interface CachingProvider extends PolicyProvider {
  */
 export function withDecisionCache(provider: PolicyProvider, options: DecisionCacheOptions): CachingProvider {
   const { maxEntries, now, keyOf, ttlOf, onLook } = options;
-  const kept = createKept<PolicyVerdict>(maxEntries, now);
+  const kept = createTtlCache<Decision>(maxEntries, now);
 
-  function keep(key: string, subject: Subject, verdict: PolicyVerdict): PolicyVerdict {
-    kept.keep(key, verdict, isUndecided(verdict) ? 0 : ttlOf(verdict, subject));
+  function keep(key: string, subject: InspectedMessage, verdict: Decision): Decision {
+    kept.set(key, verdict, isUndecided(verdict) ? 0 : ttlOf(verdict, subject));
     return verdict;
   }
 
@@ -53,7 +53,7 @@ export function withDecisionCache(provider: PolicyProvider, options: DecisionCac
     evaluateRequest: (subject, call) => {
       const key = keyOf(subject);
       if (key === undefined) return provider.evaluateRequest(subject, call);
-      const known = kept.find(key);
+      const known = kept.get(key);
       onLook?.(known !== undefined);
       if (known !== undefined) return known;
       const verdict = provider.evaluateRequest(subject, call);
@@ -67,8 +67,8 @@ export function withDecisionCache(provider: PolicyProvider, options: DecisionCac
   };
 }
 
-function isUndecided(verdict: PolicyVerdict): boolean {
+function isUndecided(verdict: Decision): boolean {
   return (
-    verdict.effect === "deny" && (verdict.denial.kind === "unavailable" || verdict.denial.kind === "rate")
+    verdict.effect === "deny" && (verdict.refusal.kind === "unavailable" || verdict.refusal.kind === "rate")
   );
 }

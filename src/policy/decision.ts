@@ -1,9 +1,9 @@
 import type { Exchange } from "../exchange.ts";
-import type { Phase } from "../intercept/interceptor.ts";
-import type { Denial, Explanation, ListKind } from "./provider.ts";
+import type { MessagePhase } from "../intercept/interceptor.ts";
+import type { PolicyRefusal, Explanation, ListKind } from "./provider.ts";
 
 /** What was decided about: a message that asks, one that answers, or the entries of a list in an answer. */
-export type DecisionPhase = Phase | "list";
+export type DecisionPhase = MessagePhase | "list";
 
 /** Whom or what a message is about, as far as it says so. */
 export interface DecisionTarget {
@@ -27,16 +27,16 @@ export interface DecisionEvent {
   /** False in shadow mode: it was decided and recorded, and the message went on as it was. */
   readonly isEnforced: boolean;
   /** The no, where it was one. */
-  readonly denial: Denial | undefined;
+  readonly refusal: PolicyRefusal | undefined;
   /** For lists: how many names there were, and how many of them are not shown. */
-  readonly list: DecidedList | undefined;
+  readonly list: FilteredList | undefined;
   readonly explanation: Explanation;
   /** What a provider threw, where it failed; for the log, never for the agent. */
   readonly cause: unknown;
 }
 
 /** What became of a list. */
-export interface DecidedList {
+export interface FilteredList {
   readonly kind: ListKind;
   readonly total: number;
   readonly hidden: number;

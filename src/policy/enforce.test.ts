@@ -6,7 +6,7 @@ import { notificationOf, requestOf, resultOf } from "../../test/support/messages
 import { allow, answering, createPolicyBench, deny } from "../../test/support/policy.ts";
 import { Cancellation } from "../exchange.ts";
 import type { ReplyStream } from "../exchange.ts";
-import type { PolicyVerdict } from "./provider.ts";
+import type { Decision } from "./provider.ts";
 
 const call = (name = "weigh", args: unknown = { kg: 5 }) =>
   requestOf("tools/call", { name, arguments: args });
@@ -153,7 +153,7 @@ describe("createEnforcement", () => {
   });
 
   it("holds an answer until all that came on the way to it has been decided about", async () => {
-    const progress = Promise.withResolvers<PolicyVerdict>();
+    const progress = Promise.withResolvers<Decision>();
     const order: string[] = [];
     const bench = createPolicyBench(
       { request: ({ method }) => (method === "notifications/progress" ? progress.promise : allow()) },
@@ -224,7 +224,7 @@ describe("shadow mode", () => {
   });
 
   it("keeps no message waiting for a verdict that takes its time", async () => {
-    const verdict = Promise.withResolvers<PolicyVerdict>();
+    const verdict = Promise.withResolvers<Decision>();
     const memories: unknown[] = [];
     const bench = createPolicyBench(
       {

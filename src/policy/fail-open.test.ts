@@ -3,25 +3,25 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../../test/support/exchange.ts";
 import { requestOf } from "../../test/support/messages.ts";
 import { allow, deny, fakeProvider } from "../../test/support/policy.ts";
-import { Subject } from "../intercept/subject.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
 import { withFailOpen } from "./fail-open.ts";
-import type { Denial, DenialKind, PolicyCall, PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { PolicyRefusal, RefusalKind, PolicyCall, PolicyProvider, Decision } from "./provider.ts";
 
 const call: PolicyCall = { signal: new AbortController().signal, memory: undefined };
-const subject = Subject.of(exchangeWith(requestOf("tools/call")));
+const subject = InspectedMessage.of(exchangeWith(requestOf("tools/call")));
 
 function opened(provider: PolicyProvider) {
   const told: string[] = [];
   return { told, decorated: withFailOpen(provider, (problem) => void told.push(problem)) };
 }
 
-function denialOf(verdict: PolicyVerdict): Denial {
-  if (verdict.effect === "deny") return verdict.denial;
+function denialOf(verdict: Decision): PolicyRefusal {
+  if (verdict.effect === "deny") return verdict.refusal;
   throw new Error("nothing was denied");
 }
 
 describe("withFailOpen", () => {
-  it.each<DenialKind>(["forbidden", "hidden", "scope", "rate", "invalid"])(
+  it.each<RefusalKind>(["forbidden", "hidden", "scope", "rate", "invalid"])(
     "keeps what was decided: %s",
     async (kind) => {
       const { decorated, told } = opened(
@@ -40,7 +40,7 @@ describe("withFailOpen", () => {
     );
   });
 
-  it.each<[string, () => PolicyVerdict | Promise<PolicyVerdict>]>([
+  it.each<[string, () => Decision | Promise<Decision>]>([
     ["no verdict", () => deny({ kind: "unavailable", reason: "the breaker is open" })],
     ["no verdict, later", async () => deny({ kind: "unavailable", reason: "the breaker is open" })],
     [
@@ -63,8 +63,8 @@ describe("withFailOpen", () => {
   });
 
   it("[PA-126] stays shut where the lack of a verdict is for good", async () => {
-    const shut = deny({ kind: "unavailable", neverOpen: true });
-    const denied = { visible: [false], denial: { ...denialOf(shut) }, explanation: shut.explanation };
+    const shut = deny({ kind: "unavailable", neverFailOpen: true });
+    const denied = { visible: [false], refusal: { ...denialOf(shut) }, explanation: shut.explanation };
     const { decorated, told } = opened({
       ...fakeProvider({ request: () => shut, response: async () => shut }),
       filterList: () => denied,
@@ -81,11 +81,11 @@ describe("withFailOpen", () => {
     const { explanation } = deny();
     const { decorated, told } = opened({
       ...fakeProvider(),
-      filterList: async () => ({ visible: [false, false], denial, explanation }),
+      filterList: async () => ({ visible: [false, false], refusal: denial, explanation }),
     });
     const entries = ["a", "b"].map((name) => ({ name, value: {} }));
     const verdict = await decorated.filterList?.({ subject, kind: "tool", entries }, call);
-    expect([verdict?.visible, verdict?.denial, told]).toEqual([[true, true], undefined, ["gone"]]);
+    expect([verdict?.visible, verdict?.refusal, told]).toEqual([[true, true], undefined, ["gone"]]);
   });
 
   it("shows a whole list for lack of a verdict", async () => {

@@ -1,5 +1,5 @@
 import { isThenable } from "../intercept/ask.ts";
-import type { Denial, ListVerdict, PolicyProvider, PolicyVerdict } from "./provider.ts";
+import type { PolicyRefusal, ListDecision, PolicyProvider, Decision } from "./provider.ts";
 
 /** Told of every message that passed without a decision, with why there was none. */
 export type OnFailOpen = (problem: string) => void;
@@ -18,7 +18,7 @@ export type OnFailOpen = (problem: string) => void;
  * | the provider failed                       | goes on     |
  */
 export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): PolicyProvider {
-  function open(problem: string, verdict?: PolicyVerdict): PolicyVerdict {
+  function open(problem: string, verdict?: Decision): Decision {
     onFailOpen(problem);
     const notes = [...(verdict?.explanation.notes ?? []), `the gate was open: ${problem}`];
     const explanation = verdict?.explanation ?? {
@@ -30,34 +30,36 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
     return { effect: "allow", explanation: { ...explanation, notes } };
   }
 
-  function opened(verdict: PolicyVerdict): PolicyVerdict {
-    return verdict.effect === "deny" && mayOpen(verdict.denial)
-      ? open(verdict.denial.reason, verdict)
+  function opened(verdict: Decision): Decision {
+    return verdict.effect === "deny" && mayFailOpen(verdict.refusal)
+      ? open(verdict.refusal.reason, verdict)
       : verdict;
   }
 
-  function seen(verdict: ListVerdict): ListVerdict {
-    const { visible, denial } = verdict;
-    if (denial === undefined || !mayOpen(denial)) return verdict;
-    const { explanation } = open(denial.reason, { effect: "deny", denial, explanation: verdict.explanation });
+  function seen(verdict: ListDecision): ListDecision {
+    const { visible, refusal: denial } = verdict;
+    if (denial === undefined || !mayFailOpen(denial)) return verdict;
+    const { explanation } = open(denial.reason, {
+      effect: "deny",
+      refusal: denial,
+      explanation: verdict.explanation,
+    });
     return { visible: visible.map(() => true), explanation };
   }
 
-  function ask(
-    evaluate: () => PolicyVerdict | Promise<PolicyVerdict>,
-  ): PolicyVerdict | Promise<PolicyVerdict> {
+  function ask(evaluate: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
     try {
       const verdict = evaluate();
       return isThenable(verdict)
-        ? verdict.then(opened, (thrown: unknown) => open(problemOf(thrown)))
+        ? verdict.then(opened, (thrown: unknown) => open(errorText(thrown)))
         : opened(verdict);
     } catch (thrown) {
-      return open(problemOf(thrown));
+      return open(errorText(thrown));
     }
   }
 
-  function all(count: number, thrown: unknown): ListVerdict {
-    const { explanation } = open(problemOf(thrown));
+  function all(count: number, thrown: unknown): ListDecision {
+    const { explanation } = open(errorText(thrown));
     return { visible: Array.from({ length: count }, () => true), explanation };
   }
 
@@ -85,10 +87,10 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
   };
 }
 
-function mayOpen({ kind, neverOpen }: Denial): boolean {
+function mayFailOpen({ kind, neverFailOpen: neverOpen }: PolicyRefusal): boolean {
   return kind === "unavailable" && neverOpen !== true;
 }
 
-function problemOf(thrown: unknown): string {
+function errorText(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : "the provider failed";
 }

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { splice } from "../protocol/json/splice.ts";
-import { applyEdits, planEdits, type Edit } from "./json-edit.ts";
+import { applyEdits, planEdits, type PointerEdit } from "./json-edit.ts";
 
-function after(text: string, edits: readonly Edit[], values: readonly string[] = []): string {
+function after(text: string, edits: readonly PointerEdit[], values: readonly string[] = []): string {
   const bytes = Buffer.from(text);
   const span = { start: 0, end: bytes.length };
   const outcome = applyEdits(
@@ -22,7 +22,7 @@ describe("edits of JSON", () => {
     expect(after(text, [{ pointer: "/b/1/c", action: "redact" }])).toBe(text.replace('"x"', '"[redacted]"'));
   });
 
-  it.each<[string, string, Edit[], string[], string]>([
+  it.each<[string, string, PointerEdit[], string[], string]>([
     [
       "escaped names",
       '{"a/b":{"m~n":1}}',

@@ -10,7 +10,7 @@ const redactedJson = Buffer.from('"[redacted]"');
 export type EditAction = "redact" | "remove" | { readonly set: number };
 
 /** One place or, with `*`, several of them, by JSON Pointer (RFC 6901), and what is done there. */
-export interface Edit {
+export interface PointerEdit {
   readonly pointer: string;
   readonly action: EditAction;
 }
@@ -36,7 +36,7 @@ interface Draft {
 }
 
 /** Puts edits together; of two for the same place the later one counts. */
-export function planEdits(edits: readonly Edit[]): EditPlan {
+export function planEdits(edits: readonly PointerEdit[]): EditPlan {
   const root = draft();
   for (const { pointer, action } of edits) {
     let at = root;

@@ -1,21 +1,21 @@
 /** Values that are kept for a while each, the longest unused of them for the shortest. */
-export interface Kept<Value> {
+export interface TtlCache<Value> {
   readonly size: number;
   /** The value of a key, for as long as it holds. */
-  find(key: string): Value | undefined;
+  get(key: string): Value | undefined;
   /** Keeps a value for some milliseconds; nothing is kept for 0 of them. */
-  keep(key: string, value: Value, ttlMs: number): void;
+  set(key: string, value: Value, ttlMs: number): void;
   clear(): void;
 }
 
 /** Makes an empty store for so many values; `now` is monotonic milliseconds. */
-export function createKept<Value>(maxEntries: number, now: () => number): Kept<Value> {
+export function createTtlCache<Value>(maxEntries: number, now: () => number): TtlCache<Value> {
   const kept = new Map<string, { readonly value: Value; readonly until: number }>();
   return {
     get size() {
       return kept.size;
     },
-    find: (key) => {
+    get: (key) => {
       const found = kept.get(key);
       if (found === undefined) return undefined;
       kept.delete(key);
@@ -24,7 +24,7 @@ export function createKept<Value>(maxEntries: number, now: () => number): Kept<V
       kept.set(key, found);
       return found.value;
     },
-    keep: (key, value, ttlMs) => {
+    set: (key, value, ttlMs) => {
       if (ttlMs <= 0) return;
       kept.delete(key);
       kept.set(key, { value, until: now() + ttlMs });

@@ -6,7 +6,7 @@ import { exchangeWith } from "../../test/support/exchange.ts";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { requestOf, resultOf } from "../../test/support/messages.ts";
 import { plainSettings } from "../../test/support/mock-pingauthorize.ts";
-import { Subject } from "../intercept/subject.ts";
+import { InspectedMessage } from "../intercept/subject.ts";
 import { createAuthZenProvider } from "./authzen/provider.ts";
 import { createCelProvider } from "./cel/provider.ts";
 import { rulesFields } from "./config.ts";
@@ -66,7 +66,7 @@ function rules(): PolicyProvider {
 }
 
 const call = (name: string) =>
-  Subject.of(
+  InspectedMessage.of(
     exchangeWith(requestOf("tools/call", { name, arguments: { text: secret } }), { principal: alice }),
   );
 
@@ -98,7 +98,7 @@ describe.each<readonly [string, () => PolicyProvider]>([
     const verdict = await make().evaluateRequest(call("closed"), calm);
     expect(verdict).toMatchObject({
       effect: "deny",
-      denial: { code: expect.stringMatching(/^[a-z][\d_a-z]*$/u), reason: expect.stringMatching(/.{5}/u) },
+      refusal: { code: expect.stringMatching(/^[a-z][\d_a-z]*$/u), reason: expect.stringMatching(/.{5}/u) },
     });
   });
 
@@ -107,7 +107,7 @@ describe.each<readonly [string, () => PolicyProvider]>([
     const asked = call("open");
     const verdict = await provider.evaluateRequest(asked, calm);
     if (verdict.effect !== "allow" || asked.message.kind !== "request") throw new Error("it was refused");
-    const answer = Subject.answering(asked.exchange, asked.message, resultOf({ content: [] }));
+    const answer = InspectedMessage.answering(asked.exchange, asked.message, resultOf({ content: [] }));
     const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: verdict.memory });
     expect(reviewed.effect).toBe("allow");
   });
@@ -126,7 +126,7 @@ describe.each<readonly [string, () => PolicyProvider]>([
 ])("the provider %s without its decision point", (_name, make) => {
   it("has no verdict, says so, and keeps the reason why from the agent", async () => {
     const verdict = await make().evaluateRequest(call("open"), calm);
-    expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "unavailable" } });
-    expect(verdict.effect === "deny" && verdict.denial.reason).not.toContain("ECONNREFUSED");
+    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
+    expect(verdict.effect === "deny" && verdict.refusal.reason).not.toContain("ECONNREFUSED");
   });
 });

@@ -1,5 +1,5 @@
-import type { Change } from "../intercept/action.ts";
-import type { Subject } from "../intercept/subject.ts";
+import type { MessageChange } from "../intercept/action.ts";
+import type { InspectedMessage } from "../intercept/subject.ts";
 
 /**
  * Whoever decides: rules of our own, or a decision point elsewhere. The core is two questions (PA-007); what a provider
@@ -9,14 +9,14 @@ export interface PolicyProvider {
   /** Shown in logs, records and explanations. */
   readonly name: string;
   /** May this request or notification go on, and in which form? */
-  evaluateRequest(subject: Subject, call: PolicyCall): PolicyVerdict | Promise<PolicyVerdict>;
+  evaluateRequest(subject: InspectedMessage, call: PolicyCall): Decision | Promise<Decision>;
   /** May this answer be seen, and in which form? `call.memory` is what the request's verdict left for it. */
-  evaluateResponse(subject: Subject, call: PolicyCall): PolicyVerdict | Promise<PolicyVerdict>;
+  evaluateResponse(subject: InspectedMessage, call: PolicyCall): Decision | Promise<Decision>;
   /**
    * Which entries of a list the caller may know of. A provider without it is asked nothing about lists, and its
    * `evaluateResponse` sees them whole.
    */
-  filterList?(list: ListQuestion, call: PolicyCall): ListVerdict | Promise<ListVerdict>;
+  filterList?(list: ListPage, call: PolicyCall): ListDecision | Promise<ListDecision>;
   close?(): void | Promise<void>;
 }
 
@@ -29,27 +29,27 @@ export interface PolicyCall {
 }
 
 /** A decision, and why. */
-export type PolicyVerdict =
+export type Decision =
   | {
       readonly effect: "allow";
       /** The message goes on in this form; it is parsed again as strictly as anything from a wire. */
-      readonly change?: Change;
+      readonly change?: MessageChange;
       /** Handed to `evaluateResponse` for the answer to the same request. */
       readonly memory?: unknown;
       readonly explanation: Explanation;
     }
-  | { readonly effect: "deny"; readonly denial: Denial; readonly explanation: Explanation };
+  | { readonly effect: "deny"; readonly refusal: PolicyRefusal; readonly explanation: Explanation };
 
 /**
  * What kind of no it is. `hidden` looks exactly like a name that does not exist; `scope` can be cured by a token with
  * more scopes, `rate` by waiting; `unavailable` says that no decision could be had; `invalid` that the message cannot
  * be judged.
  */
-export type DenialKind = "forbidden" | "hidden" | "scope" | "rate" | "unavailable" | "invalid";
+export type RefusalKind = "forbidden" | "hidden" | "scope" | "rate" | "unavailable" | "invalid";
 
 /** A no, in words that an agent can act on. Nothing in it is secret. */
-export interface Denial {
-  readonly kind: DenialKind;
+export interface PolicyRefusal {
+  readonly kind: RefusalKind;
   /** Stable, lower-case with underscores; for programs. */
   readonly code: string;
   /** For the agent and the people behind it. */
@@ -62,13 +62,13 @@ export interface Denial {
    * For `unavailable`: the gate stays shut also where the owner of the route opens it for lack of a decision. A decision
    * point that refuses us, or whose answer cannot be followed, is in no trouble that passes (PA-126).
    */
-  readonly neverOpen?: true;
+  readonly neverFailOpen?: true;
   /** The answer that the decision point itself wrote (PingAuthorize); used by the refusal profile `ping`. */
-  readonly http?: DecidedAnswer;
+  readonly http?: PdpHttpAnswer;
 }
 
 /** An HTTP answer as a decision point wrote it. */
-export interface DecidedAnswer {
+export interface PdpHttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly body: string;
@@ -84,22 +84,22 @@ export interface Explanation {
   /** How long the decision took; 0 where it was made before, for all messages of the kind. */
   readonly durationMs: number;
   /** What rules in shadow mode would have decided. */
-  readonly shadow?: readonly ShadowVerdict[];
+  readonly shadow?: readonly ShadowDecision[];
   /** More for operators: obligations, policy versions, why a provider failed and the gate was open. */
   readonly notes?: readonly string[];
 }
 
 /** What a rule that is not enforced would have done. */
-export interface ShadowVerdict {
+export interface ShadowDecision {
   readonly rule: string;
   readonly effect: "allow" | "deny" | "change";
   readonly reason: string;
 }
 
 /** One page of a list that is on its way to a client. */
-export interface ListQuestion {
+export interface ListPage {
   /** The answer that holds the list; its `request` asked for it. */
-  readonly subject: Subject;
+  readonly subject: InspectedMessage;
   readonly kind: ListKind;
   readonly entries: readonly ListEntry[];
 }
@@ -115,9 +115,9 @@ export interface ListEntry {
 }
 
 /** Which entries may be seen, in the order of the question; or why that could not be decided. */
-export interface ListVerdict {
+export interface ListDecision {
   readonly visible: readonly boolean[];
   /** The list is refused as a whole, whatever `visible` says. */
-  readonly denial?: Denial;
+  readonly refusal?: PolicyRefusal;
   readonly explanation: Explanation;
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ByteHold } from "./byte-hold.ts";
+import { ByteBuffer } from "./byte-hold.ts";
 
 describe("byte hold", () => {
   it("gives back what was put in, in order, for small and large pieces alike", () => {
@@ -9,7 +9,7 @@ describe("byte hold", () => {
     });
     fc.assert(
       fc.property(sizes, fc.array(fc.boolean(), { minLength: 20, maxLength: 20 }), (lengths, looks) => {
-        const hold = new ByteHold();
+        const hold = new ByteBuffer();
         const pieces = lengths.map((length, i) => Buffer.alloc(length, i + 1));
         for (const [i, piece] of pieces.entries()) {
           hold.append(Buffer.concat([Buffer.from("<"), piece, Buffer.from(">")]), 1, piece.length + 1);
@@ -26,7 +26,7 @@ describe("byte hold", () => {
   });
 
   it("does not write again into bytes that it gave away", () => {
-    const hold = new ByteHold();
+    const hold = new ByteBuffer();
     hold.append(Buffer.from("first"), 0, 5);
     const given = hold.take();
     hold.append(Buffer.from("second"), 0, 6);
@@ -35,7 +35,7 @@ describe("byte hold", () => {
   });
 
   it("forgets all when cleared", () => {
-    const hold = new ByteHold();
+    const hold = new ByteBuffer();
     hold.append(Buffer.alloc(5000, 1), 0, 5000);
     hold.append(Buffer.from("x"), 0, 1);
     hold.clear();

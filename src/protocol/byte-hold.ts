@@ -8,7 +8,7 @@ const slack = 512;
  * Bytes kept from one chunk to the next. Its cost stays linear, however small or many the pieces are. A class, because
  * every open stream has one.
  */
-export class ByteHold {
+export class ByteBuffer {
   #store: Buffer = nothing;
   #stored = 0;
   /** Pieces that stand behind the stored bytes and are not copied yet. */

@@ -21,7 +21,7 @@ export function missingCapabilities(
 }
 
 /** What a client must have declared before it may be asked this (MCP 2026-07-28, Multi Round-Trip Requests). */
-export function capabilitiesToAsk(method: string, params: unknown): Capabilities | undefined {
+export function requiredClientCapabilities(method: string, params: unknown): Capabilities | undefined {
   const has = (name: string): boolean => isObject(params) && Object.hasOwn(params, name);
   if (method === "roots/list") return { roots: {} };
   if (method === "sampling/createMessage") {

@@ -3,13 +3,13 @@ import { spanOf } from "./json/outline.ts";
 import type { MemberName } from "./json/outline.ts";
 import { memberSource, memberString, memberType } from "./json/read.ts";
 import type { NotificationMessage, RequestMessage } from "./message.ts";
-import { isModern } from "./revisions.ts";
+import { isModernRevision } from "./revisions.ts";
 
 /** What a modern client can send: a request or a notification, never a response. */
-export type AskingMessage = RequestMessage | NotificationMessage;
+export type MethodMessage = RequestMessage | NotificationMessage;
 
 /** Severities of log messages, mildest first (RFC 5424). */
-export const logLevels = [
+export const loggingLevels = [
   "debug",
   "info",
   "notice",
@@ -20,7 +20,7 @@ export const logLevels = [
   "emergency",
 ] as const;
 /** One of the severities. */
-export type LogLevel = (typeof logLevels)[number];
+export type LoggingLevel = (typeof loggingLevels)[number];
 
 /** What a modern request says of itself in `params._meta` (MCP 2026-07-28, Lifecycle). */
 export interface ModernEnvelope {
@@ -31,20 +31,20 @@ export interface ModernEnvelope {
   /** Self-reported, for display and logs only; the text of a JSON object. */
   readonly clientInfo: string | undefined;
   /** Absent: the request wants no log messages. */
-  readonly logLevel: LogLevel | undefined;
+  readonly logLevel: LoggingLevel | undefined;
 }
 
 /** A key of the envelope that is missing or has the wrong shape. */
-export interface EnvelopeFault {
+export interface EnvelopeProblem {
   readonly key: string;
   readonly problem: "missing" | "malformed";
   readonly expected: string;
 }
 
 /** The envelope of a request, or everything that is wrong with it. */
-export type EnvelopeReading =
+export type ParsedEnvelope =
   | { readonly ok: true; readonly envelope: ModernEnvelope }
-  | { readonly ok: false; readonly faults: readonly [EnvelopeFault, ...EnvelopeFault[]] };
+  | { readonly ok: false; readonly faults: readonly [EnvelopeProblem, ...EnvelopeProblem[]] };
 
 const prefix = "io.modelcontextprotocol/";
 const versionMember = "params._meta.io.modelcontextprotocol/protocolVersion";
@@ -53,19 +53,19 @@ const infoMember = "params._meta.io.modelcontextprotocol/clientInfo";
 const levelMember = "params._meta.io.modelcontextprotocol/logLevel";
 
 /** Whether a message claims to be modern: its `_meta` has the version key, whatever stands there. */
-export function claimsModern(message: AskingMessage): boolean {
+export function claimsModern(message: MethodMessage): boolean {
   return spanOf(message.outline, versionMember) !== undefined;
 }
 
 /** Whether a message carries a complete envelope that names a modern revision, known to us or not. */
-export function isModernEnvelope(message: AskingMessage): boolean {
+export function isModernEnvelope(message: MethodMessage): boolean {
   if (!claimsModern(message)) return false;
-  const reading = readEnvelope(message);
-  return reading.ok && isModern(reading.envelope.revision);
+  const reading = parseEnvelope(message);
+  return reading.ok && isModernRevision(reading.envelope.revision);
 }
 
 /** Reads the envelope of a modern request, or says which of its keys are missing or malformed. */
-export function readEnvelope(message: AskingMessage): EnvelopeReading {
+export function parseEnvelope(message: MethodMessage): ParsedEnvelope {
   const faults = [
     fault(message, versionMember, "string", true),
     fault(message, capabilitiesMember, "object", true),
@@ -87,22 +87,22 @@ export function readEnvelope(message: AskingMessage): EnvelopeReading {
 }
 
 function fault(
-  message: AskingMessage,
+  message: MethodMessage,
   member: MemberName,
   expected: "string" | "object",
   isRequired: boolean,
-): EnvelopeFault | undefined {
+): EnvelopeProblem | undefined {
   const type = memberType(message, member);
   if (type === expected || (type === undefined && !isRequired)) return undefined;
   return { key: keyOf(member), problem: type === undefined ? "missing" : "malformed", expected };
 }
 
-function levelFault(message: AskingMessage): EnvelopeFault | undefined {
+function levelFault(message: MethodMessage): EnvelopeProblem | undefined {
   if (memberType(message, levelMember) === undefined || levelOf(message) !== undefined) return undefined;
-  return { key: keyOf(levelMember), problem: "malformed", expected: logLevels.join(", ") };
+  return { key: keyOf(levelMember), problem: "malformed", expected: loggingLevels.join(", ") };
 }
 
-function tokenFault(message: AskingMessage): EnvelopeFault | undefined {
+function tokenFault(message: MethodMessage): EnvelopeProblem | undefined {
   const span = spanOf(message.outline, "params._meta.progressToken");
   if (span === undefined) return undefined;
   const reading = readId(message.bytes, span.start, span.end);
@@ -110,9 +110,9 @@ function tokenFault(message: AskingMessage): EnvelopeFault | undefined {
   return { key: "progressToken", problem: "malformed", expected: "string or integer" };
 }
 
-function levelOf(message: AskingMessage): LogLevel | undefined {
+function levelOf(message: MethodMessage): LoggingLevel | undefined {
   const text = memberString(message, levelMember);
-  return logLevels.find((level) => level === text);
+  return loggingLevels.find((level) => level === text);
 }
 
 function keyOf(member: MemberName): string {

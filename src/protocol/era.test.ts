@@ -2,18 +2,18 @@ import { describe, expect, it } from "vitest";
 
 import { envelopeOf, headersOf } from "../../test/support/messages.ts";
 import { classifyPost, classifyVerb, isJsonContentType } from "./era.ts";
-import type { Serving } from "./era.ts";
+import type { ServedRevisions } from "./era.ts";
 import { parse } from "./parse.ts";
 import { revisionNames } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
 
-const both: Serving = { eras: "both", supported: revisionNames.toReversed() };
-const modernOnly: Serving = { eras: "modern", supported: ["2026-07-28"] };
-const legacyOnly: Serving = { eras: "legacy", supported: revisionNames.slice(0, 4) };
+const both: ServedRevisions = { eras: "both", supported: revisionNames.toReversed() };
+const modernOnly: ServedRevisions = { eras: "modern", supported: ["2026-07-28"] };
+const legacyOnly: ServedRevisions = { eras: "legacy", supported: revisionNames.slice(0, 4) };
 
 interface Options {
   readonly version?: string;
-  readonly serving?: Serving;
+  readonly serving?: ServedRevisions;
   readonly revision?: Revision | "unknown";
 }
 

@@ -1,24 +1,24 @@
 import { claimsModern, isModernEnvelope } from "./envelope.ts";
-import type { AskingMessage } from "./envelope.ts";
+import type { MethodMessage } from "./envelope.ts";
 import { trimHeaderValue } from "./header-values.ts";
 import { memberString } from "./json/read.ts";
 import type { Message, ParseOutcome } from "./message.ts";
 import { revisionHeaderOf } from "./mirrored-headers.ts";
 import type { HeaderLookup } from "./mirrored-headers.ts";
-import { refuseHeaders, refuseRevision } from "./modern.ts";
-import { refuse, refuseFailure } from "./refusal.ts";
-import type { Refusal } from "./refusal.ts";
-import { isModern } from "./revisions.ts";
+import { headerMismatch, unsupportedRevision } from "./modern.ts";
+import { errorResponse, parseFailureResponse } from "./refusal.ts";
+import type { ErrorResponse } from "./refusal.ts";
+import { isModernRevision } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
 
 /** Which eras an endpoint serves, and which revisions it lists to those it turns away. */
-export interface Serving {
+export interface ServedRevisions {
   readonly eras: "both" | "legacy" | "modern";
   readonly supported: readonly Revision[];
 }
 
 /** Whose traffic a POST is, or why it is nobody's. */
-export type EraVerdict =
+export type PostClassification =
   | {
       readonly ok: true;
       readonly era: "legacy";
@@ -27,21 +27,21 @@ export type EraVerdict =
       readonly named: string | undefined;
     }
   /** To be judged by the modern checks. */
-  | { readonly ok: true; readonly era: "modern"; readonly message: AskingMessage }
+  | { readonly ok: true; readonly era: "modern"; readonly message: MethodMessage }
   /** A legacy notification where only modern clients are served: answered 202 and dropped. */
   | { readonly ok: true; readonly era: "none" }
-  | { readonly ok: false; readonly refusal: Refusal };
+  | { readonly ok: false; readonly refusal: ErrorResponse };
 
 /** What an HTTP verb asks for at an MCP endpoint. */
-export type VerbVerdict =
+export type VerbClassification =
   | { readonly ok: true; readonly route: "message" | "stream" | "end-session" }
   | { readonly ok: false; readonly status: 405; readonly allow: string };
 
 type ParsedOutcome = ParseOutcome & { readonly ok: true };
-type LegacyVerdict = EraVerdict & { readonly ok: true; readonly era: "legacy" };
+type LegacyClassification = PostClassification & { readonly ok: true; readonly era: "legacy" };
 
 /** Routes by verb: GET and DELETE are session operations of the legacy era, everything else but POST is nothing. */
-export function classifyVerb(verb: string, { eras }: Pick<Serving, "eras">): VerbVerdict {
+export function classifyVerb(verb: string, { eras }: Pick<ServedRevisions, "eras">): VerbClassification {
   if (verb === "POST") return { ok: true, route: "message" };
   if (eras === "modern") return { ok: false, status: 405, allow: "POST" };
   if (verb === "GET") return { ok: true, route: "stream" };
@@ -61,8 +61,12 @@ export function isJsonContentType(value: string | undefined): boolean {
  * only where it does not may the version header speak. What that era demands is checked later, with one exception:
  * `initialize` under a modern header fits no era.
  */
-export function classifyPost(outcome: ParseOutcome, header: HeaderLookup, serving: Serving): EraVerdict {
-  if (!outcome.ok) return { ok: false, refusal: refuseFailure(outcome.failure) };
+export function classifyPost(
+  outcome: ParseOutcome,
+  header: HeaderLookup,
+  serving: ServedRevisions,
+): PostClassification {
+  if (!outcome.ok) return { ok: false, refusal: parseFailureResponse(outcome.failure) };
   const named = revisionHeaderOf(header);
   // To an endpoint without the modern era an envelope is just metadata that it does not know.
   if (serving.eras === "legacy") return legacy(outcome, named);
@@ -74,10 +78,10 @@ export function classifyPost(outcome: ParseOutcome, header: HeaderLookup, servin
 function classifyMessage(
   outcome: ParsedOutcome & { readonly form: "single" },
   named: string | undefined,
-): EraVerdict {
+): PostClassification {
   const { message } = outcome;
   if (!isAsking(message)) return legacy(outcome, named);
-  const isNamedModern = named !== undefined && isModern(named);
+  const isNamedModern = named !== undefined && isModernRevision(named);
   // `initialize` is a handshake unless its envelope is beyond doubt: dual-era clients may well name a newer version.
   if (message.method === "initialize" && !isModernEnvelope(message)) {
     return isNamedModern ? refuseHandshake(message) : legacy(outcome, named);
@@ -91,39 +95,39 @@ function classifyMessage(
 function classifyBatch(
   outcome: ParsedOutcome & { readonly form: "batch" },
   named: string | undefined,
-): EraVerdict {
+): PostClassification {
   const messages = outcome.members.flatMap((member) => (member.ok ? [member.message] : []));
   const isClaimed = messages.some((message) => isAsking(message) && claimsModern(message));
   if (isClaimed) return invalid("a batch cannot hold requests of the modern era");
   return messages.length === 0 ? invalid("the batch holds no valid message") : legacy(outcome, named);
 }
 
-function refuseHandshake(message: AskingMessage): EraVerdict {
+function refuseHandshake(message: MethodMessage): PostClassification {
   const text = "initialize opens a session of an older revision than the header MCP-Protocol-Version names";
   const mismatch = { header: "MCP-Protocol-Version", problem: "different", message: text } as const;
-  return { ok: false, refusal: refuseHeaders(message, mismatch) };
+  return { ok: false, refusal: headerMismatch(message, mismatch) };
 }
 
 /** What an endpoint that serves only modern clients says to legacy traffic. */
 function turnAway(
   outcome: ParsedOutcome,
-  verdict: LegacyVerdict,
+  verdict: LegacyClassification,
   supported: readonly Revision[],
-): EraVerdict {
+): PostClassification {
   if (verdict.reason === "notification") return { ok: true, era: "none" };
   if (outcome.form === "batch") return invalid("batches are not served here");
   const { message } = outcome;
   if (!isAsking(message)) return invalid("responses cannot be posted here");
   // Any answer to `initialize` names what is supported, so that the client can tell its user.
   const wish = verdict.reason === "handshake" ? memberString(message, "params.protocolVersion") : undefined;
-  return { ok: false, refusal: refuseRevision(message, supported, wish ?? verdict.named) };
+  return { ok: false, refusal: unsupportedRevision(message, supported, wish ?? verdict.named) };
 }
 
-function legacy(outcome: ParsedOutcome, named: string | undefined): LegacyVerdict {
+function legacy(outcome: ParsedOutcome, named: string | undefined): LegacyClassification {
   return { ok: true, era: "legacy", reason: legacyReason(outcome), named };
 }
 
-function legacyReason(outcome: ParsedOutcome): LegacyVerdict["reason"] {
+function legacyReason(outcome: ParsedOutcome): LegacyClassification["reason"] {
   if (outcome.form === "batch") return "batch";
   const { message } = outcome;
   if (!isAsking(message)) return "response";
@@ -131,10 +135,10 @@ function legacyReason(outcome: ParsedOutcome): LegacyVerdict["reason"] {
   return message.method === "initialize" ? "handshake" : "request";
 }
 
-function isAsking(message: Message): message is AskingMessage {
+function isAsking(message: Message): message is MethodMessage {
   return message.kind === "request" || message.kind === "notification";
 }
 
-function invalid(message: string): EraVerdict {
-  return { ok: false, refusal: refuse("invalid_message", message) };
+function invalid(message: string): PostClassification {
+  return { ok: false, refusal: errorResponse("invalid_message", message) };
 }

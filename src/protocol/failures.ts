@@ -56,7 +56,7 @@ export function failureMessage(
 }
 
 /** The same finding as a diagnostic, for those who only observe. */
-export function describeFailure(
+export function failureDiagnostic(
   reason: FailureReason,
   severity: Diagnostic["severity"],
   offset?: number,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { argumentAt, headerParametersOf, headerTextOf } from "./header-parameters.ts";
+import { argumentAt, parseHeaderParameters, headerTextOf } from "./header-parameters.ts";
 
 const schema = (properties: Record<string, unknown>, rest: Record<string, unknown> = {}) => ({
   type: "object",
@@ -11,7 +11,7 @@ const yard = { type: "string", "x-mcp-header": "Yard" };
 
 describe("the header parameters of a tool", () => {
   it("are found through properties, at any depth, in the order of the schema", () => {
-    const reading = headerParametersOf(
+    const reading = parseHeaderParameters(
       schema({
         yard,
         crate: { type: "string" },
@@ -31,7 +31,7 @@ describe("the header parameters of a tool", () => {
 
   it("are none in a schema without annotations, and in what is no schema", () => {
     for (const value of [schema({ a: { type: "string" } }), {}, undefined, null, 5, "x", [], true]) {
-      expect(headerParametersOf(value)).toEqual({ ok: true, parameters: [] });
+      expect(parseHeaderParameters(value)).toEqual({ ok: true, parameters: [] });
     }
   });
 
@@ -55,14 +55,14 @@ describe("the header parameters of a tool", () => {
   ];
 
   it.each(detours)("spoil the tool when one is reached through %s", (_what, rest) => {
-    const reading = headerParametersOf({ type: "object", ...rest });
+    const reading = parseHeaderParameters({ type: "object", ...rest });
     expect(reading).toMatchObject({ ok: false, reason: "unreachable" });
   });
 
   it.each(["", "a b", "a:b", "größe", "a\r\nb", 5, null, {}])(
     "spoil the tool when the name is %j",
     (name) => {
-      expect(headerParametersOf(schema({ a: { type: "string", "x-mcp-header": name } }))).toMatchObject({
+      expect(parseHeaderParameters(schema({ a: { type: "string", "x-mcp-header": name } }))).toMatchObject({
         ok: false,
         reason: "not-a-token",
         path: "/properties/a/x-mcp-header",
@@ -73,7 +73,7 @@ describe("the header parameters of a tool", () => {
   it.each(["number", "object", "array", "null", ["string", "null"], undefined])(
     "spoil the tool when the type is %j",
     (type) => {
-      expect(headerParametersOf(schema({ a: { type, "x-mcp-header": "A" } }))).toMatchObject({
+      expect(parseHeaderParameters(schema({ a: { type, "x-mcp-header": "A" } }))).toMatchObject({
         ok: false,
         reason: "type",
       });
@@ -81,7 +81,7 @@ describe("the header parameters of a tool", () => {
   );
 
   it("spoil the tool when two differ by case only", () => {
-    const reading = headerParametersOf(schema({ a: yard, b: { ...yard, "x-mcp-header": "YARD" } }));
+    const reading = parseHeaderParameters(schema({ a: yard, b: { ...yard, "x-mcp-header": "YARD" } }));
     expect(reading).toMatchObject({ ok: false, reason: "duplicate", path: "/properties/b/x-mcp-header" });
   });
 
@@ -92,10 +92,10 @@ describe("the header parameters of a tool", () => {
       const: yard,
       examples: [yard],
     };
-    expect(headerParametersOf(schema({ a: data }, { required: ["x-mcp-header"] }))).toMatchObject({
+    expect(parseHeaderParameters(schema({ a: data }, { required: ["x-mcp-header"] }))).toMatchObject({
       ok: true,
     });
-    expect(headerParametersOf(schema({ "x-mcp-header": { type: "string" } }))).toEqual({
+    expect(parseHeaderParameters(schema({ "x-mcp-header": { type: "string" } }))).toEqual({
       ok: true,
       parameters: [],
     });
@@ -104,9 +104,9 @@ describe("the header parameters of a tool", () => {
   it("are read from a schema of any depth and breadth", () => {
     let deep: unknown = schema({ yard });
     for (let depth = 0; depth < 5000; depth++) deep = { allOf: [deep] };
-    expect(headerParametersOf(deep)).toMatchObject({ ok: false, reason: "unreachable" });
+    expect(parseHeaderParameters(deep)).toMatchObject({ ok: false, reason: "unreachable" });
     const broad = Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`p${index}`, true]));
-    expect(headerParametersOf(schema(broad))).toEqual({ ok: true, parameters: [] });
+    expect(parseHeaderParameters(schema(broad))).toEqual({ ok: true, parameters: [] });
   });
 });
 

@@ -10,7 +10,7 @@ export interface HeaderParameter {
 }
 
 /** The header parameters of a tool, or why the whole tool must be dropped from lists over HTTP. */
-export type HeaderParametersReading =
+export type ParsedHeaderParameters =
   | { readonly ok: true; readonly parameters: readonly HeaderParameter[] }
   | {
       readonly ok: false;
@@ -22,7 +22,7 @@ export type HeaderParametersReading =
 
 const annotation = "x-mcp-header";
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-const noParameters: HeaderParametersReading = { ok: true, parameters: [] };
+const noParameters: ParsedHeaderParameters = { ok: true, parameters: [] };
 
 /** Keywords of JSON Schema 2020-12 and its forerunners that hold one schema or a list of them. */
 const schemaKeywords = new Set([
@@ -65,7 +65,7 @@ interface Visit {
  * `properties` alone, be a token that no other annotation repeats in any case, and stand on a string, an integer or
  * a boolean; one bad annotation spoils the tool (MCP 2026-07-28, Streamable HTTP, "Schema Extension").
  */
-export function headerParametersOf(inputSchema: unknown): HeaderParametersReading {
+export function parseHeaderParameters(inputSchema: unknown): ParsedHeaderParameters {
   const parameters: HeaderParameter[] = [];
   const seen = new Set<string>();
   // A list of work instead of recursion: the schema comes from a server, and may nest as deep as its sender likes.
@@ -108,7 +108,7 @@ function readAnnotation(
   pointer: string,
   path: readonly string[] | undefined,
   seen: Set<string>,
-): HeaderParameter | (HeaderParametersReading & { readonly ok: false }) {
+): HeaderParameter | (ParsedHeaderParameters & { readonly ok: false }) {
   const at = `${pointer}/${annotation}`;
   const bad = (reason: "unreachable" | "not-a-token" | "type" | "duplicate", message: string) =>
     ({ ok: false, reason, path: at, message: `${at}: ${message}` }) as const;

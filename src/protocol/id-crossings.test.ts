@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createCrossings } from "./id-crossings.ts";
-import type { Crossing } from "./id-crossings.ts";
+import { createForwardedRequests } from "./id-crossings.ts";
+import type { ForwardedRequest } from "./id-crossings.ts";
 import { idFrom } from "./ids.ts";
 
 const factsOf = (owner: string) => ({
@@ -17,8 +17,8 @@ describe("crossings", () => {
   it("have numbers that count up and never come twice, whatever stays and whatever goes", () => {
     fc.assert(
       fc.property(fc.array(fc.boolean(), { maxLength: 400 }), (stays) => {
-        const crossings = createCrossings<string>();
-        const kept: Crossing<string>[] = [];
+        const crossings = createForwardedRequests<string>();
+        const kept: ForwardedRequest<string>[] = [];
         let last = 0;
         for (const stay of stays) {
           const crossing = crossings.add(factsOf("a"));
@@ -34,7 +34,7 @@ describe("crossings", () => {
   });
 
   it("stay bounded in their table while one of them stays for ever", () => {
-    const crossings = createCrossings<string>();
+    const crossings = createForwardedRequests<string>();
     const listen = crossings.add(factsOf("a"));
     for (let turn = 0; turn < 1000; turn++) crossings.remove(crossings.add(factsOf("b")));
     expect([crossings.find(listen.number), crossings.size]).toEqual([listen, 1]);
@@ -43,7 +43,7 @@ describe("crossings", () => {
   });
 
   it("are not found once removed, nor under numbers of the same place", () => {
-    const crossings = createCrossings<string>();
+    const crossings = createForwardedRequests<string>();
     const crossing = crossings.add(factsOf("a"));
     expect([crossings.find(0), crossings.find(crossing.number + 64)]).toEqual([undefined, undefined]);
     crossings.remove(crossing);
@@ -52,7 +52,7 @@ describe("crossings", () => {
   });
 
   it("are searched from the newest, and taken out by owner", () => {
-    const crossings = createCrossings<string>();
+    const crossings = createForwardedRequests<string>();
     const [a, b, c] = [crossings.add(factsOf("x")), crossings.add(factsOf("y")), crossings.add(factsOf("x"))];
     expect(crossings.search(({ owner }) => owner === "x")).toBe(c);
     expect(crossings.removeAll("x")).toEqual([a, c]);
@@ -60,7 +60,7 @@ describe("crossings", () => {
   });
 
   it("keep a thousand tasks, and the newest of them", () => {
-    const crossings = createCrossings<string>();
+    const crossings = createForwardedRequests<string>();
     const all = Array.from({ length: 1001 }, (_, index) => {
       const crossing = crossings.add(factsOf("a"));
       crossings.keepTask(crossing, `t${index}`);

@@ -1,7 +1,7 @@
 import type { RequestId } from "./message.ts";
 
 /** A client's request on a shared connection: under which number it crossed, and what to turn that back into. */
-export interface Crossing<Owner> {
+export interface ForwardedRequest<Owner> {
   /** The id, and the progress token if there is one, that the server knows. */
   readonly number: number;
   readonly owner: Owner;
@@ -17,17 +17,17 @@ export interface Crossing<Owner> {
 }
 
 /** The crossings of one connection. */
-export interface Crossings<Owner> {
+export interface ForwardedRequests<Owner> {
   /** Takes a request in under the next number: they count up, and none ever comes twice. */
-  add(facts: Omit<Crossing<Owner>, "number" | "task">): Crossing<Owner>;
-  find(number: number): Crossing<Owner> | undefined;
+  add(facts: Omit<ForwardedRequest<Owner>, "number" | "task">): ForwardedRequest<Owner>;
+  find(number: number): ForwardedRequest<Owner> | undefined;
   /** The newest that fits; looks through all, which is for what happens rarely. */
-  search(fits: (crossing: Crossing<Owner>) => boolean): Crossing<Owner> | undefined;
-  remove(crossing: Crossing<Owner>): void;
+  search(fits: (crossing: ForwardedRequest<Owner>) => boolean): ForwardedRequest<Owner> | undefined;
+  remove(crossing: ForwardedRequest<Owner>): void;
   /** Takes out all that belong to one owner. */
-  removeAll(owner: Owner): readonly Crossing<Owner>[];
+  removeAll(owner: Owner): readonly ForwardedRequest<Owner>[];
   /** The answer has made a task: the crossing stays until that ends, or gives way to newer ones. */
-  keepTask(crossing: Crossing<Owner>, task: string): void;
+  keepTask(crossing: ForwardedRequest<Owner>, task: string): void;
   readonly size: number;
   readonly tasks: number;
   /** The number given last. */
@@ -41,8 +41,8 @@ const mostTasks = 1000;
  * Makes the table. A crossing stands at its number modulo the length, and numbers whose place is taken are skipped:
  * so nothing is ever searched for by number, and nothing but the crossings themselves is allocated.
  */
-export function createCrossings<Owner>(): Crossings<Owner> {
-  let slots: (Crossing<Owner> | undefined)[] = Array.from({ length: 64 });
+export function createForwardedRequests<Owner>(): ForwardedRequests<Owner> {
+  let slots: (ForwardedRequest<Owner> | undefined)[] = Array.from({ length: 64 });
   let size = 0;
   let tasks = 0;
   let last = 0;
@@ -55,7 +55,7 @@ export function createCrossings<Owner>(): Crossings<Owner> {
     slots = wider;
   }
 
-  function remove(crossing: Crossing<Owner>): void {
+  function remove(crossing: ForwardedRequest<Owner>): void {
     const at = crossing.number % slots.length;
     if (slots[at] !== crossing) return;
     slots[at] = undefined;
@@ -78,7 +78,7 @@ export function createCrossings<Owner>(): Crossings<Owner> {
       return crossing?.number === number ? crossing : undefined;
     },
     search: (fits) => {
-      let newest: Crossing<Owner> | undefined;
+      let newest: ForwardedRequest<Owner> | undefined;
       for (const crossing of slots) {
         if (crossing !== undefined && crossing.number > (newest?.number ?? 0) && fits(crossing))
           newest = crossing;

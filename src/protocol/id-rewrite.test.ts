@@ -2,21 +2,21 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { messageOf, notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
 import { createIdRewriter } from "./id-rewrite.ts";
-import type { ClientLeg, IdRewriter, Restored } from "./id-rewrite.ts";
+import type { ClientIdRewriter, IdRewriter, RestoreResult } from "./id-rewrite.ts";
 import { idFrom, idValue } from "./ids.ts";
 import type { Message } from "./message.ts";
 import { parseText } from "./parse.ts";
 
 const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
 
-function sent(leg: ClientLeg, message: Message): Message {
+function sent(leg: ClientIdRewriter, message: Message): Message {
   const rewritten = leg.rewrite(message);
   if (!rewritten.ok) throw new Error(rewritten.reason);
   return rewritten.message;
 }
 
 /** The id that the server sees. */
-function sentId(leg: ClientLeg, message: Message): string | number {
+function sentId(leg: ClientIdRewriter, message: Message): string | number {
   const { id } = sent(leg, message);
   return id === undefined ? "none" : idValue(id);
 }
@@ -26,7 +26,7 @@ function valueOf(message: Message): unknown {
 }
 
 function restored(rewriter: IdRewriter<string>, message: Message): unknown {
-  const outcome: Restored<string> = rewriter.restore(message);
+  const outcome: RestoreResult<string> = rewriter.restore(message);
   return outcome.type === "owned" ? [outcome.owner, valueOf(outcome.message)] : outcome.type;
 }
 
@@ -162,8 +162,8 @@ describe("rewriting ids on a shared connection", () => {
     const [alice, bob] = [rewriter.join("alice"), rewriter.join("bob")];
     const hers = [sentId(alice, requestOf("ping", {}, 1)), sentId(alice, requestOf("ping", {}, 2))];
     const his = sentId(bob, requestOf("ping", {}, 1));
-    expect(alice.leave().map(idValue)).toEqual(hers);
-    expect(alice.leave()).toEqual([]);
+    expect(alice.release().map(idValue)).toEqual(hers);
+    expect(alice.release()).toEqual([]);
     expect(rewriter.restore(resultOf({}, hers[0])).type).toBe("stray");
     expect(rewriter.restore(resultOf({}, his)).type).toBe("owned");
   });
@@ -223,7 +223,7 @@ describe("a task on a shared connection", () => {
     const ours = sentId(alice, requestOf("tools/call", { task: {} }, "c"));
     expect(alice.rewrite(cancel("c")).ok).toBe(true);
     expect(rewriter.restore(resultOf({ task: { taskId: "tk" } }, ours)).type).toBe("owned");
-    expect(alice.leave()).toEqual([]);
+    expect(alice.release()).toEqual([]);
   });
 });
 
@@ -234,7 +234,7 @@ describe("any traffic", () => {
       owner: fc.constantFrom("a", "b", "c"),
       id,
       token: fc.option(id),
-      // JSON writes -0 as 0.
+      // JSON writes -0.
       body: fc.jsonValue().map((value): unknown => JSON.parse(JSON.stringify(value))),
     });
     fc.assert(

@@ -1,5 +1,5 @@
-import { createCrossings } from "./id-crossings.ts";
-import type { Crossing } from "./id-crossings.ts";
+import { createForwardedRequests } from "./id-crossings.ts";
+import type { ForwardedRequest } from "./id-crossings.ts";
 import { spliceIds } from "./id-splice.ts";
 import type { IdEdit } from "./id-splice.ts";
 import { idFrom, readId } from "./ids.ts";
@@ -9,16 +9,16 @@ import { memberString, memberType } from "./json/read.ts";
 import type { Message, NotificationMessage, RequestId, RequestMessage } from "./message.ts";
 import { metadataOf } from "./metadata.ts";
 import type { Era } from "./revisions.ts";
-import { createdTaskIn, endedTaskIn, saysTaskEnded } from "./task-end.ts";
+import { createdTaskId, endedTaskId, reportsTaskEnd } from "./task-end.ts";
 
 /** A message on its way to the shared connection, or why it must not go there. */
-export type Rewritten =
+export type RewriteResult =
   | { readonly ok: true; readonly message: Message }
   /** A cancel of nothing that this client has in flight: sent on as it is, it could hit another client's request. */
   | { readonly ok: false; readonly reason: "malformed" | "not-in-flight" };
 
 /** Whose a message from the shared connection is, in that client's own ids. */
-export type Restored<Owner> =
+export type RestoreResult<Owner> =
   | { readonly type: "owned"; readonly owner: Owner; readonly message: Message }
   /** It names none of our ids: a request of the server, a log line, a change that concerns everybody. */
   | { readonly type: "shared"; readonly message: Message }
@@ -26,11 +26,11 @@ export type Restored<Owner> =
   | { readonly type: "stray"; readonly reason: "finished" | "unknown"; readonly message: Message };
 
 /** One client of a shared connection. */
-export interface ClientLeg {
+export interface ClientIdRewriter {
   /** Puts our ids in place of the client's. What the client answers to the server's own requests stays as it is. */
-  rewrite(message: Message): Rewritten;
+  rewrite(message: Message): RewriteResult;
   /** Forgets everything of this client, and names its requests in flight as the server knows them. */
-  leave(): readonly RequestId[];
+  release(): readonly RequestId[];
 }
 
 /**
@@ -38,15 +38,15 @@ export interface ClientLeg {
  * connection that they share, and back. This table is the only link between the two legs' exchanges (SC-059).
  */
 export interface IdRewriter<Owner> {
-  join(owner: Owner): ClientLeg;
-  restore(message: Message): Restored<Owner>;
+  join(owner: Owner): ClientIdRewriter;
+  restore(message: Message): RestoreResult<Owner>;
   /** Forgets a request in flight by the id that the server knows; its answer will be a stray. */
   forget(id: RequestId): void;
   /** What is remembered: requests in flight, and those whose task lives on. */
   readonly size: number;
 }
 
-interface Leg<Owner> extends ClientLeg {
+interface Leg<Owner> extends ClientIdRewriter {
   readonly owner: Owner;
 }
 
@@ -65,9 +65,9 @@ const subscriptionIn = {
  * const restored = rewriter.restore(answer); // { type: "owned", owner: session, message: the answer under theirs }
  */
 export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
-  const crossings = createCrossings<Leg<Owner>>();
+  const crossings = createForwardedRequests<Leg<Owner>>();
 
-  function cross(leg: Leg<Owner>, request: RequestMessage): Rewritten {
+  function cross(leg: Leg<Owner>, request: RequestMessage): RewriteResult {
     const token = idIn(request, "params._meta.progressToken");
     const hasTasks = era === "legacy";
     const { number } = crossings.add({
@@ -85,7 +85,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     return { ok: true, message: spliceIds(request, edits) };
   }
 
-  function cancel(leg: Leg<Owner>, notification: NotificationMessage): Rewritten {
+  function cancel(leg: Leg<Owner>, notification: NotificationMessage): RewriteResult {
     const target = idIn(notification, "params.requestId");
     if (target === undefined) return { ok: false, reason: "malformed" };
     const crossing = crossings.search(
@@ -98,21 +98,21 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     return { ok: true, message: spliceIds(notification, [edit]) };
   }
 
-  function restoreAnswer(answer: Message & { kind: "result" | "error" }): Restored<Owner> {
+  function restoreAnswer(answer: Message & { kind: "result" | "error" }): RestoreResult<Owner> {
     const crossing = crossings.find(numberOf(answer.id));
     if (crossing === undefined || crossing.task !== undefined) return stray(answer, answer.id);
     const { id, number, method, aboutTask, wantsTask } = crossing;
-    const created = wantsTask ? createdTaskIn(answer) : undefined;
+    const created = wantsTask ? createdTaskId(answer) : undefined;
     if (created === undefined) crossings.remove(crossing);
     else crossings.keepTask(crossing, created);
-    if (aboutTask !== undefined && saysTaskEnded(method, answer)) endTask(aboutTask);
+    if (aboutTask !== undefined && reportsTaskEnd(method, answer)) endTask(aboutTask);
     const edits: IdEdit[] = [{ name: "id", id }];
     const isOwnSubscription = numberOf(idIn(answer, subscriptionIn.result)) === number;
     if (isOwnSubscription) edits.push({ name: subscriptionIn.result, id });
     return owned(crossing, answer, edits);
   }
 
-  function restoreNotification(notification: NotificationMessage): Restored<Owner> {
+  function restoreNotification(notification: NotificationMessage): RestoreResult<Owner> {
     const { method } = notification;
     if (method === "notifications/progress") {
       const token = idIn(notification, "params.progressToken");
@@ -130,7 +130,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     notification: NotificationMessage,
     name: MemberName,
     isEnd: boolean,
-  ): Restored<Owner> {
+  ): RestoreResult<Owner> {
     if (spanOf(notification.outline, name) === undefined) return { type: "shared", message: notification };
     const id = idIn(notification, name);
     const crossing = crossings.find(numberOf(id));
@@ -140,11 +140,11 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
   }
 
   /** What belongs to a task belongs to the client that asked for it; everything else may concern anybody. */
-  function restoreByTask(message: NotificationMessage | RequestMessage): Restored<Owner> {
+  function restoreByTask(message: NotificationMessage | RequestMessage): RestoreResult<Owner> {
     const named = crossings.tasks === 0 ? undefined : metadataOf(message).taskId;
     const crossing = named === undefined ? undefined : crossings.search(({ task }) => task === named);
     if (crossing === undefined) return { type: "shared", message };
-    if (endedTaskIn(message) !== undefined) crossings.remove(crossing);
+    if (endedTaskId(message) !== undefined) crossings.remove(crossing);
     return owned(crossing, message, []);
   }
 
@@ -153,7 +153,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     if (crossing !== undefined) crossings.remove(crossing);
   }
 
-  function stray(message: Message, id: RequestId | undefined): Restored<Owner> {
+  function stray(message: Message, id: RequestId | undefined): RestoreResult<Owner> {
     const number = numberOf(id);
     return {
       type: "stray",
@@ -170,7 +170,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
           if (message.kind === "request") return cross(leg, message);
           return message.method === "notifications/cancelled" ? cancel(leg, message) : { ok: true, message };
         },
-        leave: () => {
+        release: () => {
           const inFlight = crossings.removeAll(leg).filter(({ task }) => task === undefined);
           return inFlight.map(({ number }) => idFrom(number));
         },
@@ -199,10 +199,10 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
 }
 
 function owned<Owner>(
-  { owner }: Crossing<Leg<Owner>>,
+  { owner }: ForwardedRequest<Leg<Owner>>,
   message: Message,
   edits: readonly IdEdit[],
-): Restored<Owner> {
+): RestoreResult<Owner> {
   return { type: "owned", owner: owner.owner, message: spliceIds(message, edits) };
 }
 

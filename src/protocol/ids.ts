@@ -2,15 +2,15 @@ import { decodeString, typeAt } from "./json/read.ts";
 import type { RequestId } from "./message.ts";
 
 /** What stands where an id should be: a usable id, a fractional one, or why it cannot be one. */
-export type IdReading =
+export type ParsedId =
   | { readonly ok: true; readonly id: RequestId; readonly fractional: boolean }
   | { readonly ok: false; readonly reason: "id.null" | "id.type" };
 
-const idNull: IdReading = { ok: false, reason: "id.null" };
-const idType: IdReading = { ok: false, reason: "id.type" };
+const idNull: ParsedId = { ok: false, reason: "id.null" };
+const idType: ParsedId = { ok: false, reason: "id.type" };
 
 /** Reads the id (or progress token, which has the same rules) between two offsets. */
-export function readId(bytes: Buffer, start: number, end: number): IdReading {
+export function readId(bytes: Buffer, start: number, end: number): ParsedId {
   const type = typeAt(bytes, start);
   if (type === "string") {
     const value = decodeString(bytes, start, end);

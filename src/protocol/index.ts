@@ -4,7 +4,13 @@
 export { parse, parseBatch, parseMessage, parseText, peek } from "./parse.ts";
 export type { ParseContext, Peeked } from "./parse.ts";
 export { metadataOf, pointerOf } from "./metadata.ts";
-export type { MessageMetadata, Relation, Target, TraceContext, TransportHints } from "./metadata.ts";
+export type {
+  MessageMetadata,
+  RelatedRequest,
+  MessageTarget,
+  TraceContext,
+  TransportHints,
+} from "./metadata.ts";
 export { defaultLimits, reverseDirection, stdioLineLimit } from "./message.ts";
 export type {
   Diagnostic,
@@ -28,26 +34,26 @@ export type { GroupedMessages } from "./batch.ts";
 
 // Facts of the revisions.
 export {
-  acceptAnswer,
-  assumedWithoutHeader,
-  isModern,
-  negotiate,
-  newestCommon,
+  acceptServerRevision,
+  revisionWithoutHeader,
+  isModernRevision,
+  negotiateRevision,
+  newestCommonRevision,
   newestLegacy,
   newestModern,
   parseRevision,
   revisionNames,
   revisions,
 } from "./revisions.ts";
-export type { ContentKind, Era, Negotiation, Revision, RevisionFacts, RevisionReading } from "./revisions.ts";
-export { methodFacts, methodNames, methodStanding } from "./methods.ts";
-export type { MethodFacts, MethodStanding } from "./methods.ts";
+export type { ContentKind, Era, Negotiation, Revision, RevisionFacts, ParsedRevision } from "./revisions.ts";
+export { methodFacts, methodNames, methodStatus } from "./methods.ts";
+export type { MethodFacts, MethodStatus } from "./methods.ts";
 
 // HTTP: eras, modern checks, mirrored headers.
 export { classifyPost, classifyVerb, isJsonContentType } from "./era.ts";
-export type { EraVerdict, Serving, VerbVerdict } from "./era.ts";
+export type { PostClassification, ServedRevisions, VerbClassification } from "./era.ts";
 export { checkModernPost, modernCheckNames } from "./modern.ts";
-export type { ModernFacts, ModernPost, ModernVerdict } from "./modern.ts";
+export type { ModernCheckOptions, ModernPost, ModernCheckResult } from "./modern.ts";
 export {
   checkNameHeader,
   checkParameterHeaders,
@@ -55,10 +61,10 @@ export {
   replaceMirroredHeaders,
 } from "./mirrored-headers.ts";
 export type { HeaderLine, HeaderLookup, HeaderMismatch, MirroredHeaders } from "./mirrored-headers.ts";
-export { headerParametersOf } from "./header-parameters.ts";
-export type { HeaderParameter, HeaderParametersReading } from "./header-parameters.ts";
+export { parseHeaderParameters } from "./header-parameters.ts";
+export type { HeaderParameter, ParsedHeaderParameters } from "./header-parameters.ts";
 export { decodeHeaderValue, encodeHeaderValue } from "./header-values.ts";
-export type { Refusal } from "./refusal.ts";
+export type { ErrorResponse } from "./refusal.ts";
 
 // Validation levels.
 export { validate, validationLevels, validationSettings } from "./validation.ts";
@@ -94,12 +100,12 @@ export type { Labeler, LabelDecoding, LabelParts, LabelSubject } from "./label.t
 
 // For other libraries: what gateways in front of plain HTTP need.
 export { mcpContextOf } from "./mcp-context.ts";
-export type { McpContext, McpContextReading } from "./mcp-context.ts";
+export type { McpContext, ParsedMcpContext } from "./mcp-context.ts";
 export {
   bodyAfterPolicy,
   createFinalResponseReader,
   finalResponseOf,
-  isEventStream,
+  isEventStreamContentType,
 } from "./sse-final-response.ts";
 export type {
   ClientBody,
@@ -118,7 +124,7 @@ export {
   memberType,
   memberValue,
 } from "./json/read.ts";
-export type { JsonType, Outlined } from "./json/read.ts";
+export type { JsonType, ScannedJson } from "./json/read.ts";
 export { insertMember, replaceMember, splice } from "./json/splice.ts";
 export type { Replacement } from "./json/splice.ts";
 export { spanOf } from "./json/outline.ts";

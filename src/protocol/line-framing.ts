@@ -1,4 +1,4 @@
-import { ByteHold } from "./byte-hold.ts";
+import { ByteBuffer } from "./byte-hold.ts";
 import { stdioLineLimit } from "./message.ts";
 
 /** A line grew beyond the limit and is skipped to its end; the next one is read as usual. */
@@ -45,7 +45,7 @@ const TAB = 0x09;
  */
 export function createLineReader(options: LineReaderOptions): LineReader {
   const { maxLineBytes = stdioLineLimit, onLine, onOverflow } = options;
-  const hold = new ByteHold();
+  const hold = new ByteBuffer();
   let skipping = false;
 
   function overflow(size: number): void {

@@ -4,15 +4,15 @@ import { readId } from "./ids.ts";
 import { spanOf } from "./json/outline.ts";
 import type { Outline, Span } from "./json/outline.ts";
 import { decodeString, memberSource, memberString, memberType, typeAt } from "./json/read.ts";
-import type { Outlined } from "./json/read.ts";
+import type { ScannedJson } from "./json/read.ts";
 import { scan, skipSpace } from "./json/scan.ts";
 import { membersOf, elementsOf } from "./json/walk.ts";
 import type { RequestId } from "./message.ts";
-import { refuse } from "./refusal.ts";
-import type { Refusal } from "./refusal.ts";
+import { errorResponse } from "./refusal.ts";
+import type { ErrorResponse } from "./refusal.ts";
 
 /** The methods that a decision point is told about; all others are ordinary traffic to it. */
-export const recognisedMethods = [
+export const recognizedMethods = [
   "tools/call",
   "tools/list",
   "resources/read",
@@ -22,11 +22,11 @@ export const recognisedMethods = [
   "initialize",
 ] as const;
 /** One of the seven methods that count as MCP to a decision point. */
-export type RecognisedMethod = (typeof recognisedMethods)[number];
+export type RecognizedMethod = (typeof recognizedMethods)[number];
 
 /** What a decision point learns of an MCP request in an HTTP body. */
 export interface McpContext {
-  readonly method: RecognisedMethod;
+  readonly method: RecognizedMethod;
   /** The id as it stood in the body, with its JSON type; absent in a request without one. */
   readonly id?: { readonly json: string; readonly type: "string" | "number" | "null" };
   readonly toolName?: string;
@@ -37,12 +37,12 @@ export interface McpContext {
 }
 
 /** Whether a body is MCP, is not, or could be read in two ways and is refused for that. */
-export type McpContextReading =
+export type ParsedMcpContext =
   | { readonly kind: "mcp"; readonly context: McpContext }
   | { readonly kind: "none" }
-  | { readonly kind: "refused"; readonly refusal: Refusal };
+  | { readonly kind: "refused"; readonly refusal: ErrorResponse };
 
-const nothing: McpContextReading = { kind: "none" };
+const nothing: ParsedMcpContext = { kind: "none" };
 
 /**
  * Reads the MCP context of an HTTP body. It is more lenient than the parser of messages, because the body may well be
@@ -53,7 +53,7 @@ const nothing: McpContextReading = { kind: "none" };
 export function mcpContextOf(
   body: Buffer | string,
   { enableMcp }: { readonly enableMcp: boolean },
-): McpContextReading {
+): ParsedMcpContext {
   if (!enableMcp || body.length === 0) return nothing;
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   if (!isUtf8(bytes)) return nothing;
@@ -66,7 +66,7 @@ export function mcpContextOf(
   return type === "object" ? readObject({ bytes, outline }) : nothing;
 }
 
-function readObject(source: Outlined & { readonly outline: Outline }): McpContextReading {
+function readObject(source: ScannedJson & { readonly outline: Outline }): ParsedMcpContext {
   const { bytes, outline } = source;
   if (outline.duplicateAt >= 0) {
     const twice = duplicateMember(bytes, outline);
@@ -74,11 +74,11 @@ function readObject(source: Outlined & { readonly outline: Outline }): McpContex
   }
   if (memberString(source, "jsonrpc") !== "2.0") return nothing;
   const name = memberString(source, "method");
-  const method = recognisedMethods.find((candidate) => candidate === name);
+  const method = recognizedMethods.find((candidate) => candidate === name);
   return method === undefined ? nothing : { kind: "mcp", context: contextOf(source, method) };
 }
 
-function contextOf(source: Outlined, method: RecognisedMethod): McpContext {
+function contextOf(source: ScannedJson, method: RecognizedMethod): McpContext {
   const id = idText(source);
   return {
     method,
@@ -89,7 +89,7 @@ function contextOf(source: Outlined, method: RecognisedMethod): McpContext {
   };
 }
 
-function toolMembers(source: Outlined): Partial<McpContext> {
+function toolMembers(source: ScannedJson): Partial<McpContext> {
   return {
     ...optional("toolName", memberString(source, "params.name")),
     ...optional("toolArguments", memberSource(source, "params.arguments")),
@@ -101,7 +101,7 @@ function optional<Name extends string>(name: Name, value: string | undefined): {
   return (value === undefined ? {} : { [name]: value }) as { [Key in Name]?: string };
 }
 
-function idText(source: Outlined): McpContext["id"] {
+function idText(source: ScannedJson): McpContext["id"] {
   const type = memberType(source, "id");
   const json = memberSource(source, "id");
   if (json === undefined || (type !== "string" && type !== "number" && type !== "null")) return undefined;
@@ -109,7 +109,7 @@ function idText(source: Outlined): McpContext["id"] {
 }
 
 /** The id to answer a refusal with, where one can be read beyond doubt. */
-function idOf(source: Outlined & { readonly outline: Outline }): RequestId | undefined {
+function idOf(source: ScannedJson & { readonly outline: Outline }): RequestId | undefined {
   const span = spanOf(source.outline, "id");
   if (span === undefined || source.outline.duplicateId) return undefined;
   const reading = readId(source.bytes, span.start, span.end);
@@ -159,6 +159,6 @@ function hasJsonRpcElement(bytes: Buffer, array: Span): boolean {
   return false;
 }
 
-function refused(message: string, id?: RequestId): McpContextReading {
-  return { kind: "refused", refusal: refuse("invalid_message", message, { id }) };
+function refused(message: string, id?: RequestId): ParsedMcpContext {
+  return { kind: "refused", refusal: errorResponse("invalid_message", message, { id }) };
 }

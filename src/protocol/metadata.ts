@@ -6,13 +6,13 @@ import type { Diagnostic, Message, RequestId } from "./message.ts";
 import { methodFacts } from "./methods.ts";
 
 /** The thing a request is about, for routing, policy and records. */
-export interface Target {
+export interface MessageTarget {
   readonly type: "tool" | "prompt" | "resource" | "task";
   readonly name: string;
 }
 
 /** Another message that this one speaks of. */
-export interface Relation {
+export interface RelatedRequest {
   readonly type: "cancel" | "progress" | "subscription";
   readonly id: RequestId;
 }
@@ -35,11 +35,11 @@ export interface MessageMetadata {
   readonly kind: Message["kind"];
   readonly id: RequestId | undefined;
   readonly method: string | undefined;
-  readonly target: Target | undefined;
+  readonly target: MessageTarget | undefined;
   readonly expectsResponse: boolean;
   readonly progressToken: RequestId | undefined;
   readonly trace: TraceContext | undefined;
-  readonly related: Relation | undefined;
+  readonly related: RelatedRequest | undefined;
   readonly taskId: string | undefined;
   readonly resultType: string | undefined;
   readonly errorCode: number | undefined;
@@ -88,7 +88,7 @@ export function metadataOf(message: Message, hints: TransportHints = noHints): M
   };
 }
 
-function targetOf(reader: MemberReader, type: Target["type"]): Target | undefined {
+function targetOf(reader: MemberReader, type: MessageTarget["type"]): MessageTarget | undefined {
   const member = type === "resource" ? "params.uri" : type === "task" ? "params.taskId" : "params.name";
   const name = reader.text(member);
   return name === undefined ? undefined : { type, name };
@@ -104,7 +104,7 @@ function traceOf(reader: MemberReader): TraceContext | undefined {
   };
 }
 
-function relationOf(reader: MemberReader, message: Message): Relation | undefined {
+function relationOf(reader: MemberReader, message: Message): RelatedRequest | undefined {
   if (message.method === "notifications/cancelled") return relation("cancel", reader.id("params.requestId"));
   if (message.method === "notifications/progress")
     return relation("progress", reader.id("params.progressToken"));
@@ -117,7 +117,7 @@ function relationOf(reader: MemberReader, message: Message): Relation | undefine
   return undefined;
 }
 
-function relation(type: Relation["type"], id: RequestId | undefined): Relation | undefined {
+function relation(type: RelatedRequest["type"], id: RequestId | undefined): RelatedRequest | undefined {
   return id === undefined ? undefined : { type, id };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { Direction } from "./message.ts";
-import { methodFacts, methodNames, methodStanding } from "./methods.ts";
+import { methodFacts, methodNames, methodStatus } from "./methods.ts";
 import type { MethodKind } from "./methods.ts";
 import { revisionNames } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
@@ -11,7 +11,7 @@ const down = "server-to-client";
 
 /** The revisions in which a method is known, as this kind and in this direction. */
 function knownIn(name: string, direction: Direction, kind: MethodKind): readonly Revision[] {
-  return revisionNames.filter((revision) => methodStanding(name, revision, direction, kind) === "known");
+  return revisionNames.filter((revision) => methodStatus(name, revision, direction, kind) === "known");
 }
 
 const all = revisionNames;
@@ -91,24 +91,22 @@ describe("the standing of a method", () => {
   });
 
   it("tells a wrong direction and a wrong kind from an unknown name", () => {
-    expect(methodStanding("tools/call", "2025-11-25", down, "request")).toBe("wrong-direction");
-    expect(methodStanding("notifications/progress", "2026-07-28", up, "notification")).toBe(
-      "wrong-direction",
-    );
-    expect(methodStanding("tools/call", "2025-11-25", up, "notification")).toBe("wrong-kind");
-    expect(methodStanding("notifications/initialized", "2025-11-25", up, "request")).toBe("wrong-kind");
-    expect(methodStanding("ping", "2026-07-28", up, "request")).toBe("unknown");
+    expect(methodStatus("tools/call", "2025-11-25", down, "request")).toBe("wrong-direction");
+    expect(methodStatus("notifications/progress", "2026-07-28", up, "notification")).toBe("wrong-direction");
+    expect(methodStatus("tools/call", "2025-11-25", up, "notification")).toBe("wrong-kind");
+    expect(methodStatus("notifications/initialized", "2025-11-25", up, "request")).toBe("wrong-kind");
+    expect(methodStatus("ping", "2026-07-28", up, "request")).toBe("unknown");
   });
 
   it("does not judge a direction that nobody knows", () => {
-    expect(methodStanding("tools/call", "2025-11-25", "unknown", "request")).toBe("known");
-    expect(methodStanding("tools/call", "2025-11-25", "internal", "request")).toBe("known");
+    expect(methodStatus("tools/call", "2025-11-25", "unknown", "request")).toBe("known");
+    expect(methodStatus("tools/call", "2025-11-25", "internal", "request")).toBe("known");
   });
 
   it("[SC-026] of questions inside results is unknown for messages of their own", () => {
     for (const name of ["roots/list", "sampling/createMessage", "elicitation/create"]) {
       expect(methodFacts(name)?.forms["2026-07-28"]).toBe("embedded");
-      expect(methodStanding(name, "2026-07-28", down, "request")).toBe("unknown");
+      expect(methodStatus(name, "2026-07-28", down, "request")).toBe("unknown");
     }
   });
 });
@@ -148,10 +146,10 @@ describe("the facts of methods", () => {
   });
 
   it("say how long an answer may take", () => {
-    expect(methodFacts("tools/list")?.pace).toBe("quick");
-    expect(methodFacts("tools/call")?.pace).toBe("tool");
-    expect(methodFacts("elicitation/create")?.pace).toBe("human");
-    expect(methodFacts("subscriptions/listen")?.pace).toBe("stream");
+    expect(methodFacts("tools/list")?.timeoutClass).toBe("quick");
+    expect(methodFacts("tools/call")?.timeoutClass).toBe("tool");
+    expect(methodFacts("elicitation/create")?.timeoutClass).toBe("human");
+    expect(methodFacts("subscriptions/listen")?.timeoutClass).toBe("stream");
   });
 
   it("come once for each name", () => {

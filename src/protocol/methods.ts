@@ -12,7 +12,7 @@ export type MethodKind = "request" | "notification";
 export type MethodForm = "core" | "embedded" | "extension" | "absent";
 
 /** How long an answer may reasonably take: a lookup, work, a person, or as long as the stream lives. */
-export type Pace = "quick" | "tool" | "human" | "stream";
+export type TimeoutClass = "quick" | "tool" | "human" | "stream";
 
 /** The member of the body that a request is about, and that `Mcp-Name` repeats where the method has that header. */
 export type NameSource = "params.name" | "params.uri" | "params.taskId";
@@ -36,7 +36,7 @@ export interface MethodFacts {
   readonly inputRequired: boolean;
   /** Whether revisions with `subscriptions/listen` send the notification on such streams only. */
   readonly listenOnly: boolean;
-  readonly pace: Pace;
+  readonly timeoutClass: TimeoutClass;
   /** The capability that the receiver of the request declares when it serves the method. */
   readonly capability?: string;
   /** The extension that brings the method where its form is `extension`. */
@@ -44,9 +44,9 @@ export interface MethodFacts {
 }
 
 /** What a revision says of a method name as it was used; `known` covers core and extension methods. */
-export type MethodStanding = "known" | "unknown" | "wrong-direction" | "wrong-kind";
+export type MethodStatus = "known" | "unknown" | "wrong-direction" | "wrong-kind";
 
-type Traits = Partial<Omit<MethodFacts, "name" | "kind" | "forms" | "directions">> & {
+type MethodTraits = Partial<Omit<MethodFacts, "name" | "kind" | "forms" | "directions">> & {
   /** The direction in modern revisions, where it is not that of the legacy ones. */
   readonly modernDirection?: MethodDirection;
 };
@@ -65,7 +65,7 @@ const table: readonly MethodFacts[] = [
     target: "tool",
     nameSource: "params.name",
     inputRequired: true,
-    pace: "tool",
+    timeoutClass: "tool",
     capability: "tools",
   }),
   request("prompts/list", up, "xxxxx", { cacheable: true, capability: "prompts" }),
@@ -73,7 +73,7 @@ const table: readonly MethodFacts[] = [
     target: "prompt",
     nameSource: "params.name",
     inputRequired: true,
-    pace: "tool",
+    timeoutClass: "tool",
     capability: "prompts",
   }),
   request("resources/list", up, "xxxxx", { cacheable: true, capability: "resources" }),
@@ -83,22 +83,22 @@ const table: readonly MethodFacts[] = [
     nameSource: "params.uri",
     cacheable: true,
     inputRequired: true,
-    pace: "tool",
+    timeoutClass: "tool",
     capability: "resources",
   }),
   request("resources/subscribe", up, "xxxx-", { target: "resource", capability: "resources" }),
   request("resources/unsubscribe", up, "xxxx-", { target: "resource", capability: "resources" }),
   request("completion/complete", up, "xxxxx", { capability: "completions" }),
   request("logging/setLevel", up, "xxxx-", { capability: "logging" }),
-  request("subscriptions/listen", up, "----x", { pace: "stream" }),
+  request("subscriptions/listen", up, "----x", { timeoutClass: "stream" }),
   request("roots/list", down, "xxxxe", { capability: "roots" }),
-  request("sampling/createMessage", down, "xxxxe", { pace: "human", capability: "sampling" }),
-  request("elicitation/create", down, "--xxe", { pace: "human", capability: "elicitation" }),
+  request("sampling/createMessage", down, "xxxxe", { timeoutClass: "human", capability: "sampling" }),
+  request("elicitation/create", down, "--xxe", { timeoutClass: "human", capability: "elicitation" }),
   request("tasks/get", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
   request("tasks/cancel", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
   request("tasks/update", up, "----t", taskTraits("quick")),
   // Blocks until the task has ended, which may take a person's answers (MCP 2025-11-25, Tasks).
-  request("tasks/result", "both", "---x-", { target: "task", pace: "human", capability: "tasks" }),
+  request("tasks/result", "both", "---x-", { target: "task", timeoutClass: "human", capability: "tasks" }),
   request("tasks/list", "both", "---x-", { capability: "tasks" }),
   notification("notifications/initialized", up, "xxxx-"),
   notification("notifications/cancelled", "both", "xxxxx"),
@@ -133,12 +133,12 @@ export function methodFacts(name: string): MethodFacts | undefined {
  * Whether a revision knows a method sent this way and as this kind. Methods that only travel inside results are
  * unknown as messages; an internal or unknown direction is not judged.
  */
-export function methodStanding(
+export function methodStatus(
   name: string,
   revision: Revision,
   direction: Direction,
   kind: MethodKind,
-): MethodStanding {
+): MethodStatus {
   const facts = byName.get(name);
   if (facts === undefined) return "unknown";
   const form = facts.forms[revision];
@@ -149,11 +149,11 @@ export function methodStanding(
   return allowed === "both" || !isJudged || allowed === direction ? "known" : "wrong-direction";
 }
 
-function taskTraits(pace: Pace): Traits {
+function taskTraits(timeoutClass: TimeoutClass): MethodTraits {
   return {
     target: "task",
     nameSource: "params.taskId",
-    pace,
+    timeoutClass,
     capability: "tasks",
     extension: tasksExtension,
   };
@@ -163,7 +163,7 @@ function request(
   name: string,
   direction: MethodDirection,
   columns: string,
-  traits: Traits = {},
+  traits: MethodTraits = {},
 ): MethodFacts {
   return row(name, "request", direction, columns, traits);
 }
@@ -172,7 +172,7 @@ function notification(
   name: string,
   direction: MethodDirection,
   columns: string,
-  traits: Traits = {},
+  traits: MethodTraits = {},
 ): MethodFacts {
   return row(name, "notification", direction, columns, traits);
 }
@@ -182,7 +182,7 @@ function row(
   kind: MethodKind,
   direction: MethodDirection,
   columns: string,
-  { modernDirection = direction, ...traits }: Traits,
+  { modernDirection = direction, ...traits }: MethodTraits,
 ): MethodFacts {
   return {
     name,
@@ -194,7 +194,7 @@ function row(
     cacheable: false,
     inputRequired: false,
     listenOnly: false,
-    pace: "quick",
+    timeoutClass: "quick",
     ...traits,
   };
 }

@@ -1,4 +1,4 @@
-import type { AskingMessage } from "./envelope.ts";
+import type { MethodMessage } from "./envelope.ts";
 import { argumentAt, headerTextOf } from "./header-parameters.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { decodeHeaderValue, encodeHeaderValue, trimHeaderValue } from "./header-values.ts";
@@ -50,7 +50,7 @@ export function methodHeaderOf(header: HeaderLookup): string | undefined {
  * it gives the headers that fit the changed one. The version is the body's, else the one given.
  */
 export function mirroredHeadersOf(
-  message: AskingMessage,
+  message: MethodMessage,
   revision: string,
   parameters: readonly HeaderParameter[] = [],
 ): MirroredHeaders {
@@ -129,16 +129,16 @@ export function checkParameterHeaders(
 }
 
 /** The value that `Mcp-Name` repeats; undefined where the method has no such header or the body no such string. */
-function bodyNameOf(message: AskingMessage): string | undefined {
+function bodyNameOf(message: MethodMessage): string | undefined {
   const source = methodFacts(message.method)?.nameSource;
   return source === undefined ? undefined : memberString(message, source);
 }
 
-function argumentsOf(message: AskingMessage): unknown {
+function argumentsOf(message: MethodMessage): unknown {
   return memberType(message, "params.arguments") === "object" ? memberValue(message, "params.arguments") : {};
 }
 
-function parameterTexts(message: AskingMessage, parameters: readonly HeaderParameter[]): HeaderLine[] {
+function parameterTexts(message: MethodMessage, parameters: readonly HeaderParameter[]): HeaderLine[] {
   if (parameters.length === 0 || methodFacts(message.method)?.target !== "tool") return [];
   const values = argumentsOf(message);
   return parameters.flatMap(({ header, path }) => {

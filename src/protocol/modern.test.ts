@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { envelopeOf, headersOf, notificationOf, requestOf } from "../../test/support/messages.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { checkModernPost, modernCheckNames } from "./modern.ts";
-import type { ModernFacts } from "./modern.ts";
-import { refuse } from "./refusal.ts";
+import type { ModernCheckOptions } from "./modern.ts";
+import { errorResponse } from "./refusal.ts";
 
 const yard: HeaderParameter = { header: "Mcp-Param-Yard", path: ["yard"], type: "string" };
 
@@ -14,7 +14,7 @@ interface Draft {
   params: Record<string, unknown>;
   meta: Record<string, unknown>;
   headers: Record<string, string>;
-  facts: ModernFacts;
+  facts: ModernCheckOptions;
 }
 
 function draft(): Draft {
@@ -318,13 +318,13 @@ describe("modern notifications", () => {
 
 describe("a refusal", () => {
   it("takes status and code from the error table, and only from rows that have both", () => {
-    expect(refuse("invalid_params", "x")).toEqual({
+    expect(errorResponse("invalid_params", "x")).toEqual({
       error: "invalid_params",
       status: 200,
       code: -32602,
       message: "x",
     });
-    expect(refuse("invalid_params", "x", { isOtherCase: true }).status).toBe(400);
-    expect(() => refuse("cancelled", "x")).toThrow(RangeError);
+    expect(errorResponse("invalid_params", "x", { useAlternateStatus: true }).status).toBe(400);
+    expect(() => errorResponse("cancelled", "x")).toThrow(RangeError);
   });
 });

@@ -1,11 +1,11 @@
 import { missingCapabilities } from "./capabilities.ts";
 import type { Capabilities } from "./capabilities.ts";
-import { claimsModern, readEnvelope } from "./envelope.ts";
-import type { AskingMessage, EnvelopeFault, ModernEnvelope } from "./envelope.ts";
+import { claimsModern, parseEnvelope } from "./envelope.ts";
+import type { MethodMessage, EnvelopeProblem, ModernEnvelope } from "./envelope.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { memberString } from "./json/read.ts";
 import type { RequestMessage } from "./message.ts";
-import { methodFacts, methodStanding } from "./methods.ts";
+import { methodFacts, methodStatus } from "./methods.ts";
 import {
   checkNameHeader,
   checkParameterHeaders,
@@ -13,13 +13,13 @@ import {
   revisionHeaderOf,
 } from "./mirrored-headers.ts";
 import type { HeaderLookup, HeaderMismatch } from "./mirrored-headers.ts";
-import { refuse } from "./refusal.ts";
-import type { Refusal } from "./refusal.ts";
+import { errorResponse } from "./refusal.ts";
+import type { ErrorResponse } from "./refusal.ts";
 import { parseRevision, revisions } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
 
 /** What the checks need to know besides the POST itself. */
-export interface ModernFacts {
+export interface ModernCheckOptions {
   /** What `server/discover` lists, newest first; only the modern ones among them are served this way. */
   readonly supported: readonly Revision[];
   /** The client capabilities that a request cannot do without, where that is known before it runs. */
@@ -32,29 +32,29 @@ export interface ModernFacts {
 
 /** A modern POST: what it says and the headers it came with. */
 export interface ModernPost {
-  readonly message: AskingMessage;
+  readonly message: MethodMessage;
   readonly header: HeaderLookup;
 }
 
 /** Whether a modern POST may go on, and if not, at which check it failed. */
-export type ModernVerdict =
+export type ModernCheckResult =
   | {
       readonly ok: true;
       readonly revision: Revision;
       /** Absent only for a notification, which need not carry one. */
       readonly envelope: ModernEnvelope | undefined;
     }
-  | { readonly ok: false; readonly check: string; readonly refusal: Refusal };
+  | { readonly ok: false; readonly check: string; readonly refusal: ErrorResponse };
 
 interface State extends ModernPost {
-  readonly facts: ModernFacts;
+  readonly facts: ModernCheckOptions;
   /** Set by the check of the envelope. */
   envelope: ModernEnvelope | undefined;
   /** Set by the check of the supported revisions. */
   revision: Revision | undefined;
 }
 
-type Check = (state: State) => Refusal | undefined;
+type Check = (state: State) => ErrorResponse | undefined;
 
 /**
  * The order in which a modern POST is judged; the first failure answers. Verb, content type, size and JSON-RPC shape
@@ -75,7 +75,7 @@ const checks: readonly Check[] = [
 export const modernCheckNames: readonly string[] = checks.map((check) => check.name);
 
 /** Judges a POST that the body has shown to be modern. */
-export function checkModernPost(post: ModernPost, facts: ModernFacts): ModernVerdict {
+export function checkModernPost(post: ModernPost, facts: ModernCheckOptions): ModernCheckResult {
   const state: State = { ...post, facts, envelope: undefined, revision: undefined };
   for (const check of checks) {
     const refusal = check(state);
@@ -87,31 +87,31 @@ export function checkModernPost(post: ModernPost, facts: ModernFacts): ModernVer
 }
 
 /** The refusal of a revision that is not served: names what is, and what was asked for where it was named. */
-export function refuseRevision(
-  message: AskingMessage,
+export function unsupportedRevision(
+  message: MethodMessage,
   supported: readonly Revision[],
   requested: string | undefined,
-): Refusal {
+): ErrorResponse {
   const named = requested === undefined ? "no protocol version was named" : `not served: ${requested}`;
-  return refuse("unsupported_revision", `unsupported protocol version (${named})`, {
+  return errorResponse("unsupported_revision", `unsupported protocol version (${named})`, {
     id: message.id,
     data: { supported, ...(requested === undefined ? {} : { requested }) },
   });
 }
 
 /** The refusal of headers that do not say what the body says. */
-export function refuseHeaders(
-  message: AskingMessage,
+export function headerMismatch(
+  message: MethodMessage,
   { header, problem, message: text }: HeaderMismatch,
-): Refusal {
-  return refuse("header_mismatch", text, { id: message.id, data: { header, problem } });
+): ErrorResponse {
+  return errorResponse("header_mismatch", text, { id: message.id, data: { header, problem } });
 }
 
-function checkEnvelope(state: State): Refusal | undefined {
+function checkEnvelope(state: State): ErrorResponse | undefined {
   const { message } = state;
   // Only requests must carry an envelope; a notification may leave it to the header to name the revision.
   if (message.kind === "notification" && !claimsModern(message)) return undefined;
-  const reading = readEnvelope(message);
+  const reading = parseEnvelope(message);
   if (reading.ok) {
     state.envelope = reading.envelope;
     return undefined;
@@ -119,22 +119,22 @@ function checkEnvelope(state: State): Refusal | undefined {
   if (message.kind === "notification") {
     // A notification has no envelope of its own: of all these keys only the claim itself means something in it.
     const faults = reading.faults.filter(({ key }) => key.endsWith("/protocolVersion"));
-    return faults.length === 0 ? undefined : refuseEnvelope(message, faults);
+    return faults.length === 0 ? undefined : invalidEnvelope(message, faults);
   }
-  return refuseEnvelope(message, reading.faults);
+  return invalidEnvelope(message, reading.faults);
 }
 
 /** Names the keys, because clients need them to mend the request. */
-function refuseEnvelope(message: AskingMessage, faults: readonly EnvelopeFault[]): Refusal {
+function invalidEnvelope(message: MethodMessage, faults: readonly EnvelopeProblem[]): ErrorResponse {
   const list = faults.map(({ key, problem, expected }) => `${key} is ${problem} (expected ${expected})`);
-  return refuse("invalid_params", `params._meta is not a valid envelope: ${list.join("; ")}`, {
+  return errorResponse("invalid_params", `params._meta is not a valid envelope: ${list.join("; ")}`, {
     id: message.id,
     data: { envelope: faults },
-    isOtherCase: true,
+    useAlternateStatus: true,
   });
 }
 
-function checkRevisionHeader(state: State): Refusal | undefined {
+function checkRevisionHeader(state: State): ErrorResponse | undefined {
   const { message, header } = state;
   const named = revisionHeaderOf(header);
   const claimed = claimOf(state);
@@ -148,14 +148,14 @@ function checkRevisionHeader(state: State): Refusal | undefined {
     : mismatched(message, "MCP-Protocol-Version", "different");
 }
 
-function checkMethodHeader({ message, header }: State): Refusal | undefined {
+function checkMethodHeader({ message, header }: State): ErrorResponse | undefined {
   const named = methodHeaderOf(header);
   return named === undefined || named === message.method
     ? undefined
     : mismatched(message, "Mcp-Method", "different");
 }
 
-function checkRevisionSupported(state: State): Refusal | undefined {
+function checkRevisionSupported(state: State): ErrorResponse | undefined {
   const { message, header, facts } = state;
   const requested = claimOf(state) ?? revisionHeaderOf(header);
   const reading = requested === undefined ? undefined : parseRevision(requested);
@@ -167,18 +167,18 @@ function checkRevisionSupported(state: State): Refusal | undefined {
       return undefined;
     }
   }
-  return refuseRevision(message, facts.supported, requested);
+  return unsupportedRevision(message, facts.supported, requested);
 }
 
-function checkRequiredHeaders({ message, header }: State): Refusal | undefined {
+function checkRequiredHeaders({ message, header }: State): ErrorResponse | undefined {
   // Header rules for notifications are left undefined by the specification: none is required.
   if (message.kind === "notification") return undefined;
   if (methodHeaderOf(header) === undefined) return mismatched(message, "Mcp-Method", "missing");
   const found = checkNameHeader(message, header);
-  return found === undefined ? undefined : refuseHeaders(message, found);
+  return found === undefined ? undefined : headerMismatch(message, found);
 }
 
-function checkCapabilities({ message, facts, envelope, revision }: State): Refusal | undefined {
+function checkCapabilities({ message, facts, envelope, revision }: State): ErrorResponse | undefined {
   if (message.kind === "notification" || envelope === undefined) return undefined;
   const needed = extensionNeeded(message.method, revision);
   const demanded = facts.requiredCapabilities?.(message);
@@ -190,29 +190,31 @@ function checkCapabilities({ message, facts, envelope, revision }: State): Refus
   const missing = missingCapabilities(required, declared);
   if (missing === undefined) return undefined;
   const names = Object.keys(missing).join(", ");
-  return refuse("missing_capability", `the client did not declare what this request needs: ${names}`, {
+  return errorResponse("missing_capability", `the client did not declare what this request needs: ${names}`, {
     id: message.id,
     data: { requiredCapabilities: missing },
   });
 }
 
-function checkParameters({ message, header, facts }: State): Refusal | undefined {
+function checkParameters({ message, header, facts }: State): ErrorResponse | undefined {
   if (facts.headerParameters === undefined || message.kind === "notification") return undefined;
   if (methodFacts(message.method)?.target !== "tool") return undefined;
   const tool = memberString(message, "params.name");
   const parameters = tool === undefined ? undefined : facts.headerParameters?.(tool);
   const found = parameters === undefined ? undefined : checkParameterHeaders(message, parameters, header);
-  return found === undefined ? undefined : refuseHeaders(message, found);
+  return found === undefined ? undefined : headerMismatch(message, found);
 }
 
-function checkMethodServed({ message, facts, revision }: State): Refusal | undefined {
+function checkMethodServed({ message, facts, revision }: State): ErrorResponse | undefined {
   // A notification cannot be answered; an unknown one is accepted and goes nowhere.
   if (message.kind === "notification" || revision === undefined) return undefined;
   const { method, id } = message;
   const isServed =
     facts.isServed?.(method, revision) ??
-    methodStanding(method, revision, "client-to-server", "request") === "known";
-  return isServed ? undefined : refuse("method_not_found", "method not found", { id, isOtherCase: true });
+    methodStatus(method, revision, "client-to-server", "request") === "known";
+  return isServed
+    ? undefined
+    : errorResponse("method_not_found", "method not found", { id, useAlternateStatus: true });
 }
 
 /** What an extension method needs: that the client declared the extension (Tasks extension, "Capability Negotiation"). */
@@ -227,8 +229,8 @@ function claimOf({ message }: State): string | undefined {
   return memberString(message, "params._meta.io.modelcontextprotocol/protocolVersion");
 }
 
-function mismatched(message: AskingMessage, header: string, problem: "missing" | "different"): Refusal {
+function mismatched(message: MethodMessage, header: string, problem: "missing" | "different"): ErrorResponse {
   const text =
     problem === "missing" ? `the header ${header} is missing` : `the header ${header} and the body differ`;
-  return refuseHeaders(message, { header, problem, message: text });
+  return headerMismatch(message, { header, problem, message: text });
 }

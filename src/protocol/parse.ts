@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
-import { describeFailure, failureMessage } from "./failures.ts";
+import { failureDiagnostic, failureMessage } from "./failures.ts";
 import { scan, skipSpace } from "./json/scan.ts";
-import type { ScanFault } from "./json/scan.ts";
+import type { ScanError } from "./json/scan.ts";
 import type { Outline } from "./json/outline.ts";
 import { typeAt } from "./json/read.ts";
 import { defaultLimits } from "./message.ts";
@@ -42,45 +42,45 @@ export function parse(bytes: Buffer, context: ParseContext): ParseOutcome {
   const limits = context.limits ?? defaultLimits;
   const { length } = bytes;
   if (length > limits.maxBytes) {
-    return refuse(-32600, "json.size", { limit: { actual: length, allowed: limits.maxBytes } });
+    return fail(-32600, "json.size", { limit: { actual: length, allowed: limits.maxBytes } });
   }
   const start = skipSpace(bytes, 0, length);
-  if (start === length) return refuse(-32700, "json.empty", { offset: 0 });
+  if (start === length) return fail(-32700, "json.empty", { offset: 0 });
   // RFC 8259 section 8.1: a byte order mark must not be added; JSON.parse refuses it as well.
   if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) {
-    return refuse(-32700, "json.bom", { offset: start });
+    return fail(-32700, "json.bom", { offset: start });
   }
-  if (!isUtf8(bytes)) return refuse(-32700, "json.utf8", {});
+  if (!isUtf8(bytes)) return fail(-32700, "json.utf8", {});
   if (bytes[start] === 0x5b) return parseArray(bytes, start, context, limits);
 
   const outline = scan(bytes, start, limits.maxDepth);
   if (!outline.ok) return { ok: false, failure: scanFailure(outline, limits) };
   const rest = skipSpace(bytes, outline.end, length);
-  if (rest < length) return refuse(-32700, "json.syntax", { offset: rest });
+  if (rest < length) return fail(-32700, "json.syntax", { offset: rest });
   const outcome = toMessage(bytes, outline, context);
   return outcome.ok ? { ok: true, form: "single", message: outcome.message } : outcome;
 }
 
 /** Parses exactly one message from a JSON value already at hand; an array is refused. */
 export function parseMessage(value: unknown, context: ParseContext): MessageOutcome {
-  if (Array.isArray(value)) return refuse(-32600, "message.array", {});
+  if (Array.isArray(value)) return fail(-32600, "message.array", {});
   const bytes = serialise(value);
-  if (bytes === undefined) return refuse(-32600, "json.unserialisable", {});
+  if (bytes === undefined) return fail(-32600, "json.unserialisable", {});
   const outcome = parse(bytes, context);
   if (!outcome.ok) return outcome;
-  return outcome.form === "single" ? outcome : refuse(-32600, "message.array", {});
+  return outcome.form === "single" ? outcome : fail(-32600, "message.array", {});
 }
 
 /** Parses a batch from a JSON value already at hand; anything but an array is refused. */
 export function parseBatch(value: unknown, context: ParseContext): ParseOutcome {
-  if (!Array.isArray(value)) return refuse(-32600, "batch.expected", {});
+  if (!Array.isArray(value)) return fail(-32600, "batch.expected", {});
   const bytes = serialise(value);
-  return bytes === undefined ? refuse(-32600, "json.unserialisable", {}) : parse(bytes, context);
+  return bytes === undefined ? fail(-32600, "json.unserialisable", {}) : parse(bytes, context);
 }
 
 /** The same entry point for text; half surrogates, which UTF-8 cannot carry, are refused instead of replaced. */
 export function parseText(text: string, context: ParseContext): ParseOutcome {
-  return text.isWellFormed() ? parse(Buffer.from(text), context) : refuse(-32700, "json.utf8", {});
+  return text.isWellFormed() ? parse(Buffer.from(text), context) : fail(-32700, "json.utf8", {});
 }
 
 /** A quick look: how many messages, and the kind, id and method of each. The same parser, fewer words (SC-021). */
@@ -120,11 +120,11 @@ function parseArray(bytes: Buffer, start: number, context: ParseContext, limits:
     at = skipSpace(bytes, outline.end, length);
     const next = bytes[at];
     if (next === 0x5d) break;
-    if (next !== 0x2c) return refuse(-32700, "json.syntax", { offset: at });
+    if (next !== 0x2c) return fail(-32700, "json.syntax", { offset: at });
     at = skipSpace(bytes, at + 1, length);
   }
   const rest = skipSpace(bytes, at + 1, length);
-  if (rest < length) return refuse(-32700, "json.syntax", { offset: rest });
+  if (rest < length) return fail(-32700, "json.syntax", { offset: rest });
   return judgeBatch(members, count, context, limits);
 }
 
@@ -136,17 +136,17 @@ function judgeBatch(
 ): ParseOutcome {
   const allowed =
     context.revision === "unknown" ? context.mode === "observe" : revisions[context.revision].batching;
-  if (!allowed) return refuse(-32600, "batch.unsupported", {});
-  if (count === 0) return refuse(-32600, "batch.empty", {});
+  if (!allowed) return fail(-32600, "batch.unsupported", {});
+  if (count === 0) return fail(-32600, "batch.empty", {});
   if (count > limits.maxBatch) {
-    return refuse(-32600, "batch.size", { limit: { actual: count, allowed: limits.maxBatch } });
+    return fail(-32600, "batch.size", { limit: { actual: count, allowed: limits.maxBatch } });
   }
   // MCP 2025-03-26, Transports: an array holds requests and notifications, or responses.
   const answers = members.filter((member) => member.ok && isResponse(member.message)).length;
   const asks = members.filter((member) => member.ok && !isResponse(member.message)).length;
   if (answers === 0 || asks === 0) return { ok: true, form: "batch", members, diagnostics: noDiagnostics };
-  if (context.mode === "enforce") return refuse(-32600, "batch.mixed", {});
-  return { ok: true, form: "batch", members, diagnostics: [describeFailure("batch.mixed", "warn")] };
+  if (context.mode === "enforce") return fail(-32600, "batch.mixed", {});
+  return { ok: true, form: "batch", members, diagnostics: [failureDiagnostic("batch.mixed", "warn")] };
 }
 
 function isResponse(message: Message): boolean {
@@ -154,28 +154,28 @@ function isResponse(message: Message): boolean {
 }
 
 function toMember(bytes: Buffer, outline: Outline, context: ParseContext): MessageOutcome {
-  if (bytes[outline.start] === 0x5b) return refuse(-32600, "batch.nested", { offset: outline.start });
+  if (bytes[outline.start] === 0x5b) return fail(-32600, "batch.nested", { offset: outline.start });
   const outcome = toMessage(bytes, outline, context);
   if (outcome.ok && outcome.message.method === "initialize") {
-    return refuse(-32600, "batch.initialize", { offset: outline.start, id: outcome.message.id });
+    return fail(-32600, "batch.initialize", { offset: outline.start, id: outcome.message.id });
   }
   return outcome;
 }
 
 function toMessage(bytes: Buffer, outline: Outline, context: ParseContext): MessageOutcome {
   const type = typeAt(bytes, outline.start);
-  if (type !== "object") return refuse(-32600, `message.${type}`, { offset: outline.start });
+  if (type !== "object") return fail(-32600, `message.${type}`, { offset: outline.start });
   const shape = shapeOf(bytes, outline);
   const enforcing = context.mode === "enforce";
   if (enforcing) {
     const trick = trickOf(outline);
     if (trick !== undefined) {
       const id = shape.ok || shape.id ? shape.id : undefined;
-      return refuse(-32600, trick.reason, { offset: trick.offset, id: outline.duplicateId ? undefined : id });
+      return fail(-32600, trick.reason, { offset: trick.offset, id: outline.duplicateId ? undefined : id });
     }
   }
-  if (!shape.ok) return refuse(-32600, shape.reason, { offset: shape.at, id: shape.id });
-  if (shape.fractionalId && enforcing) return refuse(-32600, "id.fractional", { offset: outline.start });
+  if (!shape.ok) return fail(-32600, shape.reason, { offset: shape.at, id: shape.id });
+  if (shape.fractionalId && enforcing) return fail(-32600, "id.fractional", { offset: outline.start });
   const { kind, id, method } = shape;
   const isPlain = outline.duplicateAt < 0 && outline.caseVariantAt < 0 && outline.loneSurrogateAt < 0;
   const diagnostics =
@@ -195,22 +195,22 @@ function trickOf(outline: Outline): { reason: FailureReason; offset: number } | 
 function diagnosticsOf(outline: Outline, fractionalId: boolean): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
   if (outline.duplicateAt >= 0)
-    found.push(describeFailure("json.duplicate-key", "warn", outline.duplicateAt));
+    found.push(failureDiagnostic("json.duplicate-key", "warn", outline.duplicateAt));
   if (outline.caseVariantAt >= 0)
-    found.push(describeFailure("json.case-variant", "warn", outline.caseVariantAt));
+    found.push(failureDiagnostic("json.case-variant", "warn", outline.caseVariantAt));
   if (outline.loneSurrogateAt >= 0)
-    found.push(describeFailure("json.lone-surrogate", "warn", outline.loneSurrogateAt));
-  if (fractionalId) found.push(describeFailure("id.fractional", "warn"));
+    found.push(failureDiagnostic("json.lone-surrogate", "warn", outline.loneSurrogateAt));
+  if (fractionalId) found.push(failureDiagnostic("id.fractional", "warn"));
   return found;
 }
 
-function scanFailure(fault: ScanFault, limits: ParseLimits): ParseFailure {
+function scanFailure(fault: ScanError, limits: ParseLimits): ParseFailure {
   const { offset } = fault;
   if (fault.reason === "json.depth") {
     const limit = { actual: limits.maxDepth + 1, allowed: limits.maxDepth };
-    return refuse(-32600, "json.depth", { offset, limit }).failure;
+    return fail(-32600, "json.depth", { offset, limit }).failure;
   }
-  return refuse(-32700, "json.syntax", { offset }).failure;
+  return fail(-32700, "json.syntax", { offset }).failure;
 }
 
 interface FailureFacts {
@@ -219,7 +219,7 @@ interface FailureFacts {
   readonly limit?: { readonly actual: number; readonly allowed: number };
 }
 
-function refuse(
+function fail(
   code: ParseFailure["code"],
   reason: FailureReason,
   facts: FailureFacts,

@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import {
-  acceptAnswer,
-  assumedWithoutHeader,
-  isModern,
+  acceptServerRevision,
+  revisionWithoutHeader,
+  isModernRevision,
   legacyOf,
   modernOf,
-  negotiate,
-  newestCommon,
+  negotiateRevision,
+  newestCommonRevision,
   newestLegacy,
   newestModern,
   parseRevision,
@@ -46,8 +46,8 @@ describe("the text form of a revision", () => {
   });
 
   it("tells modern texts from older and from shapeless ones, also for dates to come", () => {
-    expect(["2026-07-28", "2026-07-29", "2099-01-01"].map(isModern)).toEqual([true, true, true]);
-    expect(["2026-07-27", "2025-11-25", "2024-10-07", "draft", "3000", ""].map(isModern)).toEqual(
+    expect(["2026-07-28", "2026-07-29", "2099-01-01"].map(isModernRevision)).toEqual([true, true, true]);
+    expect(["2026-07-27", "2025-11-25", "2024-10-07", "draft", "3000", ""].map(isModernRevision)).toEqual(
       Array.from({ length: 6 }, () => false),
     );
   });
@@ -112,14 +112,16 @@ describe("the table of revisions", () => {
   it("names the newest of each era and the one assumed without a header", () => {
     expect(newestLegacy).toBe(legacyOf(revisionNames)[0]);
     expect(newestModern).toBe(modernOf(revisionNames)[0]);
-    expect(revisions[assumedWithoutHeader].versionHeader).toBe("none");
-    expect(having((name) => isModern(name))).toEqual(having((name) => revisions[name].era === "modern"));
+    expect(revisions[revisionWithoutHeader].versionHeader).toBe("none");
+    expect(having((name) => isModernRevision(name))).toEqual(
+      having((name) => revisions[name].era === "modern"),
+    );
   });
 });
 
 describe("negotiation", () => {
   it("[SC-007] takes the client's version if it is supported", () => {
-    expect(negotiate("2025-03-26", revisionNames)).toEqual({
+    expect(negotiateRevision("2025-03-26", revisionNames)).toEqual({
       ok: true,
       revision: "2025-03-26",
       isCounterOffer: false,
@@ -130,23 +132,23 @@ describe("negotiation", () => {
     "[SC-007] answers %j with the newest legacy version, never with a modern one",
     (requested) => {
       const counterOffer = { ok: true, revision: "2025-11-25", isCounterOffer: true };
-      expect(negotiate(requested, revisionNames)).toEqual(counterOffer);
+      expect(negotiateRevision(requested, revisionNames)).toEqual(counterOffer);
     },
   );
 
   it("[SC-007] offers newest first, whatever the order in which revisions are configured", () => {
     const supported: Revision[] = ["2024-11-05", "2026-07-28", "2025-06-18"];
     expect(legacyOf(supported)).toEqual(["2025-06-18", "2024-11-05"]);
-    expect(negotiate("2025-11-25", supported)).toMatchObject({ revision: "2025-06-18" });
+    expect(negotiateRevision("2025-11-25", supported)).toMatchObject({ revision: "2025-06-18" });
   });
 
   it("[SC-007] fails with the supported list where no version is common", () => {
-    expect(negotiate("2025-06-18", ["2026-07-28"])).toEqual({
+    expect(negotiateRevision("2025-06-18", ["2026-07-28"])).toEqual({
       ok: false,
       requested: "2025-06-18",
       supported: ["2026-07-28"],
     });
-    expect(acceptAnswer("2024-10-07", revisionNames)).toEqual({
+    expect(acceptServerRevision("2024-10-07", revisionNames)).toEqual({
       ok: false,
       requested: "2024-10-07",
       supported: revisionNames.toReversed(),
@@ -154,12 +156,17 @@ describe("negotiation", () => {
   });
 
   it("accepts the version that a server answered with, unless it is one that no handshake agrees on", () => {
-    expect(acceptAnswer("2025-06-18", revisionNames)).toMatchObject({ ok: true, revision: "2025-06-18" });
-    expect(acceptAnswer("2026-07-28", revisionNames).ok).toBe(false);
+    expect(acceptServerRevision("2025-06-18", revisionNames)).toMatchObject({
+      ok: true,
+      revision: "2025-06-18",
+    });
+    expect(acceptServerRevision("2026-07-28", revisionNames).ok).toBe(false);
   });
 
   it("picks the newest modern revision that both sides list", () => {
-    expect(newestCommon(["2099-01-01", "2026-07-28", "2025-11-25"], revisionNames)).toBe("2026-07-28");
-    expect(newestCommon(["2025-11-25"], revisionNames)).toBeUndefined();
+    expect(newestCommonRevision(["2099-01-01", "2026-07-28", "2025-11-25"], revisionNames)).toBe(
+      "2026-07-28",
+    );
+    expect(newestCommonRevision(["2025-11-25"], revisionNames)).toBeUndefined();
   });
 });

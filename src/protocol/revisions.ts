@@ -227,7 +227,7 @@ export const newestLegacy: Revision = "2025-11-25";
 export const newestModern: Revision = "2026-07-28";
 
 /** What a client is taken to speak that sends no version header and has no session (MCP 2025-06-18, Transports). */
-export const assumedWithoutHeader: Revision = "2025-03-26";
+export const revisionWithoutHeader: Revision = "2025-03-26";
 
 /** The first revision without a handshake; every later date is modern too. */
 const firstModern: Revision = "2026-07-28";
@@ -235,7 +235,7 @@ const firstModern: Revision = "2026-07-28";
 const isoDate = /^\d{4}-\d{2}-\d{2}$/;
 
 /** A text that should name a revision: the revision, or what is wrong with it. */
-export type RevisionReading =
+export type ParsedRevision =
   | { readonly ok: true; readonly revision: Revision }
   | {
       readonly ok: false;
@@ -245,14 +245,14 @@ export type RevisionReading =
     };
 
 /** Reads a revision from its exact text form; anything else is an error value, never a default. */
-export function parseRevision(text: string): RevisionReading {
+export function parseRevision(text: string): ParsedRevision {
   const revision = revisionNames.find((name) => name === text);
   if (revision !== undefined) return { ok: true, revision };
   return { ok: false, reason: isoDate.test(text) ? "unknown" : "malformed", text };
 }
 
 /** Whether a text names a revision of the modern era, be it one of ours or a later date. */
-export function isModern(text: string): boolean {
+export function isModernRevision(text: string): boolean {
   return isoDate.test(text) && text >= firstModern;
 }
 
@@ -278,7 +278,7 @@ export type Negotiation =
  * @example
  * negotiate("2031-01-01", revisionNames); // { ok: true, revision: "2025-11-25", isCounterOffer: true }
  */
-export function negotiate(requested: string, supported: readonly Revision[]): Negotiation {
+export function negotiateRevision(requested: string, supported: readonly Revision[]): Negotiation {
   const ours = legacyOf(supported);
   const exact = ours.find((revision) => revision === requested);
   if (exact !== undefined) return { ok: true, revision: exact, isCounterOffer: false };
@@ -288,14 +288,14 @@ export function negotiate(requested: string, supported: readonly Revision[]): Ne
 }
 
 /** The client's half of `initialize`: the version the server answered with, if we support it too. */
-export function acceptAnswer(answered: string, supported: readonly Revision[]): Negotiation {
+export function acceptServerRevision(answered: string, supported: readonly Revision[]): Negotiation {
   const agreed = legacyOf(supported).find((revision) => revision === answered);
   if (agreed !== undefined) return { ok: true, revision: agreed, isCounterOffer: false };
   return { ok: false, requested: answered, supported: newestFirst(supported) };
 }
 
 /** The newest modern revision that both sides know, from the list in `server/discover` or in error -32022. */
-export function newestCommon(
+export function newestCommonRevision(
   theirs: readonly string[],
   supported: readonly Revision[],
 ): Revision | undefined {

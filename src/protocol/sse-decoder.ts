@@ -1,4 +1,4 @@
-import { ByteHold } from "./byte-hold.ts";
+import { ByteBuffer } from "./byte-hold.ts";
 import { nextCarriageReturn, nextLineFeed, seekLineEnds } from "./line-end.ts";
 import type { LineEnds } from "./line-end.ts";
 import { createSseBlock, readSseField, sseBlockId, toSseEvent } from "./sse-block.ts";
@@ -47,7 +47,7 @@ export function createSseDecoder(options: SseDecoderOptions): SseDecoder {
 /** Between two events, which is where streams mostly are. */
 const noBlock: SseBlock = Object.freeze(createSseBlock());
 /** Nobody puts anything into this one. */
-const noHold = new ByteHold();
+const noHold = new ByteBuffer();
 
 /**
  * A class, because every open stream has one, and may stay open long; what only an unfinished event needs is made for it
@@ -200,7 +200,7 @@ class Decoder implements SseDecoder, LineEnds {
   }
 
   #keep(chunk: Buffer, from: number, to: number): void {
-    if (this.#hold === noHold) this.#hold = new ByteHold();
+    if (this.#hold === noHold) this.#hold = new ByteBuffer();
     this.#hold.append(chunk, from, to);
   }
 

@@ -5,7 +5,7 @@ import {
   bodyAfterPolicy,
   createFinalResponseReader,
   finalResponseOf,
-  isEventStream,
+  isEventStreamContentType,
   isJsonRpcResponse,
 } from "./sse-final-response.ts";
 
@@ -82,7 +82,7 @@ describe("what the policy gets to see", () => {
 
   it("[PA-177] knows an event stream by its media type, in any case and with parameters", () => {
     for (const type of ["text/event-stream", "Text/Event-Stream;charset=utf-8", " text/event-stream ; x=y"]) {
-      expect(isEventStream(type)).toBe(true);
+      expect(isEventStreamContentType(type)).toBe(true);
       expect(seen(stream(response), type).extracted).toBe(true);
     }
     for (const type of [
@@ -92,7 +92,7 @@ describe("what the policy gets to see", () => {
       "",
       undefined,
     ]) {
-      expect(isEventStream(type)).toBe(false);
+      expect(isEventStreamContentType(type)).toBe(false);
     }
   });
 

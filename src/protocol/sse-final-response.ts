@@ -36,7 +36,7 @@ export interface ClientBody {
 }
 
 /** Whether a content type header names an event stream, whatever its case and parameters. */
-export function isEventStream(contentType: string | undefined): boolean {
+export function isEventStreamContentType(contentType: string | undefined): boolean {
   const [mediaType = ""] = (contentType ?? "").split(";", 1);
   return mediaType.trim().toLowerCase() === "text/event-stream";
 }
@@ -104,7 +104,7 @@ export function createFinalResponseReader(options: {
 export function finalResponseOf(response: EventStreamBody): FinalResponse {
   const { enableMcp, contentType, body, isResponse = isJsonRpcResponse } = response;
   const reader = createFinalResponseReader({ maxEventBytes: body.length + 1, isResponse });
-  if (enableMcp && isEventStream(contentType)) reader.push(body);
+  if (enableMcp && isEventStreamContentType(contentType)) reader.push(body);
   const last = reader.end();
   if (last === undefined) return { extracted: false, text: body.toString("utf8") };
   // The body is decoded as one chunk, so the event's bytes are a view of it.
@@ -120,7 +120,7 @@ export function finalResponseOf(response: EventStreamBody): FinalResponse {
 export function bodyAfterPolicy(upstream: Buffer, seen: FinalResponse, result: PolicyResult): ClientBody {
   const unchanged = result.body === seen.text;
   if (!seen.extracted && unchanged) return { body: upstream, from: "upstream" };
-  if (!seen.extracted || result.denied || !isEventStream(result.contentType)) {
+  if (!seen.extracted || result.denied || !isEventStreamContentType(result.contentType)) {
     return { body: Buffer.from(result.body), from: "result" };
   }
   if (unchanged) return { body: upstream, from: "upstream" };

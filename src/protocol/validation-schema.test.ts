@@ -5,7 +5,7 @@ import type { Diagnostic, Message } from "./message.ts";
 import { methodFacts, methodNames } from "./methods.ts";
 import { revisionNames } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
-import { createCatalogue } from "./schema/catalogue.ts";
+import { createMessageSchemas } from "./schema/catalogue.ts";
 import { loadSchemaValidator } from "./validation-schema.ts";
 import type { SchemaValidator } from "./validation-schema.ts";
 
@@ -370,7 +370,7 @@ describe("errors", () => {
 
 describe("coverage", () => {
   it.each(revisionNames)("[SC-027] every method of %s has validators", (revision) => {
-    const { requests, notifications, results } = createCatalogue(revision);
+    const { requests, notifications, results } = createMessageSchemas(revision);
     const known = methodNames.filter((name) =>
       ["core", "extension"].includes(methodFacts(name)?.forms[revision] ?? ""),
     );

@@ -3,8 +3,8 @@ import { memberInteger, memberString, memberType, memberValue } from "./json/rea
 import type { Diagnostic, ErrorMessage, Message, ResultMessage } from "./message.ts";
 import { methodFacts } from "./methods.ts";
 import type { Revision } from "./revisions.ts";
-import type { Catalogue } from "./schema/catalogue.ts";
-import type { Finding } from "./schema/findings.ts";
+import type { MessageSchemas } from "./schema/catalogue.ts";
+import type { SchemaViolation } from "./schema/findings.ts";
 
 /** Compares messages of one revision with its schema. */
 export interface SchemaValidator {
@@ -16,8 +16,8 @@ export interface SchemaValidator {
   readonly check: (message: Message, requestMethod?: string) => readonly Diagnostic[];
 }
 
-type Schema = Catalogue["requests"] extends ReadonlyMap<string, infer Value> ? Value : never;
-type Describe = (issues: readonly Issue[], value: unknown) => readonly Finding[];
+type Schema = MessageSchemas["requests"] extends ReadonlyMap<string, infer Value> ? Value : never;
+type Describe = (issues: readonly Issue[], value: unknown) => readonly SchemaViolation[];
 type Issue = NonNullable<ReturnType<Schema["safeParse"]>["error"]>["issues"][number];
 
 /** A hostile list could break a rule in every entry; the first few say enough. */
@@ -33,19 +33,19 @@ const none: readonly Diagnostic[] = Object.freeze([]);
  * validator.check(message); // [{ code: "schema.required", path: "/params/name", … }]
  */
 export async function loadSchemaValidator(revision: Revision): Promise<SchemaValidator> {
-  const [{ createCatalogue }, { findingsOf }] = await Promise.all([
+  const [{ createMessageSchemas }, { schemaViolations }] = await Promise.all([
     import("./schema/catalogue.ts"),
     import("./schema/findings.ts"),
   ]);
-  const catalogue = createCatalogue(revision);
+  const catalogue = createMessageSchemas(revision);
   return {
     revision,
-    check: (message, requestMethod) => checkMessage(catalogue, findingsOf, message, requestMethod),
+    check: (message, requestMethod) => checkMessage(catalogue, schemaViolations, message, requestMethod),
   };
 }
 
 function checkMessage(
-  catalogue: Catalogue,
+  catalogue: MessageSchemas,
   describe: Describe,
   message: Message,
   requestMethod: string | undefined,
@@ -76,7 +76,7 @@ function checkMessage(
 
 /** The kind of a result decides what it is compared with (MCP 2025-11-25, Tasks; MCP 2026-07-28, Results). */
 function checkResult(
-  catalogue: Catalogue,
+  catalogue: MessageSchemas,
   describe: Describe,
   message: ResultMessage,
   method: string | undefined,
@@ -102,7 +102,11 @@ function checkResult(
   return [diagnosticOf("result", { path: ["resultType"], rule: "enum", expected: allowed.join(" or ") })];
 }
 
-function checkError(catalogue: Catalogue, describe: Describe, message: ErrorMessage): readonly Diagnostic[] {
+function checkError(
+  catalogue: MessageSchemas,
+  describe: Describe,
+  message: ErrorMessage,
+): readonly Diagnostic[] {
   const code = memberInteger(message, "error.code");
   const schema = code === undefined ? undefined : catalogue.errors.get(code);
   return compare(describe, schema, "error/data", memberValue(message, "error.data"));
@@ -121,7 +125,7 @@ function compare(
   return findings.slice(0, mostFindings).map((finding) => diagnosticOf(root, finding));
 }
 
-function diagnosticOf(root: string, { path, rule, expected }: Finding): Diagnostic {
+function diagnosticOf(root: string, { path, rule, expected }: SchemaViolation): Diagnostic {
   const pointer = `/${root}${pointerTo(path)}`;
   const message = rule === "required" ? `${pointer} is missing` : `${pointer} breaks the rule "${rule}"`;
   return {

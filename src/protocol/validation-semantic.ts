@@ -1,4 +1,4 @@
-import { capabilitiesToAsk, missingCapabilities } from "./capabilities.ts";
+import { requiredClientCapabilities, missingCapabilities } from "./capabilities.ts";
 import type { Capabilities } from "./capabilities.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { memberSource, memberString, memberType, memberValue } from "./json/read.ts";
@@ -104,7 +104,9 @@ export function checkCapability(
 ): readonly Diagnostic[] {
   const capability = methodFacts(message.method)?.capability;
   if (capability === undefined || !isDeclarable(capability, revision)) return none;
-  const required = capabilitiesToAsk(message.method, memberValue(message, "params")) ?? { [capability]: {} };
+  const required = requiredClientCapabilities(message.method, memberValue(message, "params")) ?? {
+    [capability]: {},
+  };
   return missing(
     "capability.missing",
     required,
@@ -131,7 +133,7 @@ export function checkInputRequired(
   return entries(asks).flatMap(([key, ask]) => {
     const method = property(ask, "method");
     const required =
-      typeof method === "string" ? capabilitiesToAsk(method, property(ask, "params")) : undefined;
+      typeof method === "string" ? requiredClientCapabilities(method, property(ask, "params")) : undefined;
     if (required === undefined) {
       return [found("input.method", "error", `the question ${key} has a method that cannot be asked`)];
     }

@@ -1,8 +1,8 @@
 import type { ErrorCode } from "../errors.ts";
 import type { Diagnostic, Direction, Message } from "./message.ts";
-import { methodStanding } from "./methods.ts";
-import { refuse } from "./refusal.ts";
-import type { Refusal } from "./refusal.ts";
+import { methodStatus } from "./methods.ts";
+import { errorResponse } from "./refusal.ts";
+import type { ErrorResponse } from "./refusal.ts";
 import { revisions } from "./revisions.ts";
 import type { Revision } from "./revisions.ts";
 import type { SchemaValidator } from "./validation-schema.ts";
@@ -35,7 +35,7 @@ export interface ValidationContext {
 /** What was found, and the refusal that an enforcing level makes of it. */
 export interface ValidationReport {
   readonly diagnostics: readonly Diagnostic[];
-  readonly refusal: Refusal | undefined;
+  readonly refusal: ErrorResponse | undefined;
 }
 
 const allOff: ValidationSettings = { envelope: "off", method: "off", schema: "off", semantic: "off" };
@@ -108,7 +108,7 @@ function checkDirection(
 function checkMethod(message: Message, revision: Revision, direction: Direction): readonly Diagnostic[] {
   if (message.kind !== "request" && message.kind !== "notification") return [];
   const { method, kind } = message;
-  const standing = methodStanding(method, revision, direction, kind);
+  const standing = methodStatus(method, revision, direction, kind);
   if (standing === "known") return [];
   const name = JSON.stringify(method);
   const messages = {
@@ -137,14 +137,18 @@ function refusalAt(
   message: Message,
   { revision, direction }: ValidationContext,
   findings: readonly [Diagnostic, ...Diagnostic[]],
-): Refusal | undefined {
+): ErrorResponse | undefined {
   // A response names an id of the other side's; an error that echoed it would answer the wrong request.
   const isAsking = message.kind === "request" || message.kind === "notification";
   const id = isAsking ? message.id : undefined;
-  const answer = (error: ErrorCode, { message: text, data }: Diagnostic): Refusal => {
+  const answer = (error: ErrorCode, { message: text, data }: Diagnostic): ErrorResponse => {
     const isUnknownMethod = error === "method_not_found" && revision !== "unknown";
     const isOtherCase = isUnknownMethod && revisions[revision].unknownMethodStatus === 404;
-    return refuse(error, text, { id, isOtherCase, ...(isRecord(data) ? { data } : {}) });
+    return errorResponse(error, text, {
+      id,
+      useAlternateStatus: isOtherCase,
+      ...(isRecord(data) ? { data } : {}),
+    });
   };
   const [first] = findings;
   if (level === "envelope") return answer("invalid_message", first);

@@ -4,23 +4,23 @@ import { vectors } from "../../test/fixtures/vectors/index.ts";
 import type { PostStep, Step } from "../../test/fixtures/vectors/vector.ts";
 import { headersOf } from "../../test/support/messages.ts";
 import { classifyPost, classifyVerb } from "./era.ts";
-import type { Serving } from "./era.ts";
-import { headerParametersOf } from "./header-parameters.ts";
+import type { ServedRevisions } from "./era.ts";
+import { parseHeaderParameters } from "./header-parameters.ts";
 import { memberString } from "./json/read.ts";
 import { metadataOf } from "./metadata.ts";
 import { checkModernPost } from "./modern.ts";
-import type { ModernFacts } from "./modern.ts";
+import type { ModernCheckOptions } from "./modern.ts";
 import { parse } from "./parse.ts";
-import { negotiate, revisionNames } from "./revisions.ts";
+import { negotiateRevision, revisionNames } from "./revisions.ts";
 import { loadSchemaValidator } from "./validation-schema.ts";
 import { validate, validationSettings } from "./validation.ts";
 
-const modernOnly: Serving = { eras: "modern", supported: ["2026-07-28"] };
-const both: Serving = { eras: "both", supported: ["2026-07-28"] };
+const modernOnly: ServedRevisions = { eras: "modern", supported: ["2026-07-28"] };
+const both: ServedRevisions = { eras: "both", supported: ["2026-07-28"] };
 
 const weigh = { type: "object", properties: { yard: { type: "string", "x-mcp-header": "Yard" } } };
-const reading = headerParametersOf(weigh);
-const facts: ModernFacts = {
+const reading = parseHeaderParameters(weigh);
+const facts: ModernCheckOptions = {
   supported: ["2026-07-28"],
   headerParameters: (tool) => (tool === "weigh" && reading.ok ? reading.parameters : undefined),
   requiredCapabilities: (message) =>
@@ -102,6 +102,9 @@ describe("the forty vectors", () => {
   });
 
   it.each(stepsOf("handshake"))("$name about $step.requested", ({ step }) => {
-    expect(negotiate(step.requested, revisionNames)).toMatchObject({ ok: true, revision: step.agreed });
+    expect(negotiateRevision(step.requested, revisionNames)).toMatchObject({
+      ok: true,
+      revision: step.agreed,
+    });
   });
 });

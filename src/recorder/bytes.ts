@@ -1,7 +1,7 @@
-const firstSize = 1_048_576;
-const mostSpare = 4;
+const bufferSize = 1_048_576;
+const maxSpareBuffers = 4;
 /** Texts up to this length are written letter by letter, which is quicker than a call out of the language. */
-const shortText = 40;
+const maxInlineLength = 40;
 
 /**
  * Bytes that grow as they are written. Their memory is shared between threads, so that they are handed over without a
@@ -12,8 +12,8 @@ export class ByteWriter {
   #bytes: Buffer<SharedArrayBuffer>;
   #at = 0;
 
-  constructor(size = firstSize) {
-    this.#bytes = newBytes(size);
+  constructor(size = bufferSize) {
+    this.#bytes = allocateShared(size);
   }
 
   /** How many there are. */
@@ -22,7 +22,7 @@ export class ByteWriter {
   }
 
   /** A copy of the bytes from a place on. */
-  since(start: number): Uint8Array {
+  copyFrom(start: number): Uint8Array {
     return Uint8Array.prototype.slice.call(this.#bytes, start, this.#at);
   }
 
@@ -30,23 +30,23 @@ export class ByteWriter {
   take(): Uint8Array<SharedArrayBuffer> {
     const taken = new Uint8Array(this.#bytes.buffer, 0, this.#at);
     const spare = this.#spare.pop();
-    this.#bytes = spare === undefined ? newBytes(firstSize) : Buffer.from(spare);
+    this.#bytes = spare === undefined ? allocateShared(bufferSize) : Buffer.from(spare);
     this.#at = 0;
     return taken;
   }
 
   /** Takes bytes back that nobody reads any more. */
-  giveBack({ buffer }: Uint8Array<SharedArrayBuffer>): void {
-    if (this.#spare.length < mostSpare && buffer.byteLength === firstSize) this.#spare.push(buffer);
+  recycle({ buffer }: Uint8Array<SharedArrayBuffer>): void {
+    if (this.#spare.length < maxSpareBuffers && buffer.byteLength === bufferSize) this.#spare.push(buffer);
   }
 
   /** Takes back what was written behind a place. */
-  cut(start: number): void {
+  truncate(start: number): void {
     this.#at = start;
   }
 
   /** A whole number from zero on, seven bits to a byte. */
-  number(value: number): void {
+  varint(value: number): void {
     this.#reserve(10);
     let left = value;
     for (; left >= 128; left = left > 0x7f_ff_ff_ff ? Math.floor(left / 128) : left >>> 7)
@@ -55,8 +55,8 @@ export class ByteWriter {
   }
 
   /** A whole number that may be below zero. */
-  signed(value: number): void {
-    this.number(value < 0 ? -2 * value - 1 : 2 * value);
+  signedVarint(value: number): void {
+    this.varint(value < 0 ? -2 * value - 1 : 2 * value);
   }
 
   double(value: number): void {
@@ -65,9 +65,9 @@ export class ByteWriter {
   }
 
   /** A text in UTF-8, behind its length. */
-  text(value: string): void {
+  string(value: string): void {
     const { length } = value;
-    if (length <= shortText) {
+    if (length <= maxInlineLength) {
       this.#reserve(length + 1);
       let at = this.#at;
       this.#bytes[at++] = length;
@@ -82,13 +82,13 @@ export class ByteWriter {
         return;
       }
     }
-    this.number(Buffer.byteLength(value));
+    this.varint(Buffer.byteLength(value));
     this.#reserve(length * 3);
     this.#at += this.#bytes.write(value, this.#at, "utf8");
   }
 
   /** A text of any length; its own stands in four bytes, so that it need not be measured first. */
-  longText(value: string): void {
+  longString(value: string): void {
     this.#reserve(value.length * 3 + 4);
     const size = this.#bytes.write(value, this.#at + 4, "utf8");
     this.#bytes.writeUInt32LE(size, this.#at);
@@ -98,13 +98,13 @@ export class ByteWriter {
   #reserve(more: number): void {
     const needed = this.#at + more;
     if (needed <= this.#bytes.length) return;
-    const grown = newBytes(Math.max(needed, this.#bytes.length * 2));
+    const grown = allocateShared(Math.max(needed, this.#bytes.length * 2));
     this.#bytes.copy(grown, 0, 0, this.#at);
     this.#bytes = grown;
   }
 }
 
-function newBytes(size: number): Buffer<SharedArrayBuffer> {
+function allocateShared(size: number): Buffer<SharedArrayBuffer> {
   return Buffer.from(new SharedArrayBuffer(size));
 }
 
@@ -119,7 +119,7 @@ export class ByteReader {
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
-  number(): number {
+  varint(): number {
     let value = 0;
     for (let unit = 1; ; unit *= 128) {
       const byte = this.#bytes[this.#at++] ?? 0;
@@ -128,8 +128,8 @@ export class ByteReader {
     }
   }
 
-  signed(): number {
-    const value = this.number();
+  signedVarint(): number {
+    const value = this.varint();
     return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
   }
 
@@ -143,13 +143,13 @@ export class ByteReader {
     this.#at += bytes;
   }
 
-  text(): string {
-    const size = this.number();
+  string(): string {
+    const size = this.varint();
     return this.#bytes.toString("utf8", this.#at, (this.#at += size));
   }
 
   /** The text, or an empty one where it is only stepped over. */
-  longText(isWanted: boolean): string {
+  longString(isWanted: boolean): string {
     const size = this.#bytes.readUInt32LE(this.#at);
     this.#at += 4;
     const start = this.#at;

@@ -10,16 +10,16 @@ export interface CapturedContext {
 }
 
 /** Tells what is known of an exchange; what was secret in its message is taken out of its headers too. */
-export type ContextOf = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
+export type ContextBuilder = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
 
-const mostContexts = 500;
+const maxCachedContexts = 500;
 
 /** What a context is made of. */
-type Origin = Pick<Exchange, "route" | "principal" | "session" | "revision" | "transport">;
+type ContextOrigin = Pick<Exchange, "route" | "principal" | "session" | "revision" | "transport">;
 
 /** The last context of a session or principal, and of what it was made. */
-interface Remembered {
-  readonly made: Origin;
+interface CachedContext {
+  readonly origin: ContextOrigin;
   readonly captured: CapturedContext;
 }
 
@@ -27,26 +27,26 @@ interface Remembered {
  * Makes the contexts of a capture. Most messages of a client come with the same headers: what was made of them once is
  * taken again, and being the same object it is also written only once.
  */
-export function createContexts(redactor: Redactor): ContextOf {
-  const known = new Map<string, Remembered>();
+export function createContextBuilder(redactor: Redactor): ContextBuilder {
+  const known = new Map<string, CachedContext>();
 
   return (exchange, secrets) => {
     const traceId = traceOf(exchange)?.traceId;
     if (secrets.length > 0 || traceId !== undefined || exchange.parent !== undefined)
-      return contextOf(exchange, redactor, secrets, traceId);
+      return buildContext(exchange, redactor, secrets, traceId);
     const key = exchange.session?.id ?? exchange.principal.id;
     const last = known.get(key);
-    if (last !== undefined && isAlike(last.made, exchange)) return last.captured;
-    const captured = contextOf(exchange, redactor, secrets, undefined);
-    if (known.size >= mostContexts) known.clear();
+    if (last !== undefined && isSameOrigin(last.origin, exchange)) return last.captured;
+    const captured = buildContext(exchange, redactor, secrets, undefined);
+    if (known.size >= maxCachedContexts) known.clear();
     const { route, principal, session, revision, transport } = exchange;
-    known.set(key, { made: { route, principal, session, revision, transport }, captured });
+    known.set(key, { origin: { route, principal, session, revision, transport }, captured });
     return captured;
   };
 }
 
 /** Whether two exchanges agree in everything that a context is made of. */
-function isAlike(one: Origin, other: Origin): boolean {
+function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
   if (
     one.route !== other.route ||
     one.principal.id !== other.principal.id ||
@@ -62,12 +62,12 @@ function isAlike(one: Origin, other: Origin): boolean {
     method === transport.method &&
     path === transport.path &&
     peer === transport.peer &&
-    hasAll(headers, transport.headers) &&
-    hasAll(transport.headers, headers)
+    includesHeaders(headers, transport.headers) &&
+    includesHeaders(transport.headers, headers)
   );
 }
 
-function hasAll(
+function includesHeaders(
   headers: Readonly<Record<string, string>>,
   others: Readonly<Record<string, string>>,
 ): boolean {
@@ -75,7 +75,7 @@ function hasAll(
   return true;
 }
 
-function contextOf(
+function buildContext(
   exchange: Exchange,
   redactor: Redactor,
   secrets: readonly string[],

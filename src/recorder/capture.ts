@@ -4,66 +4,66 @@ import type { Clock, Exchange } from "../exchange.ts";
 import { memberString, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createContexts } from "./capture-context.ts";
+import { createContextBuilder } from "./capture-context.ts";
 import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
-import { newGroup, type FrameGroup } from "./gathering.ts";
+import { createFrameGroup, type FrameGroup } from "./gathering.ts";
 import { factsOf, type MessageFacts } from "./message-facts.ts";
 
 /** A frame whose number and times are still to be set, by whoever takes it. */
-export type UnnumberedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
+export type FrameDraft = { -readonly [Key in keyof Frame]: Frame[Key] };
 
 /** What of an exchange has been seen. */
-interface Seen {
+interface CapturedExchange {
   readonly operation: string;
   /** The numbers of frames with these messages; the last two are enough, one that asks and one that answers. */
-  asking: SeenMessage | undefined;
-  answering: SeenMessage | undefined;
+  request: CapturedMessage | undefined;
+  answer: CapturedMessage | undefined;
   /** Its frames that were not packed yet. */
   readonly group: FrameGroup;
 }
 
-interface SeenMessage {
+interface CapturedMessage {
   readonly message: Message;
   readonly seq: number;
-  readonly names: Names;
+  readonly names: MessageNames;
   readonly facts: MessageFacts;
 }
 
-interface Names {
+interface MessageNames {
   readonly id: string | undefined;
   readonly method: string | undefined;
   readonly target: string | undefined;
 }
 
 /** What capturing needs. */
-export interface CapturingOptions {
+export interface FrameCaptureDeps {
   readonly redactor: Redactor;
   readonly clock: Clock;
   /** Bodies that are larger are left out. */
   readonly bodyBytes: number;
   /** Takes a redacted frame, and answers with its number; undefined where it was lost. */
-  readonly take: (frame: UnnumberedFrame, group: FrameGroup | undefined) => number | undefined;
+  readonly onFrame: (frame: FrameDraft, group: FrameGroup | undefined) => number | undefined;
 }
 
 /** Makes frames of what passes. Everything in them has been redacted. */
-export interface Capturing {
+export interface FrameCapture {
   message(leg: FrameLeg, passing: Frame["passing"], message: Message, exchange: Exchange): void;
   decision(decision: FrameDecision, exchange: Exchange): void;
   /** A line that a server wrote to its standard error. */
   stderr(route: string, line: string): void;
 }
 
-const mostLinks = 10_000;
+const maxContinuations = 10_000;
 
 /** A new frame. All have the same members in the same order, which is what makes them quick to make and to read. */
-export function frameOf(
+export function createFrame(
   kind: Frame["kind"],
   leg: FrameLeg,
   passing: Frame["passing"],
   direction: Frame["direction"],
   exchange = "",
   operation = "",
-): UnnumberedFrame {
+): FrameDraft {
   return {
     capture: "",
     seq: 0,
@@ -92,21 +92,21 @@ export function frameOf(
   };
 }
 
-function seenOf({ tracking }: Exchange): Seen | undefined {
+function capturedOf({ tracking }: Exchange): CapturedExchange | undefined {
   // Nobody else writes it.
-  return tracking.record as Seen | undefined;
+  return tracking.record as CapturedExchange | undefined;
 }
 
 /** Makes the capturing of one capture. */
-export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions): Capturing {
+export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: FrameCaptureDeps): FrameCapture {
   /** Operations by what a later request continues them with: the state of a round, or a task. */
   const continued = new Map<string, string>();
-  const contextOf = createContexts(redactor);
+  const contextOf = createContextBuilder(redactor);
 
   function remember(key: string, operation: string): void {
     continued.delete(key);
     continued.set(key, operation);
-    if (continued.size <= mostLinks) return;
+    if (continued.size <= maxContinuations) return;
     for (const [oldest] of continued) {
       continued.delete(oldest);
       break;
@@ -114,7 +114,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
   }
 
   function operationOf(exchange: Exchange, message: Message, facts: MessageFacts): string {
-    const parent = exchange.parent === undefined ? undefined : seenOf(exchange.parent);
+    const parent = exchange.parent === undefined ? undefined : capturedOf(exchange.parent);
     if (parent !== undefined) return parent.operation;
     const state = memberString(message, "params.requestState");
     return (
@@ -141,14 +141,14 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
     message: (leg, passing, message, exchange) => {
       const { kind } = message;
       const isAnswer = kind === "result" || kind === "error";
-      let own = seenOf(exchange);
-      const before = isAnswer ? own?.answering : own?.asking;
+      let own = capturedOf(exchange);
+      const before = isAnswer ? own?.answer : own?.request;
       const same = before?.message === message ? before.seq : undefined;
       const facts = same === undefined || before === undefined ? factsOf(message) : before.facts;
       const isFirst = own === undefined;
       if (own === undefined) {
         const operation = operationOf(exchange, message, facts);
-        own = { operation, asking: undefined, answering: undefined, group: newGroup() };
+        own = { operation, request: undefined, answer: undefined, group: createFrameGroup() };
         exchange.tracking.record = own;
       }
       if (isAnswer && leg === "client" && passing === "sent")
@@ -167,7 +167,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
           ? namesOf(facts, redacted > 0 || isTooLarge ? redactor : undefined)
           : before.names;
       const direction = exchange.direction === "client-to-server" ? "c2s" : "s2c";
-      const frame = frameOf(kind, leg, passing, direction, exchange.id, own.operation);
+      const frame = createFrame(kind, leg, passing, direction, exchange.id, own.operation);
       frame.bytes = size;
       frame.context = context?.context;
       frame.id = names.id;
@@ -180,24 +180,24 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
       if (isAnswer) setOutcome(frame, message, facts);
       const seq = take(frame, own.group);
       if (seq === undefined || same !== undefined) return;
-      if (isAnswer) own.answering = { message, seq, names, facts };
-      else own.asking = { message, seq, names, facts };
+      if (isAnswer) own.answer = { message, seq, names, facts };
+      else own.request = { message, seq, names, facts };
     },
     decision: (decision, exchange) => {
       const { reason } = decision;
       const clean = reason === undefined ? undefined : redactor.text(reason);
       const isAsked = exchange.direction === "client-to-server";
-      const own = seenOf(exchange);
+      const own = capturedOf(exchange);
       const operation = own?.operation ?? exchange.id;
       const [leg, direction] = isAsked ? (["client", "c2s"] as const) : (["upstream", "s2c"] as const);
-      const frame = frameOf("decision", leg, "received", direction, exchange.id, operation);
+      const frame = createFrame("decision", leg, "received", direction, exchange.id, operation);
       frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
       take(frame, own?.group);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);
-      const frame = frameOf("stderr", "upstream", "received", "s2c");
+      const frame = createFrame("stderr", "upstream", "received", "s2c");
       frame.target = route;
       frame.bytes = Buffer.byteLength(line);
       frame.body = clean.text;
@@ -207,7 +207,7 @@ export function createCapturing({ redactor, bodyBytes, take }: CapturingOptions)
   };
 }
 
-function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | undefined): Names {
+function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | undefined): MessageNames {
   if (redactor === undefined) return { id, method, target };
   const plain = (text: string | undefined): string | undefined =>
     text === undefined ? text : redactor.text(text).text;
@@ -215,7 +215,7 @@ function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | unde
 }
 
 function setOutcome(
-  frame: UnnumberedFrame,
+  frame: FrameDraft,
   message: Message,
   { isToolError, resultType, errorCode }: MessageFacts,
 ): void {

@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 
-import type { Condition, ExchangeRecord, Frame } from "./contract.ts";
-import { holdsText, toSearchText } from "./search-text.ts";
+import type { FilterCondition, ExchangeRecord, Frame } from "./contract.ts";
+import { containsText, toSearchText } from "./search-text.ts";
 
 /** The bodies of an exchange by what they belong to; asked for only where a condition looks into them. */
 export interface ExchangeBodies {
@@ -10,7 +10,7 @@ export interface ExchangeBodies {
 }
 
 /** Whether a condition looks into bodies. */
-export function readsBodies(condition: Condition): boolean {
+export function readsBodies(condition: FilterCondition): boolean {
   if (condition.type === "text") return true;
   if (condition.type === "not") return readsBodies(condition.of);
   return (condition.type === "all" || condition.type === "any") && condition.of.some(readsBodies);
@@ -27,21 +27,21 @@ export function bodiesOf(frames: readonly Frame[]): ExchangeBodies {
 }
 
 /** A condition made ready to be asked about many exchanges. */
-export type Matcher = (exchange: ExchangeRecord, bodies: () => ExchangeBodies) => boolean;
+export type ConditionMatcher = (exchange: ExchangeRecord, bodies: () => ExchangeBodies) => boolean;
 
 /** Makes the one meaning that a condition has; stores may be quicker, but find the same. */
-export function createMatcher(condition: Condition): Matcher {
+export function createConditionMatcher(condition: FilterCondition): ConditionMatcher {
   switch (condition.type) {
     case "all": {
-      const parts = condition.of.map(createMatcher);
+      const parts = condition.of.map(createConditionMatcher);
       return (exchange, bodies) => parts.every((part) => part(exchange, bodies));
     }
     case "any": {
-      const parts = condition.of.map(createMatcher);
+      const parts = condition.of.map(createConditionMatcher);
       return (exchange, bodies) => parts.some((part) => part(exchange, bodies));
     }
     case "not": {
-      const part = createMatcher(condition.of);
+      const part = createConditionMatcher(condition.of);
       return (exchange, bodies) => !part(exchange, bodies);
     }
     case "is": {
@@ -50,7 +50,7 @@ export function createMatcher(condition: Condition): Matcher {
     }
     case "like": {
       const { field } = condition;
-      const form = likeForm(condition.pattern);
+      const form = likeRegExp(condition.pattern);
       return (exchange) => {
         const value = exchange[field];
         return value !== undefined && form.test(value);
@@ -65,12 +65,12 @@ export function createMatcher(condition: Condition): Matcher {
       };
     }
     case "number":
-      return numberMatcher(condition);
+      return createNumberMatcher(condition);
     case "modified":
       return ({ modified }) => modified;
     case "text": {
       const { text, in: place } = condition;
-      const found = (body: string): boolean => holdsText(toSearchText(body), text);
+      const found = (body: string): boolean => containsText(toSearchText(body), text);
       return (_, bodies) => {
         const { request, answer } = bodies();
         return (place !== "answer" && request.some(found)) || (place !== "request" && answer.some(found));
@@ -81,7 +81,11 @@ export function createMatcher(condition: Condition): Matcher {
   }
 }
 
-function numberMatcher({ field, is, value }: Extract<Condition, { type: "number" }>): Matcher {
+function createNumberMatcher({
+  field,
+  is,
+  value,
+}: Extract<FilterCondition, { type: "number" }>): ConditionMatcher {
   const compare: Readonly<Record<typeof is, (other: number) => boolean>> = {
     "<": (other) => other < value,
     "<=": (other) => other <= value,
@@ -96,7 +100,7 @@ function numberMatcher({ field, is, value }: Extract<Condition, { type: "number"
 }
 
 /** Each `*` is the shortest text that fits, and no part is tried twice at one place: time is linear in practice. */
-function likeForm(pattern: string): RegExp {
+function likeRegExp(pattern: string): RegExp {
   const parts = pattern
     .split(/\*+/u)
     .map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));

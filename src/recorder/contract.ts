@@ -136,7 +136,7 @@ export interface Frame {
  * the gateway itself, `refused` a no of a policy or a limit; `accepted` a notification that was passed on. `abandoned`
  * is an exchange whose gateway ended before it did.
  */
-export type ExchangeState =
+export type ExchangeStatus =
   | "open"
   | "ok"
   | "tool_error"
@@ -168,7 +168,7 @@ export interface ExchangeRecord {
   readonly rpcId?: string;
   readonly method: string;
   readonly target?: string;
-  readonly state: ExchangeState;
+  readonly state: ExchangeStatus;
   /** The JSON-RPC code of an error answer. */
   readonly errorCode?: number;
   /** The code of the gateway's own table, where the gateway itself answered with an error. */
@@ -202,7 +202,7 @@ export interface OperationRecord {
   readonly route: string;
   readonly principal: string;
   /** Of the last round. */
-  readonly state: ExchangeState;
+  readonly state: ExchangeStatus;
   /** How often the client had to come back with answers, the first time included. */
   readonly rounds: number;
   readonly at: number;
@@ -269,16 +269,16 @@ export type NumberField =
   | "seq";
 
 /** Which bodies a text is looked for in: those of the asking message, those of the answer, or all. */
-export type TextPlace = "any" | "request" | "answer";
+export type TextScope = "any" | "request" | "answer";
 
 /**
  * What to look for. Stores answer with exactly the exchanges for which `matches` (`condition.ts`) is true; a condition on
  * a member that an exchange does not have is false.
  */
-export type Condition =
-  | { readonly type: "all"; readonly of: readonly Condition[] }
-  | { readonly type: "any"; readonly of: readonly Condition[] }
-  | { readonly type: "not"; readonly of: Condition }
+export type FilterCondition =
+  | { readonly type: "all"; readonly of: readonly FilterCondition[] }
+  | { readonly type: "any"; readonly of: readonly FilterCondition[] }
+  | { readonly type: "not"; readonly of: FilterCondition }
   | { readonly type: "is"; readonly field: TextField; readonly value: string }
   /** `*` stands for any text; upper and lower case are the same. */
   | { readonly type: "like"; readonly field: TextField; readonly pattern: string }
@@ -292,4 +292,4 @@ export type Condition =
     }
   | { readonly type: "modified" }
   /** A body holds the text, beginning at the beginning of a word; upper and lower case are the same. */
-  | { readonly type: "text"; readonly text: string; readonly in: TextPlace };
+  | { readonly type: "text"; readonly text: string; readonly in: TextScope };

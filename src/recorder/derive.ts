@@ -1,15 +1,15 @@
-import type { ExchangeRecord, ExchangeState, Frame, FrameDecision, OperationRecord } from "./contract.ts";
+import type { ExchangeRecord, ExchangeStatus, Frame, FrameDecision, OperationRecord } from "./contract.ts";
 
 /** An exchange while its frames come in. */
-interface Growing {
+interface OpenExchange {
   readonly first: Frame;
   /** As it stands now. */
-  readonly record: GrowingRecord;
+  readonly record: MutableRecord;
   /** When the other side got the message. */
-  sentAt: number | undefined;
+  forwardedAt: number | undefined;
 }
 
-type GrowingRecord = { -readonly [Key in keyof ExchangeRecord]: ExchangeRecord[Key] };
+type MutableRecord = { -readonly [Key in keyof ExchangeRecord]: ExchangeRecord[Key] };
 
 /** Makes exchanges of frames, one by one, in the order in which they were seen. */
 export interface ExchangeDerivation {
@@ -20,10 +20,10 @@ export interface ExchangeDerivation {
   add(frame: Frame): readonly ExchangeRecord[];
 }
 
-const strengths: readonly string[] = ["allow", "change", "filter", "deny"];
+const effectsByStrength: readonly string[] = ["allow", "change", "filter", "deny"];
 
 /** Codes of the gateway that say no, as against those that say that something went wrong. */
-const refusals: ReadonlySet<string> = new Set([
+const refusalCodes: ReadonlySet<string> = new Set([
   "policy_denied",
   "policy_unavailable",
   "insufficient_scope",
@@ -36,7 +36,7 @@ const refusals: ReadonlySet<string> = new Set([
 
 /** Starts a derivation. It holds no more than the exchanges that are open. */
 export function createDerivation(): ExchangeDerivation {
-  const growing = new Map<string, Growing>();
+  const growing = new Map<string, OpenExchange>();
 
   function end(): readonly ExchangeRecord[] {
     const left = [...growing.values()].map(({ record }) => record);
@@ -48,32 +48,32 @@ export function createDerivation(): ExchangeDerivation {
   return {
     add: (frame) => {
       if (frame.kind === "end") return end();
-      if (frame.exchange === "") return none;
+      if (frame.exchange === "") return nothingChanged;
       let own = growing.get(frame.exchange);
       if (own === undefined) {
-        const record = begin(frame);
+        const record = startRecord(frame);
         // What comes behind the end of an exchange changes nothing about it.
-        if (record === undefined) return none;
-        own = { first: frame, record, sentAt: undefined };
+        if (record === undefined) return nothingChanged;
+        own = { first: frame, record, forwardedAt: undefined };
         growing.set(frame.exchange, own);
       }
-      grow(own, frame);
+      applyFrame(own, frame);
       if (own.record.state !== "open") growing.delete(frame.exchange);
       return [own.record];
     },
   };
 }
 
-const none: readonly ExchangeRecord[] = [];
+const nothingChanged: readonly ExchangeRecord[] = [];
 
 /** The exchange of frames that are all it has, from its first to its end; undefined where they are not. */
-export function deriveWhole(frames: readonly Frame[]): ExchangeRecord | undefined {
+export function deriveComplete(frames: readonly Frame[]): ExchangeRecord | undefined {
   const [first] = frames;
-  const record = first === undefined ? undefined : begin(first);
+  const record = first === undefined ? undefined : startRecord(first);
   if (first === undefined || record === undefined) return undefined;
-  const own: Growing = { first, record, sentAt: undefined };
+  const own: OpenExchange = { first, record, forwardedAt: undefined };
   for (const frame of frames) {
-    grow(own, frame);
+    applyFrame(own, frame);
     if (record.state !== "open") return record;
   }
   return undefined;
@@ -113,11 +113,11 @@ export function deriveOperation(exchanges: readonly ExchangeRecord[]): Operation
   };
 }
 
-function begin(frame: Frame): GrowingRecord | undefined {
+function startRecord(frame: Frame): MutableRecord | undefined {
   const { context, kind, id, target } = frame;
   if (context === undefined || (kind !== "request" && kind !== "notification")) return undefined;
   const { parent, session, traceId } = context;
-  const record: GrowingRecord = {
+  const record: MutableRecord = {
     capture: frame.capture,
     id: frame.exchange,
     operation: frame.operation,
@@ -146,19 +146,19 @@ function begin(frame: Frame): GrowingRecord | undefined {
   return record;
 }
 
-function grow(own: Growing, frame: Frame): void {
+function applyFrame(own: OpenExchange, frame: Frame): void {
   const { record } = own;
   record.redacted += frame.redacted ?? 0;
   if (frame.omitted !== undefined) record.omitted++;
-  if (frame.kind === "decision") decided(record, frame.decision);
-  else if (frame.kind === "request" || frame.kind === "notification") asked(own, frame);
-  else if (frame.kind === "result" || frame.kind === "error") answered(own, frame);
+  if (frame.kind === "decision") applyDecision(record, frame.decision);
+  else if (frame.kind === "request" || frame.kind === "notification") applyRequest(own, frame);
+  else if (frame.kind === "result" || frame.kind === "error") applyAnswer(own, frame);
 }
 
-function decided(record: GrowingRecord, decision: FrameDecision | undefined): void {
+function applyDecision(record: MutableRecord, decision: FrameDecision | undefined): void {
   if (decision?.by !== "policy") return;
-  const strength = strengths.indexOf(decision.effect);
-  if (strength < 0 || strength <= strengths.indexOf(record.decision ?? "")) return;
+  const strength = effectsByStrength.indexOf(decision.effect);
+  if (strength < 0 || strength <= effectsByStrength.indexOf(record.decision ?? "")) return;
   // One of the strengths, as was just seen.
   record.decision = decision.effect as NonNullable<ExchangeRecord["decision"]>;
   if (decision.rule === undefined) delete record.rule;
@@ -169,23 +169,23 @@ function decided(record: GrowingRecord, decision: FrameDecision | undefined): vo
   record.durationMs = 0;
 }
 
-function asked(own: Growing, frame: Frame): void {
+function applyRequest(own: OpenExchange, frame: Frame): void {
   const { record, first } = own;
   record.messages++;
   if (frame.passing !== "sent") return;
-  own.sentAt ??= frame.mono;
+  own.forwardedAt ??= frame.mono;
   if (frame === first) return;
   if (frame.same === undefined) record.modified = true;
   if (record.kind === "request") return;
   record.state = "accepted";
-  record.durationMs = between(first.mono, frame.mono);
+  record.durationMs = elapsedMs(first.mono, frame.mono);
 }
 
-function answered(own: Growing, frame: Frame): void {
-  const { record, first, sentAt } = own;
+function applyAnswer(own: OpenExchange, frame: Frame): void {
+  const { record, first, forwardedAt: sentAt } = own;
   record.messages++;
   if (frame.passing === "received") {
-    if (sentAt !== undefined) record.upstreamMs = between(sentAt, frame.mono);
+    if (sentAt !== undefined) record.upstreamMs = elapsedMs(sentAt, frame.mono);
     // Where the gateway itself asked, the answer has come home.
     if (first.passing === "sent") finish(record, frame, first);
     return;
@@ -194,23 +194,23 @@ function answered(own: Growing, frame: Frame): void {
   finish(record, frame, first);
 }
 
-function finish(record: GrowingRecord, frame: Frame, first: Frame): void {
+function finish(record: MutableRecord, frame: Frame, first: Frame): void {
   const { errorCode, gatewayCode } = frame;
-  record.state = stateOf(record, frame);
+  record.state = finalStatus(record, frame);
   record.answerBytes = frame.bytes;
-  record.durationMs = between(first.mono, frame.mono);
+  record.durationMs = elapsedMs(first.mono, frame.mono);
   if (errorCode !== undefined) record.errorCode = errorCode;
   if (gatewayCode !== undefined) record.gatewayCode = gatewayCode;
 }
 
-function stateOf(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeState {
-  if (gatewayCode !== undefined) return refusals.has(gatewayCode) ? "refused" : "failed";
+function finalStatus(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {
+  if (gatewayCode !== undefined) return refusalCodes.has(gatewayCode) ? "refused" : "failed";
   // A policy may say no in the form of a tool's result, which agents read.
   if (record.decision === "deny" && record.upstreamMs === undefined) return "refused";
   return outcome ?? (kind === "error" ? "error" : "ok");
 }
 
 /** To a microsecond, so that what is stored and what is derived again are equal. */
-function between(from: number, to: number): number {
+function elapsedMs(from: number, to: number): number {
   return Math.round((to - from) * 1000) / 1000;
 }

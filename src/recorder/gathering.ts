@@ -1,28 +1,28 @@
 import type { Frame } from "./contract.ts";
-import { longestPack } from "./pack.ts";
-import type { WireWriter } from "./pack-wire.ts";
+import { maxPackSpan } from "./pack.ts";
+import type { PackBufferWriter } from "./pack-wire.ts";
 
 /** Frames of an exchange that goes on; kept with the exchange, since a map of all would outlive its frames in memory. */
 export interface FrameGroup {
   readonly frames: Frame[];
   /** Where it stands among those that go on; -1 where it does not. */
-  place: number;
+  index: number;
 }
 
 /** Makes the group of a new exchange. */
-export function newGroup(): FrameGroup {
-  return { frames: [], place: -1 };
+export function createFrameGroup(): FrameGroup {
+  return { frames: [], index: -1 };
 }
 
 /** Puts frames together by their exchanges, and packs those of an exchange when it has ended. */
-export interface Gathering {
+export interface ExchangeBatcher {
   add(frame: Frame, group: FrameGroup | undefined): void;
   /** Packs what goes on too. */
-  packAll(): void;
+  packOpen(): void;
 }
 
 /** Makes the gathering of what goes to a writer of packs. */
-export function createGathering(wire: Pick<WireWriter, "add">): Gathering {
+export function createExchangeBatcher(wire: Pick<PackBufferWriter, "add">): ExchangeBatcher {
   const going: FrameGroup[] = [];
 
   function pack(group: FrameGroup): void {
@@ -33,10 +33,10 @@ export function createGathering(wire: Pick<WireWriter, "add">): Gathering {
   function leave(group: FrameGroup): void {
     const last = going.pop();
     if (last !== undefined && last !== group) {
-      going[group.place] = last;
-      last.place = group.place;
+      going[group.index] = last;
+      last.index = group.index;
     }
-    group.place = -1;
+    group.index = -1;
   }
 
   return {
@@ -47,19 +47,19 @@ export function createGathering(wire: Pick<WireWriter, "add">): Gathering {
       }
       const { frames } = group;
       const [first] = frames;
-      if (first !== undefined && frame.seq - first.seq >= longestPack) pack(group);
+      if (first !== undefined && frame.seq - first.seq >= maxPackSpan) pack(group);
       frames.push(frame);
       // An answer or a notification that goes out is the last that is heard of an exchange.
       const isLast = frame.passing === "sent" && frame.kind !== "request" && frame.kind !== "decision";
       if (isLast) {
         pack(group);
-        if (group.place >= 0) leave(group);
-      } else if (group.place < 0) group.place = going.push(group) - 1;
+        if (group.index >= 0) leave(group);
+      } else if (group.index < 0) group.index = going.push(group) - 1;
     },
-    packAll: () => {
+    packOpen: () => {
       for (const group of going) {
         pack(group);
-        group.place = -1;
+        group.index = -1;
       }
       going.length = 0;
     },

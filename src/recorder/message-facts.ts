@@ -26,7 +26,7 @@ export function factsOf(message: Message): MessageFacts {
     memberType(message, related) !== undefined ||
     (isResult && memberType(message, "result.task") !== undefined)
   )
-    return rareFactsOf(message);
+    return factsFromMetadata(message);
   return {
     id: id?.key,
     method,
@@ -38,7 +38,7 @@ export function factsOf(message: Message): MessageFacts {
   };
 }
 
-function rareFactsOf(message: Message): MessageFacts {
+function factsFromMetadata(message: Message): MessageFacts {
   const { id, method, target, taskId, resultType, errorCode, isToolError } = metadataOf(message);
   return { id: id?.key, method, target: target?.name, taskId, resultType, errorCode, isToolError };
 }

@@ -6,10 +6,10 @@ export type ContextWriter = (context: FrameContext) => string;
 /** Reads the contexts of packs; most of them say the same, so what was read is remembered for a while. */
 export type ContextReader = (text: string) => FrameContext;
 
-const mostContexts = 1000;
+const maxCachedContexts = 1000;
 
 /** Members by their places, since their names would be longer than most of them; -1 where one is left out. */
-const contextMembers = [
+const contextFields = [
   "route",
   "principal",
   "session",
@@ -22,12 +22,12 @@ const contextMembers = [
 
 /** Writes a context as JSON. */
 export function formatContext(context: FrameContext): string {
-  return JSON.stringify(contextMembers.map((member) => context[member] ?? -1));
+  return JSON.stringify(contextFields.map((member) => context[member] ?? -1));
 }
 
 function parseContext(text: string): FrameContext {
   const values = JSON.parse(text) as readonly unknown[];
-  const members = contextMembers.flatMap((member, place) => {
+  const members = contextFields.flatMap((member, place) => {
     const value = values[place];
     return value === -1 || value === undefined ? [] : [[member, value] as const];
   });
@@ -42,7 +42,7 @@ export function createContextWriter(): ContextWriter {
     let text = known.get(context);
     if (text === undefined) {
       text = formatContext(context);
-      if (known.size >= mostContexts) known.clear();
+      if (known.size >= maxCachedContexts) known.clear();
       known.set(context, text);
     }
     return text;
@@ -56,7 +56,7 @@ export function createContextReader(): ContextReader {
     let context = known.get(text);
     if (context === undefined) {
       context = parseContext(text);
-      if (known.size >= mostContexts) known.clear();
+      if (known.size >= maxCachedContexts) known.clear();
       known.set(text, context);
     }
     return context;

@@ -1,15 +1,15 @@
 import { ByteWriter } from "./bytes.ts";
 import type { ExchangeRecord, Frame, FrameContext } from "./contract.ts";
-import { deriveWhole } from "./derive.ts";
+import { deriveComplete } from "./derive.ts";
 import { formatContext, type ContextWriter } from "./pack-context.ts";
-import { isAlone, writePack, type FramePack, type WholeExchange } from "./pack.ts";
-import { createSubjectBook, type Subject } from "./subject-book.ts";
+import { isStandalone, writePack, type FramePack, type CompleteExchange } from "./pack.ts";
+import { createOutcomeCache, type ExchangeOutcome } from "./subject-book.ts";
 
 /**
  * Packs as they go to a thread: their contents in one piece and a list of numbers, which cost next to nothing to hand
  * over, where copies of many small values would cost as much as writing them.
  */
-export interface PackWire {
+export interface PackBuffer {
   readonly bytes: Uint8Array<SharedArrayBuffer>;
   /** For each pack its first and last number, its frames, which context it has from one on, where it begins, and its size. */
   readonly packs: Uint32Array;
@@ -19,51 +19,51 @@ export interface PackWire {
    * For each pack what it is as a whole: which subject it has from one on or zero, its time, how long it took, here and
    * upstream, or not a number, and the bytes of request and answer.
    */
-  readonly wholes: Float64Array;
-  readonly subjects: readonly Subject[];
+  readonly completes: Float64Array;
+  readonly outcomes: readonly ExchangeOutcome[];
 }
 
-const perPack = 6;
-const perWhole = 6;
+const numbersPerPack = 6;
+const numbersPerComplete = 6;
 
 /** How many packs there are. */
-export function packsIn({ packs }: PackWire): number {
-  return packs.length / perPack;
+export function packCount({ packs }: PackBuffer): number {
+  return packs.length / numbersPerPack;
 }
 
 /** Those numbers, and how many came before. */
-type Outline = readonly [number, number, number, number, number, number, number];
+type PackHeader = readonly [number, number, number, number, number, number, number];
 
-const mostSubjects = 2000;
+const maxCachedOutcomes = 2000;
 
 /** Puts packs together to be handed over, as they come. */
-export interface WireWriter {
+export interface PackBufferWriter {
   /** Bytes so far. */
   readonly size: number;
   add(frames: readonly Frame[]): void;
   /** Everything since the last time, in the order of first frames. */
-  take(): PackWire;
+  take(): PackBuffer;
   /** Takes back what was handed over and is needed no more. */
-  giveBack(wire: PackWire): void;
+  recycle(wire: PackBuffer): void;
 }
 
 /** Makes a writer of packs. */
-export function createWireWriter(writeContext: ContextWriter = formatContext): WireWriter {
+export function createPackBufferWriter(writeContext: ContextWriter = formatContext): PackBufferWriter {
   const writer = new ByteWriter();
-  let outlines: Outline[] = [];
+  let outlines: PackHeader[] = [];
   let contexts: string[] = [];
   let places = new Map<FrameContext, number>();
   let wholes: number[] = [];
-  let subjects: Subject[] = [];
+  let subjects: ExchangeOutcome[] = [];
   /** Where subjects stand, and since which time of taking. */
-  const book = createSubjectBook<{ round: number; place: number }>();
+  const book = createOutcomeCache<{ round: number; place: number }>();
   let round = 0;
   let known = 0;
 
-  function subjectPlace(subject: Subject): number {
+  function subjectPlace(subject: ExchangeOutcome): number {
     let entry = book.get(subject);
     if (entry === undefined) {
-      if (known++ >= mostSubjects) {
+      if (known++ >= maxCachedOutcomes) {
         book.clear();
         known = 0;
       }
@@ -78,7 +78,7 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
   }
 
   function addWhole(exchange: ExchangeRecord | undefined): void {
-    if (exchange === undefined || !isAlone(exchange)) {
+    if (exchange === undefined || !isStandalone(exchange)) {
       wholes.push(0, 0, 0, 0, 0, 0);
       return;
     }
@@ -104,16 +104,16 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
       const { first, last, context } = writePack(frames, writer);
       const place = context === undefined ? 0 : placeOf(context);
       outlines.push([first, last, frames.length, place, start, writer.size - start, outlines.length]);
-      addWhole(context === undefined ? undefined : deriveWhole(frames));
+      addWhole(context === undefined ? undefined : deriveComplete(frames));
     },
     take: () => {
       const ordered = outlines.toSorted(([one], [other]) => one - other);
       const taken = {
         bytes: writer.take(),
-        packs: listOf(ordered),
+        packs: packHeaderList(ordered),
         contexts,
-        wholes: wholesOf(ordered, wholes),
-        subjects,
+        completes: completeList(ordered, wholes),
+        outcomes: subjects,
       };
       wholes = [];
       subjects = [];
@@ -123,35 +123,41 @@ export function createWireWriter(writeContext: ContextWriter = formatContext): W
       places = new Map();
       return taken;
     },
-    giveBack: ({ bytes }) => {
-      writer.giveBack(bytes);
+    recycle: ({ bytes }) => {
+      writer.recycle(bytes);
     },
   };
 }
 
-function listOf(outlines: readonly Outline[]): Uint32Array {
-  const list = new Uint32Array(outlines.length * perPack);
+function packHeaderList(outlines: readonly PackHeader[]): Uint32Array {
+  const list = new Uint32Array(outlines.length * numbersPerPack);
   let at = 0;
   for (const outline of outlines) {
-    for (let index = 0; index < perPack; index++) list[at++] = outline[index] ?? 0;
+    for (let index = 0; index < numbersPerPack; index++) list[at++] = outline[index] ?? 0;
   }
   return list;
 }
 
-function wholesOf(outlines: readonly Outline[], wholes: readonly number[]): Float64Array {
-  const list = new Float64Array(outlines.length * perWhole);
+function completeList(outlines: readonly PackHeader[], wholes: readonly number[]): Float64Array {
+  const list = new Float64Array(outlines.length * numbersPerComplete);
   let at = 0;
   for (const outline of outlines) {
-    const from = outline[perPack] * perWhole;
-    for (let index = 0; index < perWhole; index++) list[at++] = wholes[from + index] ?? 0;
+    const from = outline[numbersPerPack] * numbersPerComplete;
+    for (let index = 0; index < numbersPerComplete; index++) list[at++] = wholes[from + index] ?? 0;
   }
   return list;
 }
 
 /** Takes packs apart that were handed over; their contents stay where they are. */
-export function fromWire({ bytes, packs, contexts, wholes, subjects }: PackWire): FramePack[] {
+export function readPackBuffer({
+  bytes,
+  packs,
+  contexts,
+  completes: wholes,
+  outcomes: subjects,
+}: PackBuffer): FramePack[] {
   const taken: FramePack[] = [];
-  for (let at = 0, from = 0; at < packs.length; at += perPack, from += perWhole) {
+  for (let at = 0, from = 0; at < packs.length; at += numbersPerPack, from += numbersPerComplete) {
     const subject = subjects[(wholes[from] ?? 0) - 1];
     const start = packs[at + 4] ?? 0;
     taken.push({
@@ -160,17 +166,17 @@ export function fromWire({ bytes, packs, contexts, wholes, subjects }: PackWire)
       count: packs[at + 2] ?? 0,
       context: contexts[(packs[at + 3] ?? 0) - 1] ?? "",
       content: bytes.subarray(start, start + (packs[at + 5] ?? 0)),
-      whole: subject === undefined ? undefined : wholeAt(wholes, from, subject),
+      complete: subject === undefined ? undefined : readComplete(wholes, from, subject),
     });
   }
   return taken;
 }
 
-function wholeAt(wholes: Float64Array, from: number, subject: Subject): WholeExchange {
+function readComplete(wholes: Float64Array, from: number, subject: ExchangeOutcome): CompleteExchange {
   const duration = wholes[from + 2] ?? Number.NaN;
   const upstream = wholes[from + 3] ?? Number.NaN;
   return {
-    subject,
+    outcome: subject,
     at: wholes[from + 1] ?? 0,
     ...(Number.isNaN(duration) ? undefined : { durationMs: duration }),
     ...(Number.isNaN(upstream) ? undefined : { upstreamMs: upstream }),

@@ -5,34 +5,34 @@ import { arbitraryFrames, callFrames, endFrame } from "../../test/support/record
 import type { ExchangeRecord, Frame } from "./contract.ts";
 import { deriveExchanges } from "./derive.ts";
 import { createContextReader, createContextWriter } from "./pack-context.ts";
-import { groupFrames, longestPack, packFrames, readNames, unpackFrames, type FramePack } from "./pack.ts";
-import { createWireWriter, fromWire, packsIn } from "./pack-wire.ts";
-import { subjectMembers } from "./subject-book.ts";
+import { groupFrames, maxPackSpan, packFrames, readPackIds, unpackFrames, type FramePack } from "./pack.ts";
+import { createPackBufferWriter, readPackBuffer, packCount } from "./pack-wire.ts";
+import { outcomeFields } from "./subject-book.ts";
 
 /** Frames as they come out again, in their order. */
 function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {
   const readContext = createContextReader();
-  const wire = createWireWriter(writeContext);
+  const wire = createPackBufferWriter(writeContext);
   // In any order: they come out in that of their first frames.
   const groups = groupFrames(frames);
   for (const group of groups.toReversed()) wire.add(group);
   const taken = wire.take();
-  expect(packsIn(taken)).toBe(groups.length);
-  expect(packsIn(wire.take())).toBe(0);
-  const packs = fromWire(taken);
-  const plain = ({ content, whole: _whole, ...pack }: FramePack) => ({
+  expect(packCount(taken)).toBe(groups.length);
+  expect(packCount(wire.take())).toBe(0);
+  const packs = readPackBuffer(taken);
+  const plain = ({ content, complete: _whole, ...pack }: FramePack) => ({
     ...pack,
     content: Buffer.from(content).toString("base64"),
   });
   const packed = packFrames(frames);
   expect(packs.map(plain)).toEqual(packed.map(plain));
-  for (const [index, { whole }] of packs.entries()) {
-    const other = packed[index]?.whole;
+  for (const [index, { complete: whole }] of packs.entries()) {
+    const other = packed[index]?.complete;
     expect(whole === undefined).toBe(other === undefined);
     if (whole === undefined || other === undefined) continue;
-    const { subject, ...figures } = whole;
+    const { outcome: subject, ...figures } = whole;
     expect(other).toMatchObject(figures);
-    for (const name of subjectMembers) expect(subject[name]).toEqual(other.subject[name]);
+    for (const name of outcomeFields) expect(subject[name]).toEqual(other.outcome[name]);
   }
   return packs
     .flatMap((pack) => unpackFrames(pack, "c1", readContext))
@@ -68,15 +68,15 @@ describe("frames that are packed", () => {
     fc.assert(
       fc.property(arbitraryFrames, (frames) => {
         const derived = new Map(deriveExchanges(frames).map((exchange) => [exchange.seq, exchange]));
-        for (const { first, whole, content } of packFrames(frames)) {
+        for (const { first, complete: whole, content } of packFrames(frames)) {
           if (whole === undefined) continue;
-          const { subject, ...figures } = whole;
+          const { outcome: subject, ...figures } = whole;
           const exchange = derived.get(first);
           expect({ ...exchange }).toMatchObject(figures);
-          expect(readNames(content)).toEqual({ exchange: exchange?.id, id: exchange?.rpcId });
-          for (const name of subjectMembers) expect(subject[name]).toEqual(exchange?.[name]);
+          expect(readPackIds(content)).toEqual({ exchange: exchange?.id, id: exchange?.rpcId });
+          for (const name of outcomeFields) expect(subject[name]).toEqual(exchange?.[name]);
         }
-        const wholes = packFrames(frames).filter(({ whole }) => whole !== undefined);
+        const wholes = packFrames(frames).filter(({ complete: whole }) => whole !== undefined);
         const isOver = ({ state }: ExchangeRecord) => state !== "open" && state !== "abandoned";
         expect(wholes).toHaveLength([...derived.values()].filter(isOver).length);
       }),
@@ -97,12 +97,12 @@ describe("frames that are packed", () => {
   it("do not reach over more numbers than are looked at, nor over the end of a capture", () => {
     const [first, second, ...rest] = callFrames({ id: "a", answer: "x" });
     if (first === undefined || second === undefined) throw new TypeError("a call has more frames");
-    const far = { ...second, seq: longestPack };
+    const far = { ...second, seq: maxPackSpan };
     expect(packFrames([first, far]).map(({ count }) => count)).toEqual([1, 1]);
     const late = rest.map((frame) => ({ ...frame, seq: frame.seq + 10 }));
     const packs = packFrames([first, second, endFrame(5), ...late]);
     expect(packs.map(({ count }) => count)).toEqual([2, 1, 2]);
-    expect(again([first, far, endFrame(longestPack + 1)])).toEqual([first, far, endFrame(longestPack + 1)]);
+    expect(again([first, far, endFrame(maxPackSpan + 1)])).toEqual([first, far, endFrame(maxPackSpan + 1)]);
   });
 
   it("say everything that is known of an exchange, and write the same only once", () => {

@@ -1,8 +1,8 @@
 import { ByteReader, ByteWriter } from "./bytes.ts";
 import type { ExchangeRecord, Frame } from "./contract.ts";
-import { deriveWhole } from "./derive.ts";
+import { deriveComplete } from "./derive.ts";
 import { formatContext, type ContextReader } from "./pack-context.ts";
-import type { Subject } from "./subject-book.ts";
+import type { ExchangeOutcome } from "./subject-book.ts";
 
 /**
  * Frames of one exchange, or one frame that belongs to none, as they are handed to the thread that writes and as they
@@ -18,30 +18,30 @@ export interface FramePack {
   /** Everything else. */
   readonly content: Uint8Array;
   /** Where all frames of an exchange are in here, what is derived from them: whoever has it need not unpack them. */
-  readonly whole?: WholeExchange | undefined;
+  readonly complete?: CompleteExchange | undefined;
 }
 
 /** An exchange that belongs to no other, without what its pack says: the names and who asked. */
-export interface WholeExchange extends Pick<
+export interface CompleteExchange extends Pick<
   ExchangeRecord,
   "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes"
 > {
-  readonly subject: Subject;
+  readonly outcome: ExchangeOutcome;
 }
 
 /** Members that few frames have, as JSON. */
-type More = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
+type RareFields = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
 
 const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
 
 const outcomes = [undefined, "ok", "tool_error", "input_required", "error"] as const;
 
 /** What a frame has, beside the six bits of its form and three of its outcome. */
-const has = { like: 64, body: 128, more: 256, id: 512, method: 1024, target: 2048 } as const;
-const outcomeAt = 12;
+const fieldBit = { like: 64, body: 128, more: 256, id: 512, method: 1024, target: 2048 } as const;
+const outcomeShift = 12;
 
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
-export const longestPack = 4096;
+export const maxPackSpan = 4096;
 
 /** Puts frames together by their exchanges, in the order of their first frames. */
 export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[])[] {
@@ -50,7 +50,7 @@ export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[
   for (const frame of frames) {
     const { exchange } = frame;
     const own = exchange === "" ? undefined : open.get(exchange);
-    if (own?.[0] !== undefined && frame.seq - own[0].seq < longestPack) own.push(frame);
+    if (own?.[0] !== undefined && frame.seq - own[0].seq < maxPackSpan) own.push(frame);
     else {
       const group = [frame];
       groups.push(group);
@@ -63,24 +63,24 @@ export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[
 }
 
 /** Whether an exchange belongs to no other, so that nothing has to be known of it but what its pack says. */
-export function isAlone({ id, operation, parent, traceId }: ExchangeRecord): boolean {
+export function isStandalone({ id, operation, parent, traceId }: ExchangeRecord): boolean {
   return operation === id && parent === undefined && traceId === undefined;
 }
 
-const usualBytes = 4096;
+const initialBytes = 4096;
 
 /** Packs frames by their exchanges, in the order of their first frames. */
 export function packFrames(frames: readonly Frame[]): FramePack[] {
-  const writer = new ByteWriter(usualBytes);
+  const writer = new ByteWriter(initialBytes);
   return groupFrames(frames).map((group) => {
-    writer.cut(0);
+    writer.truncate(0);
     const { first, last, context } = writePack(group, writer);
-    const content = writer.since(0);
+    const content = writer.copyFrom(0);
     const text = context === undefined ? "" : formatContext(context);
-    const exchange = deriveWhole(group);
+    const exchange = deriveComplete(group);
     const whole =
-      exchange === undefined || !isAlone(exchange) ? undefined : { ...exchange, subject: exchange };
-    return { first, last, count: group.length, context: text, content, whole };
+      exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
+    return { first, last, count: group.length, context: text, content, complete: whole };
   });
 }
 
@@ -93,10 +93,10 @@ export function writePack(frames: readonly Frame[], writer: ByteWriter): PackOut
   if (start === undefined) throw new TypeError("a pack holds at least one frame");
   const { exchange, operation, context, seq, at } = start;
   const micros = Math.round(start.mono * 1000);
-  writer.number(frames.length);
-  writer.text(exchange);
-  writer.number(operation === exchange ? 0 : 1);
-  if (operation !== exchange) writer.text(operation);
+  writer.varint(frames.length);
+  writer.string(exchange);
+  writer.varint(operation === exchange ? 0 : 1);
+  if (operation !== exchange) writer.string(operation);
   writer.double(at);
   writer.double(micros);
   let last = seq;
@@ -123,37 +123,40 @@ function writeFrame(
     Number.isSafeInteger(micros) &&
     micros / 1000 === mono;
   const isCommon =
-    isExact && frame.operation === start.operation && isUsual(frame) && (frame === start || !frame.context);
-  const like = isCommon && frame.same !== undefined ? repeated(frame, frames) : -1;
+    isExact &&
+    frame.operation === start.operation &&
+    hasOnlyCommonFields(frame) &&
+    (frame === start || !frame.context);
+  const like = isCommon && frame.same !== undefined ? indexOfRepeated(frame, frames) : -1;
   let bits =
     kinds.indexOf(frame.kind) * 8 +
     (frame.leg === "client" ? 0 : 4) +
     (frame.passing === "received" ? 0 : 2) +
     (frame.direction === "c2s" ? 0 : 1);
-  if (body !== undefined) bits |= has.body;
-  if (like >= 0) bits |= has.like;
-  else if (!isCommon || frame.same !== undefined) bits |= has.more;
+  if (body !== undefined) bits |= fieldBit.body;
+  if (like >= 0) bits |= fieldBit.like;
+  else if (!isCommon || frame.same !== undefined) bits |= fieldBit.more;
   else {
-    bits |= outcomes.indexOf(frame.outcome) << outcomeAt;
-    if (id !== undefined) bits |= has.id;
-    if (method !== undefined) bits |= has.method;
-    if (target !== undefined) bits |= has.target;
+    bits |= outcomes.indexOf(frame.outcome) << outcomeShift;
+    if (id !== undefined) bits |= fieldBit.id;
+    if (method !== undefined) bits |= fieldBit.method;
+    if (target !== undefined) bits |= fieldBit.target;
   }
-  writer.number(bits);
-  writer.signed(frame.seq - start.seq);
-  writer.signed(isExact ? at : 0);
-  writer.signed(isExact ? micros - startMicros : 0);
-  writer.number(frame.bytes);
-  if (like >= 0) writer.number(like);
-  if ((bits & has.more) !== 0) writer.text(JSON.stringify(moreOf(frame, start, isExact)));
-  if ((bits & has.id) !== 0) writer.text(id ?? "");
-  if ((bits & has.method) !== 0) writer.text(method ?? "");
-  if ((bits & has.target) !== 0) writer.text(target ?? "");
-  if (body !== undefined) writer.longText(body);
+  writer.varint(bits);
+  writer.signedVarint(frame.seq - start.seq);
+  writer.signedVarint(isExact ? at : 0);
+  writer.signedVarint(isExact ? micros - startMicros : 0);
+  writer.varint(frame.bytes);
+  if (like >= 0) writer.varint(like);
+  if ((bits & fieldBit.more) !== 0) writer.string(JSON.stringify(rareFieldsOf(frame, start, isExact)));
+  if ((bits & fieldBit.id) !== 0) writer.string(id ?? "");
+  if ((bits & fieldBit.method) !== 0) writer.string(method ?? "");
+  if ((bits & fieldBit.target) !== 0) writer.string(target ?? "");
+  if (body !== undefined) writer.longString(body);
 }
 
 /** Which frame of the pack another one repeats; -1 where there is none. */
-function repeated(frame: Frame, frames: readonly Frame[]): number {
+function indexOfRepeated(frame: Frame, frames: readonly Frame[]): number {
   for (let at = 0; at < frames.length; at++) {
     const other = frames[at];
     if (other === undefined || other.seq !== frame.same) continue;
@@ -170,7 +173,7 @@ function repeated(frame: Frame, frames: readonly Frame[]): number {
 }
 
 /** Whether a frame has none of the members that few have. */
-function isUsual(frame: Frame): boolean {
+function hasOnlyCommonFields(frame: Frame): boolean {
   return (
     frame.omitted === undefined &&
     frame.redacted === undefined &&
@@ -181,7 +184,7 @@ function isUsual(frame: Frame): boolean {
   );
 }
 
-function moreOf(frame: Frame, start: Frame, isExact: boolean): More {
+function rareFieldsOf(frame: Frame, start: Frame, isExact: boolean): RareFields {
   const { id, method, target, same, outcome } = frame;
   const { omitted, redacted, errorCode, gatewayCode, decision, lost } = frame;
   // Members that are undefined are left out of the text.
@@ -211,19 +214,19 @@ export function unpackFrames(
   withBodies = true,
 ): Frame[] {
   const reader = new ByteReader(content);
-  const count = reader.number();
-  const exchange = reader.text();
-  const operation = reader.number() === 0 ? exchange : reader.text();
+  const count = reader.varint();
+  const exchange = reader.string();
+  const operation = reader.varint() === 0 ? exchange : reader.string();
   const at = reader.double();
   const micros = reader.double();
   const frames: Frame[] = [];
   for (let index = 0; index < count; index++) {
-    const bits = reader.number();
+    const bits = reader.varint();
     const frame: UnpackedFrame = {
       capture,
-      seq: first + reader.signed(),
-      at: at + reader.signed(),
-      mono: (micros + reader.signed()) / 1000,
+      seq: first + reader.signedVarint(),
+      at: at + reader.signedVarint(),
+      mono: (micros + reader.signedVarint()) / 1000,
       kind: kinds[(bits >> 3) & 7] ?? "gap",
       leg: (bits & 4) === 0 ? "client" : "upstream",
       passing: (bits & 2) === 0 ? "received" : "sent",
@@ -234,47 +237,47 @@ export function unpackFrames(
       id: undefined,
       method: undefined,
       target: undefined,
-      bytes: reader.number(),
+      bytes: reader.varint(),
       body: undefined,
       same: undefined,
       omitted: undefined,
       redacted: undefined,
-      outcome: outcomes[bits >> outcomeAt],
+      outcome: outcomes[bits >> outcomeShift],
       errorCode: undefined,
       gatewayCode: undefined,
       decision: undefined,
       lost: undefined,
     };
-    if ((bits & has.like) !== 0) repeat(frame, frames[reader.number()]);
-    if ((bits & has.more) !== 0) Object.assign(frame, JSON.parse(reader.text()) as More);
-    if ((bits & has.id) !== 0) frame.id = reader.text();
-    if ((bits & has.method) !== 0) frame.method = reader.text();
-    if ((bits & has.target) !== 0) frame.target = reader.text();
-    if ((bits & has.body) !== 0) frame.body = reader.longText(withBodies);
+    if ((bits & fieldBit.like) !== 0) copyRepeated(frame, frames[reader.varint()]);
+    if ((bits & fieldBit.more) !== 0) Object.assign(frame, JSON.parse(reader.string()) as RareFields);
+    if ((bits & fieldBit.id) !== 0) frame.id = reader.string();
+    if ((bits & fieldBit.method) !== 0) frame.method = reader.string();
+    if ((bits & fieldBit.target) !== 0) frame.target = reader.string();
+    if ((bits & fieldBit.body) !== 0) frame.body = reader.longString(withBodies);
     frames.push(frame);
   }
   return frames;
 }
 
 /** The id of a pack's exchange, and that of the request it begins with, without the rest. */
-export function readNames(content: Uint8Array): {
+export function readPackIds(content: Uint8Array): {
   readonly exchange: string;
   readonly id: string | undefined;
 } {
   const reader = new ByteReader(content);
-  reader.number();
-  const exchange = reader.text();
-  if (reader.number() !== 0) reader.text();
+  reader.varint();
+  const exchange = reader.string();
+  if (reader.varint() !== 0) reader.string();
   reader.skip(16);
-  const bits = reader.number();
-  for (let figure = 0; figure < 4; figure++) reader.number();
-  if ((bits & has.more) !== 0) return { exchange, id: (JSON.parse(reader.text()) as More).id };
-  return { exchange, id: (bits & has.id) === 0 ? undefined : reader.text() };
+  const bits = reader.varint();
+  for (let figure = 0; figure < 4; figure++) reader.varint();
+  if ((bits & fieldBit.more) !== 0) return { exchange, id: (JSON.parse(reader.string()) as RareFields).id };
+  return { exchange, id: (bits & fieldBit.id) === 0 ? undefined : reader.string() };
 }
 
 type UnpackedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
 
-function repeat(frame: UnpackedFrame, other: Frame | undefined): void {
+function copyRepeated(frame: UnpackedFrame, other: Frame | undefined): void {
   if (other === undefined) return;
   frame.same = other.seq;
   frame.id = other.id;

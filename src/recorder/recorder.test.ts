@@ -11,8 +11,8 @@ import type { CaptureRecord, Frame } from "./contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
 import { createContextReader } from "./pack-context.ts";
 import { unpackFrames } from "./pack.ts";
-import { fromWire } from "./pack-wire.ts";
-import { createRecorder, type RecorderOptions, type WireBatch } from "./recorder.ts";
+import { readPackBuffer } from "./pack-wire.ts";
+import { createRecorder, type RecorderOptions, type PackBufferBatch } from "./recorder.ts";
 
 function record(options: Partial<RecorderOptions> = {}) {
   const time = createFakeTime();
@@ -27,11 +27,11 @@ function record(options: Partial<RecorderOptions> = {}) {
     bodyBytes: 10_000,
     onFailure: "drop",
     sink: {
-      append: async ({ capture, packs }: WireBatch) => {
+      append: async ({ capture, packs }: PackBufferBatch) => {
         if (state.isBroken) throw new Error("disk full");
         state.capture = capture;
         const batch = packs
-          .flatMap(fromWire)
+          .flatMap(readPackBuffer)
           .flatMap((pack) => unpackFrames(pack, capture.id, createContextReader()));
         frames.push(...batch.toSorted((one, other) => one.seq - other.seq));
       },
@@ -39,7 +39,7 @@ function record(options: Partial<RecorderOptions> = {}) {
     redactor: createRedactor({ detectors: secretDetectors, key: Buffer.from("k") }),
     clock: time.clock,
     setTimer: time.setTimer,
-    onTrouble: ({ message }) => void told.push(`trouble: ${message}`),
+    onError: ({ message }) => void told.push(`trouble: ${message}`),
     onRecovery: (lost) => void told.push(`recovered, ${lost} lost`),
     ...options,
   });
@@ -168,10 +168,10 @@ describe("a recorder", () => {
     const { recorder, time, frames, state, told } = record({ queueFrames: 6 });
     state.isBroken = true;
     call(recorder, exchangeOf(weather()), resultOf({}));
-    expect(recorder.kept()).toBeUndefined();
+    expect(recorder.persisted()).toBeUndefined();
     await time.advance(2500);
     call(recorder, exchangeOf(weather()), resultOf({}));
-    expect(recorder.refuses).toBe(false);
+    expect(recorder.isRefusing).toBe(false);
     state.isBroken = false;
     await time.advance(1000);
     await recorder.close();
@@ -193,17 +193,17 @@ describe("a recorder", () => {
   it("lets an answer wait until it is kept where nothing may go unrecorded, and says no where it cannot be", async () => {
     const { recorder, frames, state, time } = record({ onFailure: "refuse" });
     call(recorder, exchangeOf(weather()), resultOf({}));
-    await recorder.kept();
+    await recorder.persisted();
     expect(frames).toHaveLength(4);
-    expect(recorder.refuses).toBe(false);
+    expect(recorder.isRefusing).toBe(false);
     state.isBroken = true;
     call(recorder, exchangeOf(weather()), resultOf({}));
-    await expect(recorder.kept()).rejects.toMatchObject({ code: "store_failed" });
-    expect(recorder.refuses).toBe(true);
-    await expect(recorder.kept()).rejects.toMatchObject({ code: "store_failed" });
+    await expect(recorder.persisted()).rejects.toMatchObject({ code: "store_failed" });
+    expect(recorder.isRefusing).toBe(true);
+    await expect(recorder.persisted()).rejects.toMatchObject({ code: "store_failed" });
     state.isBroken = false;
     await time.advance(1000);
-    expect(recorder.refuses).toBe(false);
+    expect(recorder.isRefusing).toBe(false);
     expect(frames).toHaveLength(8);
   });
 

@@ -1,22 +1,22 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createCapturing, frameOf, type Capturing, type UnnumberedFrame } from "./capture.ts";
+import { createFrameCapture, createFrame, type FrameCapture, type FrameDraft } from "./capture.ts";
 import { captureFormat, type CaptureRecord } from "./contract.ts";
-import { createGathering, type FrameGroup } from "./gathering.ts";
+import { createExchangeBatcher, type FrameGroup } from "./gathering.ts";
 import { createContextWriter } from "./pack-context.ts";
-import { createWireWriter, type PackWire } from "./pack-wire.ts";
+import { createPackBufferWriter, type PackBuffer } from "./pack-wire.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {
   /** Resolves when all of it is kept; rejects when nothing of it is. */
-  append(batch: WireBatch): Promise<void>;
+  append(batch: PackBufferBatch): Promise<void>;
 }
 
 /** What is to be kept as a whole. */
-export interface WireBatch {
+export interface PackBufferBatch {
   readonly capture: CaptureRecord;
-  readonly packs: readonly PackWire[];
+  readonly packs: readonly PackBuffer[];
 }
 
 /** What a recorder holds at most, and what it does when it cannot keep up. */
@@ -42,7 +42,7 @@ export interface RecorderOptions extends RecorderLimits {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Told once when writing begins to fail. */
-  readonly onTrouble: (error: GatewayError) => void;
+  readonly onError: (error: GatewayError) => void;
   /** Told when writing works again, with how many frames are missing by now. */
   readonly onRecovery: (lost: number) => void;
   /** Told of frames as they are written and lost, to be counted. */
@@ -50,14 +50,14 @@ export interface RecorderOptions extends RecorderLimits {
 }
 
 /** Records what passes through a gateway. Nothing it is told can fail, and nothing waits for it unless asked to. */
-export interface Recorder extends Capturing {
+export interface Recorder extends FrameCapture {
   /** Whether requests are to be refused: they could not be recorded, and the configuration minds. */
-  readonly refuses: boolean;
+  readonly isRefusing: boolean;
   /**
    * Where nothing may happen unrecorded: resolves when everything so far is kept, rejects with `store_failed` when it
    * is not. Undefined where nobody has to wait.
    */
-  kept(): Promise<void> | undefined;
+  persisted(): Promise<void> | undefined;
   /** Writes what waits, ends the capture. */
   close(): Promise<void>;
 }
@@ -69,8 +69,8 @@ interface Waiter {
 }
 
 /** Frames that are packed and wait to be written. */
-interface Sealed {
-  readonly packs: PackWire;
+interface SealedBatch {
+  readonly packs: PackBuffer;
   readonly frames: number;
   /** Of bodies. */
   readonly bytes: number;
@@ -81,10 +81,10 @@ interface Sealed {
 /** To wake a thread costs as much as to write a dozen exchanges, so that it is not done sooner than it must be. */
 const flushMs = 100;
 /** What is as much is not left to grow until then. */
-const sealedFrames = 8000;
-const sealedBytes = 786_432;
-const largestBatch = 8000;
-const largestBatchBytes = 4_194_304;
+const sealAtFrames = 8000;
+const sealAtBytes = 786_432;
+const maxBatchFrames = 8000;
+const maxBatchBytes = 4_194_304;
 const retryMs = 1000;
 
 /** Begins a capture. */
@@ -95,9 +95,9 @@ export function createRecorder(options: RecorderOptions): Recorder {
   const startedAt = clock.wall();
   let wall = startedAt;
   let wallAt = began;
-  const wire = createWireWriter(createContextWriter());
-  const gathering = createGathering(wire);
-  let queue: Sealed[] = [];
+  const wire = createPackBufferWriter(createContextWriter());
+  const gathering = createExchangeBatcher(wire);
+  let queue: SealedBatch[] = [];
   /** What was not sealed yet. */
   let freshFrames = 0;
   let freshBytes = 0;
@@ -127,7 +127,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     };
   }
 
-  function push(frame: UnnumberedFrame, group?: FrameGroup): number {
+  function push(frame: FrameDraft, group?: FrameGroup): number {
     const seq = next++;
     frame.capture = options.capture;
     frame.seq = seq;
@@ -152,14 +152,14 @@ export function createRecorder(options: RecorderOptions): Recorder {
     return seq;
   }
 
-  function take(frame: UnnumberedFrame, group: FrameGroup | undefined): number | undefined {
+  function take(frame: FrameDraft, group: FrameGroup | undefined): number | undefined {
     if (isClosed) return undefined;
     if (queuedFrames >= queueFrames) {
       lose(1);
       return undefined;
     }
     if (gap > 0) {
-      push(gapOf(gap));
+      push(createGapFrame(gap));
       gap = 0;
     }
     if (frame.body !== undefined && queuedBytes + frame.body.length > fullBytes) {
@@ -167,7 +167,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       frame.omitted = "queue";
     }
     const seq = push(frame, group);
-    if (freshFrames >= sealedFrames || freshBytes >= sealedBytes) {
+    if (freshFrames >= sealAtFrames || freshBytes >= sealAtBytes) {
       seal();
       flush();
     } else if (stopTimer === undefined && writing === undefined) flushLater();
@@ -183,7 +183,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function seal(): void {
     if (freshFrames === 0) return;
-    gathering.packAll();
+    gathering.packOpen();
     queue.push({ packs: wire.take(), frames: freshFrames, bytes: freshBytes, last: next - 1 });
     freshFrames = 0;
     freshBytes = 0;
@@ -213,7 +213,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   /** Writes what waits, and what comes meanwhile if somebody waits for it, until the store fails. */
   async function write(endedAt?: number): Promise<void> {
     for (seal(); queue.length > 0; waiters.length > 0 && seal()) {
-      const batch = batchOf(queue);
+      const batch = nextBatch(queue);
       const isLast = batch.length === queue.length;
       try {
         const packs = batch.map((sealed) => sealed.packs);
@@ -230,7 +230,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         queuedBytes -= sealed.bytes;
         options.onCount?.("written", sealed.frames);
         last = sealed.last;
-        wire.giveBack(sealed.packs);
+        wire.recycle(sealed.packs);
       }
       settle(last);
       if (isFailing) {
@@ -259,16 +259,16 @@ export function createRecorder(options: RecorderOptions): Recorder {
     const left = waiters;
     waiters = [];
     for (const { reject } of left) reject(told);
-    if (!isFailing) options.onTrouble(error);
+    if (!isFailing) options.onError(error);
     isFailing = true;
   }
 
   return {
-    ...createCapturing({ redactor: options.redactor, clock, bodyBytes: options.bodyBytes, take }),
-    get refuses() {
+    ...createFrameCapture({ redactor: options.redactor, clock, bodyBytes: options.bodyBytes, onFrame: take }),
+    get isRefusing() {
       return refuses && (isFailing || queuedFrames >= queueFrames);
     },
-    kept: () => {
+    persisted: () => {
       if (!refuses) return undefined;
       if (gap > 0 || isFailing) {
         return Promise.reject(
@@ -286,8 +286,8 @@ export function createRecorder(options: RecorderOptions): Recorder {
       cancelTimer();
       await writing;
       cancelTimer();
-      if (gap > 0) push(gapOf(gap));
-      push(frameOf("end", "client", "received", "c2s"));
+      if (gap > 0) push(createGapFrame(gap));
+      push(createFrame("end", "client", "received", "c2s"));
       isClosed = true;
       await write(clock.wall());
     },
@@ -295,19 +295,19 @@ export function createRecorder(options: RecorderOptions): Recorder {
 }
 
 /** The front of a queue: some frames, and not too many bytes for a thread with little memory. */
-function batchOf(queue: readonly Sealed[]): readonly Sealed[] {
+function nextBatch(queue: readonly SealedBatch[]): readonly SealedBatch[] {
   let frames = 0;
   let bytes = 0;
   const end = queue.findIndex((sealed, index) => {
     frames += sealed.frames;
     bytes += sealed.bytes;
-    return index > 0 && (frames > largestBatch || bytes > largestBatchBytes);
+    return index > 0 && (frames > maxBatchFrames || bytes > maxBatchBytes);
   });
   return end === -1 ? queue.slice() : queue.slice(0, end);
 }
 
-function gapOf(lost: number): UnnumberedFrame {
-  const frame = frameOf("gap", "client", "received", "c2s");
+function createGapFrame(lost: number): FrameDraft {
+  const frame = createFrame("gap", "client", "received", "c2s");
   frame.lost = lost;
   return frame;
 }

@@ -1,8 +1,8 @@
 const word = /[\p{L}\p{N}]+/gu;
 const wordStart = /^[\p{L}\p{N}]/u;
 const wordEnd = /[\p{L}\p{N}]$/u;
-const longestWord = 64;
-const mostWords = 20_000;
+const maxWordLength = 64;
+const maxWords = 20_000;
 
 /** A body as it is searched: lower case, escapes read, so that a text is found however it was written. */
 export function toSearchText(body: string): string {
@@ -22,7 +22,7 @@ function readEscape(letter: string): string {
 }
 
 /** Whether a search text holds another text, beginning at the beginning of a word. */
-export function holdsText(searchText: string, text: string): boolean {
+export function containsText(searchText: string, text: string): boolean {
   const wanted = text.toLowerCase();
   const mayFollowWord = !wordStart.test(wanted);
   for (let at = searchText.indexOf(wanted); at !== -1; at = searchText.indexOf(wanted, at + 1)) {
@@ -37,21 +37,21 @@ function lastCharacter(text: string, end: number): string {
 }
 
 /** The words of a search text, each once, for an index. */
-export function wordsOf(searchText: string): readonly string[] {
+export function indexedWords(searchText: string): readonly string[] {
   const words = new Set<string>();
   for (const [found] of searchText.matchAll(word)) {
-    words.add(found.slice(0, longestWord));
-    if (words.size === mostWords) break;
+    words.add(found.slice(0, maxWordLength));
+    if (words.size === maxWords) break;
   }
   return [...words];
 }
 
 /** Words that every text must have in which another is held, the last of which may go on; undefined where it has none. */
-export function neededWords(
+export function requiredWords(
   text: string,
 ): { readonly whole: readonly string[]; readonly begin: string } | undefined {
   const wanted = text.toLowerCase();
-  const words = [...wanted.matchAll(word)].map(([found]) => found.slice(0, longestWord));
+  const words = [...wanted.matchAll(word)].map(([found]) => found.slice(0, maxWordLength));
   const begin = words.pop();
   return begin === undefined ? undefined : { whole: words, begin };
 }

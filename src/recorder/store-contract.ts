@@ -1,10 +1,10 @@
-import type { Frame, ExchangeRecord, OperationRecord, CaptureRecord, Condition } from "./contract.ts";
+import type { Frame, ExchangeRecord, OperationRecord, CaptureRecord, FilterCondition } from "./contract.ts";
 import type { FramePack } from "./pack.ts";
 
 /** Which exchanges, in which order, how many. */
 export interface ExchangeQuery {
   /** Everything unless given. */
-  readonly where?: Condition;
+  readonly where?: FilterCondition;
   /** `newest` first unless given; by wall time, then capture, then number. */
   readonly order?: "newest" | "oldest";
   /** 50 unless given; at most 1,000. */
@@ -38,7 +38,7 @@ export interface StatsRow {
 export interface StoreStats {
   readonly format: number;
   /** Where it is, without credentials. */
-  readonly place: string;
+  readonly location: string;
   readonly captures: number;
   readonly exchanges: number;
   readonly frames: number;
@@ -64,11 +64,11 @@ export interface PruneRules {
   /** Other times for single routes, in place of `before`. */
   readonly beforeByRoute?: Readonly<Record<string, number>>;
   /** Only what fits this as well. */
-  readonly where?: Condition;
+  readonly where?: FilterCondition;
 }
 
 /** What was taken out. */
-export interface Pruned {
+export interface PruneResult {
   readonly exchanges: number;
   readonly frames: number;
   readonly bytes: number;
@@ -104,14 +104,14 @@ export type CaptureLine =
 /** What to export. */
 export interface ExportQuery {
   /** Exchanges that fit, with all their frames; everything, with gaps, unless given. */
-  readonly where?: Condition;
+  readonly where?: FilterCondition;
   /** Whole operations, where one of their exchanges fits. */
   readonly wholeOperations?: boolean;
   readonly onProgress?: Progress;
 }
 
 /** What came in by an import. */
-export interface Imported {
+export interface ImportResult {
   readonly captures: number;
   readonly frames: number;
   readonly exchanges: number;
@@ -125,7 +125,7 @@ export interface Imported {
 export interface RecordReader extends AsyncDisposable {
   readonly format: number;
   /** Where it is, without credentials. */
-  readonly place: string;
+  readonly location: string;
   captures(): Promise<readonly CaptureRecord[]>;
   exchanges(query: ExchangeQuery): Promise<ExchangePage>;
   /** By its id, which may be shortened as long as it is the only one that begins so. */
@@ -138,8 +138,8 @@ export interface RecordReader extends AsyncDisposable {
    * Exchanges as they happen, from now on or from a cursor of `exchanges`: each when it begins, and again whenever it
    * has changed. Ends when the signal says so. No transaction is held open between two looks.
    */
-  follow(options: FollowOptions): AsyncIterable<ExchangeRecord>;
-  stats(where?: Condition): Promise<StoreStats>;
+  follow(options: FollowQuery): AsyncIterable<ExchangeRecord>;
+  stats(where?: FilterCondition): Promise<StoreStats>;
   /** The lines of a capture file; parsed again and imported they give an equal store. */
   export(query?: ExportQuery): AsyncIterable<CaptureLine>;
   /** A small document that was kept with the recordings, or all documents of a kind. */
@@ -149,8 +149,8 @@ export interface RecordReader extends AsyncDisposable {
 }
 
 /** How recordings are followed. */
-export interface FollowOptions {
-  readonly where?: Condition;
+export interface FollowQuery {
+  readonly where?: FilterCondition;
   readonly signal: AbortSignal;
   /** How long to wait between two looks; 250 unless given. */
   readonly intervalMs?: number;
@@ -170,9 +170,9 @@ export interface RecordStore extends RecordReader {
   append(batch: FrameBatch): Promise<void>;
   /** The same for frames that are packed already. */
   appendPacks(batch: PackBatch): Promise<void>;
-  prune(rules: PruneRules, onProgress?: Progress): Promise<Pruned>;
+  prune(rules: PruneRules, onProgress?: Progress): Promise<PruneResult>;
   /** Takes capture lines in; frames that are there already are left as they are. */
-  import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<Imported>;
+  import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult>;
   /** Brings the text index up to date, at most this many frames; resolves with how many are left. */
   index(limit: number): Promise<number>;
   /** Keeps a document; `undefined` takes it away. */

@@ -1,7 +1,7 @@
 import type { ExchangeRecord } from "./contract.ts";
 
 /** Members that say what was asked for and what became of it; the same for many exchanges. */
-export const subjectMembers = [
+export const outcomeFields = [
   "kind",
   "direction",
   "method",
@@ -18,12 +18,12 @@ export const subjectMembers = [
 ] as const satisfies readonly (keyof ExchangeRecord)[];
 
 /** What an exchange has in common with others of its subject. */
-export type Subject = Pick<ExchangeRecord, (typeof subjectMembers)[number]>;
+export type ExchangeOutcome = Pick<ExchangeRecord, (typeof outcomeFields)[number]>;
 
 /** Something for each subject. */
-export interface SubjectBook<T> {
-  get(subject: Subject): T | undefined;
-  set(subject: Subject, value: T): void;
+export interface OutcomeCache<T> {
+  get(subject: ExchangeOutcome): T | undefined;
+  set(subject: ExchangeOutcome, value: T): void;
   clear(): void;
 }
 
@@ -40,23 +40,23 @@ const states = [
 ];
 
 /** Makes a book. Subjects are looked up by what they say, most of them without putting a text together. */
-export function createSubjectBook<T>(): SubjectBook<T> {
+export function createOutcomeCache<T>(): OutcomeCache<T> {
   /** By method, target, and a number for all that most exchanges have. */
   const usual = new Map<string, Map<string, Map<number, T>>>();
   const unusual = new Map<string, T>();
   return {
     get: (subject) => {
-      const key = usualKey(subject);
-      if (key < 0) return unusual.get(unusualKey(subject));
+      const key = commonKey(subject);
+      if (key < 0) return unusual.get(rareKey(subject));
       return usual
         .get(subject.method)
         ?.get(subject.target ?? "")
         ?.get(key);
     },
     set: (subject, value) => {
-      const key = usualKey(subject);
+      const key = commonKey(subject);
       if (key < 0) {
-        unusual.set(unusualKey(subject), value);
+        unusual.set(rareKey(subject), value);
         return;
       }
       const { method, target = "" } = subject;
@@ -74,7 +74,7 @@ export function createSubjectBook<T>(): SubjectBook<T> {
 }
 
 /** What is usual in a number; below zero where something is not. */
-function usualKey(subject: Subject): number {
+function commonKey(subject: ExchangeOutcome): number {
   if (
     subject.errorCode !== undefined ||
     subject.gatewayCode !== undefined ||
@@ -92,6 +92,6 @@ function usualKey(subject: Subject): number {
   return subject.messages * 256 + states.indexOf(subject.state) * 16 + flags;
 }
 
-function unusualKey(subject: Subject): string {
-  return JSON.stringify(subjectMembers.map((member) => subject[member] ?? null));
+function rareKey(subject: ExchangeOutcome): string {
+  return JSON.stringify(outcomeFields.map((member) => subject[member] ?? null));
 }

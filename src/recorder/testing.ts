@@ -1,9 +1,9 @@
 /** Captures as fixtures of tests: `import { mockFrom } from "headgate/testing"`. */
 
 import { readCaptureFile } from "./replay/capture-file.ts";
-import { createMock, describeMiss, type HeardCall } from "./replay/mock.ts";
+import { createMock, describeUnmatched, type MockRequest } from "./replay/mock.ts";
 import { serveMockHttp } from "./replay/mock-http.ts";
-import { readRecording } from "./replay/recorded-call.ts";
+import { readRecordedTraffic } from "./replay/recorded-call.ts";
 
 /** How a capture is served. */
 export interface MockFromOptions {
@@ -43,11 +43,11 @@ export interface MockServer extends AsyncDisposable {
  * harbor.assertAllUsed();
  */
 export async function mockFrom(file: string, { leg = "client" }: MockFromOptions = {}): Promise<MockServer> {
-  const mock = createMock(await readRecording(readCaptureFile(file), { leg }));
+  const mock = createMock(await readRecordedTraffic(readCaptureFile(file), { leg }));
   const server = await serveMockHttp(mock);
 
   function assertNoMisses(): void {
-    if (mock.misses.length > 0) throw new Error(mock.misses.map(describeMiss).join("\n"));
+    if (mock.misses.length > 0) throw new Error(mock.misses.map(describeUnmatched).join("\n"));
   }
 
   return {
@@ -73,7 +73,7 @@ export async function mockFrom(file: string, { leg = "client" }: MockFromOptions
   };
 }
 
-function isAbout({ params }: HeardCall, target: string | undefined): boolean {
+function isAbout({ params }: MockRequest, target: string | undefined): boolean {
   if (target === undefined) return true;
   if (typeof params !== "object" || params === null) return false;
   const { name, uri } = params as Readonly<Record<string, unknown>>;

@@ -3,9 +3,9 @@ import { Worker } from "node:worker_threads";
 
 import { GatewayError } from "../errors.ts";
 import type { CaptureRecord } from "./contract.ts";
-import type { PackWire } from "./pack-wire.ts";
-import type { WireBatch } from "./recorder.ts";
-import type { Pruned, PruneRules } from "./store-contract.ts";
+import type { PackBuffer } from "./pack-wire.ts";
+import type { PackBufferBatch } from "./recorder.ts";
+import type { PruneResult, PruneRules } from "./store-contract.ts";
 
 /** The store that a thread writes to. */
 export type WriterTarget =
@@ -24,60 +24,64 @@ export type WriterRequest =
       readonly id: number;
       readonly type: "append";
       readonly capture: CaptureRecord;
-      readonly packs: readonly PackWire[];
+      readonly packs: readonly PackBuffer[];
     }
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
 
 /** What it answers. */
-export type WriterAnswer =
+export type WriterReply =
   | { readonly id: number; readonly ok: true; readonly value: unknown }
   | { readonly id: number; readonly ok: false; readonly message: string; readonly isGone: boolean };
 
 /** A thread that writes recordings, so that no message waits for a disk. */
 export interface RecordWriter extends AsyncDisposable {
-  append(batch: WireBatch): Promise<void>;
-  prune(rules: PruneRules): Promise<Pruned>;
+  append(batch: PackBufferBatch): Promise<void>;
+  prune(rules: PruneRules): Promise<PruneResult>;
   /** Writes what was begun and ends the thread. */
   close(): Promise<void>;
 }
 
-interface Waiting {
+interface PendingReply {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: GatewayError) => void;
 }
 
 /** A thread and who waits for its answers. */
-interface Thread {
+interface WriterThread {
   readonly started: Worker;
-  readonly waiting: Map<number, Waiting>;
+  readonly waiting: Map<number, PendingReply>;
 }
 
 /**
  * Without a bound the thread's garbage would be let grow far beyond its batches. What is young may take as much as one
  * batch leaves behind, so that next to nothing of it is alive when it is looked through.
  */
-const memory = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
+const threadLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
 
-type Ask = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
+type WriterCommand = WriterRequest extends infer One
+  ? One extends WriterRequest
+    ? Omit<One, "id">
+    : never
+  : never;
 
 /** Starts the thread. One that cannot open its store, or dies, is started anew by the next request. */
 export function startWriter(target: WriterTarget): RecordWriter {
-  let worker: Thread | undefined;
+  let worker: WriterThread | undefined;
   let requests = 0;
 
-  function start(): Thread {
-    const waiting = new Map<number, Waiting>();
+  function start(): WriterThread {
+    const waiting = new Map<number, PendingReply>();
     // Our own file beside this one, as source or built.
     const file = new URL(`./writer-worker${extname(import.meta.url)}`, import.meta.url);
     const started = new Worker(file, {
       workerData: target,
       name: "headgate recorder",
-      resourceLimits: memory,
+      resourceLimits: threadLimits,
     });
     // What waits to be written does not keep the process alive: closing writes it.
     started.unref();
-    started.on("message", (answer: WriterAnswer) => {
+    started.on("message", (answer: WriterReply) => {
       const waiter = waiting.get(answer.id);
       waiting.delete(answer.id);
       if (!answer.ok && answer.isGone && worker === thread) worker = undefined;
@@ -97,7 +101,7 @@ export function startWriter(target: WriterTarget): RecordWriter {
     return thread;
   }
 
-  function ask(request: Ask): Promise<unknown> {
+  function ask(request: WriterCommand): Promise<unknown> {
     worker ??= start();
     const { started, waiting } = worker;
     const id = requests++;
@@ -125,7 +129,7 @@ export function startWriter(target: WriterTarget): RecordWriter {
     append: async ({ capture, packs }) => {
       await ask({ type: "append", capture, packs });
     },
-    prune: async (rules) => (await ask({ type: "prune", rules })) as Pruned,
+    prune: async (rules) => (await ask({ type: "prune", rules })) as PruneResult,
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -2,16 +2,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
 
 import { systemClock, systemTimer } from "../exchange.ts";
-import { fromWire } from "./pack-wire.ts";
+import { readPackBuffer } from "./pack-wire.ts";
 import type { RecordStore } from "./store-contract.ts";
 import { openSqliteStore } from "./sqlite/store.ts";
-import type { WriterAnswer, WriterRequest, WriterTarget } from "./writer-thread.ts";
+import type { WriterReply, WriterRequest, WriterTarget } from "./writer-thread.ts";
 
 const idleMs = 200;
-const indexedAtOnce = 500;
+const indexBatch = 500;
 
 /** Opens the store that a thread is to write to. */
-export async function openTarget(target: WriterTarget): Promise<RecordStore> {
+export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
   const options = {
     wall: systemClock.wall,
     wait: (milliseconds: number, signal: AbortSignal) =>
@@ -35,7 +35,7 @@ export function serveWriter(
     if (isClosed) return;
     stopIndexing = systemTimer(idleMs, () => {
       void opened
-        .then((store) => store.index(indexedAtOnce))
+        .then((store) => store.index(indexBatch))
         .then((left) => {
           if (left > 0) indexSoon();
         })
@@ -48,7 +48,7 @@ export function serveWriter(
     const store = await opened;
     switch (request.type) {
       case "append":
-        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(fromWire) });
+        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(readPackBuffer) });
         indexSoon();
         return undefined;
       case "prune":
@@ -69,7 +69,7 @@ export function serveWriter(
   });
 
   port.on("message", (request: WriterRequest) => {
-    const answer = (message: WriterAnswer): void => {
+    const answer = (message: WriterReply): void => {
       port.postMessage(message);
       // Without a store there is nothing to do here: the next request finds a new thread, and that may open it.
       if (request.type === "close" || !isUsable) port.close();
@@ -87,7 +87,7 @@ export function serveWriter(
 }
 
 if (!isMainThread && parentPort !== null && isTarget(workerData)) {
-  serveWriter(parentPort, openTarget(workerData));
+  serveWriter(parentPort, openTargetStore(workerData));
 }
 
 /** Threads of others, such as those of a test runner, are not ours to serve. */

@@ -13,7 +13,7 @@ for (let byte = 0; byte < 256; byte++) {
   else if (" .()".includes(letter)) classes[byte] = is.between;
 }
 
-/** Three letters of each word that the name of a secret holds (`hintsOfSecrets`), rare ones, as five bits each. */
+/** Three letters of each word that the name of a secret holds (`secretHints`), rare ones, as five bits each. */
 const letters = new Uint8Array(32_768);
 for (const [one = "", two = "", three = ""] of "ass pwd ecr tok key aut ede kie rer sic tst otp".split(" ")) {
   const code = [one, two, three].reduce((sum, letter) => sum * 32 + (letter.charCodeAt(0) & 31), 0);
@@ -29,7 +29,7 @@ const shortestToken = 13;
  * Looks at the bytes of a JSON text once. Where it says yes, there is no name of a secret in them, nor anything that our
  * detectors of secrets and of personal data find; where it says no, there may be, and they have to look.
  */
-export function looksPlain(bytes: Uint8Array, start: number, end: number): boolean {
+export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): boolean {
   let recent = 0;
   let digits = 0;
   let run = 0;

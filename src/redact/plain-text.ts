@@ -1,6 +1,6 @@
 import { isPlaceholder } from "./placeholder.ts";
 import type { Placeholder } from "./placeholder.ts";
-import { plainName } from "./secret-names.ts";
+import { normalizeName } from "./secret-names.ts";
 
 /** Something that a detector found in a text. */
 export interface DetectedSpan {
@@ -17,7 +17,7 @@ export type PlainTextRedaction = (text: string, onSecret: (secret: string) => vo
 
 /** Which names are those of secrets. */
 export interface SecretNames {
-  /** Takes names as `plainName` makes them. */
+  /** Takes names as `normalizeName` makes them. */
   readonly isSecret: (plain: string) => boolean;
   /** Says quickly that there is none in a text. */
   readonly mayStandIn: (text: string) => boolean;
@@ -86,7 +86,7 @@ function withoutAssigned(
   for (let match = assignment.exec(text); match !== null; match = assignment.exec(text)) {
     const [whole, name = "", value = ""] = match;
     const start = match.index + whole.length - value.length;
-    if (isSecretName(plainName(name))) {
+    if (isSecretName(normalizeName(name))) {
       result += text.slice(at, start) + hide(value);
       at = start + value.length;
     } else {

@@ -4,7 +4,7 @@ import type { JsonRedactionRules } from "./json-text.ts";
 import { createPlaceholder } from "./placeholder.ts";
 import { createPlainTextRedaction } from "./plain-text.ts";
 import type { TextDetector } from "./plain-text.ts";
-import { hintsOfSecrets, namesSecret, plainName } from "./secret-names.ts";
+import { secretHints, isSecretName, normalizeName } from "./secret-names.ts";
 
 /** What is secret, besides what always is. */
 export interface RedactionRules {
@@ -26,7 +26,7 @@ export interface RedactorOptions extends Partial<RedactionRules> {
    * Says of the bytes of a text at a glance that there is no name of a secret in them and nothing that the detectors find;
    * where it does not, they look.
    */
-  readonly looksPlain?: (bytes: Uint8Array, start: number, end: number) => boolean;
+  readonly prefilter?: (bytes: Uint8Array, start: number, end: number) => boolean;
   /** Takes out texts that are known to be secret, such as those of the configuration. */
   readonly known?: (text: string) => string;
 }
@@ -85,11 +85,11 @@ export function createRedactor(options: RedactorOptions): Redactor {
   const { keys = none, paths = none, headers: moreHeaders = none, known } = options;
   const detectors = Object.values(options.detectors);
   const placeholder = createPlaceholder(options.key);
-  const ownKeys = new Set(keys.map(plainName));
+  const ownKeys = new Set(keys.map(normalizeName));
   const places = paths.map((path) => path.split("/").slice(1).map(unescapeStep));
-  const isSecretPlain = (name: string): boolean => ownKeys.has(name) || namesSecret(name);
+  const isSecretPlain = (name: string): boolean => ownKeys.has(name) || isSecretName(name);
   const mayBeOwn = ownKeys.size === 0 && places.length === 0 ? undefined : hintsOfRules(keys, places);
-  const mayStandIn = (text: string): boolean => hintsOfSecrets.test(text) || mayBeOwn?.test(text) === true;
+  const mayStandIn = (text: string): boolean => secretHints.test(text) || mayBeOwn?.test(text) === true;
   const redactPlain = createPlainTextRedaction(detectors, placeholder, {
     isSecret: isSecretPlain,
     mayStandIn,
@@ -116,7 +116,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 
   function walk(text: string, onSecret: (secret: string) => void, depth: number): string {
     const rules: JsonRedactionRules = {
-      isSecretName: (name) => isSecretPlain(plainName(name)),
+      isSecretName: (name) => isSecretPlain(normalizeName(name)),
       isSecretPlace: depth === 0 && places.length > 0 ? isSecretPlace : never,
       hide: (secret) => {
         onSecret(secret);
@@ -144,7 +144,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
   }
 
   function jsonBytes(bytes: Buffer, start: number, end: number): Redacted {
-    if (options.looksPlain?.(bytes, start, end) !== true) return json(bytes.toString("utf8", start, end));
+    if (options.prefilter?.(bytes, start, end) !== true) return json(bytes.toString("utf8", start, end));
     // It is ASCII then.
     const text = bytes.toString("latin1", start, end);
     return mayBeOwn?.test(text) === true ? json(text) : withoutKnown(text);
@@ -161,7 +161,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
     const said = argument === undefined ? value : (decodeHeaderValue(value) ?? value);
     // What was secret in the body is secret where a header repeats it, whatever the header is called.
     const isRepeated = secrets.some((secret) => secret.length > 2 && said.includes(secret));
-    if (isRepeated || (argument !== undefined && isSecretPlain(plainName(argument))))
+    if (isRepeated || (argument !== undefined && isSecretPlain(normalizeName(argument))))
       return { text: placeholder(said), count: 1, secrets: none };
     const clean = plain(said);
     return clean.count === 0 ? { text: value, count: 0, secrets: none } : clean;
@@ -210,7 +210,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 const never = (): boolean => false;
 
 function hintsOfRules(keys: readonly string[], places: readonly (readonly string[])[]): RegExp {
-  const names = keys.map((key) => Array.from(plainName(key), escapeForm).join(String.raw`[\s_.\-/]?`));
+  const names = keys.map((key) => Array.from(normalizeName(key), escapeForm).join(String.raw`[\s_.\-/]?`));
   const last = places.map((place) => place.findLast((step) => step !== "*" && !/^\d+$/u.test(step)) ?? '"');
   return new RegExp([...names, ...last.map(escapeForm)].join("|"), "iu");
 }

@@ -1,4 +1,4 @@
-/** What `plainName` leaves out. */
+/** What `normalizeName` leaves out. */
 const separators = String.raw`[\s_.\-/]*`;
 const spread = (word: string): string => Array.from(word).join(separators);
 
@@ -25,7 +25,7 @@ const within = [
 const alone = ["pass", "auth", "otp"];
 
 /** Words that a name has to hold to be the name of a secret; used to see quickly that there is none. */
-export const hintsOfSecrets: RegExp = new RegExp(
+export const secretHints: RegExp = new RegExp(
   [
     ...within.map(spread),
     `(?<!progress)${spread("token")}`,
@@ -72,12 +72,12 @@ const harmless = new Set([
 ]);
 
 /** A name without the differences between `apiKey`, `api_key`, `API-KEY` and `api.key`. */
-export function plainName(name: string): string {
+export function normalizeName(name: string): string {
   return name.toLowerCase().replaceAll(/[\s_.\-/]/gu, "");
 }
 
-/** Whether a value under this name is a secret, whatever it looks like. Takes names as `plainName` makes them. */
-export function namesSecret(plain: string): boolean {
+/** Whether a value under this name is a secret, whatever it looks like. Takes names as `normalizeName` makes them. */
+export function isSecretName(plain: string): boolean {
   if (whole.has(plain)) return true;
   if (harmless.has(plain)) return false;
   return endings.some((ending) => plain.endsWith(ending));

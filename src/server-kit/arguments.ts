@@ -9,38 +9,38 @@ import type { JsonValue } from "./row.ts";
 import { isObject } from "./row.ts";
 
 /** Which fields a call may send, and which of them it must. */
-export interface FieldPlan {
+export interface InputFields {
   readonly fields: readonly Field[];
   /** Only what is given counts: nothing is required, defaults stay out, null clears what may be missing. */
   readonly isPartial: boolean;
 }
 
 /** The fields of a new record. */
-export function createPlan(entity: Entity): FieldPlan {
+export function createFields(entity: Entity): InputFields {
   return { fields: writable(entity), isPartial: false };
 }
 
 /** The fields of a change; the key is asked for apart. */
-export function updatePlan(entity: Entity): FieldPlan {
+export function updateFields(entity: Entity): InputFields {
   return { fields: writable(entity).filter(({ name }) => name !== entity.key.name), isPartial: true };
 }
 
 /** The fields of a record that may exist already: the key belongs to it even where the server usually makes it. */
-export function upsertPlan(entity: Entity): FieldPlan {
+export function upsertFields(entity: Entity): InputFields {
   const others = writable(entity).filter(({ name }) => name !== entity.key.name);
   return { fields: [entity.key, ...others], isPartial: false };
 }
 
 /** What was sent for the fields of a plan; `undefined` is a field to be cleared. */
-export type GivenFields = ReadonlyMap<string, JsonValue | undefined>;
+export type FieldValues = ReadonlyMap<string, JsonValue | undefined>;
 
 /** Checks fields one by one; what is wrong goes to `issues`, so that all of it is told at once. */
 export function readFields(
-  plan: FieldPlan,
+  plan: InputFields,
   given: Readonly<Record<string, unknown>>,
   issues: FieldIssue[],
   at = "",
-): GivenFields {
+): FieldValues {
   const read = new Map<string, JsonValue | undefined>();
   for (const field of plan.fields) {
     const value = given[field.name];
@@ -50,7 +50,7 @@ export function readFields(
       continue;
     }
     const parsed = field.schema.safeParse(value);
-    if (!parsed.success) issues.push(...toIssues(parsed.error.issues, join(at, field.name)));
+    if (!parsed.success) issues.push(...toFieldIssues(parsed.error.issues, join(at, field.name)));
     // The field's schema has said that JSON can carry it.
     else if (parsed.data !== undefined) read.set(field.name, parsed.data as JsonValue);
   }
@@ -84,7 +84,7 @@ export function readKey(
 ): JsonValue {
   const parsed = entity.key.schema.safeParse(given[entity.key.name]);
   if (parsed.success) return parsed.data as JsonValue;
-  issues.push(...toIssues(parsed.error.issues, join(at, entity.key.name)));
+  issues.push(...toFieldIssues(parsed.error.issues, join(at, entity.key.name)));
   return null;
 }
 
@@ -106,12 +106,12 @@ export function readInteger(
 }
 
 /** Throws what was found wrong, if anything. */
-export function settle(issues: readonly FieldIssue[]): void {
+export function throwIfInvalid(issues: readonly FieldIssue[]): void {
   if (issues.length > 0) throw invalidArguments(issues);
 }
 
 /** What zod found, with dotted paths. */
-export function toIssues(issues: readonly z.core.$ZodIssue[], at = ""): readonly FieldIssue[] {
+export function toFieldIssues(issues: readonly z.core.$ZodIssue[], at = ""): readonly FieldIssue[] {
   return issues.map(({ path, message }) => ({
     path: [...(at === "" ? [] : [at]), ...path.map(String)].join("."),
     message,

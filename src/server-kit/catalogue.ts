@@ -3,10 +3,10 @@ import type { Tool } from "@modelcontextprotocol/server";
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
 import type { Principal } from "../exchange.ts";
-import { judgeTool, localPrincipal, usableEntities } from "./access.ts";
-import type { Caller, CapabilityTool, TransportName, Verdict } from "./contract.ts";
+import { authorizeTool, stdioPrincipal, accessibleEntities } from "./access.ts";
+import type { KitCaller, CapabilityTool, TransportName, AccessDecision } from "./contract.ts";
 import type { KitTool } from "./custom-tool.ts";
-import { entityTools, expose } from "./entity-tools.ts";
+import { entityTools, exposeEntity } from "./entity-tools.ts";
 import type { ExposedEntity } from "./entity-tools.ts";
 import { createGenericTools } from "./generic-tools.ts";
 import type { OperationName } from "./operations.ts";
@@ -14,10 +14,10 @@ import type { Records } from "./records.ts";
 import type { KitSettings } from "./settings.ts";
 import type { ToolEntry } from "./tool-entry.ts";
 
-type Asker = Pick<Caller, "principal" | "via">;
+type Requester = Pick<KitCaller, "principal" | "via">;
 
 /** All tools under one set of settings: what there is, and what each caller sees of it. */
-export interface Catalogue {
+export interface ToolCatalog {
   readonly settings: KitSettings;
   readonly tools: ReadonlyMap<string, ToolEntry>;
   readonly entities: readonly ExposedEntity[];
@@ -25,54 +25,56 @@ export interface Catalogue {
   /** The operation of an exposed entity, whatever shape the tools have; for REST. */
   operation(entity: string, operation: OperationName): ToolEntry | undefined;
   /** The stdio caller. */
-  readonly local: Principal;
-  judge(asker: Asker, tool: string): Verdict;
+  readonly stdioPrincipal: Principal;
+  authorize(asker: Requester, tool: string): AccessDecision;
   /** The tools on a transport, seen or not, in the order of declaration. */
-  on(transport: TransportName): readonly ToolEntry[];
+  onTransport(transport: TransportName): readonly ToolEntry[];
   /** What tools/list shows; made once per set of visible tools and shared (KO-028). */
-  list(asker: Asker): readonly Tool[];
+  list(asker: Requester): readonly Tool[];
   capabilityTools(principal: Principal): readonly CapabilityTool[];
-  admitsAnonymous(): boolean;
+  allowsAnonymous(): boolean;
   /** Whether some tool on Streamable HTTP wants a login. */
-  readonly needsLogin: boolean;
+  readonly requiresLogin: boolean;
 }
 
 const legalName = /^[\w-]{1,64}$/u;
 
 /** Puts entities and custom tools together; two tools of one name are an error that names both (KO-008). */
-export function createCatalogue(
+export function createToolCatalog(
   records: readonly Records[],
   customTools: readonly KitTool[],
   settings: KitSettings,
-): Catalogue {
-  refuseNamesakes(records);
-  const warnings = unknownNames(records, settings);
+): ToolCatalog {
+  rejectDuplicateEntities(records);
+  const warnings = findUnknownEntityNames(records, settings);
   if (settings.strict && warnings.length > 0) throw new GatewayError("config_invalid", warnings.join("; "));
   const entities = records
     .filter(({ entity }) => isAllowed(entity.name, settings))
-    .map((one) => expose(one.entity, one, settings));
+    .map((one) => exposeEntity(one.entity, one, settings));
   const own = entities.flatMap((exposed) => entityTools(exposed, settings));
   const byOperation = new Map(
     own.map((entry) => [`${entry.entity}/${entry.operation}`.toLowerCase(), entry]),
   );
   const entries =
     settings.toolShape === "generic"
-      ? createGenericTools(entities, settings, (entry, { caller }) => usableEntities(entry, caller, settings))
+      ? createGenericTools(entities, settings, (entry, { caller }) =>
+          accessibleEntities(entry, caller, settings),
+        )
       : own;
-  const tools = byName([...entries, ...customTools.map((tool) => tool.toEntry(settings))]);
+  const tools = indexByName([...entries, ...customTools.map((tool) => tool.toEntry(settings))]);
   if (settings.toolShape === "perEntity" && entities.length > 8) {
     warnings.push(
       `${entities.length} entities make ${tools.size} tools; toolShape "generic" keeps the list short`,
     );
   }
-  const declared = [...tools.values()].flatMap(({ access, reach }) => [
+  const declared = [...tools.values()].flatMap(({ access, entityAccess: reach }) => [
     ...access.requiredScopes,
     ...[...(reach?.values() ?? [])].flatMap(({ requiredScopes }) => requiredScopes),
   ]);
   const lists = new Map<string, readonly Tool[]>();
   const httpTransports = enabledHttp(settings);
-  const judge = (asker: Asker, entry: ToolEntry): Verdict => judgeTool(entry, asker, settings);
-  const isShown = (asker: Asker, entry: ToolEntry): boolean => {
+  const judge = (asker: Requester, entry: ToolEntry): AccessDecision => authorizeTool(entry, asker, settings);
+  const isShown = (asker: Requester, entry: ToolEntry): boolean => {
     const { kind } = judge(asker, entry);
     return kind === "allowed" || (kind === "refused" && settings.showAllTools);
   };
@@ -81,13 +83,13 @@ export function createCatalogue(
     tools,
     entities,
     warnings,
-    local: localPrincipal(settings, declared),
-    judge: (asker, name) => {
+    stdioPrincipal: stdioPrincipal(settings, declared),
+    authorize: (asker, name) => {
       const entry = tools.get(name);
       return entry === undefined ? { kind: "unknown" } : judge(asker, entry);
     },
     operation: (entity, operation) => byOperation.get(`${entity}/${operation}`.toLowerCase()),
-    on: (transport) => [...tools.values()].filter((entry) => isOn(entry, transport)),
+    onTransport: (transport) => [...tools.values()].filter((entry) => isEnabledOn(entry, transport)),
     list: (asker) => {
       const shown = [...tools.values()].filter((entry) => isShown(asker, entry));
       const reached = shown.map((entry) => shownEntities(entry, asker));
@@ -102,18 +104,20 @@ export function createCatalogue(
       [...tools.values()]
         .filter((entry) => httpTransports.some((via) => isShown({ principal, via }, entry)))
         .map(toCapability),
-    needsLogin: [...tools.values()].some(
+    requiresLogin: [...tools.values()].some(
       (entry) => judge({ principal: anonymous, via: "streamable-http" }, entry).kind === "refused",
     ),
-    admitsAnonymous: () =>
+    allowsAnonymous: () =>
       [...tools.values()].some((entry) =>
         httpTransports.some((via) => judge({ principal: anonymous, via }, entry).kind === "allowed"),
       ),
   };
 
-  function shownEntities(entry: ToolEntry, asker: Asker): readonly string[] {
-    if (entry.reach === undefined) return [];
-    return settings.showAllTools ? [...entry.reach.keys()] : usableEntities(entry, asker, settings);
+  function shownEntities(entry: ToolEntry, asker: Requester): readonly string[] {
+    if (entry.entityAccess === undefined) return [];
+    return settings.showAllTools
+      ? [...entry.entityAccess.keys()]
+      : accessibleEntities(entry, asker, settings);
   }
 }
 
@@ -125,7 +129,7 @@ function enabledHttp(settings: KitSettings): readonly TransportName[] {
   ];
 }
 
-function isOn({ access, reach }: ToolEntry, transport: TransportName): boolean {
+function isEnabledOn({ access, entityAccess: reach }: ToolEntry, transport: TransportName): boolean {
   const all = reach === undefined ? [access] : [...reach.values()];
   return all.some(({ enabledTransports }) => enabledTransports.includes(transport));
 }
@@ -144,7 +148,7 @@ function toDefinition(entry: ToolEntry, entities: readonly string[]): Tool {
 }
 
 function toCapability(entry: ToolEntry): CapabilityTool {
-  const { access, reach } = entry;
+  const { access, entityAccess: reach } = entry;
   const all = reach === undefined ? [access] : [...reach.values()];
   return {
     name: entry.name,
@@ -157,20 +161,20 @@ function toCapability(entry: ToolEntry): CapabilityTool {
   };
 }
 
-function byName(entries: readonly ToolEntry[]): ReadonlyMap<string, ToolEntry> {
+function indexByName(entries: readonly ToolEntry[]): ReadonlyMap<string, ToolEntry> {
   const tools = new Map<string, ToolEntry>();
   for (const entry of entries) {
     if (!legalName.test(entry.name)) {
       throw new GatewayError(
         "config_invalid",
-        `${entry.origin}: ${entry.name} is no legal tool name; letters, digits, _ and -, at most 64`,
+        `${entry.declaredBy}: ${entry.name} is no legal tool name; letters, digits, _ and -, at most 64`,
       );
     }
     const other = tools.get(entry.name);
     if (other !== undefined) {
       throw new GatewayError(
         "config_invalid",
-        `${entry.origin} and ${other.origin} are both named ${entry.name}; give one a toolPrefix or another name`,
+        `${entry.declaredBy} and ${other.declaredBy} are both named ${entry.name}; give one a toolPrefix or another name`,
       );
     }
     tools.set(entry.name, entry);
@@ -178,7 +182,7 @@ function byName(entries: readonly ToolEntry[]): ReadonlyMap<string, ToolEntry> {
   return tools;
 }
 
-function refuseNamesakes(records: readonly Records[]): void {
+function rejectDuplicateEntities(records: readonly Records[]): void {
   const seen = new Map<string, string>();
   for (const { entity } of records) {
     const other = seen.get(entity.name.toLowerCase());
@@ -198,7 +202,7 @@ function isAllowed(name: string, { allowedEntities, deniedEntities }: KitSetting
   return !has(deniedEntities) && (allowedEntities.length === 0 || has(allowedEntities));
 }
 
-function unknownNames(records: readonly Records[], settings: KitSettings): string[] {
+function findUnknownEntityNames(records: readonly Records[], settings: KitSettings): string[] {
   const known = new Set(records.map(({ entity }) => entity.name.toLowerCase()));
   const lists = {
     allowedEntities: settings.allowedEntities,

@@ -14,8 +14,8 @@ export type TransportName = "stdio" | "http-sse" | "streamable-http";
 export const transportNames: readonly TransportName[] = ["stdio", "http-sse", "streamable-http"];
 
 /** Who calls, for one message: made by the edge per request, never kept longer than the request runs. */
-export interface Caller {
-  /** `anonymous` of src/exchange.ts where nobody is known; the principal of a stdio caller is `localPrincipal`. */
+export interface KitCaller {
+  /** `anonymous` of src/exchange.ts where nobody is known; the principal of a stdio caller is `stdioPrincipal`. */
   readonly principal: Principal;
   /** The way it came. REST is not a transport of MCP, so `enabledTransports` does not bind it. */
   readonly via: TransportName | "rest";
@@ -32,7 +32,7 @@ export interface Caller {
 }
 
 /** Why a known tool is refused to a caller (KO-097); unknown and hidden tools are never refused but not found. */
-export interface Refusal {
+export interface ToolRefusal {
   readonly reason: "unauthorized" | "insufficient_scope";
   /** JSON-RPC code, outside -32768..-32000 (KO-098). */
   readonly code: number;
@@ -43,10 +43,10 @@ export interface Refusal {
 }
 
 /** What `judge` says about a tool name: unknown (also: not on this transport), allowed, or refused. */
-export type Verdict =
+export type AccessDecision =
   | { readonly kind: "unknown" }
   | { readonly kind: "allowed" }
-  | { readonly kind: "refused"; readonly refusal: Refusal };
+  | { readonly kind: "refused"; readonly refusal: ToolRefusal };
 
 /** The stable codes of failures inside an operation; REST answers with the status, tools with `isError` (KO-022). */
 export const failureStatus = {
@@ -92,7 +92,7 @@ export interface CapabilityTool {
 }
 
 /** What happened in one call, for metrics and logs (KO-123). */
-export interface CallFacts {
+export interface CallEvent {
   readonly tool: string;
   readonly via: TransportName | "rest";
   readonly outcome: "ok" | "refused" | "cancelled" | "fault" | FailureCode;
@@ -100,7 +100,7 @@ export interface CallFacts {
 }
 
 /** What a new MCP connection is told about itself. */
-export interface ConnectionFacts {
+export interface ConnectionContext {
   readonly via: TransportName;
   readonly sessionId: string | undefined;
   readonly log: Logger;
@@ -116,9 +116,9 @@ export interface KitCore {
   /** The settings as they stand now. */
   settings(): KitSettings;
   /** Whether anonymous callers pass the door, because some exposed HTTP tool allows them (KO-096). */
-  admitsAnonymous(): boolean;
+  allowsAnonymous(): boolean;
   /** Decides on a tool by name; the one function behind listing, calling and the capability document. */
-  judge(caller: Pick<Caller, "principal" | "via">, tool: string): Verdict;
+  authorize(caller: Pick<KitCaller, "principal" | "via">, tool: string): AccessDecision;
   /** Rows of the capability document: exactly what this caller is shown by tools/list over HTTP (KO-117). */
   capabilityTools(principal: Principal): readonly CapabilityTool[];
   /**
@@ -127,18 +127,18 @@ export interface KitCore {
    * executor. The transport has to give `{ authInfo: toAuthInfo(caller) }` as `extra` of each `onmessage`, because
    * a caller may come back to its session with more scopes; stdio gives none and is the local user.
    */
-  createServer(connection: ConnectionFacts): McpServer;
+  createServer(connection: ConnectionContext): McpServer;
   /** Hands the caller to the SDK and back to us; holds no token. */
-  toAuthInfo(caller: Caller): AuthInfo;
+  toAuthInfo(caller: KitCaller): AuthInfo;
   /**
    * The Streamable HTTP profile on the base route, both eras, behind the door: the request has been authenticated,
    * limited and checked for Origin and Host. Answers 401 and 403 challenges per tool itself (KO-098).
    */
-  streamable(request: Request, caller: Caller): Promise<Response>;
+  streamable(request: Request, caller: KitCaller): Promise<Response>;
   /** REST behind the door; `path` is what follows `restRoute`, e.g. `/TrialSite/42`. */
-  rest(request: Request, caller: Caller, path: string): Promise<Response>;
+  rest(request: Request, caller: KitCaller, path: string): Promise<Response>;
   /** Called after every call; the answer takes the listener off again. */
-  onCall(listener: (facts: CallFacts) => void): () => void;
+  onCall(listener: (facts: CallEvent) => void): () => void;
   /** Asks the store whether it works; never throws (KO-120). */
   storeHealth(): Promise<{ readonly ok: boolean; readonly reason?: string }>;
   /** Open Streamable sessions of 2025 clients, for health and boot report. */
@@ -162,14 +162,14 @@ export interface KitEnvironment {
 }
 
 /** What the edge gets from create.ts besides the core. */
-export interface EdgeOptions {
+export interface HttpEdgeDeps {
   readonly core: KitCore;
   readonly environment: KitEnvironment;
   /** Verifies bearer tokens; left out where nobody needs to log in or the host does it. */
   readonly authenticator?: Authenticator | undefined;
   /** The host's own login (KO-140): who sent this request, or undefined where the host does not know. */
   readonly identify?:
-    | ((request: Request, peer: PeerFacts) => Principal | undefined | Promise<Principal | undefined>)
+    | ((request: Request, peer: PeerDetails) => Principal | undefined | Promise<Principal | undefined>)
     | undefined;
   /** Authorization servers named in the protected-resource metadata (RFC 9728). */
   readonly authorizationServers?: readonly string[] | undefined;
@@ -181,7 +181,7 @@ export interface EdgeOptions {
 }
 
 /** What only the host knows about a request; adapters fill it in. */
-export interface PeerFacts {
+export interface PeerDetails {
   /** The address of the socket's other end. */
   readonly address?: string | undefined;
   /** Whether TLS ended at this process. */
@@ -211,7 +211,7 @@ export interface KitHealth {
 /** The HTTP edge: `createHttpEdge(options: EdgeOptions): HttpEdge` in http/edge.ts. */
 export interface HttpEdge {
   /** Answers a request on one of the kit's routes; undefined for a path that is not ours, so that hosts go on. */
-  handle(request: Request, peer?: PeerFacts): Promise<Response | undefined>;
+  handle(request: Request, peer?: PeerDetails): Promise<Response | undefined>;
   health(): Promise<KitHealth>;
   /** Called on every open and close of a stream. */
   onHealth(listener: (health: KitHealth) => void): () => void;

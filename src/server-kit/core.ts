@@ -4,9 +4,9 @@ import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { toAuthInfo } from "./caller.ts";
-import { createCatalogue } from "./catalogue.ts";
-import type { Catalogue } from "./catalogue.ts";
-import type { ConnectionFacts, KitCore } from "./contract.ts";
+import { createToolCatalog } from "./catalogue.ts";
+import type { ToolCatalog } from "./catalogue.ts";
+import type { ConnectionContext, KitCore } from "./contract.ts";
 import { createCursors } from "./cursor.ts";
 import type { KitTool } from "./custom-tool.ts";
 import type { Entity } from "./entity.ts";
@@ -14,17 +14,17 @@ import { createExecutor } from "./executor.ts";
 import { kitFailure } from "./failure.ts";
 import { createKitServer } from "./mcp-server.ts";
 import type { ExtendContext } from "./mcp-server.ts";
-import { restPaths } from "./open-api.ts";
+import { restOpenApiPaths } from "./open-api.ts";
 import { createRecords, tableOf } from "./records.ts";
 import type { Records } from "./records.ts";
-import { createRest } from "./rest.ts";
+import { createRestHandler } from "./rest.ts";
 import type { KitSettings } from "./settings.ts";
 import type { EntityStore } from "./stores/store.ts";
 import { createStreamableSessions } from "./streamable-sessions.ts";
-import { createStreamable } from "./streamable.ts";
+import { createStreamableHandler } from "./streamable.ts";
 
 /** What a core is made from. */
-export interface CoreParts {
+export interface CoreDeps {
   readonly info: Implementation;
   readonly serverOptions: ServerOptions;
   readonly extend: ((server: McpServer, context: ExtendContext) => void) | undefined;
@@ -41,14 +41,14 @@ export interface CoreParts {
 }
 
 /** The core with what only create.ts needs of it. */
-export interface OwnedCore extends KitCore {
+export interface ReloadableCore extends KitCore {
   /** Replaces the settings; says which changes need a restart and are left as they were (KO-142). */
   reload(settings: KitSettings): readonly string[];
   records(entity: string): Records | undefined;
   warnings(): readonly string[];
 }
 
-const fixedAtStart = [
+const restartOnlySettings = [
   "enableStdioTransport",
   "enableHttpSseTransport",
   "enableStreamableHttp",
@@ -58,13 +58,13 @@ const fixedAtStart = [
 ] as const satisfies readonly (keyof KitSettings)[];
 
 /** Puts the core together; the store is opened and every schema compiled, once. */
-export async function createCore(parts: CoreParts): Promise<OwnedCore> {
+export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
   const { clock, setTimer, newId, log } = parts;
-  const store = guarded(parts.store);
+  const store = withStoreFailures(parts.store);
   const shared = { store, cursors: createCursors(parts.cursorSecret), clock, newUuid: parts.newUuid };
   const records = parts.entities.map((entity) => createRecords(entity, shared));
-  let catalogue: Catalogue = createCatalogue(records, parts.tools, parts.settings);
-  const current = (): Catalogue => catalogue;
+  let catalogue: ToolCatalog = createToolCatalog(records, parts.tools, parts.settings);
+  const current = (): ToolCatalog => catalogue;
   const settings = (): KitSettings => catalogue.settings;
   await parts.store.open(parts.entities.map(tableOf));
 
@@ -72,7 +72,7 @@ export async function createCore(parts: CoreParts): Promise<OwnedCore> {
   const { info, serverOptions: options, extend } = parts;
   const notify = (): ServerNotifier => streamable.notify;
   const serverParts = { info, options, extend, catalogue: current, executor, newId, notify };
-  const createServer = (connection: ConnectionFacts): McpServer => createKitServer(serverParts, connection);
+  const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverParts, connection);
   const sessions = createStreamableSessions({
     settings,
     clock,
@@ -81,20 +81,20 @@ export async function createCore(parts: CoreParts): Promise<OwnedCore> {
     createServer: (sessionId, sessionLog) =>
       createServer({ via: "streamable-http", sessionId, log: sessionLog, era: "legacy" }),
   });
-  const streamable = createStreamable({
+  const streamable = createStreamableHandler({
     settings,
     catalogue: current,
     sessions,
     createServer: () => createServer({ via: "streamable-http", sessionId: undefined, log, era: "modern" }),
     onError: (error) => log.debug({ reason: error.message }, "streamable request refused"),
   });
-  const rest = createRest(current, executor);
+  const rest = createRestHandler(current, executor);
   if (extend !== undefined) tryHook();
 
   return {
     settings,
-    admitsAnonymous: () => catalogue.admitsAnonymous(),
-    judge: (caller, tool) => catalogue.judge(caller, tool),
+    allowsAnonymous: () => catalogue.allowsAnonymous(),
+    authorize: (caller, tool) => catalogue.authorize(caller, tool),
     capabilityTools: (principal) => catalogue.capabilityTools(principal),
     createServer,
     toAuthInfo,
@@ -111,7 +111,7 @@ export async function createCore(parts: CoreParts): Promise<OwnedCore> {
     },
     streamableSessions: () => sessions.size,
     counts: () => ({ entities: catalogue.entities.length, tools: catalogue.tools.size }),
-    openApi: () => restPaths(catalogue),
+    openApi: () => restOpenApiPaths(catalogue),
     drain: async (timeoutMs) => {
       let stop: (() => void) | undefined;
       const tooLong = new Promise<boolean>((resolve) => {
@@ -127,14 +127,14 @@ export async function createCore(parts: CoreParts): Promise<OwnedCore> {
     },
     reload: (next) => {
       const before = catalogue.settings;
-      const fixed = fixedAtStart.filter((name) => before[name] !== next[name]);
-      const kept = Object.fromEntries(fixedAtStart.map((name) => [name, before[name]]));
-      catalogue = createCatalogue(records, parts.tools, { ...next, ...kept });
+      const fixed = restartOnlySettings.filter((name) => before[name] !== next[name]);
+      const kept = Object.fromEntries(restartOnlySettings.map((name) => [name, before[name]]));
+      catalogue = createToolCatalog(records, parts.tools, { ...next, ...kept });
       streamable.notify.toolsChanged();
       return fixed.map((name) => `${name} changed; that needs a restart and stays as it was`);
     },
     records: (name) => records.find(({ entity }) => entity.name === name),
-    warnings: () => [...catalogue.warnings, ...leniency(catalogue)],
+    warnings: () => [...catalogue.warnings, ...lenientScopeWarnings(catalogue)],
   };
 
   /** A hook that fails, as by a tool that the catalogue has already, fails at start-up and not at the first client. */
@@ -151,7 +151,7 @@ export async function createCore(parts: CoreParts): Promise<OwnedCore> {
 }
 
 /** Says at start-up that scopes bind nobody who does not log in (KO-139). */
-function leniency({ settings, tools }: Catalogue): readonly string[] {
+function lenientScopeWarnings({ settings, tools }: ToolCatalog): readonly string[] {
   const isLenient = !settings.deployed && !settings.requireAuthentication;
   const scoped = [...tools.values()].filter(
     ({ access }) => access.requiredScopes.length > 0 && !access.requireAuthentication,
@@ -164,7 +164,7 @@ function leniency({ settings, tools }: Catalogue): readonly string[] {
 }
 
 /** A store whose faults are failures in words for the caller; the reason goes to the log only. */
-function guarded(store: EntityStore): EntityStore {
+function withStoreFailures(store: EntityStore): EntityStore {
   const guard =
     <Given extends readonly unknown[], Result>(call: (...given: Given) => Promise<Result>) =>
     async (...given: Given): Promise<Result> => {

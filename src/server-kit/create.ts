@@ -8,14 +8,14 @@ import { systemClock, systemTimer } from "../exchange.ts";
 import type { Clock, SetTimer } from "../exchange.ts";
 import { createLogger } from "../telemetry/log.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { EdgeOptions, HttpEdge, KitCore, KitEnvironment, PeerFacts } from "./contract.ts";
+import type { HttpEdgeDeps, HttpEdge, KitCore, KitEnvironment, PeerDetails } from "./contract.ts";
 import { createCore } from "./core.ts";
 import type { KitTool } from "./custom-tool.ts";
 import type { Entity } from "./entity.ts";
 import { detectEnvironment } from "./environment.ts";
-import type { Variables } from "./environment.ts";
+import type { EnvironmentVariables } from "./environment.ts";
 import { createHttpEdge } from "./http/edge.ts";
-import { refuse } from "./http/refusals.ts";
+import { refuseRequest } from "./http/refusals.ts";
 import { loadSettings } from "./load-settings.ts";
 import type { ExtendContext } from "./mcp-server.ts";
 import type { KitSettings, KitSettingsInput } from "./settings.ts";
@@ -31,7 +31,7 @@ export interface KitAuth {
   /** Verifies bearer tokens. */
   readonly authenticator?: Authenticator;
   /** The host's own login (KO-140). */
-  readonly identify?: NonNullable<EdgeOptions["identify"]>;
+  readonly identify?: NonNullable<HttpEdgeDeps["identify"]>;
   /** Named in the protected-resource metadata (RFC 9728). */
   readonly authorizationServers?: readonly string[];
 }
@@ -51,7 +51,7 @@ export interface ServerKitOptions {
   /** A JSON or YAML file with settings. */
   readonly settingsFile?: string;
   /** Environment variables; those of the process unless told. */
-  readonly env?: Variables;
+  readonly env?: EnvironmentVariables;
   /** Gets each fresh server, to add resources, prompts and whatever else MCP has. */
   readonly extend?: (server: McpServer, context: ExtendContext) => void;
   /** More options of the SDK's server: capabilities, instructions and the like. */
@@ -67,7 +67,7 @@ export interface ServerKitOptions {
 /** A server kit: entities and tools behind every enabled transport. */
 export interface ServerKit extends AsyncDisposable, Omit<HttpEdge, "warnings"> {
   /** Answers any request; 404 for paths that are not the kit's. */
-  fetch(request: Request, peer?: PeerFacts): Promise<Response>;
+  fetch(request: Request, peer?: PeerDetails): Promise<Response>;
   settings(): KitSettings;
   /** Serves the local user over stdio. */
   serveStdio(streams?: StdioStreams): StdioSession;
@@ -136,7 +136,7 @@ export async function createServerKit(options: ServerKitOptions): Promise<Server
     core,
     settings: () => core.settings(),
     warnings,
-    fetch: async (request, peer) => (await edge.handle(request, peer)) ?? refuse("not_found"),
+    fetch: async (request, peer) => (await edge.handle(request, peer)) ?? refuseRequest("not_found"),
     serveStdio: (streams) => {
       const session = openStdio(core, log, streams);
       open.add(session);

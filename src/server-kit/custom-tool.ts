@@ -8,10 +8,10 @@ import { z } from "zod";
 
 import type { Principal } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { toIssues } from "./arguments.ts";
+import { toFieldIssues } from "./arguments.ts";
 import { transportNames } from "./contract.ts";
 import type { TransportName } from "./contract.ts";
-import { problemIn } from "./entity-tools.ts";
+import { describeMismatch } from "./entity-tools.ts";
 import { invalidArguments } from "./failure.ts";
 import { jsonSchemaOf } from "./fields.ts";
 import type { JsonObject } from "./row.ts";
@@ -19,7 +19,7 @@ import type { KitSettings } from "./settings.ts";
 import type { ToolEntry, ToolOutput } from "./tool-entry.ts";
 
 /** What a custom tool is told about its call. */
-export interface ToolScene {
+export interface ToolRunContext {
   readonly principal: Principal;
   readonly signal: AbortSignal;
   readonly log: Logger;
@@ -28,9 +28,9 @@ export interface ToolScene {
 }
 
 /** What a custom tool may give without an output schema: text, or a whole MCP result. */
-export type FreeOutput = string | CallToolResult | InputRequiredResult;
+export type ContentOutput = string | CallToolResult | InputRequiredResult;
 
-interface ToolRules {
+interface ToolOptionsBase {
   readonly title?: string;
   readonly description: string;
   readonly annotations?: ToolAnnotations;
@@ -40,20 +40,20 @@ interface ToolRules {
 }
 
 /** A custom tool whose data is checked by an output schema. */
-export interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolRules {
+export interface TypedTool<Input extends z.ZodObject, Output extends z.ZodObject> extends ToolOptionsBase {
   readonly input: Input;
   readonly output: Output;
   readonly run: (
     given: z.output<Input>,
-    scene: ToolScene,
+    scene: ToolRunContext,
   ) => z.input<Output> | CallToolResult | Promise<z.input<Output> | CallToolResult>;
 }
 
 /** A custom tool that answers with text or content blocks. */
-export interface FreeTool<Input extends z.ZodObject> extends ToolRules {
+export interface ContentTool<Input extends z.ZodObject> extends ToolOptionsBase {
   readonly input: Input;
   readonly output?: undefined;
-  readonly run: (given: z.output<Input>, scene: ToolScene) => FreeOutput | Promise<FreeOutput>;
+  readonly run: (given: z.output<Input>, scene: ToolRunContext) => ContentOutput | Promise<ContentOutput>;
 }
 
 /** A custom tool, ready for `createServerKit`. */
@@ -68,10 +68,10 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
   name: string,
   tool: TypedTool<Input, Output>,
 ): KitTool;
-export function defineTool<Input extends z.ZodObject>(name: string, tool: FreeTool<Input>): KitTool;
+export function defineTool<Input extends z.ZodObject>(name: string, tool: ContentTool<Input>): KitTool;
 export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
   name: string,
-  tool: TypedTool<Input, Output> | FreeTool<Input>,
+  tool: TypedTool<Input, Output> | ContentTool<Input>,
 ): KitTool {
   const inputSchema = jsonSchemaOf(z.strictObject(tool.input.shape), "input", `tool ${name}, input`);
   const { output } = tool;
@@ -87,7 +87,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       annotations: tool.annotations ?? {},
       inputSchema,
       outputSchema,
-      origin: `custom tool ${name}`,
+      declaredBy: `custom tool ${name}`,
       entity: undefined,
       operation: undefined,
       access: {
@@ -97,13 +97,15 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
       },
       run: async (given, { caller, context }) => {
         const parsed = strict.safeParse(given);
-        if (!parsed.success) throw invalidArguments(toIssues(parsed.error.issues));
+        if (!parsed.success) throw invalidArguments(toFieldIssues(parsed.error.issues));
         const { principal, signal, log } = caller;
         // The strict form of the schema checks no less than the schema itself, so its output is the same.
         const made = await tool.run(parsed.data as z.output<Input>, { principal, signal, log, context });
         return toOutput(made, output !== undefined);
       },
-      ...(output === undefined ? {} : { outputProblem: (value: JsonObject) => problemIn(output, value) }),
+      ...(output === undefined
+        ? {}
+        : { checkOutput: (value: JsonObject) => describeMismatch(output, value) }),
     }),
   };
 }

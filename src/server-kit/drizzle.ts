@@ -4,7 +4,7 @@ import { GatewayError } from "../errors.ts";
 import { defineEntity } from "./entity.ts";
 import type { Entity, EntityOptions } from "./entity.ts";
 import type { JsonValue, Scalar } from "./row.ts";
-import type { ColumnShape } from "./stores/store.ts";
+import type { ColumnMapping } from "./stores/store.ts";
 
 /** What is read of a Drizzle column; no type of the package itself is needed, so it stays optional. */
 interface DrizzleColumn {
@@ -27,15 +27,15 @@ export interface DrizzleTable {
 }
 
 /** A record of a Drizzle table as JSON has it: dates are ISO 8601 text. */
-export type RecordOf<Table extends DrizzleTable> = {
+export type DrizzleRecord<Table extends DrizzleTable> = {
   [Name in keyof Table["$inferSelect"]]: Jsonified<Table["$inferSelect"][Name]>;
 };
 
 type Jsonified<Value> = Value extends Date ? string : Value extends bigint ? never : Value;
 
 /** The schema that a table stands for. */
-export type SchemaOf<Table extends DrizzleTable> = z.ZodObject<{
-  [Name in keyof RecordOf<Table> & string]: z.ZodType<RecordOf<Table>[Name]>;
+export type DrizzleSchema<Table extends DrizzleTable> = z.ZodObject<{
+  [Name in keyof DrizzleRecord<Table> & string]: z.ZodType<DrizzleRecord<Table>[Name]>;
 }>;
 
 /**
@@ -45,26 +45,26 @@ export type SchemaOf<Table extends DrizzleTable> = z.ZodObject<{
 export function entityFromTable<Table extends DrizzleTable>(
   name: string,
   table: Table,
-  options: Omit<EntityOptions<SchemaOf<Table>>, "table"> = {},
-): Entity<SchemaOf<Table>> {
-  const { tableName, columns } = inspect(name, table);
+  options: Omit<EntityOptions<DrizzleSchema<Table>>, "table"> = {},
+): Entity<DrizzleSchema<Table>> {
+  const { tableName, columns } = readDrizzleTable(name, table);
   const shape: Record<string, z.ZodType> = {};
-  const columnShapes = new Map<string, ColumnShape>();
+  const columnShapes = new Map<string, ColumnMapping>();
   for (const [field, column] of columns) {
     shape[field] = toSchema(name, field, column);
     columnShapes.set(field, { column: column.name, ...codecOf(column) });
   }
   const [primary] = columns.find(([, column]) => column.primary) ?? [];
   // The shape was made from the columns that the type is inferred from.
-  const schema = z.object(shape) as unknown as SchemaOf<Table>;
+  const schema = z.object(shape) as unknown as DrizzleSchema<Table>;
   return defineEntity(name, schema, {
-    ...(primary === undefined ? {} : { key: primary as keyof z.output<SchemaOf<Table>> & string }),
+    ...(primary === undefined ? {} : { key: primary as keyof z.output<DrizzleSchema<Table>> & string }),
     ...options,
-    table: { name: tableName, columns: columnShapes, isOurs: false },
+    table: { name: tableName, columns: columnShapes, isManaged: false },
   });
 }
 
-function inspect(
+function readDrizzleTable(
   entity: string,
   table: DrizzleTable,
 ): { readonly tableName: string; readonly columns: readonly (readonly [string, DrizzleColumn])[] } {
@@ -119,7 +119,7 @@ function valueSchema(entity: string, field: string, column: DrizzleColumn): z.Zo
   }
 }
 
-function codecOf({ columnType, dataType, mode }: DrizzleColumn): Omit<ColumnShape, "column"> {
+function codecOf({ columnType, dataType, mode }: DrizzleColumn): Omit<ColumnMapping, "column"> {
   switch (columnType) {
     case "SQLiteTimestamp":
       // Drizzle writes whole seconds for mode "timestamp", milliseconds for "timestamp_ms".
@@ -141,7 +141,7 @@ function codecOf({ columnType, dataType, mode }: DrizzleColumn): Omit<ColumnShap
   }
 }
 
-function epochCodec(unit: number): Omit<ColumnShape, "column"> {
+function epochCodec(unit: number): Omit<ColumnMapping, "column"> {
   return {
     encode: (value: Scalar) => Math.floor(Date.parse(String(value)) / unit),
     decode: (value) => new Date(Number(value) * unit).toISOString(),

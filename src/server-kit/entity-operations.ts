@@ -1,36 +1,36 @@
 import {
-  createPlan,
+  createFields,
   readFields,
   readInteger,
   readKey,
   readObject,
-  settle,
-  updatePlan,
-  upsertPlan,
+  throwIfInvalid,
+  updateFields,
+  upsertFields,
 } from "./arguments.ts";
-import type { FieldPlan, GivenFields } from "./arguments.ts";
+import type { InputFields, FieldValues } from "./arguments.ts";
 import type { FieldIssue } from "./contract.ts";
-import { visiblePart } from "./entity.ts";
+import { withoutHiddenFields } from "./entity.ts";
 import type { Entity } from "./entity.ts";
-import { maxDeleted, maxMany } from "./entity-schemas.ts";
-import { parseFilter } from "./filter.ts";
+import { maxDeleteWhere, maxBatchRecords } from "./entity-schemas.ts";
+import { parseEntityFilter } from "./filter.ts";
 import type { OperationName } from "./operations.ts";
-import type { ListRequest, RecordCaller, Records, UpdateRequest } from "./records.ts";
+import type { ListRequest, RecordContext, Records, UpdateRequest } from "./records.ts";
 import type { JsonObject, JsonValue, Row } from "./row.ts";
 import { isObject } from "./row.ts";
-import { everything } from "./stores/store.ts";
-import type { Condition, SortKey } from "./stores/store.ts";
+import { allRows } from "./stores/store.ts";
+import type { RowCondition, SortKey } from "./stores/store.ts";
 
 /** Checks the arguments of an operation and does it; the one way for tools, generic tools and REST. */
 export async function runOperation(
   records: Records,
   operation: OperationName,
   given: unknown,
-  caller: RecordCaller,
+  caller: RecordContext,
   maxPageSize: number,
 ): Promise<JsonObject> {
   const { entity } = records;
-  const shown = (row: Row): Row => visiblePart(entity, row);
+  const shown = (row: Row): Row => withoutHiddenFields(entity, row);
   const issues: FieldIssue[] = [];
   switch (operation) {
     case "List": {
@@ -41,60 +41,60 @@ export async function runOperation(
     case "Count": {
       const members = readObject(given, ["filter"], issues);
       const where = readFilter(entity, members["filter"], issues);
-      settle(issues);
+      throwIfInvalid(issues);
       return { count: await records.count(where, caller) };
     }
     case "New":
       readObject(given, [], issues);
-      settle(issues);
-      return shown(records.blank());
+      throwIfInvalid(issues);
+      return shown(records.defaults());
     case "Get": {
       const members = readObject(given, [entity.key.name], issues);
       const key = readKey(entity, members, issues);
-      settle(issues);
+      throwIfInvalid(issues);
       return shown(await records.get(key, caller));
     }
     case "Create": {
-      const fields = readPlanned(createPlan(entity), given, issues);
-      settle(issues);
+      const fields = readPlanned(createFields(entity), given, issues);
+      throwIfInvalid(issues);
       const [row] = await records.create([fields], caller);
       return shown(row ?? {});
     }
     case "Upsert": {
-      const plan = upsertPlan(entity);
+      const plan = upsertFields(entity);
       const fields = readPlanned(plan, given, issues);
-      settle(issues);
+      throwIfInvalid(issues);
       return shown(await records.upsert(fields.get(entity.key.name) ?? null, fields, caller));
     }
     case "Update": {
       const request = readUpdate(entity, given, issues);
-      settle(issues);
+      throwIfInvalid(issues);
       const [row] = await records.update([request], caller);
       return shown(row ?? {});
     }
     case "Delete": {
       const request = readRemoval(entity, given, issues);
-      settle(issues);
+      throwIfInvalid(issues);
       await records.remove([request], caller);
       return { [entity.key.name]: request.key, deleted: true };
     }
     case "CreateMany": {
       const items = readItems(given, "items", issues);
-      const plan = createPlan(entity);
+      const plan = createFields(entity);
       const fields = items.map((item, index) => readPlanned(plan, item, issues, `items.${index}`));
-      settle(issues);
+      throwIfInvalid(issues);
       return { items: (await records.create(fields, caller)).map(shown) };
     }
     case "UpdateMany": {
       const items = readItems(given, "items", issues);
       const requests = items.map((item, index) => readUpdate(entity, item, issues, `items.${index}`));
-      settle(issues);
+      throwIfInvalid(issues);
       return { items: (await records.update(requests, caller)).map(shown) };
     }
     case "DeleteMany": {
       const ids = readItems(given, "ids", issues);
       const keys = ids.map((id, index) => readKey(entity, { [entity.key.name]: id }, issues, `ids.${index}`));
-      settle(issues);
+      throwIfInvalid(issues);
       await records.remove(
         keys.map((key) => ({ key, expectedVersion: undefined })),
         caller,
@@ -110,8 +110,8 @@ export async function runOperation(
         });
       }
       const where = readFilter(entity, members["filter"], issues);
-      const max = readInteger(members, "max", { min: 1, max: maxDeleted }, issues) ?? 100;
-      settle(issues);
+      const max = readInteger(members, "max", { min: 1, max: maxDeleteWhere }, issues) ?? 100;
+      throwIfInvalid(issues);
       return { deleted: await records.removeWhere(where, max, caller) };
     }
   }
@@ -130,7 +130,7 @@ function readList(entity: Entity, given: unknown, maxPageSize: number): ListRequ
   }
   const where = readFilter(entity, filter, issues);
   const sort = readSort(entity, members["sort"], issues);
-  settle(issues);
+  throwIfInvalid(issues);
   return {
     where,
     // parseFilter has looked at all of it.
@@ -142,12 +142,12 @@ function readList(entity: Entity, given: unknown, maxPageSize: number): ListRequ
   };
 }
 
-function readFilter(entity: Entity, filter: unknown, issues: FieldIssue[]): Condition {
-  if (filter === undefined) return everything;
-  const parsed = parseFilter(filter, entity.filterable);
+function readFilter(entity: Entity, filter: unknown, issues: FieldIssue[]): RowCondition {
+  if (filter === undefined) return allRows;
+  const parsed = parseEntityFilter(filter, entity.filterable);
   if (parsed.ok) return parsed.condition;
   issues.push(...parsed.issues);
-  return everything;
+  return allRows;
 }
 
 function readSort(entity: Entity, sort: unknown, issues: FieldIssue[]): readonly SortKey[] {
@@ -167,13 +167,13 @@ function readSort(entity: Entity, sort: unknown, issues: FieldIssue[]): readonly
   });
 }
 
-function readPlanned(plan: FieldPlan, given: unknown, issues: FieldIssue[], at = ""): GivenFields {
+function readPlanned(plan: InputFields, given: unknown, issues: FieldIssue[], at = ""): FieldValues {
   const allowed = plan.fields.map(({ name }) => name);
   return readFields(plan, readObject(given, allowed, issues, at), issues, at);
 }
 
 function readUpdate(entity: Entity, given: unknown, issues: FieldIssue[], at = ""): UpdateRequest {
-  const plan = updatePlan(entity);
+  const plan = updateFields(entity);
   const names = plan.fields.map(({ name }) => name);
   const members = readObject(given, [entity.key.name, ...names, ...versionArgument(entity)], issues, at);
   return {
@@ -208,7 +208,7 @@ function versionArgument(entity: Entity): readonly string[] {
 function readItems(given: unknown, name: string, issues: FieldIssue[]): readonly unknown[] {
   const members = readObject(given, [name], issues);
   const items = members[name];
-  if (Array.isArray(items) && items.length > 0 && items.length <= maxMany) return items;
-  issues.push({ path: name, message: `expected an array of 1 to ${maxMany}` });
+  if (Array.isArray(items) && items.length > 0 && items.length <= maxBatchRecords) return items;
+  issues.push({ path: name, message: `expected an array of 1 to ${maxBatchRecords}` });
   return [];
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-import { createPlan, updatePlan, upsertPlan } from "./arguments.ts";
-import type { FieldPlan } from "./arguments.ts";
+import { createFields, updateFields, upsertFields } from "./arguments.ts";
+import type { InputFields } from "./arguments.ts";
 import type { Entity } from "./entity.ts";
 import { jsonSchemaOf } from "./fields.ts";
 import type { Field } from "./fields.ts";
@@ -10,9 +10,9 @@ import type { OperationName } from "./operations.ts";
 import type { JsonObject, JsonValue } from "./row.ts";
 
 /** The most records one call creates, changes or deletes by key. */
-export const maxMany = 100;
+export const maxBatchRecords = 100;
 /** The most records that deleting by filter takes at once. */
-export const maxDeleted = 1000;
+export const maxDeleteWhere = 1000;
 
 /** What clients are told about the arguments of an operation. */
 export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageSize: number): JsonObject {
@@ -53,23 +53,30 @@ export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageS
     case "Delete":
       return removal;
     case "Create":
-      return planned(createPlan(entity));
+      return fieldsSchema(createFields(entity));
     case "Upsert":
-      return planned(upsertPlan(entity));
+      return fieldsSchema(upsertFields(entity));
     case "Update":
-      return planned(updatePlan(entity), { ...key, ...version }, [entity.key.name]);
+      return fieldsSchema(updateFields(entity), { ...key, ...version }, [entity.key.name]);
     case "CreateMany":
-      return many(planned(createPlan(entity)));
+      return many(fieldsSchema(createFields(entity)));
     case "UpdateMany":
-      return many(planned(updatePlan(entity), { ...key, ...version }, [entity.key.name]));
+      return many(fieldsSchema(updateFields(entity), { ...key, ...version }, [entity.key.name]));
     case "DeleteMany":
       return object(
-        { ids: { type: "array", minItems: 1, maxItems: maxMany, items: withoutDefault(entity.key.json) } },
+        {
+          ids: {
+            type: "array",
+            minItems: 1,
+            maxItems: maxBatchRecords,
+            items: withoutDefault(entity.key.json),
+          },
+        },
         ["ids"],
       );
     case "DeleteWhere":
       return {
-        ...object({ filter, max: { type: "integer", minimum: 1, maximum: maxDeleted, default: 100 } }, [
+        ...object({ filter, max: { type: "integer", minimum: 1, maximum: maxDeleteWhere, default: 100 } }, [
           "filter",
         ]),
         ...$defs,
@@ -78,13 +85,13 @@ export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageS
 }
 
 /** The check of what an operation gives, and the same as JSON Schema. */
-export interface OutputShape {
+export interface OutputSchema {
   readonly schema: z.ZodType;
   readonly json: JsonObject;
 }
 
 /** What an operation gives (KO-013, KO-018); hidden fields are not in it. */
-export function outputShapeOf(entity: Entity, operation: OperationName): OutputShape {
+export function outputSchemaOf(entity: Entity, operation: OperationName): OutputSchema {
   const fields = [...entity.fields.values()].filter(({ name }) => !entity.hidden.has(name));
   const row = z.strictObject(Object.fromEntries(fields.map(({ name, schema }) => [name, schema])));
   const items = z.array(row);
@@ -116,12 +123,16 @@ export function outputShapeOf(entity: Entity, operation: OperationName): OutputS
       return shape(row);
   }
 
-  function shape(schema: z.ZodType): OutputShape {
+  function shape(schema: z.ZodType): OutputSchema {
     return { schema, json: jsonSchemaOf(schema, "output", `entity ${entity.name}, result of ${operation}`) };
   }
 }
 
-function planned(plan: FieldPlan, more: JsonObject = {}, requiredMore: readonly string[] = []): JsonObject {
+function fieldsSchema(
+  plan: InputFields,
+  more: JsonObject = {},
+  requiredMore: readonly string[] = [],
+): JsonObject {
   const properties = Object.fromEntries(plan.fields.map((field) => [field.name, fieldInput(field, plan)]));
   const required = plan.isPartial
     ? []
@@ -129,7 +140,7 @@ function planned(plan: FieldPlan, more: JsonObject = {}, requiredMore: readonly 
   return object({ ...more, ...properties }, [...requiredMore, ...required]);
 }
 
-function fieldInput(field: Field, { isPartial }: FieldPlan): JsonObject {
+function fieldInput(field: Field, { isPartial }: InputFields): JsonObject {
   const json = jsonSchemaOf(field.schema, "input", field.name);
   if (!isPartial) return json;
   const bare = withoutDefault(json);
@@ -138,7 +149,7 @@ function fieldInput(field: Field, { isPartial }: FieldPlan): JsonObject {
 }
 
 function many(item: JsonObject): JsonObject {
-  return object({ items: { type: "array", minItems: 1, maxItems: maxMany, items: item } }, ["items"]);
+  return object({ items: { type: "array", minItems: 1, maxItems: maxBatchRecords, items: item } }, ["items"]);
 }
 
 function object(

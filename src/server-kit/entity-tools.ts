@@ -2,12 +2,12 @@ import type { KitSettings } from "./settings.ts";
 import { transportNames } from "./contract.ts";
 import type { Entity } from "./entity.ts";
 import { runOperation } from "./entity-operations.ts";
-import { inputSchemaOf, outputShapeOf } from "./entity-schemas.ts";
+import { inputSchemaOf, outputSchemaOf } from "./entity-schemas.ts";
 import { operations } from "./operations.ts";
 import type { OperationName } from "./operations.ts";
 import type { Records } from "./records.ts";
 import type { JsonObject } from "./row.ts";
-import type { Access, ToolEntry } from "./tool-entry.ts";
+import type { ToolAccess, ToolEntry } from "./tool-entry.ts";
 import type { z } from "zod";
 
 /** An entity as the server exposes it: declaration, overrides and settings joined (KO-025). */
@@ -15,12 +15,12 @@ export interface ExposedEntity {
   readonly entity: Entity;
   readonly records: Records;
   readonly description: string;
-  readonly access: Access;
+  readonly access: ToolAccess;
   readonly operations: readonly OperationName[];
 }
 
 /** Joins what the declaration, the overrides and the settings say of an entity. */
-export function expose(entity: Entity, records: Records, settings: KitSettings): ExposedEntity {
+export function exposeEntity(entity: Entity, records: Records, settings: KitSettings): ExposedEntity {
   const override = overrideOf(settings, entity.name);
   const { options } = entity;
   const allowMutations = override?.allowMutations ?? options.allowMutations;
@@ -48,7 +48,7 @@ export function entityTools(exposed: ExposedEntity, settings: KitSettings): read
 function entityTool(exposed: ExposedEntity, operation: OperationName, settings: KitSettings): ToolEntry {
   const { entity, records, access } = exposed;
   const facts = operations[operation];
-  const output = outputShapeOf(entity, operation);
+  const output = outputSchemaOf(entity, operation);
   const { maxPageSize } = settings;
   return {
     name: `${entity.options.toolPrefix}${entity.name}_${operation}`,
@@ -57,7 +57,7 @@ function entityTool(exposed: ExposedEntity, operation: OperationName, settings: 
     annotations: annotationsOf(operation, facts.title.replace("{}", entity.name)),
     inputSchema: entity.options.schemaOverride[operation] ?? inputSchemaOf(entity, operation, maxPageSize),
     outputSchema: output.json,
-    origin: `operation ${operation} of entity ${entity.name}`,
+    declaredBy: `operation ${operation} of entity ${entity.name}`,
     entity: entity.name,
     operation,
     access,
@@ -65,7 +65,7 @@ function entityTool(exposed: ExposedEntity, operation: OperationName, settings: 
       kind: "data",
       value: await runOperation(records, operation, given, caller, maxPageSize),
     }),
-    outputProblem: (value) => problemIn(output.schema, value),
+    checkOutput: (value) => describeMismatch(output.schema, value),
   };
 }
 
@@ -82,7 +82,7 @@ export function annotationsOf(operation: OperationName, title: string): ToolEntr
 }
 
 /** What a schema finds wrong with a result, in words for the log. */
-export function problemIn(schema: z.ZodType, value: JsonObject): string | undefined {
+export function describeMismatch(schema: z.ZodType, value: JsonObject): string | undefined {
   const parsed = schema.safeParse(value);
   if (parsed.success) return undefined;
   return parsed.error.issues

@@ -8,10 +8,10 @@ import type { Field } from "./fields.ts";
 import type { FilterOf } from "./filter.ts";
 import type { OperationName } from "./operations.ts";
 import type { JsonObject, Row } from "./row.ts";
-import type { TableShape } from "./stores/store.ts";
+import type { TableMapping } from "./stores/store.ts";
 
 /** What the server puts into a generated field: a new UUID, the time of creation, the time of the last change. */
-export type Generator = "uuid" | "createdAt" | "updatedAt";
+export type FieldGenerator = "uuid" | "createdAt" | "updatedAt";
 
 type FieldName<Schema extends z.ZodObject> = keyof z.output<Schema> & string;
 
@@ -46,7 +46,7 @@ export interface EntityOptions<Schema extends z.ZodObject> {
   /** The field that tells records apart; `id` unless told. */
   readonly key?: FieldName<Schema>;
   /** Fields the server fills in; a key in UUID form is one of them unless `client` says otherwise. */
-  readonly generated?: { readonly [Name in FieldName<Schema>]?: Generator | "client" };
+  readonly generated?: { readonly [Name in FieldName<Schema>]?: FieldGenerator | "client" };
   /** Fields that clients see but never send. */
   readonly readOnly?: readonly FieldName<Schema>[];
   /** Fields that clients never see in any form (KO-017). */
@@ -75,7 +75,7 @@ export interface EntityOptions<Schema extends z.ZodObject> {
   readonly visibleTo?: (principal: Principal) => FilterOf<z.output<Schema>> | undefined;
   readonly hooks?: EntityHooks<z.output<Schema>>;
   /** The table of a store that does not name things as the kit would. */
-  readonly table?: TableShape;
+  readonly table?: TableMapping;
 }
 
 /** An entity, ready for `createServerKit`. */
@@ -84,18 +84,18 @@ export interface Entity<Schema extends z.ZodObject = z.ZodObject> {
   readonly schema: Schema;
   readonly fields: ReadonlyMap<string, Field>;
   readonly key: Field;
-  readonly generated: ReadonlyMap<string, Generator>;
+  readonly generated: ReadonlyMap<string, FieldGenerator>;
   readonly readOnly: ReadonlySet<string>;
   readonly hidden: ReadonlySet<string>;
   readonly version: string | undefined;
   readonly filterable: readonly Field[];
   readonly sortable: readonly Field[];
   /** The rest of the options, without the types of the record: rows have passed the schema when they get here. */
-  readonly options: ErasedOptions;
+  readonly options: ResolvedEntityOptions;
 }
 
 /** Entity options as the executor uses them. */
-export interface ErasedOptions {
+export interface ResolvedEntityOptions {
   readonly description: string | undefined;
   readonly requiredScopes: readonly string[];
   readonly requireAuthentication: boolean | undefined;
@@ -106,7 +106,7 @@ export interface ErasedOptions {
   readonly schemaOverride: { readonly [Name in OperationName]?: JsonObject };
   readonly visibleTo: ((principal: Principal) => JsonObject | undefined) | undefined;
   readonly hooks: EntityHooks<Row>;
-  readonly table: TableShape | undefined;
+  readonly table: TableMapping | undefined;
 }
 
 /** Declares an entity; throws where options and schema contradict each other, naming both. */
@@ -116,29 +116,32 @@ export function defineEntity<Schema extends z.ZodObject>(
   options: EntityOptions<Schema> = {},
 ): Entity<Schema> {
   if (!/^[A-Za-z][\w-]{0,50}$/u.test(name)) {
-    throw wrong(name, "its name must be letters, digits, _ or -, begin with a letter and be at most 51 long");
+    throw invalidEntity(
+      name,
+      "its name must be letters, digits, _ or -, begin with a letter and be at most 51 long",
+    );
   }
   const fields = fieldsOf(name, schema);
   const named = (option: string, field: string): Field => {
     const found = fields.get(field);
     if (found === undefined) {
-      throw wrong(name, `option ${option} names the field ${field}, which the schema does not have`);
+      throw invalidEntity(name, `option ${option} names the field ${field}, which the schema does not have`);
     }
     return found;
   };
   const key = named("key", options.key ?? "id");
   if (key.kind === "json" || key.nullable || key.optional) {
-    throw wrong(name, `its key ${key.name} must be a single value that is always there`);
+    throw invalidEntity(name, `its key ${key.name} must be a single value that is always there`);
   }
   const hidden = new Set<string>(options.hidden ?? []);
   for (const field of hidden) named("hidden", field);
-  if (hidden.has(key.name)) throw wrong(name, `its key ${key.name} cannot be hidden`);
+  if (hidden.has(key.name)) throw invalidEntity(name, `its key ${key.name} cannot be hidden`);
   const readOnly = new Set<string>(options.readOnly ?? []);
   for (const field of readOnly) named("readOnly", field);
   const generated = generatorsOf(key, options.generated ?? {}, named);
   const version = options.version === undefined ? undefined : named("version", options.version);
   if (version !== undefined && version.kind !== "integer") {
-    throw wrong(name, `option version names the field ${version.name}, which is no integer`);
+    throw invalidEntity(name, `option version names the field ${version.name}, which is no integer`);
   }
   const entity: Entity<Schema> = {
     name,
@@ -151,24 +154,27 @@ export function defineEntity<Schema extends z.ZodObject>(
     version: version?.name,
     filterable: chosen("filterable", options.filterable),
     sortable: chosen("sortable", options.sortable),
-    options: erase(options),
+    options: resolveOptions(options),
   };
   for (const field of fields.values()) {
     const isServerMade = generated.has(field.name) || field.name === entity.version;
     if ((readOnly.has(field.name) || hidden.has(field.name)) && !isServerMade) requireDefault(name, field);
   }
   if (entity.version !== undefined && fields.has("expectedVersion")) {
-    throw wrong(name, "the field expectedVersion collides with the argument that option version adds");
+    throw invalidEntity(
+      name,
+      "the field expectedVersion collides with the argument that option version adds",
+    );
   }
   return entity;
 
   function chosen(option: string, wanted: readonly string[] | undefined): readonly Field[] {
-    const all = wanted?.map((field) => named(option, field)) ?? [...fields.values()].filter(isSingle);
+    const all = wanted?.map((field) => named(option, field)) ?? [...fields.values()].filter(isScalarField);
     for (const field of all) {
-      if (!isSingle(field))
-        throw wrong(name, `option ${option} names ${field.name}, which is no single value`);
+      if (!isScalarField(field))
+        throw invalidEntity(name, `option ${option} names ${field.name}, which is no single value`);
       if (wanted !== undefined && hidden.has(field.name)) {
-        throw wrong(name, `option ${option} names ${field.name}, which option hidden hides`);
+        throw invalidEntity(name, `option ${option} names ${field.name}, which option hidden hides`);
       }
     }
     return all.filter(({ name: field }) => !hidden.has(field));
@@ -186,37 +192,37 @@ export function isWritable(entity: Entity, field: string): boolean {
 }
 
 /** A record as clients see it. */
-export function visiblePart(entity: Entity, row: Row): Row {
+export function withoutHiddenFields(entity: Entity, row: Row): Row {
   if (entity.hidden.size === 0) return row;
   return Object.fromEntries(Object.entries(row).filter(([name]) => !entity.hidden.has(name)));
 }
 
 function generatorsOf(
   key: Field,
-  wanted: Readonly<Record<string, Generator | "client" | undefined>>,
+  wanted: Readonly<Record<string, FieldGenerator | "client" | undefined>>,
   named: (option: string, field: string) => Field,
-): ReadonlyMap<string, Generator> {
+): ReadonlyMap<string, FieldGenerator> {
   const entries = Object.entries(wanted).flatMap(([field, generator]) => {
     named("generated", field);
     return generator === undefined || generator === "client" ? [] : [[field, generator] as const];
   });
   const isKeyMade = key.format === "uuid" && !(key.name in wanted);
-  return new Map<string, Generator>(isKeyMade ? [[key.name, "uuid"], ...entries] : entries);
+  return new Map<string, FieldGenerator>(isKeyMade ? [[key.name, "uuid"], ...entries] : entries);
 }
 
 function requireDefault(entity: string, field: Field): void {
   if (field.optional || field.nullable || defaultOf(field) !== undefined) return;
-  throw wrong(
+  throw invalidEntity(
     entity,
     `clients cannot send ${field.name}, so the schema needs a default for it or .optional()`,
   );
 }
 
-function isSingle({ kind }: Field): boolean {
+function isScalarField({ kind }: Field): boolean {
   return kind !== "json";
 }
 
-function erase<Schema extends z.ZodObject>(options: EntityOptions<Schema>): ErasedOptions {
+function resolveOptions<Schema extends z.ZodObject>(options: EntityOptions<Schema>): ResolvedEntityOptions {
   return {
     description: options.description,
     requiredScopes: options.requiredScopes ?? [],
@@ -233,6 +239,6 @@ function erase<Schema extends z.ZodObject>(options: EntityOptions<Schema>): Eras
   };
 }
 
-function wrong(entity: string, what: string): GatewayError {
+function invalidEntity(entity: string, what: string): GatewayError {
   return new GatewayError("config_invalid", `entity ${entity}: ${what}`);
 }

@@ -1,19 +1,19 @@
 import type { CallToolResult, InputRequiredResult, ServerContext } from "@modelcontextprotocol/server";
 
 import type { Clock } from "../exchange.ts";
-import type { CallFacts, Caller, Failure, Refusal } from "./contract.ts";
-import { judgeTool } from "./access.ts";
-import type { Catalogue } from "./catalogue.ts";
-import { failureOf } from "./failure.ts";
+import type { CallEvent, KitCaller, Failure, ToolRefusal } from "./contract.ts";
+import { authorizeTool } from "./access.ts";
+import type { ToolCatalog } from "./catalogue.ts";
+import { readFailure } from "./failure.ts";
 import type { JsonObject } from "./row.ts";
 import type { ToolEntry } from "./tool-entry.ts";
 
 /** How a call ended. */
-export type Outcome =
+export type ToolOutcome =
   | { readonly kind: "data"; readonly value: JsonObject }
   | { readonly kind: "result"; readonly result: CallToolResult | InputRequiredResult }
   | { readonly kind: "failed"; readonly failure: Failure }
-  | { readonly kind: "refused"; readonly refusal: Refusal }
+  | { readonly kind: "refused"; readonly refusal: ToolRefusal }
   | { readonly kind: "unknown" }
   | { readonly kind: "cancelled" }
   /** A bug or a broken hook; the id is in the log with the reason, and nothing of it goes out (KO-141). */
@@ -22,18 +22,18 @@ export type Outcome =
 /** Runs calls: authorisation, validation, hooks, output check and diagnostics, once each (KO-021). */
 export interface Executor {
   /** Runs a tool by its name. */
-  call(name: string, given: unknown, caller: Caller, context?: ServerContext): Promise<Outcome>;
+  call(name: string, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
   /** Runs a tool that was found otherwise. */
-  run(entry: ToolEntry, given: unknown, caller: Caller, context?: ServerContext): Promise<Outcome>;
-  onCall(listener: (facts: CallFacts) => void): () => void;
+  run(entry: ToolEntry, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
+  onCall(listener: (facts: CallEvent) => void): () => void;
   /** Resolves when nothing runs any more. */
   idle(): Promise<void>;
   readonly running: number;
 }
 
 /** An executor over a catalogue that may be replaced between calls. */
-export function createExecutor(catalogue: () => Catalogue, clock: Clock, newId: () => string): Executor {
-  const listeners = new Set<(facts: CallFacts) => void>();
+export function createExecutor(catalogue: () => ToolCatalog, clock: Clock, newId: () => string): Executor {
+  const listeners = new Set<(facts: CallEvent) => void>();
   const waiting = new Set<() => void>();
   let running = 0;
   return {
@@ -60,9 +60,9 @@ export function createExecutor(catalogue: () => Catalogue, clock: Clock, newId: 
   async function run(
     entry: ToolEntry,
     given: unknown,
-    caller: Caller,
+    caller: KitCaller,
     context: ServerContext | undefined,
-  ): Promise<Outcome> {
+  ): Promise<ToolOutcome> {
     const started = clock.now();
     running++;
     try {
@@ -83,27 +83,27 @@ export function createExecutor(catalogue: () => Catalogue, clock: Clock, newId: 
   async function attempt(
     entry: ToolEntry,
     given: unknown,
-    caller: Caller,
+    caller: KitCaller,
     context: ServerContext | undefined,
-  ): Promise<Outcome> {
-    const verdict = judgeTool(entry, caller, catalogue().settings);
+  ): Promise<ToolOutcome> {
+    const verdict = authorizeTool(entry, caller, catalogue().settings);
     if (verdict.kind === "unknown") return { kind: "unknown" };
     if (verdict.kind === "refused") return { kind: "refused", refusal: verdict.refusal };
     try {
       caller.signal.throwIfAborted();
       const output = await entry.run(given, { caller, context });
       if (output.kind === "result") return output;
-      const problem = entry.outputProblem?.(output.value);
+      const problem = entry.checkOutput?.(output.value);
       return problem === undefined ? output : fault(entry, caller, `the result does not fit: ${problem}`);
     } catch (error) {
-      const failure = failureOf(error);
+      const failure = readFailure(error);
       if (failure !== undefined) return failed(entry, caller, failure, error);
       if (caller.signal.aborted) return { kind: "cancelled" };
       return fault(entry, caller, error instanceof Error ? (error.stack ?? error.message) : String(error));
     }
   }
 
-  function failed(entry: ToolEntry, { log }: Caller, failure: Failure, error: unknown): Outcome {
+  function failed(entry: ToolEntry, { log }: KitCaller, failure: Failure, error: unknown): ToolOutcome {
     if (failure.code === "store_failed") {
       const { cause } = error instanceof Error ? error : { cause: undefined };
       log.error(
@@ -114,22 +114,22 @@ export function createExecutor(catalogue: () => Catalogue, clock: Clock, newId: 
     return { kind: "failed", failure };
   }
 
-  function fault(entry: ToolEntry, { log }: Caller, reason: string): Outcome {
+  function fault(entry: ToolEntry, { log }: KitCaller, reason: string): ToolOutcome {
     const id = newId();
     log.error({ tool: entry.name, fault: id, reason }, "a call ended in a fault");
     return { kind: "fault", id };
   }
 
-  function report(tool: string, { via, log }: Caller, outcome: Outcome, durationMs: number): void {
+  function report(tool: string, { via, log }: KitCaller, outcome: ToolOutcome, durationMs: number): void {
     // Unknown names come from outside and would make new metrics without end.
     if (outcome.kind === "unknown") return;
-    const facts: CallFacts = { tool, via, outcome: outcomeWord(outcome), durationMs };
+    const facts: CallEvent = { tool, via, outcome: outcomeLabel(outcome), durationMs };
     log.debug({ tool, outcome: facts.outcome, durationMs: Math.round(durationMs) }, "call");
     for (const listener of listeners) listener(facts);
   }
 }
 
-function outcomeWord(outcome: Exclude<Outcome, { kind: "unknown" }>): CallFacts["outcome"] {
+function outcomeLabel(outcome: Exclude<ToolOutcome, { kind: "unknown" }>): CallEvent["outcome"] {
   switch (outcome.kind) {
     case "data":
       return "ok";

@@ -19,7 +19,7 @@ export function kitFailure(
 }
 
 /** The failure inside an error that `kitFailure` made; undefined for anything else. */
-export function failureOf(error: unknown): Failure | undefined {
+export function readFailure(error: unknown): Failure | undefined {
   if (!(error instanceof GatewayError)) return undefined;
   const failure = error.details?.["failure"];
   // Only kitFailure puts it there.

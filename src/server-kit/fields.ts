@@ -51,7 +51,7 @@ function toField(entity: string, name: string, schema: z.ZodType): Field {
 export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output", place: string): JsonObject {
   try {
     const { $schema: _, "~standard": __, ...json } = z.toJSONSchema(schema, { io });
-    return withoutNoise(JSON.parse(JSON.stringify(json)) as JsonObject);
+    return compactSchema(JSON.parse(JSON.stringify(json)) as JsonObject);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new GatewayError(
@@ -66,17 +66,17 @@ export function jsonSchemaOf(schema: z.ZodType, io: "input" | "output", place: s
  * Leaves out what tells a model nothing: the pattern of a format that is named, and the bounds of safe integers. Such
  * text is a good part of a catalogue, and every client pays for it. What is checked stays the same.
  */
-function withoutNoise<Value extends JsonValue>(value: Value): Value {
+function compactSchema<Value extends JsonValue>(value: Value): Value {
   if (typeof value !== "object" || value === null) return value;
   // Only members are left out, so what is left is what it was.
-  if (Array.isArray(value)) return value.map((item: JsonValue) => withoutNoise(item)) as unknown as Value;
+  if (Array.isArray(value)) return value.map((item: JsonValue) => compactSchema(item)) as unknown as Value;
   const entries = Object.entries(value as JsonObject).filter(
     ([keyword, member]) =>
       !(keyword === "pattern" && typeof (value as JsonObject)["format"] === "string") &&
       !(keyword === "maximum" && member === Number.MAX_SAFE_INTEGER) &&
       !(keyword === "minimum" && member === Number.MIN_SAFE_INTEGER),
   );
-  return Object.fromEntries(entries.map(([keyword, member]) => [keyword, withoutNoise(member)])) as Value;
+  return Object.fromEntries(entries.map(([keyword, member]) => [keyword, compactSchema(member)])) as Value;
 }
 
 /** The value a schema gives to a field that was left out, if any. */

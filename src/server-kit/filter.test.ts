@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 
 import { defineEntity } from "./entity.ts";
-import { filterSchema, parseFilter } from "./filter.ts";
+import { filterSchema, parseEntityFilter } from "./filter.ts";
 
 const { filterable } = defineEntity(
   "Site",
@@ -19,13 +19,13 @@ const { filterable } = defineEntity(
 );
 
 function problem(filter: unknown): unknown {
-  const parsed = parseFilter(filter, filterable);
+  const parsed = parseEntityFilter(filter, filterable);
   return parsed.ok ? undefined : parsed.issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
 }
 
 describe("parseFilter", () => {
   it("reads values, tests and their combinations", () => {
-    const parsed = parseFilter(
+    const parsed = parseEntityFilter(
       { name: "Oslo", size: { gte: 1, lt: 9 }, or: [{ open: true }, { not: { phase: { in: ["I"] } } }] },
       filterable,
     );

@@ -2,9 +2,9 @@ import type { FieldIssue } from "./contract.ts";
 import type { Field } from "./fields.ts";
 import type { JsonObject, JsonValue, Scalar } from "./row.ts";
 import { isObject, isScalar } from "./row.ts";
-import type { Condition } from "./stores/store.ts";
+import type { RowCondition } from "./stores/store.ts";
 
-type Tests<Value> = {
+type FieldTests<Value> = {
   readonly eq?: Value;
   readonly ne?: Value;
   readonly gt?: Value;
@@ -21,7 +21,7 @@ type Tests<Value> = {
 export type FilterOf<Record_> = {
   readonly [Name in keyof Record_ as NonNullable<Record_[Name]> extends Scalar ? Name : never]?:
     | NonNullable<Record_[Name]>
-    | Tests<NonNullable<Record_[Name]>>;
+    | FieldTests<NonNullable<Record_[Name]>>;
 } & {
   readonly and?: readonly FilterOf<Record_>[];
   readonly or?: readonly FilterOf<Record_>[];
@@ -30,7 +30,7 @@ export type FilterOf<Record_> = {
 
 /** The condition of a filter, or what is wrong with it. */
 export type ParsedFilter =
-  | { readonly ok: true; readonly condition: Condition }
+  | { readonly ok: true; readonly condition: RowCondition }
   | { readonly ok: false; readonly issues: readonly FieldIssue[] };
 
 const maxDepth = 3;
@@ -39,7 +39,7 @@ const comparisons = ["eq", "ne", "gt", "gte", "lt", "lte"] as const;
 const logical = new Set(["and", "or", "not"]);
 
 /** Reads a filter; only the given fields can be named (KO-012, KO-017). */
-export function parseFilter(filter: unknown, fields: readonly Field[], path = "filter"): ParsedFilter {
+export function parseEntityFilter(filter: unknown, fields: readonly Field[], path = "filter"): ParsedFilter {
   const issues: FieldIssue[] = [];
   let terms = 0;
   const byName = new Map(fields.map((field) => [field.name, field]));
@@ -47,7 +47,7 @@ export function parseFilter(filter: unknown, fields: readonly Field[], path = "f
   if (terms > maxTerms) issues.push({ path, message: `has ${terms} terms; at most ${maxTerms} are allowed` });
   return issues.length === 0 ? { ok: true, condition } : { ok: false, issues };
 
-  function group(value: unknown, place: string, depth: number): Condition {
+  function group(value: unknown, place: string, depth: number): RowCondition {
     if (!isObject(value)) return fail(place, "expected an object");
     if (depth > maxDepth) return fail(place, `is nested deeper than ${maxDepth} levels`);
     const parts = Object.entries(value).map(([name, test]) => member(name, test, `${place}.${name}`, depth));
@@ -55,7 +55,7 @@ export function parseFilter(filter: unknown, fields: readonly Field[], path = "f
     return parts.length === 1 && only !== undefined ? only : { kind: "and", parts };
   }
 
-  function member(name: string, test: unknown, place: string, depth: number): Condition {
+  function member(name: string, test: unknown, place: string, depth: number): RowCondition {
     if (name === "not") return { kind: "not", part: group(test, place, depth + 1) };
     if (name === "and" || name === "or") {
       if (!Array.isArray(test)) return fail(place, "expected an array of filters");
@@ -73,7 +73,7 @@ export function parseFilter(filter: unknown, fields: readonly Field[], path = "f
     return { kind: "and", parts };
   }
 
-  function term(field: Field, operator: string, operand: unknown, place: string): Condition {
+  function term(field: Field, operator: string, operand: unknown, place: string): RowCondition {
     const comparison = comparisons.find((known) => known === operator);
     if (comparison !== undefined) return compare(field, comparison, operand, place);
     terms++;
@@ -82,7 +82,7 @@ export function parseFilter(filter: unknown, fields: readonly Field[], path = "f
         if (!Array.isArray(operand) || operand.length > 100) {
           return fail(place, "expected an array of at most 100 values");
         }
-        const values = operand.filter((value): value is Scalar => fits(field, value));
+        const values = operand.filter((value): value is Scalar => matchesType(field, value));
         if (values.length < operand.length) return fail(place, `expected values of type ${typeOf(field)}`);
         return { kind: "in", field: field.name, values };
       }
@@ -107,13 +107,13 @@ export function parseFilter(filter: unknown, fields: readonly Field[], path = "f
     operator: (typeof comparisons)[number],
     value: unknown,
     place: string,
-  ): Condition {
+  ): RowCondition {
     terms++;
-    if (!fits(field, value)) return fail(place, `expected ${typeOf(field)}`);
+    if (!matchesType(field, value)) return fail(place, `expected ${typeOf(field)}`);
     return { kind: "compare", field: field.name, operator, value };
   }
 
-  function fail(place: string, message: string): Condition {
+  function fail(place: string, message: string): RowCondition {
     issues.push({ path: place, message });
     return { kind: "all" };
   }
@@ -185,7 +185,7 @@ function typeOf({ kind, format }: Field): string {
   return format ?? kind;
 }
 
-function fits(field: Field, value: unknown): value is Scalar {
+function matchesType(field: Field, value: unknown): value is Scalar {
   if (!isScalar(value)) return false;
   switch (field.kind) {
     case "integer":

@@ -1,7 +1,7 @@
-import { createPlan, readObject, settle } from "./arguments.ts";
+import { createFields, readObject, throwIfInvalid } from "./arguments.ts";
 import type { FieldIssue } from "./contract.ts";
 import { runOperation } from "./entity-operations.ts";
-import { inputSchemaOf, outputShapeOf } from "./entity-schemas.ts";
+import { inputSchemaOf, outputSchemaOf } from "./entity-schemas.ts";
 import type { ExposedEntity } from "./entity-tools.ts";
 import { annotationsOf } from "./entity-tools.ts";
 import { invalidArguments } from "./failure.ts";
@@ -66,27 +66,30 @@ const memberSchemas: JsonObject = {
 const requiredMembers = new Set(["id", "fields"]);
 
 /** Says which of some entities a caller may use; entities it may not use are as if they were not there. */
-export type UsableEntities = (entry: ToolEntry, call: Parameters<ToolEntry["run"]>[1]) => readonly string[];
+export type AccessibleEntities = (
+  entry: ToolEntry,
+  call: Parameters<ToolEntry["run"]>[1],
+) => readonly string[];
 
 /** Six tools for however many entities, so that the catalogue stays small. */
 export function createGenericTools(
   exposed: readonly ExposedEntity[],
   settings: KitSettings,
-  usable: UsableEntities,
+  usable: AccessibleEntities,
 ): readonly ToolEntry[] {
-  const describing = describeTool(exposed, settings, usable);
-  return [describing, ...genericTools.flatMap((tool) => toEntry(tool, exposed, settings, usable))];
+  const describing = describeEntitiesTool(exposed, settings, usable);
+  return [describing, ...genericTools.flatMap((tool) => toGenericTool(tool, exposed, settings, usable))];
 }
 
-function toEntry(
+function toGenericTool(
   { name, operation, description, members }: GenericTool,
   all: readonly ExposedEntity[],
   settings: KitSettings,
-  usable: UsableEntities,
+  usable: AccessibleEntities,
 ): readonly ToolEntry[] {
   const exposed = all.filter(({ operations }) => operations.includes(operation));
   if (exposed.length === 0) return [];
-  const shapes = new Map(exposed.map(({ entity }) => [entity.name, outputShapeOf(entity, operation)]));
+  const shapes = new Map(exposed.map(({ entity }) => [entity.name, outputSchemaOf(entity, operation)]));
   const inputSchemaFor = (entities: readonly string[]): JsonObject => ({
     type: "object",
     properties: {
@@ -97,7 +100,7 @@ function toEntry(
     additionalProperties: false,
   });
   const entry: ToolEntry = {
-    ...commonParts(exposed),
+    ...sharedEntry(exposed),
     name,
     title: name,
     description,
@@ -105,12 +108,12 @@ function toEntry(
     inputSchema: inputSchemaFor(exposed.map(({ entity }) => entity.name)),
     inputSchemaFor,
     outputSchema: { type: "object" },
-    origin: `generic tool ${name}`,
+    declaredBy: `generic tool ${name}`,
     run: async (given, call) => {
       const issues: FieldIssue[] = [];
       const { entity: wanted, ...rest } = readObject(given, ["entity", ...members], issues);
-      settle(issues);
-      const found = pick(exposed, wanted, usable(entry, call));
+      throwIfInvalid(issues);
+      const found = findEntity(exposed, wanted, usable(entry, call));
       const value = await runOperation(
         found.records,
         operation,
@@ -125,14 +128,14 @@ function toEntry(
   return [entry];
 }
 
-function describeTool(
+function describeEntitiesTool(
   exposed: readonly ExposedEntity[],
   settings: KitSettings,
-  usable: UsableEntities,
+  usable: AccessibleEntities,
 ): ToolEntry {
   const descriptions = new Map(exposed.map((one) => [one.entity.name, describe(one)]));
   const entry: ToolEntry = {
-    ...commonParts(exposed),
+    ...sharedEntry(exposed),
     name: "describe_entities",
     title: "describe_entities",
     description: "Describes the entities: their operations, key and fields. Call this first.",
@@ -143,11 +146,11 @@ function describeTool(
       properties: { entities: { type: "array", items: { type: "object" } } },
       required: ["entities"],
     },
-    origin: "generic tool describe_entities",
+    declaredBy: "generic tool describe_entities",
     run: async (given, call) => {
       const issues: FieldIssue[] = [];
       readObject(given, [], issues);
-      settle(issues);
+      throwIfInvalid(issues);
       const names = usable(entry, call);
       return { kind: "data", value: { entities: names.map((name) => descriptions.get(name) ?? {}) } };
     },
@@ -160,28 +163,32 @@ function describeTool(
       description,
       operations,
       key: entity.key.name,
-      fields: outputShapeOf(entity, "Get").json,
+      fields: outputSchemaOf(entity, "Get").json,
       ...(operations.includes("Create")
-        ? { createFields: createPlan(entity).fields.map(({ name }) => name) }
+        ? { createFields: createFields(entity).fields.map(({ name }) => name) }
         : {}),
       ...(operations.includes("List") ? { list: inputSchemaOf(entity, "List", settings.maxPageSize) } : {}),
     };
   }
 }
 
-function commonParts(
+function sharedEntry(
   exposed: readonly ExposedEntity[],
-): Pick<ToolEntry, "entity" | "operation" | "access" | "reach"> {
+): Pick<ToolEntry, "entity" | "operation" | "access" | "entityAccess"> {
   return {
     entity: undefined,
     operation: undefined,
     // Nobody is kept from the tool itself: what counts is what it reaches.
     access: { requireAuthentication: false, requiredScopes: [], enabledTransports: transportNames },
-    reach: new Map(exposed.map(({ entity, access }) => [entity.name, access])),
+    entityAccess: new Map(exposed.map(({ entity, access }) => [entity.name, access])),
   };
 }
 
-function pick(exposed: readonly ExposedEntity[], wanted: unknown, names: readonly string[]): ExposedEntity {
+function findEntity(
+  exposed: readonly ExposedEntity[],
+  wanted: unknown,
+  names: readonly string[],
+): ExposedEntity {
   const found = exposed.find(({ entity }) => entity.name === wanted && names.includes(entity.name));
   if (found !== undefined) return found;
   throw invalidArguments([{ path: "entity", message: `expected one of ${names.join(", ")}` }]);

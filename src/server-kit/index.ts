@@ -3,10 +3,10 @@ export { toExpress } from "./adapters/express.ts";
 export { toFastify } from "./adapters/fastify.ts";
 export { toHono } from "./adapters/hono.ts";
 export { listen, toNodeListener } from "./adapters/node.ts";
-export type { Listening, ListenOptions } from "./adapters/node.ts";
+export type { ListeningServer, KitListenOptions } from "./adapters/node.ts";
 export type {
-  Caller,
-  CallFacts,
+  KitCaller,
+  CallEvent,
   CapabilityTool,
   Failure,
   FailureCode,
@@ -15,13 +15,13 @@ export type {
   KitCore,
   KitEnvironment,
   KitHealth,
-  PeerFacts,
+  PeerDetails,
   TransportName,
 } from "./contract.ts";
 export { createServerKit } from "./create.ts";
 export type { KitAuth, ServerKit, ServerKitOptions } from "./create.ts";
 export { defineTool } from "./custom-tool.ts";
-export type { FreeTool, KitTool, ToolScene, TypedTool } from "./custom-tool.ts";
+export type { ContentTool, KitTool, ToolRunContext, TypedTool } from "./custom-tool.ts";
 export { entityFromTable } from "./drizzle.ts";
 export { defineEntity } from "./entity.ts";
 export type { Entity, EntityHooks, EntityOptions } from "./entity.ts";
@@ -31,7 +31,7 @@ export type { FilterOf } from "./filter.ts";
 export type { OperationName } from "./operations.ts";
 export type { KitSettings, KitSettingsInput } from "./settings.ts";
 export { startServerKit } from "./start.ts";
-export type { StartedKit, StartOptions } from "./start.ts";
+export type { RunningServerKit, StartServerKitOptions } from "./start.ts";
 export { memoryStore } from "./stores/memory.ts";
 export { postgresStore } from "./stores/postgres.ts";
 export type { PostgresClient, PostgresPool } from "./stores/postgres.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { principalNamed } from "../../test/support/principals.ts";
 import { callerFor, connectInMemory, createTestKit } from "../../test/support/server-kit.ts";
 import type { Principal } from "../exchange.ts";
-import { createCatalogue } from "./catalogue.ts";
+import { createToolCatalog } from "./catalogue.ts";
 import { createCursors } from "./cursor.ts";
 import { defineTool } from "./custom-tool.ts";
 import { defineEntity } from "./entity.ts";
@@ -73,7 +73,7 @@ describe("tools of entities", () => {
       settings: { ...lists, requireAuthentication: true },
     });
     expect(await namesFor(strict)).toEqual(["Open_List"]);
-    expect(strict.core.admitsAnonymous()).toBe(true);
+    expect(strict.core.allowsAnonymous()).toBe(true);
   });
 
   it("[KO-005] [KO-027] are only on the transports they are enabled for, and unknown elsewhere", async () => {
@@ -86,7 +86,7 @@ describe("tools of entities", () => {
     await expect(client.callTool({ name: "Local_List", arguments: {} })).rejects.toMatchObject({
       code: -32_602,
     });
-    expect(kit.core.judge(callerFor(operator, "http-sse"), "Local_List")).toEqual({ kind: "unknown" });
+    expect(kit.core.authorize(callerFor(operator, "http-sse"), "Local_List")).toEqual({ kind: "unknown" });
   });
 
   it("[KO-006] [KO-011] have no mutations where those are off, and answer that they are unknown", async () => {
@@ -204,7 +204,7 @@ describe("tools of entities", () => {
     const clock = { now: () => 0, wall: () => 0 };
     const parts = { store: memoryStore(), cursors: createCursors("x"), clock, newUuid: () => "" };
     const settings = parseSettings({}, { deployed: false, name: "test" });
-    const catalogue = createCatalogue(
+    const catalogue = createToolCatalog(
       [createRecords(Site, parts), createRecords(Visit, parts)],
       [],
       settings,

@@ -4,7 +4,7 @@ import { parse } from "yaml";
 
 import { GatewayError } from "../errors.ts";
 import type { KitEnvironment } from "./contract.ts";
-import type { Variables } from "./environment.ts";
+import type { EnvironmentVariables } from "./environment.ts";
 import { isObject } from "./row.ts";
 import { parseSettings } from "./settings.ts";
 import type { KitSettings, KitSettingsInput } from "./settings.ts";
@@ -14,13 +14,13 @@ export interface SettingSources {
   /** A JSON or YAML file. */
   readonly file?: string | undefined;
   /** `HEADGATE_KIT_ENABLE_CORS=true`, `HEADGATE_KIT_TRANSPORT__SHUTDOWN_TIMEOUT=5s`. */
-  readonly variables?: Variables | undefined;
+  readonly variables?: EnvironmentVariables | undefined;
   readonly code?: KitSettingsInput | undefined;
 }
 
-const prefix = "HEADGATE_KIT_";
+const variablePrefix = "HEADGATE_KIT_";
 /** Settings whose value is a list, so that a variable may give it with commas. */
-const lists = new Set([
+const listSettings = new Set([
   "allowedOrigins",
   "allowedEntities",
   "deniedEntities",
@@ -37,7 +37,7 @@ export function loadSettings(sources: SettingSources, environment: KitEnvironmen
     sources.code ?? {},
   ];
   return parseSettings(
-    layers.reduce<Readonly<Record<string, unknown>>>((low, high) => merge(low, high), {}),
+    layers.reduce<Readonly<Record<string, unknown>>>((low, high) => mergeSettings(low, high), {}),
     environment,
   );
 }
@@ -56,23 +56,23 @@ function readSettingsFile(file: string): Readonly<Record<string, unknown>> {
   throw new GatewayError("config_invalid", `server kit settings: ${file} must hold an object`);
 }
 
-function fromVariables(variables: Variables): Readonly<Record<string, unknown>> {
+function fromVariables(variables: EnvironmentVariables): Readonly<Record<string, unknown>> {
   let settings: Readonly<Record<string, unknown>> = {};
   for (const [name, value] of Object.entries(variables)) {
-    if (!name.startsWith(prefix) || value === undefined) continue;
-    const path = name.slice(prefix.length).split("__").map(camelCase);
+    if (!name.startsWith(variablePrefix) || value === undefined) continue;
+    const path = name.slice(variablePrefix.length).split("__").map(camelCase);
     const last = path.at(-1) ?? "";
-    const nested = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), read(last, value));
-    settings = merge(settings, isObject(nested) ? nested : {});
+    const nested = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), parseVariable(last, value));
+    settings = mergeSettings(settings, isObject(nested) ? nested : {});
   }
   return settings;
 }
 
-function read(key: string, value: string): unknown {
+function parseVariable(key: string, value: string): unknown {
   try {
     return JSON.parse(value);
   } catch {
-    return lists.has(key) ? value.split(",").map((part) => part.trim()) : value;
+    return listSettings.has(key) ? value.split(",").map((part) => part.trim()) : value;
   }
 }
 
@@ -81,14 +81,15 @@ function camelCase(name: string): string {
 }
 
 /** Objects are joined member by member; anything else is replaced. */
-function merge(
+function mergeSettings(
   low: Readonly<Record<string, unknown>>,
   high: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> {
   const joined: Record<string, unknown> = { ...low };
   for (const [key, value] of Object.entries(high)) {
     const below = joined[key];
-    if (value !== undefined) joined[key] = isObject(below) && isObject(value) ? merge(below, value) : value;
+    if (value !== undefined)
+      joined[key] = isObject(below) && isObject(value) ? mergeSettings(below, value) : value;
   }
   return joined;
 }

@@ -19,27 +19,27 @@ import type {
 
 import { anonymous } from "../exchange.ts";
 import { fromAuthInfo } from "./caller.ts";
-import type { Catalogue } from "./catalogue.ts";
-import type { Caller, ConnectionFacts } from "./contract.ts";
-import type { Executor, Outcome } from "./executor.ts";
+import type { ToolCatalog } from "./catalogue.ts";
+import type { KitCaller, ConnectionContext } from "./contract.ts";
+import type { Executor, ToolOutcome } from "./executor.ts";
 import type { JsonObject } from "./row.ts";
 import type { ToolEntry } from "./tool-entry.ts";
 
 /** What the hook for resources, prompts and whatever else MCP has is told (KO-023). */
 export interface ExtendContext {
-  readonly via: ConnectionFacts["via"];
-  readonly era: ConnectionFacts["era"];
+  readonly via: ConnectionContext["via"];
+  readonly era: ConnectionContext["era"];
   /** Tells modern clients on HTTP of changes; on any other connection the server itself does. */
   readonly notify: ServerNotifier | undefined;
 }
 
 /** What every server of a kit is made from. */
-export interface ServerParts {
+export interface McpServerDeps {
   readonly info: Implementation;
   /** Capabilities, instructions and the like, where the hook needs more than tools. */
   readonly options: ServerOptions;
   readonly extend: ((server: McpServer, context: ExtendContext) => void) | undefined;
-  readonly catalogue: () => Catalogue;
+  readonly catalogue: () => ToolCatalog;
   readonly executor: Executor;
   readonly newId: () => string;
   readonly notify: () => ServerNotifier;
@@ -56,13 +56,13 @@ type CallHandler = (
  * are listed and run from here, because registering sixty of them costs more than a millisecond a connection; only
  * Streamable HTTP registers them too, for the SDK's challenges and its check of mirrored headers.
  */
-export function createKitServer(parts: ServerParts, connection: ConnectionFacts): McpServer {
+export function createKitServer(parts: McpServerDeps, connection: ConnectionContext): McpServer {
   const { catalogue, executor } = parts;
   const { via, era, sessionId, log } = connection;
   const server = new McpServer(parts.info, withoutTools(parts.options));
   const known = new Set(
     catalogue()
-      .on(via)
+      .onTransport(via)
       .map(({ name }) => name),
   );
   wrapToolHandlers(server, {
@@ -84,17 +84,17 @@ export function createKitServer(parts: ServerParts, connection: ConnectionFacts)
   });
   // Makes the SDK set its handlers, also where nothing else is registered.
   server.registerTool("none", {}, unreachable).remove();
-  if (via === "streamable-http") for (const entry of catalogue().on(via)) register(entry);
+  if (via === "streamable-http") for (const entry of catalogue().onTransport(via)) register(entry);
   const isModernHttp = via === "streamable-http" && era === "modern";
   parts.extend?.(server, { via, era, notify: isModernHttp ? parts.notify() : undefined });
   return server;
 
-  function callerOf(context: ServerContext): Caller {
+  function callerOf(context: ServerContext): KitCaller {
     const given = fromAuthInfo(context.http?.authInfo);
     const { signal } = context.mcpReq;
     if (given !== undefined) return { ...given, signal };
     // Only stdio is the local user: over a network, whoever is not named is nobody.
-    const principal = via === "stdio" ? catalogue().local : anonymous;
+    const principal = via === "stdio" ? catalogue().stdioPrincipal : anonymous;
     return { principal, via, signal, sessionId, requestId: parts.newId(), log };
   }
 
@@ -118,11 +118,11 @@ function unreachable(): CallToolResult {
 }
 
 /** Asks for more scopes by HTTP 403 where the transport can do that (KO-098, step-up). */
-function challengeFor(name: string, catalogue: () => Catalogue): ScopeChallengeHandler {
+function challengeFor(name: string, catalogue: () => ToolCatalog): ScopeChallengeHandler {
   return ({ authInfo }) => {
     const caller = fromAuthInfo(authInfo);
     if (caller === undefined) return undefined;
-    const verdict = catalogue().judge(caller, name);
+    const verdict = catalogue().authorize(caller, name);
     if (verdict.kind !== "refused" || verdict.refusal.reason !== "insufficient_scope") return undefined;
     const [first, ...others] = verdict.refusal.requiredScopes;
     return first === undefined
@@ -135,7 +135,7 @@ function challengeFor(name: string, catalogue: () => Catalogue): ScopeChallengeH
  * The MCP form of an outcome: data is the text block too (KO-013), a failure is a result, a refusal an error of ours
  * (KO-098), an unknown tool and a fault are errors of JSON-RPC (KO-090).
  */
-function toToolResult(name: string, outcome: Outcome): CallToolResult | InputRequiredResult {
+function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | InputRequiredResult {
   switch (outcome.kind) {
     case "data":
       return {

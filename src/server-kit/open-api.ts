@@ -1,10 +1,10 @@
-import type { Catalogue } from "./catalogue.ts";
+import type { ToolCatalog } from "./catalogue.ts";
 import { failureStatus } from "./contract.ts";
 import type { OperationName } from "./operations.ts";
 import type { JsonObject } from "./row.ts";
 import type { ToolEntry } from "./tool-entry.ts";
 
-const places: Readonly<Record<OperationName, { readonly method: string; readonly path: string }>> = {
+const restPlaces: Readonly<Record<OperationName, { readonly method: string; readonly path: string }>> = {
   List: { method: "get", path: "" },
   Create: { method: "post", path: "" },
   Get: { method: "get", path: "/{id}" },
@@ -20,7 +20,7 @@ const places: Readonly<Record<OperationName, { readonly method: string; readonly
 };
 
 /** OpenAPI paths of the REST operations, from the schemas of the tools. */
-export function restPaths(catalogue: Catalogue): Readonly<Record<string, unknown>> {
+export function restOpenApiPaths(catalogue: ToolCatalog): Readonly<Record<string, unknown>> {
   const { entities, settings } = catalogue;
   const paths: Record<string, Record<string, unknown>> = {};
   if (!settings.enableRest) return paths;
@@ -28,7 +28,7 @@ export function restPaths(catalogue: Catalogue): Readonly<Record<string, unknown
     for (const name of operations) {
       const entry = catalogue.operation(entity.name, name);
       if (entry === undefined) continue;
-      const { method, path } = places[name];
+      const { method, path } = restPlaces[name];
       const full = `${settings.restRoute}/${entity.name}${path}`;
       paths[full] = { ...paths[full], [method]: describe(entry, name) };
     }
@@ -37,7 +37,7 @@ export function restPaths(catalogue: Catalogue): Readonly<Record<string, unknown
 }
 
 function describe(entry: ToolEntry, operation: OperationName): JsonObject {
-  const { method, path } = places[operation];
+  const { method, path } = restPlaces[operation];
   const hasBody = method === "post" || method === "patch" || method === "put";
   const isQuery = method === "get" && path !== "/{id}";
   return {

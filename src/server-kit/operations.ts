@@ -18,7 +18,7 @@ export const operationNames = [
 export type OperationName = (typeof operationNames)[number];
 
 /** What is known of an operation before any entity is: whether it changes something, and what clients are told. */
-export interface OperationFacts {
+export interface OperationTraits {
   readonly isMutation: boolean;
   readonly isDestructive: boolean;
   readonly isIdempotent: boolean;
@@ -28,11 +28,11 @@ export interface OperationFacts {
   readonly description: string;
 }
 
-function facts(
+function traits(
   title: string,
   description: string,
   kind: "read" | "write" | "rewrite" | "remove",
-): OperationFacts {
+): OperationTraits {
   return {
     isMutation: kind !== "read",
     isDestructive: kind === "remove",
@@ -43,19 +43,19 @@ function facts(
 }
 
 /** The facts of each operation (KO-019). */
-export const operations: Readonly<Record<OperationName, OperationFacts>> = {
-  List: facts("List {}", "Lists {} records, page by page, with filter and sort.", "read"),
-  Get: facts("Get {}", "Gets one {} record by its key.", "read"),
-  Create: facts("Create {}", "Creates a {} record.", "write"),
-  Update: facts("Update {}", "Changes the given fields of a {} record.", "rewrite"),
-  Delete: facts("Delete {}", "Deletes a {} record.", "remove"),
-  Upsert: facts("Create or replace {}", "Creates a {} record, or replaces the one with its key.", "rewrite"),
-  Count: facts("Count {}", "Counts the {} records that match a filter.", "read"),
-  New: facts("New {}", "Shows the defaults of a new {} record without creating it.", "read"),
-  CreateMany: facts("Create many {}", "Creates several {} records, all or none.", "write"),
-  UpdateMany: facts("Update many {}", "Changes several {} records, all or none.", "rewrite"),
-  DeleteMany: facts("Delete many {}", "Deletes several {} records by key, all or none.", "remove"),
-  DeleteWhere: facts(
+export const operations: Readonly<Record<OperationName, OperationTraits>> = {
+  List: traits("List {}", "Lists {} records, page by page, with filter and sort.", "read"),
+  Get: traits("Get {}", "Gets one {} record by its key.", "read"),
+  Create: traits("Create {}", "Creates a {} record.", "write"),
+  Update: traits("Update {}", "Changes the given fields of a {} record.", "rewrite"),
+  Delete: traits("Delete {}", "Deletes a {} record.", "remove"),
+  Upsert: traits("Create or replace {}", "Creates a {} record, or replaces the one with its key.", "rewrite"),
+  Count: traits("Count {}", "Counts the {} records that match a filter.", "read"),
+  New: traits("New {}", "Shows the defaults of a new {} record without creating it.", "read"),
+  CreateMany: traits("Create many {}", "Creates several {} records, all or none.", "write"),
+  UpdateMany: traits("Update many {}", "Changes several {} records, all or none.", "rewrite"),
+  DeleteMany: traits("Delete many {}", "Deletes several {} records by key, all or none.", "remove"),
+  DeleteWhere: traits(
     "Delete {} by filter",
     "Deletes the {} records that match a filter, up to a bound.",
     "remove",

@@ -1,29 +1,29 @@
 import type { Clock, Principal } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { toIssues } from "./arguments.ts";
-import type { GivenFields } from "./arguments.ts";
+import { toFieldIssues } from "./arguments.ts";
+import type { FieldValues } from "./arguments.ts";
 import type { Cursors } from "./cursor.ts";
 import type { Entity } from "./entity.ts";
 import { invalidArguments, kitFailure, notFound } from "./failure.ts";
-import { parseFilter } from "./filter.ts";
+import { parseEntityFilter } from "./filter.ts";
 import { defaultOf } from "./fields.ts";
 import type { JsonObject, JsonValue, Row, Scalar } from "./row.ts";
 import { isScalar } from "./row.ts";
-import { positionOf } from "./stores/matching.ts";
-import { everything } from "./stores/store.ts";
-import type { Change, Condition, EntityStore, SortKey, Table } from "./stores/store.ts";
+import { sortPosition } from "./stores/matching.ts";
+import { allRows } from "./stores/store.ts";
+import type { RowChange, RowCondition, EntityStore, SortKey, EntityTable } from "./stores/store.ts";
 
 /** Who asks, as far as records care. */
-export interface RecordCaller {
+export interface RecordContext {
   readonly principal: Principal;
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** The host's own code, which `visibleTo` does not bind. */
-  readonly seesAll?: true;
+  readonly bypassesVisibility?: true;
 }
 
 /** What records are made of besides their entity. */
-export interface RecordParts {
+export interface RecordDeps {
   readonly store: EntityStore;
   readonly cursors: Cursors;
   readonly clock: Clock;
@@ -32,7 +32,7 @@ export interface RecordParts {
 
 /** A list, as far as it has been checked. */
 export interface ListRequest {
-  readonly where: Condition;
+  readonly where: RowCondition;
   readonly filter: JsonValue | undefined;
   readonly sort: readonly SortKey[];
   readonly cursor: string | undefined;
@@ -43,41 +43,41 @@ export interface ListRequest {
 /** A change of a record that exists. */
 export interface UpdateRequest {
   readonly key: JsonValue;
-  readonly given: GivenFields;
+  readonly given: FieldValues;
   readonly expectedVersion: number | undefined;
 }
 
 /** The records of one entity: reading and changing them under the entity's rules, for a caller. */
 export interface Records {
   readonly entity: Entity;
-  list(request: ListRequest, caller: RecordCaller): Promise<JsonObject>;
-  count(where: Condition, caller: RecordCaller): Promise<number>;
-  get(key: JsonValue, caller: RecordCaller): Promise<Row>;
-  create(given: readonly GivenFields[], caller: RecordCaller): Promise<readonly Row[]>;
-  update(requests: readonly UpdateRequest[], caller: RecordCaller): Promise<readonly Row[]>;
-  upsert(key: JsonValue, given: GivenFields, caller: RecordCaller): Promise<Row>;
-  remove(requests: readonly Omit<UpdateRequest, "given">[], caller: RecordCaller): Promise<void>;
-  removeWhere(where: Condition, max: number, caller: RecordCaller): Promise<number>;
+  list(request: ListRequest, caller: RecordContext): Promise<JsonObject>;
+  count(where: RowCondition, caller: RecordContext): Promise<number>;
+  get(key: JsonValue, caller: RecordContext): Promise<Row>;
+  create(given: readonly FieldValues[], caller: RecordContext): Promise<readonly Row[]>;
+  update(requests: readonly UpdateRequest[], caller: RecordContext): Promise<readonly Row[]>;
+  upsert(key: JsonValue, given: FieldValues, caller: RecordContext): Promise<Row>;
+  remove(requests: readonly Omit<UpdateRequest, "given">[], caller: RecordContext): Promise<void>;
+  removeWhere(where: RowCondition, max: number, caller: RecordContext): Promise<number>;
   /** What a new record would have without anything given. */
-  blank(): Row;
+  defaults(): Row;
 }
 
 // Only another writer in the same instant makes one needed; five of them in a row is a conflict.
-const attempts = 5;
+const maxAttempts = 5;
 
 /** The table of an entity, as stores see it. */
-export function tableOf(entity: Entity): Table {
+export function tableOf(entity: Entity): EntityTable {
   return {
     entity: entity.name,
     name: entity.name,
     key: entity.key.name,
     fields: [...entity.fields.values()],
-    shape: entity.options.table,
+    mapping: entity.options.table,
   };
 }
 
 /** Records of an entity in a store. */
-export function createRecords(entity: Entity, { store, cursors, clock, newUuid }: RecordParts): Records {
+export function createRecords(entity: Entity, { store, cursors, clock, newUuid }: RecordDeps): Records {
   const table = tableOf(entity);
   const { hooks } = entity.options;
   const keySort: readonly SortKey[] = [{ field: entity.key.name, descending: false }];
@@ -104,7 +104,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
       const last = found.length > items.length ? items.at(-1) : undefined;
       return {
         items,
-        ...(last === undefined ? {} : { nextCursor: cursors.write(scope, positionOf(sort, last)) }),
+        ...(last === undefined ? {} : { nextCursor: cursors.write(scope, sortPosition(sort, last)) }),
         ...(request.includeTotal ? { total: await store.count(table, where) } : {}),
       };
     },
@@ -119,7 +119,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
     },
     update: async (requests, caller) =>
       persist(async () => {
-        const changes: Extract<Change, { kind: "replace" }>[] = [];
+        const changes: Extract<RowChange, { kind: "replace" }>[] = [];
         for (const request of requests) changes.push(await prepareChange(request, caller));
         return changes;
       }, caller),
@@ -169,7 +169,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
       for (const record of rows) await after("delete", record, caller);
       return rows.length;
     },
-    blank: () =>
+    defaults: () =>
       Object.fromEntries(
         [...entity.fields.values()].flatMap((field) => {
           const value = entity.generated.has(field.name) ? undefined : defaultOf(field);
@@ -178,14 +178,14 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
       ),
   };
 
-  async function find(key: JsonValue, caller: RecordCaller): Promise<Row> {
+  async function find(key: JsonValue, caller: RecordContext): Promise<Row> {
     const where = visible(hasKey(key), caller);
     const [row] = await store.list(table, { where, sort: keySort, after: undefined, limit: 1 });
     if (row === undefined) throw notFound(entity.name);
     return row;
   }
 
-  async function prepareNew(given: GivenFields, caller: RecordCaller): Promise<Row> {
+  async function prepareNew(given: FieldValues, caller: RecordContext): Promise<Row> {
     const row: Record<string, JsonValue> = Object.fromEntries(defined(given));
     for (const [field, generator] of entity.generated) row[field] ??= generated(generator);
     if (entity.version !== undefined) row[entity.version] = 1;
@@ -194,7 +194,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
     return replaced === undefined ? checked : check(replaced);
   }
 
-  async function prepareChange(request: UpdateRequest, caller: RecordCaller) {
+  async function prepareChange(request: UpdateRequest, caller: RecordContext) {
     const before = await find(request.key, caller);
     checkVersion(before, request.expectedVersion);
     const next: Record<string, JsonValue> = { ...before };
@@ -208,8 +208,8 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
   async function replacing(
     before: Row,
     wanted: Row,
-    caller: RecordCaller,
-  ): Promise<Extract<Change, { kind: "replace" }>> {
+    caller: RecordContext,
+  ): Promise<Extract<RowChange, { kind: "replace" }>> {
     const next: Record<string, JsonValue> = { ...wanted };
     for (const [field, generator] of entity.generated) {
       if (generator === "updatedAt") next[field] = generated(generator);
@@ -223,8 +223,8 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
 
   /** Reads, changes and writes again until nobody was quicker. */
   async function persist(
-    prepare: () => Promise<readonly Extract<Change, { kind: "replace" }>[]>,
-    caller: RecordCaller,
+    prepare: () => Promise<readonly Extract<RowChange, { kind: "replace" }>[]>,
+    caller: RecordContext,
   ): Promise<readonly Row[]> {
     for (let attempt = 1; ; attempt++) {
       const changes = await prepare();
@@ -234,11 +234,11 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
         for (const { row } of changes) await after("update", row, caller);
         return changes.map(({ row }) => row);
       }
-      if (attempt === attempts) throw changedMeanwhile();
+      if (attempt === maxAttempts) throw changedMeanwhile();
     }
   }
 
-  async function commit(changes: readonly Change[]): Promise<void> {
+  async function commit(changes: readonly RowChange[]): Promise<void> {
     if (changes.length === 0) return;
     const applied = await store.apply(changes);
     if (applied.ok) return;
@@ -263,7 +263,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
   /** The whole record by the whole schema, with rules between fields; null and absent as every store keeps them. */
   function check(row: Row): Row {
     const parsed = entity.schema.safeParse(row);
-    if (!parsed.success) throw invalidArguments(toIssues(parsed.error.issues));
+    if (!parsed.success) throw invalidArguments(toFieldIssues(parsed.error.issues));
     const checked: Record<string, JsonValue> = {};
     for (const field of entity.fields.values()) {
       // The fields' schemas have said that JSON can carry them.
@@ -288,24 +288,27 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
     );
   }
 
-  function visible(where: Condition, { principal, seesAll }: RecordCaller): Condition {
+  function visible(
+    where: RowCondition,
+    { principal, bypassesVisibility: seesAll }: RecordContext,
+  ): RowCondition {
     const filter = seesAll === true ? undefined : entity.options.visibleTo?.(principal);
     if (filter === undefined) return where;
-    const parsed = parseFilter(filter, [...entity.fields.values()], "visibleTo");
+    const parsed = parseEntityFilter(filter, [...entity.fields.values()], "visibleTo");
     if (!parsed.ok) throw new TypeError(`entity ${entity.name}: ${JSON.stringify(parsed.issues)}`);
     return { kind: "and", parts: [where, parsed.condition] };
   }
 
-  function hasKey(value: JsonValue): Condition {
+  function hasKey(value: JsonValue): RowCondition {
     return isScalar(value)
       ? { kind: "compare", field: entity.key.name, operator: "eq", value }
-      : { kind: "not", part: everything };
+      : { kind: "not", part: allRows };
   }
 
   async function after(
     operation: "create" | "update" | "delete",
     record: Row,
-    caller: RecordCaller,
+    caller: RecordContext,
   ): Promise<void> {
     try {
       await hooks.afterChange?.({ operation, record }, caller);
@@ -321,7 +324,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
   }
 }
 
-function defined(given: GivenFields): readonly (readonly [string, JsonValue])[] {
+function defined(given: FieldValues): readonly (readonly [string, JsonValue])[] {
   return [...given].flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
 }
 

@@ -1,20 +1,22 @@
 import { formatChallenge } from "../auth/resource-server.ts";
-import type { Catalogue } from "./catalogue.ts";
+import type { ToolCatalog } from "./catalogue.ts";
 import { failureStatus } from "./contract.ts";
-import type { Caller, Failure } from "./contract.ts";
+import type { KitCaller, Failure } from "./contract.ts";
 import type { Entity } from "./entity.ts";
-import type { Executor, Outcome } from "./executor.ts";
-import { refuse } from "./http/refusals.ts";
+import type { Executor, ToolOutcome } from "./executor.ts";
+import { refuseRequest } from "./http/refusals.ts";
 import { operations } from "./operations.ts";
 import type { OperationName } from "./operations.ts";
-import { readJson } from "./request-json.ts";
+import { readJsonBody } from "./request-json.ts";
 import { isObject } from "./row.ts";
 
 /** Answers REST requests by the same executor as every tool (KO-020, KO-021). */
-export type Rest = (request: Request, caller: Caller, path: string) => Promise<Response>;
+export type RestHandler = (request: Request, caller: KitCaller, path: string) => Promise<Response>;
 
 /** The operations behind a path that begins with `$`, with their method. */
-const named: Readonly<Record<string, { readonly method: string; readonly operation: OperationName }>> = {
+const namedOperations: Readonly<
+  Record<string, { readonly method: string; readonly operation: OperationName }>
+> = {
   $count: { method: "GET", operation: "Count" },
   $new: { method: "GET", operation: "New" },
   $createMany: { method: "POST", operation: "CreateMany" },
@@ -32,22 +34,22 @@ const onRecord: Readonly<Record<string, OperationName>> = {
 };
 
 /** REST over a catalogue that may be replaced between requests. */
-export function createRest(catalogue: () => Catalogue, executor: Executor): Rest {
+export function createRestHandler(catalogue: () => ToolCatalog, executor: Executor): RestHandler {
   return async (request, caller, path) => {
     const current = catalogue();
     const [, name = "", last, ...rest] = path.split("/");
     const exposed = current.entities.find(({ entity }) => entity.name.toLowerCase() === name.toLowerCase());
-    if (exposed === undefined || rest.length > 0) return refuse("not_found");
+    if (exposed === undefined || rest.length > 0) return refuseRequest("not_found");
     const { entity } = exposed;
     const method = request.method === "HEAD" ? "GET" : request.method;
-    const { operation, methods } = route(method, last);
+    const { operation, methods } = matchOperation(method, last);
     const allowed = methods.filter((candidate) =>
-      exposed.operations.includes(route(candidate, last).operation ?? "List"),
+      exposed.operations.includes(matchOperation(candidate, last).operation ?? "List"),
     );
-    if (allowed.length === 0) return refuse("not_found");
+    if (allowed.length === 0) return refuseRequest("not_found");
     const entry = operation === undefined ? undefined : current.operation(entity.name, operation);
     if (operation === undefined || entry === undefined) {
-      return refuse("method_not_allowed", { headers: { allow: allowed.join(", ") } });
+      return refuseRequest("method_not_allowed", { headers: { allow: allowed.join(", ") } });
     }
     const given = await readArguments(
       request,
@@ -62,11 +64,11 @@ export function createRest(catalogue: () => Catalogue, executor: Executor): Rest
   };
 }
 
-function route(
+function matchOperation(
   method: string,
   last: string | undefined,
 ): { readonly operation: OperationName | undefined; readonly methods: readonly string[] } {
-  const special = last === undefined ? undefined : named[last];
+  const special = last === undefined ? undefined : namedOperations[last];
   if (special !== undefined) {
     return {
       operation: special.method === method ? special.operation : undefined,
@@ -77,7 +79,7 @@ function route(
   return { operation: table[method], methods: Object.keys(table) };
 }
 
-type Arguments =
+type RestArguments =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly response: Response };
 
@@ -88,20 +90,20 @@ async function readArguments(
   entity: Entity,
   last: string | undefined,
   maxBytes: number,
-): Promise<Arguments> {
-  const isSpecial = last !== undefined && last in named;
+): Promise<RestArguments> {
+  const isSpecial = last !== undefined && last in namedOperations;
   const key =
     last === undefined || last === "" || isSpecial ? {} : { [entity.key.name]: keyOf(entity, last) };
   if (method === "GET" && Object.keys(key).length === 0) return readQuery(new URL(request.url));
   if (method === "GET") return { ok: true, value: key };
   const match = versionOf(entity, request.headers.get("if-match"));
   if (method === "DELETE") return { ok: true, value: { ...key, ...match } };
-  const body = await readJson(request, maxBytes);
+  const body = await readJsonBody(request, maxBytes);
   if (!body.ok) return body;
   return { ok: true, value: isObject(body.value) ? { ...body.value, ...key, ...match } : body.value };
 }
 
-function readQuery({ searchParams }: URL): Arguments {
+function readQuery({ searchParams }: URL): RestArguments {
   const members: Record<string, unknown> = {};
   for (const [name, text] of searchParams) {
     switch (name) {
@@ -129,12 +131,12 @@ function readQuery({ searchParams }: URL): Arguments {
 }
 
 function keyOf({ key }: Entity, segment: string): unknown {
-  const text = decoded(segment);
+  const text = decodeSegment(segment);
   return key.kind === "integer" || key.kind === "number" ? Number(text) : text;
 }
 
 /** What is no percent-encoding is taken as it stands; no record will have it as its key. */
-function decoded(segment: string): string {
+function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
@@ -147,7 +149,12 @@ function versionOf(entity: Entity, header: string | null): Readonly<Record<strin
   return { expectedVersion: Number(header.replace(/^W\//u, "").replaceAll('"', "")) };
 }
 
-function toResponse(outcome: Outcome, caller: Caller, operation: OperationName, entity: Entity): Response {
+function toResponse(
+  outcome: ToolOutcome,
+  caller: KitCaller,
+  operation: OperationName,
+  entity: Entity,
+): Response {
   switch (outcome.kind) {
     case "data": {
       const version = entity.version === undefined ? undefined : outcome.value[entity.version];
@@ -178,13 +185,13 @@ function toResponse(outcome: Outcome, caller: Caller, operation: OperationName, 
       );
     }
     case "fault":
-      return refuse("internal_error", { id: outcome.id });
+      return refuseRequest("internal_error", { id: outcome.id });
     case "cancelled":
       // Nobody is there to read it.
       return new Response(null, { status: 503 });
     case "unknown":
     case "result":
-      return refuse("not_found");
+      return refuseRequest("not_found");
   }
 }
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 
 import { GatewayError } from "../errors.ts";
 import type { KitEnvironment } from "./contract.ts";
-import { isNetwork } from "./http/peer.ts";
+import { isIpNetwork } from "./http/peer.ts";
 import { nearestName } from "./nearest-name.ts";
 import { operationNames } from "./operations.ts";
 
@@ -23,7 +23,7 @@ const origin = z.string().refine(isOrigin, {
     "expected an exact origin such as https://ide.example.com; `*` is refused because credentials are allowed",
 });
 
-const network = z.string().refine(isNetwork, {
+const network = z.string().refine(isIpNetwork, {
   error: "expected an IP address or a network such as 10.0.0.0/8",
 });
 
@@ -126,7 +126,7 @@ export interface KitSettings extends Readonly<
 export function parseSettings(input: unknown, environment: KitEnvironment): KitSettings {
   const result = settingsSchema.safeParse(input);
   if (!result.success) {
-    throw new GatewayError("config_invalid", `server kit settings: ${inWords(result.error.issues)}`);
+    throw new GatewayError("config_invalid", `server kit settings: ${describeIssues(result.error.issues)}`);
   }
   const parsed = result.data;
   const deployed =
@@ -145,7 +145,7 @@ export function parseSettings(input: unknown, environment: KitEnvironment): KitS
   };
 }
 
-function inWords(issues: readonly z.core.$ZodIssue[]): string {
+function describeIssues(issues: readonly z.core.$ZodIssue[]): string {
   return issues
     .flatMap((issue) => {
       const place = issue.path.map(String).join(".");

@@ -1,19 +1,19 @@
 import { listen } from "./adapters/node.ts";
-import type { Listening, ListenOptions } from "./adapters/node.ts";
+import type { ListeningServer, KitListenOptions } from "./adapters/node.ts";
 import { createServerKit } from "./create.ts";
 import type { ServerKit, ServerKitOptions } from "./create.ts";
 import type { StdioSession, StdioStreams } from "./stdio.ts";
 
 /** A kit and where it listens. */
-export interface StartOptions extends ServerKitOptions {
-  readonly listen?: ListenOptions;
+export interface StartServerKitOptions extends ServerKitOptions {
+  readonly listen?: KitListenOptions;
   readonly stdio?: StdioStreams;
   /** Takes the boot report; standard error unless told, because standard output belongs to the protocol. */
   readonly report?: (text: string) => void;
 }
 
 /** A kit that serves what its settings switch on. */
-export interface StartedKit extends AsyncDisposable {
+export interface RunningServerKit extends AsyncDisposable {
   readonly kit: ServerKit;
   /** Where HTTP is served; undefined where it is off. */
   readonly url: string | undefined;
@@ -23,11 +23,11 @@ export interface StartedKit extends AsyncDisposable {
 }
 
 /** Makes a kit and serves stdio and HTTP as its settings say: a whole server in one call. */
-export async function startServerKit(options: StartOptions): Promise<StartedKit> {
+export async function startServerKit(options: StartServerKitOptions): Promise<RunningServerKit> {
   const kit = await createServerKit(options);
   const { enableStdioTransport, enableHttpSseTransport, enableStreamableHttp, enableRest } = kit.settings();
   const isHttpOn = enableHttpSseTransport || enableStreamableHttp || enableRest;
-  const listening: Listening | undefined = isHttpOn ? await listen(kit, options.listen) : undefined;
+  const listening: ListeningServer | undefined = isHttpOn ? await listen(kit, options.listen) : undefined;
   const stdio: StdioSession | undefined = enableStdioTransport ? kit.serveStdio(options.stdio) : undefined;
   const report = options.report ?? ((text: string) => void process.stderr.write(`${text}\n`));
   report(kit.bootReport() + (listening === undefined ? "" : `\n  Address: ${listening.url}`));

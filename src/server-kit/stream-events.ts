@@ -7,7 +7,7 @@ interface StoredEvent {
 }
 
 /** Keeps the last events of one session, so that a client can come back for what it missed (MCP 2025-11-25). */
-export function createStreamEvents(maxEvents = 256): EventStore {
+export function createSessionEventStore(maxEvents = 256): EventStore {
   const events: StoredEvent[] = [];
   let last = 0;
   return {

@@ -4,21 +4,21 @@ import type { AuthInfo, JSONRPCMessage, McpServer, RequestId } from "@modelconte
 import type { Clock, SetTimer } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { toAuthInfo } from "./caller.ts";
-import type { Caller } from "./contract.ts";
-import { refuse } from "./http/refusals.ts";
-import { peekJson } from "./request-json.ts";
+import type { KitCaller } from "./contract.ts";
+import { refuseRequest } from "./http/refusals.ts";
+import { peekJsonBody } from "./request-json.ts";
 import type { KitSettings } from "./settings.ts";
-import { createStreamEvents } from "./stream-events.ts";
+import { createSessionEventStore } from "./stream-events.ts";
 
 /** Sessions of 2025 clients on the base route: the SDK speaks, this keeps count, owner and idle time. */
 export interface StreamableSessions {
-  handle(request: Request, caller: Caller): Promise<Response>;
+  handle(request: Request, caller: KitCaller): Promise<Response>;
   readonly size: number;
   close(): Promise<void>;
 }
 
 /** What the sessions are made from. */
-export interface StreamableSessionParts {
+export interface StreamableSessionsDeps {
   readonly settings: () => KitSettings;
   readonly createServer: (sessionId: string, log: Logger) => McpServer;
   readonly clock: Clock;
@@ -26,7 +26,7 @@ export interface StreamableSessionParts {
   readonly newId: () => string;
 }
 
-interface Session {
+interface StreamableSession {
   readonly transport: WebStandardStreamableHTTPServerTransport;
   readonly owner: string;
   readonly running: Set<RequestId>;
@@ -35,12 +35,12 @@ interface Session {
 
 // How long a client waits before it comes back for a stream that was closed on purpose.
 const retryMs = 1000;
-const shortestSweepMs = 1000;
+const minSweepMs = 1000;
 
 /** Makes the sessions; they end by DELETE, after being idle, or with `close`. */
-export function createStreamableSessions(parts: StreamableSessionParts): StreamableSessions {
+export function createStreamableSessions(parts: StreamableSessionsDeps): StreamableSessions {
   const { settings, clock, setTimer } = parts;
-  const open = new Map<string, Session>();
+  const open = new Map<string, StreamableSession>();
   let stopSweeping: (() => void) | undefined;
 
   return {
@@ -64,18 +64,18 @@ export function createStreamableSessions(parts: StreamableSessionParts): Streama
     },
   };
 
-  async function begin(request: Request, caller: Caller): Promise<Response> {
+  async function begin(request: Request, caller: KitCaller): Promise<Response> {
     const { maxConcurrentConnections, transport: rules } = settings();
-    const body = request.method === "POST" ? await peekJson(request, rules.maxRequestBytes) : undefined;
+    const body = request.method === "POST" ? await peekJsonBody(request, rules.maxRequestBytes) : undefined;
     if (!isInitializeRequest(body)) return rpcRefusal(400, -32_000, "Session id required");
     if (maxConcurrentConnections > 0 && open.size >= maxConcurrentConnections) {
-      return refuse("max_connections_exceeded");
+      return refuseRequest("max_connections_exceeded");
     }
     const id = parts.newId();
-    const session: Session = {
+    const session: StreamableSession = {
       transport: new WebStandardStreamableHTTPServerTransport({
         sessionIdGenerator: () => id,
-        eventStore: createStreamEvents(),
+        eventStore: createSessionEventStore(),
         retryInterval: retryMs,
         maxRequestBodySize: rules.maxRequestBytes,
         keepAliveMs: rules.sseKeepAliveInterval,
@@ -100,7 +100,7 @@ export function createStreamableSessions(parts: StreamableSessionParts): Streama
   }
 
   /** A running call and everything sent count as activity; keep-alive comments of the SDK do not pass here. */
-  function watch(session: Session): void {
+  function watch(session: StreamableSession): void {
     const { transport, running } = session;
     const deliver = transport.onmessage;
     transport.onmessage = (message: JSONRPCMessage, extra?: { authInfo?: AuthInfo }) => {
@@ -118,7 +118,7 @@ export function createStreamableSessions(parts: StreamableSessionParts): Streama
   function sweepLater(): void {
     const { sseConnectionTimeout: idleMs } = settings();
     if (stopSweeping !== undefined || idleMs <= 0) return;
-    stopSweeping = setTimer(Math.max(shortestSweepMs, idleMs / 4), () => {
+    stopSweeping = setTimer(Math.max(minSweepMs, idleMs / 4), () => {
       stopSweeping = undefined;
       const oldest = clock.now() - idleMs;
       for (const { transport, running, lastActivity } of open.values()) {

@@ -3,33 +3,33 @@ import type { McpServer, ServerNotifier } from "@modelcontextprotocol/server";
 
 import { formatChallenge } from "../auth/resource-server.ts";
 import { toAuthInfo } from "./caller.ts";
-import type { Catalogue } from "./catalogue.ts";
-import type { Caller } from "./contract.ts";
-import { refuse } from "./http/refusals.ts";
-import { peekJson } from "./request-json.ts";
+import type { ToolCatalog } from "./catalogue.ts";
+import type { KitCaller } from "./contract.ts";
+import { refuseRequest } from "./http/refusals.ts";
+import { peekJsonBody } from "./request-json.ts";
 import { isObject } from "./row.ts";
 import type { KitSettings } from "./settings.ts";
 import type { StreamableSessions } from "./streamable-sessions.ts";
 
 /** Streamable HTTP on the base route, for requests that have passed the door. */
-export interface Streamable {
-  handle(request: Request, caller: Caller): Promise<Response>;
+export interface StreamableHandler {
+  handle(request: Request, caller: KitCaller): Promise<Response>;
   /** Tells open subscriptions of modern clients of changes. */
   readonly notify: ServerNotifier;
   close(): Promise<void>;
 }
 
 /** What it is made from. */
-export interface StreamableParts {
+export interface StreamableHandlerDeps {
   readonly settings: () => KitSettings;
-  readonly catalogue: () => Catalogue;
+  readonly catalogue: () => ToolCatalog;
   readonly sessions: StreamableSessions;
   readonly createServer: () => McpServer;
   readonly onError: (error: Error) => void;
 }
 
 /** Serves both eras by the SDK: modern requests by its handler, 2025 clients by sessions (KO-055). */
-export function createStreamable(parts: StreamableParts): Streamable {
+export function createStreamableHandler(parts: StreamableHandlerDeps): StreamableHandler {
   const maxRequestBodySize = parts.settings().transport.maxRequestBytes;
   const modern = createMcpHandler(parts.createServer, {
     legacy: "reject",
@@ -54,14 +54,14 @@ export function createStreamable(parts: StreamableParts): Streamable {
   };
 
   /** A call that needs a login is answered 401; the SDK knows challenges for scopes only (KO-098). */
-  async function challengeFor(request: Request, caller: Caller): Promise<Response | undefined> {
+  async function challengeFor(request: Request, caller: KitCaller): Promise<Response | undefined> {
     const isCandidate = request.method === "POST" && caller.principal.kind === "anonymous";
-    if (!isCandidate || !parts.catalogue().needsLogin) return undefined;
-    const names = toolsCalledIn(await peekJson(request, maxRequestBodySize));
-    const isRefused = names.some((name) => parts.catalogue().judge(caller, name).kind === "refused");
+    if (!isCandidate || !parts.catalogue().requiresLogin) return undefined;
+    const names = toolsCalledIn(await peekJsonBody(request, maxRequestBodySize));
+    const isRefused = names.some((name) => parts.catalogue().authorize(caller, name).kind === "refused");
     if (!isRefused) return undefined;
     const metadataUrl = caller.resourceMetadataUrl;
-    return refuse("unauthorized", {
+    return refuseRequest("unauthorized", {
       headers: { "www-authenticate": formatChallenge(metadataUrl === undefined ? {} : { metadataUrl }) },
     });
   }

@@ -5,12 +5,12 @@ import type {
   ToolAnnotations,
 } from "@modelcontextprotocol/server";
 
-import type { Caller, TransportName } from "./contract.ts";
+import type { KitCaller, TransportName } from "./contract.ts";
 import type { OperationName } from "./operations.ts";
 import type { JsonObject } from "./row.ts";
 
 /** Who may call a tool, after override, declaration and server setting have been joined. */
-export interface Access {
+export interface ToolAccess {
   readonly requireAuthentication: boolean;
   readonly requiredScopes: readonly string[];
   readonly enabledTransports: readonly TransportName[];
@@ -18,7 +18,7 @@ export interface Access {
 
 /** One call on its way to a tool. */
 export interface ToolCall {
-  readonly caller: Caller;
+  readonly caller: KitCaller;
   /** The SDK's context, for progress, logging and asking the client; absent over REST. */
   readonly context: ServerContext | undefined;
 }
@@ -37,16 +37,16 @@ export interface ToolEntry {
   readonly inputSchema: JsonObject;
   readonly outputSchema: JsonObject | undefined;
   /** The declaration it comes from, for messages about two of one name. */
-  readonly origin: string;
+  readonly declaredBy: string;
   readonly entity: string | undefined;
   readonly operation: OperationName | undefined;
-  readonly access: Access;
+  readonly access: ToolAccess;
   /** The entities it reaches and how each may be used, for tools over several. */
-  readonly reach?: ReadonlyMap<string, Access>;
+  readonly entityAccess?: ReadonlyMap<string, ToolAccess>;
   /** The input schema as a caller sees it who may use only some of the entities. */
   readonly inputSchemaFor?: (entities: readonly string[]) => JsonObject;
   /** Checks the arguments and does it; throws a `kitFailure` in words for the caller. */
   readonly run: (given: unknown, call: ToolCall) => Promise<ToolOutput>;
   /** What is wrong with the data that is about to leave; undefined if nothing is (KO-018). */
-  readonly outputProblem?: (value: JsonObject) => string | undefined;
+  readonly checkOutput?: (value: JsonObject) => string | undefined;
 }

@@ -4,11 +4,11 @@ import type { Principal } from "../exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Entity } from "./entity.ts";
 import type { FilterOf } from "./filter.ts";
-import { parseFilter } from "./filter.ts";
+import { parseEntityFilter } from "./filter.ts";
 import { invalidArguments } from "./failure.ts";
 import type { Records } from "./records.ts";
 import type { JsonValue, Row } from "./row.ts";
-import { everything } from "./stores/store.ts";
+import { allRows } from "./stores/store.ts";
 
 /** The records of an entity for the host's own code, with the types of its schema. */
 export interface TypedRecords<Schema extends z.ZodObject> {
@@ -20,7 +20,7 @@ export interface TypedRecords<Schema extends z.ZodObject> {
   count(filter?: FilterOf<z.output<Schema>>): Promise<number>;
 }
 
-const host: Principal = { id: "host", kind: "key", scopes: new Set(), claims: {} };
+const hostPrincipal: Principal = { id: "host", kind: "key", scopes: new Set(), claims: {} };
 
 /** Records that the host reads and makes itself; rows have passed the schema, which is what the types say. */
 export function createTypedRecords<Schema extends z.ZodObject>(
@@ -28,11 +28,16 @@ export function createTypedRecords<Schema extends z.ZodObject>(
   records: Records,
   log: Logger,
 ): TypedRecords<Schema> {
-  const caller = { principal: host, signal: new AbortController().signal, log, seesAll: true as const };
+  const caller = {
+    principal: hostPrincipal,
+    signal: new AbortController().signal,
+    log,
+    bypassesVisibility: true as const,
+  };
   const typed = (row: Row): z.output<Schema> => row as z.output<Schema>;
   const conditionOf = (filter: FilterOf<z.output<Schema>> | undefined) => {
-    if (filter === undefined) return everything;
-    const parsed = parseFilter(filter, [...entity.fields.values()]);
+    if (filter === undefined) return allRows;
+    const parsed = parseEntityFilter(filter, [...entity.fields.values()]);
     if (!parsed.ok) throw invalidArguments(parsed.issues);
     return parsed.condition;
   };

@@ -16,7 +16,7 @@ describe("event store", () => {
     const stream = store().open("alice");
     const ids = ["a", "b", "c"].map((text) => {
       const id = stream.nextEventId();
-      stream.keep(Buffer.from(text));
+      stream.append(Buffer.from(text));
       return id;
     });
     expect(stream.after(ids[0] ?? "")?.map(String)).toEqual(["b", "c"]);
@@ -29,8 +29,8 @@ describe("event store", () => {
     const one = events.open("alice");
     const two = events.open("alice");
     const id = one.nextEventId();
-    one.keep(block(1));
-    two.keep(block(1));
+    one.append(block(1));
+    two.append(block(1));
     expect(two.after(id)).toBeUndefined();
     expect(streamOfEventId(id)).toBe(one.id);
     expect(streamOfEventId("none")).toBeUndefined();
@@ -40,7 +40,7 @@ describe("event store", () => {
     const stream = store({ streamBytes: 10 }).open("alice");
     const ids = [1, 2, 3].map(() => {
       const id = stream.nextEventId();
-      stream.keep(block(5));
+      stream.append(block(5));
       return id;
     });
     // The first event is gone: whoever has it still gets the rest, whoever does not has missed something.
@@ -54,10 +54,10 @@ describe("event store", () => {
   it("is bounded per principal: one who sends much loses its own oldest events, not another's", () => {
     const events = store({ principalBytes: 20 });
     const quiet = events.open("bob");
-    quiet.keep(block(15));
+    quiet.append(block(15));
     const oldest = events.open("alice");
-    oldest.keep(block(15));
-    events.open("alice").keep(block(15));
+    oldest.append(block(15));
+    events.open("alice").append(block(15));
     expect(oldest.after(`${oldest.id}-0`)).toBeUndefined();
     expect(quiet.after(`${quiet.id}-0`)).toHaveLength(1);
     expect(events.bytes).toBe(30);
@@ -66,21 +66,21 @@ describe("event store", () => {
   it("is bounded in all, and forgets dropped streams entirely", () => {
     const events = store({ totalBytes: 25 });
     const first = events.open("alice");
-    first.keep(block(10));
-    events.open("bob").keep(block(10));
-    events.open("carol").keep(block(10));
+    first.append(block(10));
+    events.open("bob").append(block(10));
+    events.open("carol").append(block(10));
     expect(first.after(`${first.id}-0`)).toBeUndefined();
     expect(events.bytes).toBe(20);
     const last = events.open("dave");
-    last.keep(block(1));
-    last.drop();
+    last.append(block(1));
+    last.delete();
     expect(events.bytes).toBe(20);
   });
 
   it("keeps nothing where the bound is nothing", () => {
     const events = store({ streamBytes: 0 });
     const stream = events.open("alice");
-    stream.keep(block(1));
+    stream.append(block(1));
     expect([events.bytes, stream.after(`${stream.id}-0`)]).toEqual([0, undefined]);
   });
 });

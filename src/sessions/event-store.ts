@@ -11,11 +11,11 @@ export interface StoredStream {
   /** The id that the next event will have; ids name their stream, so that replay never leaves it. */
   nextEventId(): string;
   /** Keeps an event under the id last handed out; the oldest ones give way where a bound is reached. */
-  keep(block: Buffer): void;
+  append(block: Buffer): void;
   /** The blocks sent after an event; undefined when that is no longer known, because events in between are gone. */
   after(eventId: string): readonly Buffer[] | undefined;
   /** Forgets the stream and its events. */
-  drop(): void;
+  delete(): void;
 }
 
 /** Keeps sent events of all resumable streams, bounded per stream, per principal and in all. */
@@ -65,7 +65,7 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
       return `${this.id}-${this.#next}`;
     }
 
-    keep(block: Buffer): void {
+    append(block: Buffer): void {
       this.#next++;
       this.#blocks.push(block);
       this.#bytes += block.length;
@@ -96,7 +96,7 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
       return this.#blocks.slice(number + 1 - this.#first);
     }
 
-    drop(): void {
+    delete(): void {
       while (this.dropOldest()) {
         // Each turn frees one event.
       }

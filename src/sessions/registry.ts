@@ -26,7 +26,7 @@ export interface SessionRegistry {
   /** The session of that id, if this principal opened it on this route; another's is unknown, not forbidden. */
   find(id: string, route: string, principal: Principal): Session | undefined;
   /** The session that a message belongs to, as long as it lives, for code that already knows whose it is. */
-  of(context: SessionContext | undefined): Session | undefined;
+  forContext(context: SessionContext | undefined): Session | undefined;
   readonly size: number;
   /** Ends all sessions and the sweeping. */
   close(reason: string): void;
@@ -113,7 +113,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       session.renew(principal);
       return session;
     },
-    of: (context) => {
+    forContext: (context) => {
       // Mostly it is the session itself; then there is nothing to look up.
       if (context instanceof Session) return context.isOver ? undefined : context;
       return context === undefined ? undefined : sessions.get(context.id);

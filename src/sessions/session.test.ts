@@ -27,21 +27,21 @@ describe("session", () => {
   it("takes an answer to whoever asked, once, and tells ids of different type apart", () => {
     const session = open();
     const answers: string[] = [];
-    session.ask(idFrom(1), () => answers.push("number"));
-    session.ask(idFrom("1"), () => answers.push("string"));
-    expect(session.answer(resultMessage(idFrom("1"), "{}"))).toBe(true);
-    expect(session.answer(resultMessage(idFrom("1"), "{}"))).toBe(false);
-    expect(session.answer(resultMessage(idFrom(2), "{}"))).toBe(false);
+    session.awaitResponse(idFrom(1), () => answers.push("number"));
+    session.awaitResponse(idFrom("1"), () => answers.push("string"));
+    expect(session.deliverResponse(resultMessage(idFrom("1"), "{}"))).toBe(true);
+    expect(session.deliverResponse(resultMessage(idFrom("1"), "{}"))).toBe(false);
+    expect(session.deliverResponse(resultMessage(idFrom(2), "{}"))).toBe(false);
     expect(answers).toEqual(["string"]);
   });
 
   it("does not wait for an answer that was given up", () => {
     const session = open();
-    const giveUp = session.ask(idFrom(1), () => {
+    const giveUp = session.awaitResponse(idFrom(1), () => {
       expect.unreachable();
     });
     giveUp();
-    expect(session.answer(resultMessage(idFrom(1), "{}"))).toBe(false);
+    expect(session.deliverResponse(resultMessage(idFrom(1), "{}"))).toBe(false);
   });
 
   it("keeps the credentials of its principal that hold for longest, and nobody else's", () => {

@@ -1,13 +1,13 @@
 import type { Principal, SessionContext } from "../exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { Tally } from "../state/tally.ts";
+import { InFlightCounter } from "../state/tally.ts";
 
 /** A session's life (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
 /** Who or what ended a session, in few words that metrics can count. */
-export type SessionEnding =
+export type SessionEndCause =
   | "client"
   | "idle"
   | "age"
@@ -18,7 +18,7 @@ export type SessionEnding =
   | "shutdown";
 
 /** Endings that nobody asked for. */
-const failures: ReadonlySet<SessionEnding> = new Set(["upstream", "refused"]);
+const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);
 
 /** One legacy client's conversation with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
@@ -38,9 +38,9 @@ export class Session implements SessionContext {
    * Requests of the client on their way through the pipeline. Here and not in a table by session: one whose keys come
    * and go with every request makes new tables again and again, and the garbage of each keeps the next alive.
    */
-  readonly answering = new Tally();
+  readonly inFlight = new InFlightCounter();
   readonly #questions = new Map<string, (answer: Message) => void>();
-  readonly #onEnd = new Set<(reason: string, ending: SessionEnding) => void>();
+  readonly #onEnd = new Set<(reason: string, ending: SessionEndCause) => void>();
 
   constructor(id: string, route: string, principal: Principal, now: number) {
     this.id = id;
@@ -76,7 +76,7 @@ export class Session implements SessionContext {
   }
 
   /** Waits for the client's answer to a request of the server; the returned function gives up waiting. */
-  ask(id: RequestId, answered: (answer: Message) => void): () => void {
+  awaitResponse(id: RequestId, answered: (answer: Message) => void): () => void {
     this.#questions.set(id.key, answered);
     return () => {
       if (this.#questions.get(id.key) === answered) this.#questions.delete(id.key);
@@ -84,7 +84,7 @@ export class Session implements SessionContext {
   }
 
   /** Takes an answer of the client to who waits for it; false when nobody does. */
-  answer(message: Message): boolean {
+  deliverResponse(message: Message): boolean {
     const key = message.id?.key;
     const waiting = key === undefined ? undefined : this.#questions.get(key);
     if (key === undefined || waiting === undefined) return false;
@@ -94,7 +94,7 @@ export class Session implements SessionContext {
   }
 
   /** Calls back once when the session ends; the answer takes the callback off again. */
-  onEnd(callback: (reason: string, ending: SessionEnding) => void): () => void {
+  onEnd(callback: (reason: string, ending: SessionEndCause) => void): () => void {
     this.#onEnd.add(callback);
     return () => {
       this.#onEnd.delete(callback);
@@ -102,7 +102,7 @@ export class Session implements SessionContext {
   }
 
   /** Ends the session: everything that was opened for it is told so. */
-  end(reason: string, ending: SessionEnding = "client"): void {
+  end(reason: string, ending: SessionEndCause = "client"): void {
     if (this.isOver) return;
     this.state = failures.has(ending) ? "failed" : "closed";
     for (const callback of this.#onEnd) callback(reason, ending);

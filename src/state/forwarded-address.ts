@@ -1,10 +1,10 @@
 import { BlockList, isIP } from "node:net";
 
 /** Whether an address is one of those that are believed. */
-export type Trust = (address: string) => boolean;
+export type IsTrustedAddress = (address: string) => boolean;
 
 /** Trusts addresses and networks in CIDR form, and nothing else. */
-export function createTrust(networks: readonly string[]): Trust {
+export function createTrustedNetworks(networks: readonly string[]): IsTrustedAddress {
   const trusted = new BlockList();
   for (const network of networks) {
     const [address = "", prefix] = network.split("/");
@@ -19,7 +19,7 @@ export function createTrust(networks: readonly string[]): Trust {
  * The address that a chain of proxies vouches for. `X-Forwarded-For` is a claim of whoever wrote it: it is read from
  * the end, and only as far as each address that vouches for the next one is trusted.
  */
-export function forwardedAddress(direct: string, named: string, isTrusted: Trust): string {
+export function forwardedAddress(direct: string, named: string, isTrusted: IsTrustedAddress): string {
   let client = direct;
   for (const hop of named.split(",").toReversed()) {
     if (!isTrusted(client)) return client;

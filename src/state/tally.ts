@@ -1,5 +1,5 @@
 /** Counts what runs, and tells when nothing does. */
-export class Tally {
+export class InFlightCounter {
   /** How many run. */
   count = 0;
   #waiting: (() => void)[] | undefined = undefined;
@@ -16,7 +16,7 @@ export class Tally {
   }
 
   /** Resolves when none runs; at once where that is so already. */
-  idle(): Promise<void> {
+  whenIdle(): Promise<void> {
     return new Promise((resolve) => {
       if (this.count === 0) resolve();
       else (this.#waiting ??= []).push(resolve);

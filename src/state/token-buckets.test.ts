@@ -9,13 +9,13 @@ describe("token buckets", () => {
     const { clock, advance } = createFakeTime();
     const buckets = createTokenBuckets({ perSecond: 2, burst: 3 }, clock.now);
     const take = (): boolean => {
-      const bucket = buckets.of("a");
+      const bucket = buckets.get("a");
       if (bucket.tokens < 1) return false;
       bucket.tokens--;
       return true;
     };
     expect([take(), take(), take(), take()]).toEqual([true, true, true, false]);
-    expect(buckets.waitMs(buckets.of("a"))).toBe(500);
+    expect(buckets.waitMs(buckets.get("a"))).toBe(500);
     await advance(500);
     expect([take(), take()]).toEqual([true, false]);
     await advance(60_000);
@@ -24,32 +24,32 @@ describe("token buckets", () => {
 
   it("hold a second's worth unless told otherwise, and never less than one", () => {
     const now = () => 0;
-    expect(createTokenBuckets({ perSecond: 7.5 }, now).of("a").tokens).toBe(8);
-    expect(createTokenBuckets({ perSecond: 0.1 }, now).of("a").tokens).toBe(1);
+    expect(createTokenBuckets({ perSecond: 7.5 }, now).get("a").tokens).toBe(8);
+    expect(createTokenBuckets({ perSecond: 0.1 }, now).get("a").tokens).toBe(1);
   });
 
   it("keep callers apart", () => {
     const buckets = createTokenBuckets({ perSecond: 1, burst: 1 }, () => 0);
-    buckets.of("a").tokens--;
-    expect([buckets.of("a").tokens, buckets.of("b").tokens]).toEqual([0, 1]);
+    buckets.get("a").tokens--;
+    expect([buckets.get("a").tokens, buckets.get("b").tokens]).toEqual([0, 1]);
   });
 
   it("forget callers that have been quiet until their bucket was full", async () => {
     const { clock, advance } = createFakeTime();
     const buckets = createTokenBuckets({ perSecond: 1, burst: 1 }, clock.now);
-    for (let caller = 0; caller < 100; caller++) buckets.of(`old ${caller}`).tokens--;
+    for (let caller = 0; caller < 100; caller++) buckets.get(`old ${caller}`).tokens--;
     expect(buckets.size).toBe(100);
     await advance(1000);
-    for (let caller = 0; caller < 100; caller++) buckets.of(`new ${caller}`).tokens--;
+    for (let caller = 0; caller < 100; caller++) buckets.get(`new ${caller}`).tokens--;
     expect(buckets.size).toBe(100);
-    expect(buckets.of("new 0").tokens).toBe(0);
+    expect(buckets.get("new 0").tokens).toBe(0);
   });
 
   it("are never more than their bound, whoever comes", () => {
     const buckets = createTokenBuckets({ perSecond: 0.001, burst: 1 }, () => 0, 10);
-    for (let caller = 0; caller < 1000; caller++) buckets.of(`${caller}`).tokens--;
+    for (let caller = 0; caller < 1000; caller++) buckets.get(`${caller}`).tokens--;
     expect(buckets.size).toBeLessThanOrEqual(10);
-    expect(buckets.of("999").tokens).toBe(0);
+    expect(buckets.get("999").tokens).toBe(0);
   });
 
   it("never let more pass than burst and rate allow, however the calls are spread", () => {
@@ -64,7 +64,7 @@ describe("token buckets", () => {
           const buckets = createTokenBuckets({ perSecond, burst }, () => now);
           for (const pause of pauses) {
             now += pause;
-            const bucket = buckets.of("a");
+            const bucket = buckets.get("a");
             if (bucket.tokens < 1) continue;
             bucket.tokens--;
             passed++;

@@ -7,7 +7,7 @@ export interface Rate {
 }
 
 /** What one caller has left, up to the moment it was asked for. */
-export interface Bucket {
+export interface TokenBucket {
   /** A message needs a whole one; whoever lets a message pass takes it off here. */
   tokens: number;
 }
@@ -15,13 +15,13 @@ export interface Bucket {
 /** The buckets of one rate, one for each key. */
 export interface TokenBuckets {
   /** The bucket of a key, filled up to now. */
-  of(key: string): Bucket;
+  get(key: string): TokenBucket;
   /** How long until a bucket that has no whole token has one. */
-  waitMs(bucket: Bucket): number;
+  waitMs(bucket: TokenBucket): number;
   readonly size: number;
 }
 
-interface Entry extends Bucket {
+interface Entry extends TokenBucket {
   filledAt: number;
 }
 
@@ -54,7 +54,7 @@ export function createTokenBuckets(rate: Rate, now: () => number, mostBuckets = 
   }
 
   return {
-    of: (key) => {
+    get: (key) => {
       const at = now();
       let entry = entries.get(key);
       if (entry === undefined) {

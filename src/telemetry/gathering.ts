@@ -1,15 +1,15 @@
 import type { LogDestination } from "./log.ts";
 
 /** A write for each line would cost more than making it. */
-const enough = 8 * 1024;
+const flushAtLength = 8 * 1024;
 /** How long a line may wait for others. */
-const waitMs = 100;
+const flushAfterMs = 100;
 
 /**
  * Gathers lines and hands them on some at a time. Not left to the destination: it measures all that it holds anew with
  * every line, which costs several times as much as the line.
  */
-export class Gathering implements LogDestination {
+export class BufferedDestination implements LogDestination {
   readonly #destination: LogDestination;
   #lines = "";
   #timer: NodeJS.Timeout | undefined;
@@ -21,8 +21,8 @@ export class Gathering implements LogDestination {
 
   write(line: string): void {
     this.#lines += line;
-    if (this.#lines.length >= enough) this.flush();
-    else this.#timer ??= setTimeout(() => this.flush(), waitMs).unref();
+    if (this.#lines.length >= flushAtLength) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), flushAfterMs).unref();
   }
 
   /** Hands on what has been gathered. */
@@ -36,10 +36,10 @@ export class Gathering implements LogDestination {
 }
 
 /** Weakly held: whoever drops a log has said all that it wanted to. */
-const open = new Set<WeakRef<Gathering>>();
+const open = new Set<WeakRef<BufferedDestination>>();
 
 /** However a process ends, short of being killed, its last lines are written. */
-function flushAtExit(gathering: Gathering): void {
+function flushAtExit(gathering: BufferedDestination): void {
   if (open.size === 0) {
     process.on("exit", () => {
       for (const reference of open) reference.deref()?.flush();

@@ -61,17 +61,17 @@ describe("the log", () => {
   it("writes lines that somebody else put together, in both formats, and cleans texts for them", () => {
     const redact = (line: string): string => line.replaceAll("hunter2", "(secret)");
     const { log, lines } = collect({ redact });
-    log.quick?.info(
-      `,"status":200,"target":${JSON.stringify(log.quick.clean('a "hunter2"'))},"msg":"exchange"`,
+    log.preformatted?.info(
+      `,"status":200,"target":${JSON.stringify(log.preformatted.redact('a "hunter2"'))},"msg":"exchange"`,
     );
     expect(lines).toEqual([
       '{"level":"info","time":"2026-11-15T12:03:04.005Z","status":200,"target":"a \\"(secret)\\"","msg":"exchange"}\n',
     ]);
     const forPeople = collect({ pretty: true });
-    forPeople.log.quick?.info(',"status":200,"msg":"exchange"');
+    forPeople.log.preformatted?.info(',"status":200,"msg":"exchange"');
     expect(forPeople.lines[0]).toMatch(/info {2}exchange status=200\n$/u);
-    expect(forPeople.log.quick?.clean("as it is")).toBe("as it is");
-    expect(log.child({ route: "files" })).toHaveProperty("quick", undefined);
+    expect(forPeople.log.preformatted?.redact("as it is")).toBe("as it is");
+    expect(log.child({ route: "files" })).toHaveProperty("preformatted", undefined);
   });
 
   it("takes secrets out of a line before it is written, in both formats", () => {

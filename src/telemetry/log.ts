@@ -3,7 +3,7 @@ import { destination as openDestination, pino } from "pino";
 
 import { systemClock } from "../exchange.ts";
 import type { LogLevel } from "./config.ts";
-import { Gathering } from "./gathering.ts";
+import { BufferedDestination } from "./gathering.ts";
 import { formatLogLine } from "./log-text.ts";
 
 /**
@@ -32,13 +32,13 @@ export interface FieldLogger {
 /** The log of a gateway. */
 export interface Logger extends FieldLogger {
   /** For whoever writes a line with every message; left out by logs that take only fields. */
-  readonly quick?: QuickLog;
+  readonly preformatted?: PreformattedLog;
 }
 
 /** Writes lines that somebody else puts together, who knows better than a general serialiser what is in them. */
-export interface QuickLog {
+export interface PreformattedLog {
   /** A text without the secrets in it: what comes from peers goes into a line only like this. */
-  readonly clean: (text: string) => string;
+  readonly redact: (text: string) => string;
   /** Writes fields that are JSON text already, each as `,"name":value`. Nothing is taken out of them any more. */
   readonly info: (members: string) => void;
 }
@@ -88,7 +88,7 @@ export function createLogger(options: LogOptions): RootLogger {
     Object.assign(opened, { write: () => true, end: () => {}, flushSync: () => {}, destroy: () => {} });
   });
   // Lines for people leave at once, those for machines some at a time.
-  const gathering = opened === undefined || pretty ? undefined : new Gathering(opened);
+  const gathering = opened === undefined || pretty ? undefined : new BufferedDestination(opened);
   const target: LogDestination | undefined = options.destination ?? gathering ?? opened;
   const edit = (line: string): string => {
     const clean = redact === undefined ? line : redact(line);
@@ -115,14 +115,14 @@ export function createLogger(options: LogOptions): RootLogger {
       formatters: { level: (label) => ({ level: label }) },
       // Quick lines would be without the fields of a child.
       onChild: (child) => {
-        Object.assign(child, { quick: undefined });
+        Object.assign(child, { preformatted: undefined });
       },
     },
     { write: (line: string) => void target?.write(edit(line)) },
   );
   return Object.assign(root, {
-    quick: {
-      clean: (text: string) =>
+    preformatted: {
+      redact: (text: string) =>
         redact === undefined ? text : String(JSON.parse(redact(JSON.stringify(text)))),
       info: (members: string) => {
         const line = `{"level":"info"${timestamp()}${members}}\n`;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { createMetrics, createRegistry, knownOr } from "./metrics.ts";
+import { createMetrics, createRegistry, boundedLabel } from "./metrics.ts";
 
 function sample() {
   return createRegistry({
@@ -144,9 +144,9 @@ odd{name="quote \" slash \\ line\n"} 1
 describe("names for labels", () => {
   it("are the known ones, and `other` for whatever a peer invents", () => {
     const known = new Set(["tools/call"]);
-    expect(knownOr("tools/call", known)).toBe("tools/call");
-    expect(knownOr("made/up", known)).toBe("other");
-    expect(knownOr("__proto__", known)).toBe("other");
+    expect(boundedLabel("tools/call", known)).toBe("tools/call");
+    expect(boundedLabel("made/up", known)).toBe("other");
+    expect(boundedLabel("__proto__", known)).toBe("other");
   });
 });
 

@@ -31,7 +31,7 @@ export interface HistogramChild {
   observe(value: number, trace?: TraceLink): void;
 }
 
-/** A metric with its labels; the values come from known names only, see `knownOr`. */
+/** A metric with its labels; the values come from known names only, see `boundedLabel`. */
 export interface Metric<Label extends string, Child> {
   /** The child of these label values, the same one each time. Costs a look-up: keep it where it is used per message. */
   labels(values: Readonly<Record<Label, string>>): Child;
@@ -96,7 +96,7 @@ export function createRegistry<const D extends Definitions>(definitions: D): Reg
 }
 
 /** A name if it is one of the known ones, else `other`: clients must not be able to invent label values. */
-export function knownOr(name: string, known: ReadonlySet<string>): string {
+export function boundedLabel(name: string, known: ReadonlySet<string>): string {
   return known.has(name) ? name : "other";
 }
 

@@ -42,10 +42,10 @@ export const decisionEvent = {
 export const executeTool = "execute_tool";
 
 /** The value of `error.type` where a tool ran and failed. */
-export const toolError = "tool_error";
+export const toolErrorType = "tool_error";
 
 /** The value of `error.type` where the answer did not come in time. */
-export const timeoutError = "timeout";
+export const timeoutErrorType = "timeout";
 
 /** What stands for names beyond those that are told apart. */
 export const otherName = "_OTHER";

@@ -12,7 +12,7 @@ export function cancelledError(reason: CancelReason): GatewayError {
 }
 
 /** The notification that tells an upstream to stop working on a request; none for what cannot be cancelled. */
-export function cancelledNotice(exchange: Exchange): Message | undefined {
+export function cancelledNotification(exchange: Exchange): Message | undefined {
   const { message, revision, cancellation } = exchange;
   // MCP, Cancellation: `initialize` must not be cancelled.
   if (message.id === undefined || message.method === "initialize") return undefined;

@@ -4,16 +4,16 @@ import { noReply } from "../pipeline.ts";
 import type { Reply } from "../pipeline.ts";
 import { messageBytes } from "../protocol/batch.ts";
 import { createIdRewriter } from "../protocol/id-rewrite.ts";
-import type { ClientLeg, IdRewriter } from "../protocol/id-rewrite.ts";
+import type { ClientIdRewriter, IdRewriter } from "../protocol/id-rewrite.ts";
 import type { Message, ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { parse } from "../protocol/parse.ts";
 import { newestLegacy, newestModern } from "../protocol/revisions.ts";
 import type { Era, Revision } from "../protocol/revisions.ts";
-import { cancelledError, cancelledNotice } from "./cancel.ts";
+import { cancelledError, cancelledNotification } from "./cancel.ts";
 import type { Channel, ChannelEvents, LinkEvents, UpstreamLink } from "./transport.ts";
-import { createTurns } from "./turns.ts";
-import type { Turns } from "./turns.ts";
+import { createSerialQueue } from "./turns.ts";
+import type { SerialQueue } from "./turns.ts";
 
 /** How a link uses its channel. */
 export interface ChannelLinkOptions {
@@ -24,11 +24,11 @@ export interface ChannelLinkOptions {
   readonly context: (incarnation: string) => TransportContext;
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly exchange: Exchange;
   readonly settle: (reply: Reply | GatewayError) => void;
   /** On a shared channel, this request's part of the table of ids. */
-  leg: ClientLeg | undefined;
+  idScope: ClientIdRewriter | undefined;
 }
 
 /** Opens a channel and says what comes over it. */
@@ -46,18 +46,18 @@ export function createChannelLink(
 class ChannelLink implements UpstreamLink {
   readonly upstreamSession = undefined;
   /** Others may be behind the same channel, and a process or connection is read as it comes. */
-  readonly isPausable = false;
+  readonly hasBackpressure = false;
   readonly #open: OpenChannel;
   readonly #options: ChannelLinkOptions;
   readonly #events: LinkEvents;
   /** By the id of the request; on a shared channel, by its exchange. */
-  readonly #waiting = new Map<string, Waiting>();
-  readonly #ids: IdRewriter<Waiting> | undefined;
+  readonly #waiting = new Map<string, PendingRequest>();
+  readonly #ids: IdRewriter<PendingRequest> | undefined;
   readonly #revision: Revision;
   #channel: Channel | undefined;
   #opening: Promise<Channel> | undefined;
   /** Order is kept: what comes behind a message that is still being dealt with waits for its turn. */
-  readonly #inTurn: Turns;
+  readonly #inTurn: SerialQueue;
   #isClosed = false;
 
   constructor(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents) {
@@ -66,8 +66,8 @@ class ChannelLink implements UpstreamLink {
     this.#events = events;
     this.#ids = options.isShared ? createIdRewriter(options.era) : undefined;
     this.#revision = options.era === "modern" ? newestModern : newestLegacy;
-    this.#inTurn = createTurns((error) => {
-      events.trouble(GatewayError.from(error));
+    this.#inTurn = createSerialQueue((error) => {
+      events.error(GatewayError.from(error));
     });
   }
 
@@ -86,11 +86,11 @@ class ChannelLink implements UpstreamLink {
       const over = () => {
         off();
         if (this.#waiting.get(key) === waiting) this.#waiting.delete(key);
-        waiting.leg?.leave();
+        waiting.idScope?.release();
       };
-      const waiting: Waiting = {
+      const waiting: PendingRequest = {
         exchange,
-        leg: undefined,
+        idScope: undefined,
         settle: (outcome) => {
           over();
           if (outcome instanceof GatewayError) reject(outcome);
@@ -98,11 +98,11 @@ class ChannelLink implements UpstreamLink {
         },
       };
       this.#waiting.set(key, waiting);
-      waiting.leg = this.#ids?.join(waiting);
-      const sent = rewritten(message, waiting.leg);
+      waiting.idScope = this.#ids?.join(waiting);
+      const sent = rewriteIds(message, waiting.idScope);
       const off = cancellation.onCancel((reason) => {
-        const notice = reason === "cancelled" ? undefined : cancelledNotice(exchange);
-        if (notice !== undefined) this.#tell(channel, rewritten(notice, waiting.leg));
+        const notice = reason === "cancelled" ? undefined : cancelledNotification(exchange);
+        if (notice !== undefined) this.#tell(channel, rewriteIds(notice, waiting.idScope));
         waiting.settle(cancelledError(reason));
       });
       if (sent !== undefined) {
@@ -150,8 +150,8 @@ class ChannelLink implements UpstreamLink {
         message: (bytes) => {
           this.#received(bytes);
         },
-        rubbish: (bytes, reason) => {
-          this.#events.rubbish(bytes, reason);
+        malformed: (bytes, reason) => {
+          this.#events.malformed(bytes, reason);
         },
         closed: (error) => {
           this.#channel = undefined;
@@ -172,7 +172,7 @@ class ChannelLink implements UpstreamLink {
   #tell(channel: Channel, notice: Message | undefined): void {
     if (notice === undefined) return;
     this.#write(channel, messageBytes(notice)).catch((error: unknown) => {
-      this.#events.trouble(GatewayError.from(error));
+      this.#events.error(GatewayError.from(error));
     });
   }
 
@@ -183,7 +183,7 @@ class ChannelLink implements UpstreamLink {
   #received(bytes: Buffer): void {
     const message = this.#parse(bytes);
     if (message === undefined) {
-      this.#events.rubbish(bytes, "not a message of the protocol");
+      this.#events.malformed(bytes, "not a message of the protocol");
       return;
     }
     this.#inTurn(() => this.#handOn(message));
@@ -201,7 +201,11 @@ class ChannelLink implements UpstreamLink {
     return this.#events.message(message, this.#relatedTo(message), context);
   }
 
-  #handOnShared(message: Message, ids: IdRewriter<Waiting>, context: TransportContext): void | Promise<void> {
+  #handOnShared(
+    message: Message,
+    ids: IdRewriter<PendingRequest>,
+    context: TransportContext,
+  ): void | Promise<void> {
     const restored = ids.restore(message);
     if (restored.type !== "owned") return this.#events.message(message, undefined, context);
     const { owner, message: own } = restored;
@@ -235,7 +239,7 @@ class ChannelLink implements UpstreamLink {
 }
 
 /** The message in the ids of the channel; undefined when it speaks of something that is over. */
-function rewritten(message: Message, leg: ClientLeg | undefined): Message | undefined {
+function rewriteIds(message: Message, leg: ClientIdRewriter | undefined): Message | undefined {
   if (leg === undefined) return message;
   const outcome = leg.rewrite(message);
   return outcome.ok ? outcome.message : undefined;

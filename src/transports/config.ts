@@ -4,13 +4,13 @@ import * as z from "zod";
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
 
 /** What an in-process upstream is made of: the official SDK's `McpServer` fits. */
-export interface InProcessServer {
+export interface McpServerLike {
   connect(transport: unknown): Promise<void>;
   close(): Promise<void>;
 }
 
 /** Makes a server for one scope: a session of a legacy client, a principal of modern ones. */
-export type ServerFactory = () => InProcessServer | Promise<InProcessServer>;
+export type ServerFactory = () => McpServerLike | Promise<McpServerLike>;
 
 /**
  * Headers that belong to the connection or that the transports write themselves; they can neither be configured nor

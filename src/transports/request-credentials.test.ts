@@ -2,22 +2,22 @@ import { describe, expect, it } from "vitest";
 
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../exchange.ts";
-import { sendWith, type RequestCredentials } from "./request-credentials.ts";
+import { sendWithCredentials, type CredentialProvider } from "./request-credentials.ts";
 
 const refusal = new GatewayError("upstream_unreachable", "refused", { details: { upstreamStatus: 401 } });
 
-function numbered(canReplace: boolean): RequestCredentials {
+function numbered(canReplace: boolean): CredentialProvider {
   let count = 0;
   return {
     headersFor: async () => ({ authorization: `token-${++count}` }),
-    refused: () => canReplace,
+    invalidate: () => canReplace,
   };
 }
 
-async function sent(credentials: RequestCredentials, answers: readonly (string | GatewayError)[]) {
+async function sent(credentials: CredentialProvider, answers: readonly (string | GatewayError)[]) {
   const shown: (string | undefined)[] = [];
   const left = [...answers];
-  const outcome = sendWith(credentials, anonymous, async ({ authorization }) => {
+  const outcome = sendWithCredentials(credentials, anonymous, async ({ authorization }) => {
     shown.push(authorization);
     const answer = left.shift();
     if (answer instanceof GatewayError) throw answer;

@@ -5,19 +5,19 @@ import type { Principal } from "../exchange.ts";
 type Headers = Readonly<Record<string, string>>;
 
 /** What the gateway shows to an upstream with every request; obtained elsewhere and handed in. */
-export interface RequestCredentials {
+export interface CredentialProvider {
   /** At once where they are known; rejects with a GatewayError where there are none to be had. */
   headersFor(principal: Principal): Headers | Promise<Headers>;
   /** The upstream answered 401 to these. Answers whether asking again may give better ones. */
-  refused(principal: Principal, headers: Headers): boolean;
+  invalidate(principal: Principal, headers: Headers): boolean;
 }
 
 /**
  * Sends a request with credentials. One that is answered 401 was not carried out, so it is sent once more where other
  * credentials can be had; a second 401 is reported as what it is, a failure between the gateway and the upstream.
  */
-export async function sendWith<Answer>(
-  credentials: RequestCredentials,
+export async function sendWithCredentials<Answer>(
+  credentials: CredentialProvider,
   principal: Principal,
   send: (headers: Headers) => Promise<Answer>,
 ): Promise<Answer> {
@@ -26,7 +26,7 @@ export async function sendWith<Answer>(
   try {
     return await send(headers);
   } catch (error) {
-    if (!isRefusal(error) || !credentials.refused(principal, headers)) throw error;
+    if (!isRefusal(error) || !credentials.invalidate(principal, headers)) throw error;
     return send(await credentials.headersFor(principal));
   }
 }

@@ -12,17 +12,17 @@ export interface LinkEvents {
    */
   message(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void>;
   /** Something that is no message came: shown in logs and counted, never passed on. */
-  rubbish(bytes: Buffer, reason: string): void;
+  malformed(bytes: Buffer, reason: string): void;
   /** Something failed that nobody waits for, such as telling the upstream to stop: for the log. */
-  trouble(error: GatewayError): void;
+  error(error: GatewayError): void;
   /** The other side has gone: process exit, session gone, connection closed. Requests in flight have been failed. */
   closed(error: GatewayError): void;
 }
 
 /** Somebody who waits for the outcome of a message; one of the two is called, once. */
-export interface PendingCall {
-  answer(reply: Reply): void;
-  fail(error: GatewayError): void;
+export interface ReplyCallback {
+  resolve(reply: Reply): void;
+  reject(error: GatewayError): void;
 }
 
 /**
@@ -35,19 +35,19 @@ export interface UpstreamLink {
   /** The upstream's own session id, once it has given one. */
   readonly upstreamSession: string | undefined;
   /** Whether the upstream waits while a message of its is being dealt with; if not, only bounds can hold it. */
-  readonly isPausable: boolean;
+  readonly hasBackpressure: boolean;
   /**
    * The link behind this one that everything goes to, once that can no longer change: whoever keeps it saves the way
    * there. Undefined where it can, or where there is none behind it.
    */
-  readonly settled?: UpstreamLink | undefined;
+  readonly resolvedLink?: UpstreamLink | undefined;
   /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
   request(exchange: Exchange): Promise<Reply>;
   /**
    * The same for somebody who may wait long, told later and never from within this call: what a promise and those who
    * wait for it keep is more than a link keeps itself. Left out where a promise is as good.
    */
-  requestFor?(exchange: Exchange, call: PendingCall): void;
+  requestWithCallback?(exchange: Exchange, call: ReplyCallback): void;
   /** Sends a notification, or the answer to one of the upstream's own requests. */
   send(exchange: Exchange): Promise<Reply>;
   /**
@@ -60,19 +60,19 @@ export interface UpstreamLink {
 }
 
 /** Sends a request for somebody who waits without a promise, over whichever link. */
-export function requestFor(link: UpstreamLink, exchange: Exchange, call: PendingCall): void {
-  if (link.requestFor === undefined) tellOutcome(link.request(exchange), call);
-  else link.requestFor(exchange, call);
+export function requestWithCallback(link: UpstreamLink, exchange: Exchange, call: ReplyCallback): void {
+  if (link.requestWithCallback === undefined) settleCallback(link.request(exchange), call);
+  else link.requestWithCallback(exchange, call);
 }
 
 /** Tells somebody who waits without a promise what becomes of one. */
-export function tellOutcome(outcome: Promise<Reply>, call: PendingCall): void {
+export function settleCallback(outcome: Promise<Reply>, call: ReplyCallback): void {
   outcome.then(
     (reply) => {
-      call.answer(reply);
+      call.resolve(reply);
     },
     (error: unknown) => {
-      call.fail(GatewayError.from(error));
+      call.reject(GatewayError.from(error));
     },
   );
 }
@@ -92,6 +92,6 @@ export interface Channel {
 export interface ChannelEvents {
   /** One message as it came; the buffer is the receiver's to keep. */
   message(bytes: Buffer): void;
-  rubbish(bytes: Buffer, reason: string): void;
+  malformed(bytes: Buffer, reason: string): void;
   closed(error: GatewayError): void;
 }

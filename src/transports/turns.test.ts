@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import { settled } from "../../test/support/fake-time.ts";
-import { createTurns } from "./turns.ts";
+import { createSerialQueue } from "./turns.ts";
 
 describe("turns", () => {
   it("do work at once while nothing is going on", () => {
     const done: number[] = [];
-    const inTurn = createTurns(() => {});
+    const inTurn = createSerialQueue(() => {});
     for (const number of [1, 2, 3]) inTurn(() => void done.push(number));
     expect(done).toEqual([1, 2, 3]);
   });
@@ -14,7 +14,7 @@ describe("turns", () => {
   it("keep what comes behind slow work waiting, in order", async () => {
     const done: number[] = [];
     const gate = Promise.withResolvers<void>();
-    const inTurn = createTurns(() => {});
+    const inTurn = createSerialQueue(() => {});
     inTurn(() => gate.promise);
     inTurn(() => void done.push(1));
     inTurn(async () => void done.push(2));
@@ -30,7 +30,7 @@ describe("turns", () => {
   it("report what fails, and go on", async () => {
     const failures: unknown[] = [];
     const done: number[] = [];
-    const inTurn = createTurns((error) => void failures.push(error));
+    const inTurn = createSerialQueue((error) => void failures.push(error));
     inTurn(() => {
       throw new Error("at once");
     });

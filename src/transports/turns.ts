@@ -1,14 +1,14 @@
 /** Does pieces of work one after the other, in the order in which they come. */
-export type Turns = (work: () => void | Promise<void>) => void;
+export type SerialQueue = (work: () => void | Promise<void>) => void;
 
 /** Makes turns that cost nothing while no work takes its time; what fails is reported and holds nobody up. */
-export function createTurns(failed: (error: unknown) => void): Turns {
+export function createSerialQueue(failed: (error: unknown) => void): SerialQueue {
   /** The end of what is still going on. */
   let last: Promise<void> | undefined;
   return (work) => {
     let pending: Promise<void>;
     if (last === undefined) {
-      const begun = attempt(work, failed);
+      const begun = startTask(work, failed);
       if (begun === undefined) return;
       pending = begun;
     } else {
@@ -21,7 +21,7 @@ export function createTurns(failed: (error: unknown) => void): Turns {
   };
 }
 
-function attempt(work: () => void | Promise<void>, failed: (error: unknown) => void): void | Promise<void> {
+function startTask(work: () => void | Promise<void>, failed: (error: unknown) => void): void | Promise<void> {
   try {
     return work();
   } catch (error) {

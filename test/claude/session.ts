@@ -12,7 +12,7 @@ import {
   type AgentOptions,
   type OfflineApi,
   type OfflineScript,
-  type ResultMessage,
+  type AgentResult,
 } from "../../src/agent-kit/index.ts";
 
 /** The real CLI in rooms of its own, with a model that answers by script. */
@@ -27,7 +27,7 @@ export interface ClaudeSession extends AsyncDisposable {
   /** Runs one prompt and returns all messages, the result last. */
   readonly run: (
     prompt: string,
-  ) => Promise<{ readonly messages: readonly AgentMessage[]; readonly result: ResultMessage }>;
+  ) => Promise<{ readonly messages: readonly AgentMessage[]; readonly result: AgentResult }>;
 }
 
 /**

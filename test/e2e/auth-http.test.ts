@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
-import { createAskHttp } from "../../src/auth/http.ts";
+import { createHttpClient } from "../../src/auth/http.ts";
 import { systemTimer } from "../../src/exchange.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 
-const ask = createAskHttp({ timeoutMs: 500, maxBytes: 1000, setTimer: systemTimer });
+const ask = createHttpClient({ timeoutMs: 500, maxBytes: 1000, setTimer: systemTimer });
 
 describe("a question to an authorization server", () => {
   it("is a form, or a plain GET, and its answer is read as JSON", async () => {

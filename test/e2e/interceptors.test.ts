@@ -81,7 +81,7 @@ describe("an interceptor in a running gateway", () => {
     });
     const { session, upstream, gateway } = met;
     const answer = session.post(toolCall(1, "held"));
-    const { held } = gateway.gateway;
+    const { heldMessages: held } = gateway.gateway;
     await expect.poll(() => held.list()).toHaveLength(1);
     expect(upstream.received("tools/call")).toHaveLength(0);
     const [waiting] = held.list();

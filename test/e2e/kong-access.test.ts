@@ -58,7 +58,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
     await using rig = await createKongRig(server);
     const { client } = await rig.send({ httpVersion: 2 });
     expect([client.status, rig.payloads("request")[0]?.["http_version"]]).toEqual([200, "2"]);
-    expect(rig.mock.questions[0]).toMatchObject({ httpVersion: "1.1", method: "POST" });
+    expect(rig.mock.requests[0]).toMatchObject({ httpVersion: "1.1", method: "POST" });
   });
 
   it("[PA-048] [PX-05] has the body, also one that nginx put on disk", async () => {
@@ -73,7 +73,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
     await using rig = await createKongRig(server);
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`x-${index}`, "v"]));
     const { client } = await rig.send({ headers: many });
-    expect([client.status, client.body.length, rig.mock.questions.length]).toEqual([400, 0, 0]);
+    expect([client.status, client.body.length, rig.mock.requests.length]).toEqual([400, 0, 0]);
   });
 
   it("[PA-039] refuses headers that no HTTP message can have, in either phase", async () => {
@@ -81,7 +81,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
     // What Kong hands over comes from other plugins too.
     const nested = { "x-nested": [["deep"]] as unknown as readonly string[] };
     const first = await rig.send({ headers: nested });
-    expect([first.client.status, first.client.body.length, rig.mock.questions.length]).toEqual([400, 0, 0]);
+    expect([first.client.status, first.client.body.length, rig.mock.requests.length]).toEqual([400, 0, 0]);
     const second = await rig.send({}, { headers: nested, body: "up" });
     expect([second.client.status, second.client.body.length]).toEqual([400, 0]);
     expect(rig.payloads("response")).toEqual([]);
@@ -98,7 +98,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
     rig.reconfigure({ service_url: `${rig.mock.url}/` });
     await rig.send();
     for (const [index, path] of ["/policy/sideband/request", "/policy/sideband/response"].entries()) {
-      const question = rig.mock.questions[index];
+      const question = rig.mock.requests[index];
       expect([question?.path, question?.rawHeaders]).toEqual([
         path,
         [

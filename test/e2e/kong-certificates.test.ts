@@ -81,7 +81,7 @@ describe("a client's certificate", () => {
     await using rig = await createKongRig(server, { fail_open: true });
     const { client, upstream } = await rig.send({ certificate: pem() });
     expect([client.status, client.body.length, upstream]).toEqual([400, 0, undefined]);
-    expect(rig.mock.questions).toEqual([]);
+    expect(rig.mock.requests).toEqual([]);
   });
 });
 
@@ -94,14 +94,14 @@ describe("a decision point behind TLS", () => {
   it("[PA-062] [PA-193] is asked when an authority that the operator trusts vouches for it", async () => {
     await using rig = await createKongRig(server, {}, { mock: { tls: tlsOf(trusted) } });
     const { client } = await rig.send({}, { body: "up" });
-    expect([client.status, rig.mock.questions.length]).toEqual([200, 2]);
+    expect([client.status, rig.mock.requests.length]).toEqual([200, 2]);
   });
 
   it("[PA-062] [PA-016] is not asked when nobody vouches for it, unless that is switched off", async () => {
     using stranger = createCertificate("stranger");
     await using rig = await createKongRig(server, {}, { mock: { tls: tlsOf(stranger) } });
     const { client, log } = await rig.send();
-    expect([client.status, rig.mock.questions.length]).toEqual([502, 0]);
+    expect([client.status, rig.mock.requests.length]).toEqual([502, 0]);
     expect(log.find(({ level }) => level === "err")?.text).toContain("self-signed");
     await using lax = await createKongRig(
       server,

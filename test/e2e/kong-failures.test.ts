@@ -97,7 +97,7 @@ describe("the breaker", () => {
         message: "The request exceeded the allowed rate limit. Please try after 1 second.",
       });
     }
-    expect(rig.mock.questions).toHaveLength(1);
+    expect(rig.mock.requests).toHaveLength(1);
   });
 
   it("[PA-105] [PA-106] [PA-109] [PA-113] [PA-115] [PA-116] is open after a failure, for all workers and revisions of one plugin", async () => {
@@ -113,7 +113,7 @@ describe("the breaker", () => {
       [502, 0],
       [502, 0],
     ]);
-    expect(rig.mock.questions).toHaveLength(1);
+    expect(rig.mock.requests).toHaveLength(1);
     await using other = await createKongRig(server);
     expect((await other.send()).client.status).toBe(200);
   });
@@ -173,6 +173,6 @@ describe("retries", () => {
   it("[PA-061] uses connections again", async () => {
     await using rig = await createKongRig(server);
     for (const _request of [1, 2, 3]) await rig.send();
-    expect([rig.mock.questions.length, rig.mock.connections()]).toEqual([6, 1]);
+    expect([rig.mock.requests.length, rig.mock.connections()]).toEqual([6, 1]);
   });
 });

@@ -152,7 +152,7 @@ describe("MCP and retries", () => {
       params: { padding: "ü".repeat(4000) },
     });
     const { upstream, log } = await rig.send(post(body));
-    const [question] = rig.mock.questions;
+    const [question] = rig.mock.requests;
     expect(Buffer.byteLength(question?.text ?? "")).toBeLessThanOrEqual(1200);
     expect(question?.payload).toMatchObject({ mcp: { mcp_method: "tools/list", mcp_jsonrpc_id: 1 } });
     expect(body.startsWith(String(question?.payload["body"]))).toBe(true);

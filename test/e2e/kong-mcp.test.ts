@@ -50,8 +50,8 @@ describe("MCP in the access phase", () => {
         '{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"t","arguments":{"b":1.0,"2":1,"1":2}}}',
       ),
     );
-    expect(rig.mock.questions[0]?.text).toContain('"mcp_tool_arguments":{"b":1.0,"2":1,"1":2}');
-    expect(rig.mock.questions[0]?.text).toContain('"mcp_jsonrpc_id":12345678901234567890');
+    expect(rig.mock.requests[0]?.text).toContain('"mcp_tool_arguments":{"b":1.0,"2":1,"1":2}');
+    expect(rig.mock.requests[0]?.text).toContain('"mcp_jsonrpc_id":12345678901234567890');
   });
 
   it.each([
@@ -185,7 +185,7 @@ describe("MCP in the access phase", () => {
       expect([client.status, upstream]).toEqual([400, undefined]);
       expect(JSON.parse(client.body.toString())).toMatchObject({ jsonrpc: "2.0", error: { code: -32_600 } });
     }
-    expect(rig.mock.questions).toEqual([]);
+    expect(rig.mock.requests).toEqual([]);
   });
 });
 

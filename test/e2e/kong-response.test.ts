@@ -33,7 +33,7 @@ describe("the response payload, as the decision point gets it through Kong", () 
         request: rig.payloads("request")[0],
       },
     ]);
-    expect(shared.get("paz_original_request")).toBe(rig.mock.questions[0]?.text);
+    expect(shared.get("paz_original_request")).toBe(rig.mock.requests[0]?.text);
     expect(shared.has("paz_state")).toBe(false);
   });
 
@@ -43,7 +43,7 @@ describe("the response payload, as the decision point gets it through Kong", () 
       text: `${text.slice(0, -1)},"state":{"b":1.0,"2":12345678901234567890,"1":"H4sI"}}`,
     }));
     const { shared } = await rig.send();
-    const [, question] = rig.mock.questions;
+    const [, question] = rig.mock.requests;
     expect(question?.text).toContain('"state":{"b":1.0,"2":12345678901234567890,"1":"H4sI"}');
     expect(question?.payload).not.toHaveProperty("request");
     expect(JSON.parse(String(shared.get("paz_original_request")))).toMatchObject({
@@ -190,7 +190,7 @@ describe("the response decision", () => {
   it("[PA-204] [PA-205] [PA-203] keeps payloads within the limit in both phases, and the client whole", async () => {
     await using rig = await createKongRig(server, { max_sideband_body_bytes: 600 });
     const { client, log } = await rig.send({}, { body: "ä".repeat(2000) });
-    expect(Buffer.byteLength(rig.mock.questions[1]?.text ?? "")).toBeLessThanOrEqual(600);
+    expect(Buffer.byteLength(rig.mock.requests[1]?.text ?? "")).toBeLessThanOrEqual(600);
     expect(client.body.toString()).toBe("ä".repeat(2000));
     expect(log.some(({ level }) => level === "warn")).toBe(true);
     rig.reconfigure({ max_sideband_body_bytes: 600, max_sideband_body_action: "reject", fail_open: true });

@@ -45,7 +45,7 @@ describe("settings, as Kong hands them to the packed plugin", () => {
   ])("%s [PA-201] refuse %j: Kong answers 500 and its log says why", async (_row, settings) => {
     await using rig = await createKongRig(server, settings);
     const { client, upstream, log } = await rig.send();
-    expect([client.status, upstream, rig.mock.questions.length]).toEqual([500, undefined, 0]);
+    expect([client.status, upstream, rig.mock.requests.length]).toEqual([500, undefined, 0]);
     const [name] = Object.keys(settings);
     expect(log[0]?.text).toContain(`${name}: `);
   });

@@ -4,7 +4,7 @@ import { Pool } from "undici";
 import { describe, expect, it } from "vitest";
 import { systemTimer } from "../../src/exchange.ts";
 import { createPassThrough } from "../../src/gateway/pass-through.ts";
-import type { ObservedVisit } from "../../src/gateway/traffic-observer.ts";
+import type { ObservedRequest } from "../../src/gateway/traffic-observer.ts";
 import { defaultLimits } from "../../src/protocol/message.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
@@ -73,7 +73,7 @@ describe("a route in observe mode", () => {
     const fail = (): never => {
       throw new Error("the observer is broken");
     };
-    const broken: ObservedVisit = {
+    const broken: ObservedRequest = {
       fromClient: fail,
       clientDone: fail,
       answered: fail,
@@ -92,8 +92,8 @@ describe("a route in observe mode", () => {
         path: pathname,
         headers: {},
         forwardHeaders: [],
-        calls: pool,
-        streams: pool,
+        requestPool: pool,
+        streamPool: pool,
         limits: defaultLimits,
         setTimer: systemTimer,
         newId: () => "1",

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 
 import { parseConfig } from "../../src/config/parse.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
-import type { PolicyVerdict } from "../../src/policy/provider.ts";
+import type { Decision } from "../../src/policy/provider.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { valueOf } from "../support/exchange.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
@@ -117,7 +117,7 @@ describe("a stream", () => {
   });
 
   it("keeps its last message until it is decided about, and nothing behind it overtakes what is before", async () => {
-    const verdict = Promise.withResolvers<PolicyVerdict>();
+    const verdict = Promise.withResolvers<Decision>();
     await using server = await legacyUpstream(async (call, { id }) => {
       if (id === undefined) return call.replyRaw(202);
       const stream = call.stream();

@@ -80,7 +80,7 @@ describe("a refusal", () => {
     await intruder.send(plainAttempt.text(intruder.era));
     expect(await intruder.callOpen()).toContain("shut");
     const denied = events.filter(({ effect }) => effect === "deny");
-    expect(denied.map(({ denial }) => denial?.code)).toEqual(["not_today"]);
+    expect(denied.map(({ refusal: denial }) => denial?.code)).toEqual(["not_today"]);
     expect(await vault.reached()).toEqual([]);
   });
 

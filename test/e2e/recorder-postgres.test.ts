@@ -77,7 +77,7 @@ describe("PostgreSQL", () => {
     expect(exchanges.filter(({ state, method }) => state === "ok" && method === "tools/list").length).toBe(
       40,
     );
-    expect(reader.place).not.toContain("@");
+    expect(reader.location).not.toContain("@");
   });
 
   it.each([

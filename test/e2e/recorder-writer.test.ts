@@ -5,8 +5,8 @@ import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { Frame } from "../../src/recorder/contract.ts";
-import { createWireWriter, type PackWire } from "../../src/recorder/pack-wire.ts";
-import { openTarget, serveWriter } from "../../src/recorder/writer-worker.ts";
+import { createPackBufferWriter, type PackBuffer } from "../../src/recorder/pack-wire.ts";
+import { openTargetStore, serveWriter } from "../../src/recorder/writer-worker.ts";
 import { startWriter } from "../../src/recorder/writer-thread.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
 
@@ -18,8 +18,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function toWire(frames: readonly Frame[]): PackWire {
-  const writer = createWireWriter();
+function toWire(frames: readonly Frame[]): PackBuffer {
+  const writer = createPackBufferWriter();
   writer.add(frames);
   return writer.take();
 }
@@ -38,7 +38,7 @@ describe("the thread that writes", () => {
     await writer.append(batch("b", 10, "y"));
     expect(await writer.prune({ before: 5 })).toMatchObject({ exchanges: 1, frames: 4 });
     await writer.close();
-    await using store = await openTarget(target());
+    await using store = await openTargetStore(target());
     expect((await store.exchanges({})).exchanges.map(({ id }) => id)).toEqual(["b"]);
   });
 
@@ -62,7 +62,7 @@ describe("the thread that writes", () => {
 
   it("brings the text index up to date while there is nothing else to do", async () => {
     const { port1, port2 } = new MessageChannel();
-    const opened = openTarget(target());
+    const opened = openTargetStore(target());
     serveWriter(port2, opened);
     port1.postMessage({ id: 1, type: "append", ...batch("a", 0, "x") }, []);
     const store = await opened;

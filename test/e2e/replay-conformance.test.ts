@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
 import { createMock } from "../../src/recorder/replay/mock.ts";
 import { serveMockHttp } from "../../src/recorder/replay/mock-http.ts";
-import { readRecording } from "../../src/recorder/replay/recorded-call.ts";
+import { readRecordedTraffic } from "../../src/recorder/replay/recorded-call.ts";
 import { lanes } from "../conformance/lanes.ts";
 import { runSuite } from "../conformance/suite.ts";
 import { failuresIn } from "../conformance/verdict.ts";
@@ -32,7 +32,7 @@ describe("a capture of the conformance run", () => {
         recorded = await runSuite(gateway.url, selection);
       }
       await using reader = await openSqliteReader(file, { wait: async () => {} });
-      const mock = createMock(await readRecording(reader.export()));
+      const mock = createMock(await readRecordedTraffic(reader.export()));
       await using served = await serveMockHttp(mock);
       const { outcome } = await runSuite(served.url, selection);
       expect([...outcome.keys()].toSorted()).toEqual([...recorded.outcome.keys()].toSorted());

@@ -106,7 +106,7 @@ describe("the medtrials sample", () => {
         "x",
         scopes.length === 0 ? { kind: "anonymous" } : { scopes: new Set(scopes) },
       );
-      return kit.core.judge({ principal, via: "http-sse" }, tool).kind;
+      return kit.core.authorize({ principal, via: "http-sse" }, tool).kind;
     };
     expect(verdict("PublicData_List")).toBe("allowed");
     expect(verdict("SecureData_List")).toBe("refused");

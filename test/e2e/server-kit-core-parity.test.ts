@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { FetchClient } from "../../examples/clients/typescript/fetch-client.ts";
 import { operationNames, type OperationName } from "../../src/server-kit/operations.ts";
-import { listen, type Listening } from "../../src/server-kit/index.ts";
+import { listen, type ListeningServer } from "../../src/server-kit/index.ts";
 import { createParityKit } from "../fixtures/server-kit/parity-kit.ts";
 
 interface Step {
@@ -149,7 +149,7 @@ async function outcomesOf(call: Call): Promise<readonly Outcome[]> {
 }
 
 async function onFreshServer(
-  work: (listening: Listening) => Promise<readonly Outcome[]>,
+  work: (listening: ListeningServer) => Promise<readonly Outcome[]>,
 ): Promise<readonly Outcome[]> {
   const kit = await createParityKit();
   await using listening = await listen(kit, { port: 0 });

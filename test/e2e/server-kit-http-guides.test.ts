@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 
-import { refusals } from "../../src/server-kit/http/refusals.ts";
+import { httpRefusals } from "../../src/server-kit/http/refusals.ts";
 import { createCertificate } from "../support/certificate.ts";
 import { checkNginx } from "../support/nginx.ts";
 import { startProcess } from "../support/process.ts";
@@ -52,9 +52,12 @@ describe("the guides of the server kit", () => {
     },
   );
 
-  it.each(Object.entries(refusals))("[KO-141] list the refusal %s with its status", (code, { status }) => {
-    expect(security).toMatch(new RegExp(`\\| ${status} +\\| \`${code}\``, "u"));
-  });
+  it.each(Object.entries(httpRefusals))(
+    "[KO-141] list the refusal %s with its status",
+    (code, { status }) => {
+      expect(security).toMatch(new RegExp(`\\| ${status} +\\| \`${code}\``, "u"));
+    },
+  );
 
   it.each([
     ["header or cookie first", /Authorization` header, or use cookies/u],

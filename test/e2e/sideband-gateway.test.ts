@@ -61,7 +61,7 @@ describe.each(["2025-11-25", "2026-07-28"] as const)(
       await expect(sdk.callTool({ name: "close_account", arguments: { owner: "Eve" } })).rejects.toThrow(
         "closed at the counter",
       );
-      const call = started.mock.questions.find(
+      const call = started.mock.requests.find(
         ({ payload }) => Object(payload["mcp"]).mcp_tool_name === "transfer",
       );
       expect(call?.payload).toMatchObject({ method: "POST", url: "https://mcp.example.com:443/mcp" });

@@ -54,11 +54,11 @@ describe("the HTTP call to PingAuthorize", () => {
     const body = Buffer.from("größe");
     continued(await engine.evaluateRequest(requestFacts({ body, httpVersion: 2 })));
     answered(await engine.evaluateResponse(responseFacts(), plainContext));
-    expect(mock.questions.map(({ method, path, httpVersion }) => [method, path, httpVersion])).toEqual([
+    expect(mock.requests.map(({ method, path, httpVersion }) => [method, path, httpVersion])).toEqual([
       ["POST", "/policy/sideband/request", "1.1"],
       ["POST", "/policy/sideband/response", "1.1"],
     ]);
-    for (const { rawHeaders, text } of mock.questions) {
+    for (const { rawHeaders, text } of mock.requests) {
       expect(rawHeaders).toEqual([
         "Host",
         `127.0.0.1:${mock.port}`,
@@ -83,7 +83,7 @@ describe("the HTTP call to PingAuthorize", () => {
       service_url: `http://127.0.0.1:${mocked.mock.port}${path}`,
     });
     continued(await ask(other));
-    expect(mocked.mock.questions[0]?.path).toBe(`${basePath}/sideband/request`);
+    expect(mocked.mock.requests[0]?.path).toBe(`${basePath}/sideband/request`);
   });
 
   it("[PA-056] names the default port of the scheme", async () => {
@@ -114,7 +114,7 @@ describe("the HTTP call to PingAuthorize", () => {
     const gate = Promise.withResolvers<void>();
     const allHere = Promise.withResolvers<void>();
     mock.onRequest(async ({ payload }) => {
-      if (mock.questions.length === 15) allHere.resolve();
+      if (mock.requests.length === 15) allHere.resolve();
       await gate.promise;
       return { json: payload };
     });
@@ -128,7 +128,7 @@ describe("the HTTP call to PingAuthorize", () => {
     const again = Promise.withResolvers<void>();
     const second = Promise.withResolvers<void>();
     mock.onRequest(async ({ payload }) => {
-      if (mock.questions.length === 31) second.resolve();
+      if (mock.requests.length === 31) second.resolve();
       await again.promise;
       return { json: payload };
     });
@@ -170,7 +170,7 @@ describe("the HTTP call to PingAuthorize", () => {
     expect(timers.map(({ ms }) => ms)).toEqual([60]);
     expect(mocked.logs).toContainEqual(expect.objectContaining({ error: "no answer within 60 ms" }));
     expect(answered(await ask(mocked)).answer.status).toBe(502);
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
   });
 
   it("[PA-209] does not follow a redirect with the secret", async () => {
@@ -180,8 +180,8 @@ describe("the HTTP call to PingAuthorize", () => {
     mocked.mock.onRequest(() => ({ status: 307, headers: { location } }));
     expect(answered(await ask(mocked)).answer.status).toBe(502);
     expect(answered(await ask(mocked)).answer.status).toBe(502);
-    expect(elsewhere.questions).toEqual([]);
-    expect(mocked.mock.questions).toHaveLength(2);
+    expect(elsewhere.requests).toEqual([]);
+    expect(mocked.mock.requests).toHaveLength(2);
   });
 
   it("[PX-11] is sent once more when a kept connection turns out to be closed", async () => {
@@ -208,7 +208,7 @@ describe("the HTTP call to PingAuthorize", () => {
     await using mocked = await startMockedEngine();
     mocked.mock.onRequest(() => ({ fault: "reset" }));
     expect(answered(await ask(mocked)).answer.status).toBe(502);
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
   });
 
   it("[PA-110] fails when the answer ends too early", async () => {
@@ -229,7 +229,7 @@ describe("the HTTP call to PingAuthorize", () => {
     });
     continued(await ask(mocked));
     await closed.promise;
-    expect(mock.questions).toHaveLength(1);
+    expect(mock.requests).toHaveLength(1);
   });
 
   it("is given up when nobody waits any more", async () => {
@@ -252,14 +252,14 @@ describe("https to PingAuthorize", () => {
   it("[PA-062] refuses a certificate that nobody trusts", async () => {
     await using mocked = await startMockedEngine({}, { mock: { tls } });
     expect(answered(await ask(mocked)).answer.status).toBe(502);
-    expect(mocked.mock.questions).toEqual([]);
+    expect(mocked.mock.requests).toEqual([]);
   });
 
   it("[PA-062] accepts it when told not to look", async () => {
     await using mocked = await startMockedEngine({ verify_service_cert: false }, { mock: { tls } });
     continued(await ask(mocked));
     continued(await ask(mocked));
-    expect(mocked.mock.questions).toHaveLength(2);
+    expect(mocked.mock.requests).toHaveLength(2);
     expect(mocked.mock.connections()).toBe(1);
   });
 
@@ -269,6 +269,6 @@ describe("https to PingAuthorize", () => {
     const mutual = { ...tls, ca: authority.ca, requestCert: true, rejectUnauthorized: true };
     await using mocked = await startMockedEngine({}, { mock: { tls: mutual }, surroundings });
     continued(await ask(mocked));
-    expect(mocked.mock.questions[0]?.clientName).toBe("headgate");
+    expect(mocked.mock.requests[0]?.clientName).toBe("headgate");
   });
 });

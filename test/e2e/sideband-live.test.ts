@@ -30,7 +30,7 @@ describe("the suite for a live PingAuthorize", () => {
     await using mock = await startMockPingAuthorize({ secret: { header: "CLIENT-TOKEN", value: "s" } });
     const { exitCode, output } = await run({ PAZ_LIVE_URL: mock.url, PAZ_LIVE_SECRET: "s" });
     expect([exitCode, output.match(/^ok /gmu)?.length]).toEqual([0, 5]);
-    const [plain, , mcp] = mock.questions.map(({ payload }) => payload);
+    const [plain, , mcp] = mock.requests.map(({ payload }) => payload);
     expect(plain).toEqual(example("request"));
     expect(mcp).toEqual(example("request-mcp"));
   });
@@ -71,7 +71,7 @@ describe("the example payloads", () => {
       },
     );
     const driven = await drive(mocked.engine, facts, upstream);
-    expect(mocked.mock.questions.map(({ payload }) => payload)).toEqual([
+    expect(mocked.mock.requests.map(({ payload }) => payload)).toEqual([
       example("request"),
       example("response"),
     ]);

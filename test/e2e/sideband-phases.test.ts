@@ -11,7 +11,7 @@ import {
   responseFacts,
   startMockedEngine,
 } from "../support/mock-pingauthorize.ts";
-import type { MockQuestion } from "../support/mock-pingauthorize.ts";
+import type { MockPingRequest } from "../support/mock-pingauthorize.ts";
 
 const ok = () => responseFacts();
 const post = (body: string) => requestFacts({ body: Buffer.from(body) });
@@ -27,7 +27,7 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
       text: '{"ok":true}',
       upstream: { body: Buffer.from("hello") },
     });
-    expect(mocked.mock.questions.map(({ endpoint }) => endpoint)).toEqual(["request", "response"]);
+    expect(mocked.mock.requests.map(({ endpoint }) => endpoint)).toEqual(["request", "response"]);
   });
 
   it("[PA-193] [PA-067] denied gets the policy's answer, and the upstream is not called", async () => {
@@ -35,11 +35,11 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
     const driven = await drive(mocked.engine, post("hello"), ok);
     expect(driven).toMatchObject({ status: 402, text: '{"errorMessage":"Access Denied","status":402}' });
     expect(driven.upstream).toBeUndefined();
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
   });
 
   it("[PA-193] modified reaches the upstream as the policy wants it", async () => {
-    const changes = ({ payload }: MockQuestion) => ({
+    const changes = ({ payload }: MockPingRequest) => ({
       method: "PUT",
       url: "https://api.example.com:443/v2?compare=co",
       headers: [...(payload["headers"] as object[]), { "x-injected": "by policy" }],
@@ -69,7 +69,7 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
   it("[PA-193] [PA-085] is not asked about again with skip_response_phase", async () => {
     await using mocked = await startMockedEngine({ skip_response_phase: true });
     expect((await drive(mocked.engine, post(""), ok)).text).toBe('{"ok":true}');
-    expect(mocked.mock.questions.map(({ endpoint }) => endpoint)).toEqual(["request"]);
+    expect(mocked.mock.requests.map(({ endpoint }) => endpoint)).toEqual(["request"]);
   });
 
   it.each([false, true])(
@@ -128,7 +128,7 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
     expect((await drive(mocked.engine, post("x"), ok)).headers["retry-after"]).toEqual(["2"]);
     mocked.mock.onRequest(allowWith(() => ({})));
     expect((await drive(mocked.engine, post("x"), ok)).status).toBe(429);
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
     now = 2000;
     expect((await drive(mocked.engine, post("x"), ok)).status).toBe(200);
   });
@@ -140,7 +140,7 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
     );
     expect((await drive(mocked.engine, post("x"), ok)).status).toBe(502);
     expect((await drive(mocked.engine, post("x"), ok)).status).toBe(502);
-    expect(mocked.mock.questions).toHaveLength(3);
+    expect(mocked.mock.requests).toHaveLength(3);
   });
 
   it("[PA-193] [PA-009] [PA-071] never meets another one: 200 at once, each with its own state", async () => {
@@ -153,7 +153,7 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
     expect(all.map(({ text }) => text)).toEqual(
       Array.from({ length: 200 }, (_, index) => `{"of":"request ${index}"}`),
     );
-    expect(mocked.mock.questions.every(({ payload }) => !("state" in payload && "request" in payload))).toBe(
+    expect(mocked.mock.requests.every(({ payload }) => !("state" in payload && "request" in payload))).toBe(
       true,
     );
   });
@@ -164,7 +164,7 @@ describe("MCP requests on their way", () => {
     await using mocked = await startMockedEngine(mcpOn);
     const { upstream } = await drive(mocked.engine, post(mcpFixtures.toolsCall), ok);
     expect(upstream?.body.toString()).toBe(mcpFixtures.toolsCall);
-    expect(mocked.mock.questions[0]?.payload).toMatchObject({
+    expect(mocked.mock.requests[0]?.payload).toMatchObject({
       traffic_type: "mcp",
       mcp: { mcp_method: "tools/call", mcp_tool_name: "get_weather", mcp_tool_arguments: { city: "London" } },
     });
@@ -196,7 +196,7 @@ describe("MCP requests on their way", () => {
   ] as const)("[PA-194] [PA-162] [PA-182] %s, allowed: both phases carry its context", async (name, mcp) => {
     await using mocked = await startMockedEngine(mcpOn);
     await drive(mocked.engine, post(mcpFixtures[name]), ok);
-    const [request, response] = mocked.mock.questions;
+    const [request, response] = mocked.mock.requests;
     expect(request?.payload["mcp"]).toMatchObject(mcp);
     expect(response?.payload["mcp"]).toEqual(request?.payload["mcp"]);
     expect(request?.payload["body"]).toBe(mcpFixtures[name]);
@@ -205,7 +205,7 @@ describe("MCP requests on their way", () => {
   it("[PA-194] initialize: the protocol version stands in the body", async () => {
     await using mocked = await startMockedEngine(mcpOn);
     await drive(mocked.engine, post(mcpFixtures.initialize), ok);
-    expect(mocked.mock.questions[0]?.payload["body"]).toContain('"protocolVersion":"2025-11-25"');
+    expect(mocked.mock.requests[0]?.payload["body"]).toContain('"protocolVersion":"2025-11-25"');
   });
 
   it.each([
@@ -214,7 +214,7 @@ describe("MCP requests on their way", () => {
   ])("[PA-194] [PA-160] [PA-146] no MCP fields with %j and body %s", async (settings, body) => {
     await using mocked = await startMockedEngine(settings);
     await drive(mocked.engine, post(body), ok);
-    for (const { payload } of mocked.mock.questions) {
+    for (const { payload } of mocked.mock.requests) {
       expect(payload).not.toHaveProperty("mcp");
       expect(payload).not.toHaveProperty("traffic_type");
     }
@@ -227,7 +227,7 @@ describe("MCP requests on their way", () => {
       headers: { "content-type": "text/event-stream" },
     });
     const driven = await drive(mocked.engine, post(mcpFixtures.toolsCall), () => stream);
-    expect(mocked.mock.questions[1]?.payload["body"]).toBe(sseFinalResponse);
+    expect(mocked.mock.requests[1]?.payload["body"]).toBe(sseFinalResponse);
     expect(driven.text).toBe(sseStream);
   });
 
@@ -270,7 +270,7 @@ describe("MCP requests on their way", () => {
     await using mocked = await startMockedEngine(settings);
     mocked.mock.onRequest(() => ({ status: 500 }));
     expect((await drive(mocked.engine, post(mcpFixtures.toolsCall), ok)).status).toBe(502);
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
     let asked = 0;
     mocked.mock.onRequest(({ payload }) => (asked++ === 0 ? { status: 500 } : { json: payload }));
     expect((await drive(mocked.engine, post(mcpFixtures.toolsList), ok)).status).toBe(200);
@@ -283,7 +283,7 @@ describe("MCP requests on their way", () => {
     const driven = await drive(mocked.engine, post(mcpFixtures.toolsList), ok);
     expect(driven.status).toBe(502);
     expect(JSON.parse(driven.text)).toMatchObject({ id: 3, error: { code: -32_000 } });
-    expect(mocked.mock.questions).toHaveLength(1);
+    expect(mocked.mock.requests).toHaveLength(1);
   });
 
   it.each([
@@ -296,8 +296,8 @@ describe("MCP requests on their way", () => {
     const driven = await drive(mocked.engine, post(body), ok);
     expect(driven.status).toBe(status);
     if (status === 200) {
-      expect(Buffer.byteLength(mocked.mock.questions[0]?.text ?? "")).toBe(2000);
+      expect(Buffer.byteLength(mocked.mock.requests[0]?.text ?? "")).toBe(2000);
       expect(driven.upstream?.body.toString()).toBe(body);
-    } else expect(mocked.mock.questions).toEqual([]);
+    } else expect(mocked.mock.requests).toEqual([]);
   });
 });

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import type { RecordReader } from "../../src/recorder/store-contract.ts";
-import { parseFilter } from "../../src/recorder/filter/parse.ts";
-import { terms, words } from "../../src/recorder/filter/terms.ts";
+import { parseTrafficFilter } from "../../src/recorder/filter/parse.ts";
+import { terms, keywords } from "../../src/recorder/filter/terms.ts";
 import { createCaptureReader } from "../../src/recorder/replay/capture-reader.ts";
 import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
@@ -28,7 +28,7 @@ const calls: readonly ToldCall[] = Array.from({ length: 60 }, (_, index): ToldCa
   };
 });
 
-const examples = [...Object.values(terms).map(({ example }) => example), ...Object.keys(words)];
+const examples = [...Object.values(terms).map(({ example }) => example), ...Object.keys(keywords)];
 const term = fc.constantFrom(
   ...examples,
   "tool:add",
@@ -62,7 +62,7 @@ const filter = fc.letrec<{ any: string; part: string }>((tie) => ({
 })).any;
 
 async function idsIn(reader: RecordReader, source: string): Promise<readonly string[]> {
-  const reading = parseFilter(source, { now: captureStart });
+  const reading = parseTrafficFilter(source, { now: captureStart });
   if (!reading.ok) throw new Error(`${source}: ${reading.problem.message}`);
   const { exchanges } = await reader.exchanges({ where: reading.condition, limit: 1000 });
   return exchanges.map(({ id }) => id);

@@ -1,5 +1,5 @@
 import { createLegacyToModernLink } from "../../src/bridge/legacy-to-modern/link.ts";
-import type { LegacyToModernOptions } from "../../src/bridge/legacy-to-modern/link.ts";
+import type { LegacyToModernDeps } from "../../src/bridge/legacy-to-modern/link.ts";
 import type { GatewayError } from "../../src/errors.ts";
 import type { Exchange } from "../../src/exchange.ts";
 import type { Reply } from "../../src/pipeline.ts";
@@ -49,7 +49,7 @@ export interface SessionStart {
   readonly revision?: Revision;
   readonly capabilities?: unknown;
   readonly server?: unknown;
-  readonly options?: Partial<LegacyToModernOptions>;
+  readonly options?: Partial<LegacyToModernDeps>;
 }
 
 export const fullServer = {
@@ -61,7 +61,7 @@ export const fullServer = {
 };
 
 /** Opens the bridge without a handshake. */
-export function openBridge(options: Partial<LegacyToModernOptions> = {}): BridgedSession {
+export function openBridge(options: Partial<LegacyToModernDeps> = {}): BridgedSession {
   const upstream = fakeLink();
   const time = createFakeTime();
   const events: ClientEvent[] = [];
@@ -73,15 +73,15 @@ export function openBridge(options: Partial<LegacyToModernOptions> = {}): Bridge
       message: (message, related) => {
         events.push({ message, value: valueOf(message) as Record<string, unknown>, related });
       },
-      rubbish: () => {},
-      trouble: (error) => {
+      malformed: () => {},
+      error: (error) => {
         troubles.push(error);
       },
       closed: () => {},
     },
     setTimer: time.setTimer,
     newId: () => `id-${++ids}`,
-    seesHeaders: true,
+    validatesHeaders: true,
     ...options,
   });
   let requests = 0;

@@ -1,10 +1,10 @@
 import * as z from "zod";
 
 import type { Clock, Principal } from "../../src/exchange.ts";
-import { Subject } from "../../src/intercept/subject.ts";
+import { InspectedMessage } from "../../src/intercept/subject.ts";
 import { createCelProvider } from "../../src/policy/cel/provider.ts";
 import { rulesFields } from "../../src/policy/config.ts";
-import type { ListKind, PolicyCall, PolicyProvider, PolicyVerdict } from "../../src/policy/provider.ts";
+import type { ListKind, PolicyCall, PolicyProvider, Decision } from "../../src/policy/provider.ts";
 import type { Message, RequestMessage } from "../../src/protocol/message.ts";
 import { exchangeWith } from "./exchange.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
@@ -22,8 +22,8 @@ export interface CelPolicy {
   readonly time: FakeTime;
   /** What goes with a question that nobody cancels. */
   readonly call: PolicyCall;
-  readonly ask: (message: Message, principal?: Partial<Principal>) => PolicyVerdict;
-  readonly answer: (request: RequestMessage, answer: Message) => PolicyVerdict;
+  readonly ask: (message: Message, principal?: Partial<Principal>) => Decision;
+  readonly answer: (request: RequestMessage, answer: Message) => Decision;
   /** The names of a list that are left of it. */
   readonly filter: (
     kind: ListKind,
@@ -43,10 +43,15 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
     time,
     call,
     ask: (message, principal) =>
-      known(provider.evaluateRequest(Subject.of(exchangeWith(message, { principal: who(principal) })), call)),
+      known(
+        provider.evaluateRequest(
+          InspectedMessage.of(exchangeWith(message, { principal: who(principal) })),
+          call,
+        ),
+      ),
     answer: (request, answer) => {
       const exchange = exchangeWith(request, { principal: who() });
-      return known(provider.evaluateResponse(Subject.answering(exchange, request, answer), call));
+      return known(provider.evaluateResponse(InspectedMessage.answering(exchange, request, answer), call));
     },
     filter: (kind, given, principal) => {
       const key = kind === "resource" ? "uri" : kind === "resource-template" ? "uriTemplate" : "name";
@@ -54,7 +59,9 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
         const value = typeof entry === "string" ? { [key]: entry } : entry;
         return { name: String(value[key]), value };
       });
-      const subject = Subject.of(exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }));
+      const subject = InspectedMessage.of(
+        exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }),
+      );
       const verdict = provider.filterList?.({ subject, kind, entries }, call);
       if (verdict === undefined) return entries.map(({ name }) => name);
       const { visible } = known(verdict);

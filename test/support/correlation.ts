@@ -2,7 +2,7 @@ import type { Clock, SetTimer } from "../../src/exchange.ts";
 import type { ErrorMessage, RequestId } from "../../src/protocol/message.ts";
 import { createCorrelator } from "../../src/sessions/correlation/correlator.ts";
 import type { Correlator } from "../../src/sessions/correlation/correlator.ts";
-import type { CorrelationEntry, Opening } from "../../src/sessions/correlation/entry.ts";
+import type { CorrelationEntry, OpenResult } from "../../src/sessions/correlation/entry.ts";
 import { defaultTtl } from "../../src/sessions/correlation/method-plan.ts";
 import type { TtlOptions } from "../../src/sessions/correlation/method-plan.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/correlation/options.ts";
@@ -86,7 +86,7 @@ export function createCorrelationBench(
 }
 
 /** The entry of an opening that the test knows to have succeeded. */
-export function openedEntry(opening: Opening<string>): CorrelationEntry<string> {
+export function openedEntry(opening: OpenResult<string>): CorrelationEntry<string> {
   if (!opening.ok) throw opening.error;
   return opening.entry;
 }

@@ -2,11 +2,11 @@ import * as z from "zod";
 
 import { anonymous } from "../../src/exchange.ts";
 import type { Exchange, Principal } from "../../src/exchange.ts";
-import { Subject } from "../../src/intercept/subject.ts";
+import { InspectedMessage } from "../../src/intercept/subject.ts";
 import { createAuthZenConfig } from "../../src/policy/authzen/config.ts";
 import type { AuthZenConfig } from "../../src/policy/authzen/config.ts";
 import { createAuthZenProvider } from "../../src/policy/authzen/provider.ts";
-import type { AuthZenSurroundings } from "../../src/policy/authzen/provider.ts";
+import type { AuthZenDeps } from "../../src/policy/authzen/provider.ts";
 import type { ListEntry, ListKind, PolicyCall, PolicyProvider } from "../../src/policy/provider.ts";
 import type { PdpReply, PdpRequest } from "../../src/policy/sideband/contract.ts";
 import { exchangeWith } from "./exchange.ts";
@@ -64,7 +64,7 @@ export interface FakedAuthZen {
 export function createFakedAuthZen(
   input: Readonly<Record<string, unknown>> = {},
   decide: (call: AuthZenCall, index: number) => AuthZenReply | Promise<AuthZenReply> = permitted,
-  surroundings: Partial<AuthZenSurroundings> = {},
+  surroundings: Partial<AuthZenDeps> = {},
 ): FakedAuthZen {
   const time = createFakeTime();
   const calls: AuthZenCall[] = [];
@@ -136,8 +136,8 @@ export function askedBy(
   method: string,
   params: Readonly<Record<string, unknown>>,
   facts: Partial<Exchange> = {},
-): Subject {
-  return Subject.of(exchangeWith(requestOf(method, params), { principal: alice, ...facts }));
+): InspectedMessage {
+  return InspectedMessage.of(exchangeWith(requestOf(method, params), { principal: alice, ...facts }));
 }
 
 /** A question that nobody cancels. */
@@ -148,12 +148,12 @@ export async function seenOf(
   provider: PolicyProvider,
   kind: ListKind,
   entries: readonly (string | (ListEntry["value"] & { readonly name: string }))[],
-  subject: Subject = askedBy("tools/list", {}),
+  subject: InspectedMessage = askedBy("tools/list", {}),
 ): Promise<readonly string[] | undefined> {
   const all = entries.map((entry) =>
     typeof entry === "string" ? { name: entry, value: { name: entry } } : { name: entry.name, value: entry },
   );
   const verdict = await provider.filterList?.({ subject, kind, entries: all }, calm);
-  if (verdict === undefined || verdict.denial !== undefined) return undefined;
+  if (verdict === undefined || verdict.refusal !== undefined) return undefined;
   return all.flatMap(({ name }, index) => (verdict.visible[index] === true ? [name] : []));
 }

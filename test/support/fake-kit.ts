@@ -4,10 +4,10 @@ import { z } from "zod";
 import type { Authenticator } from "../../src/auth/authenticator.ts";
 import type { Clock, Principal, SetTimer } from "../../src/exchange.ts";
 import type {
-  CallFacts,
-  Caller,
+  CallEvent,
+  KitCaller,
   CapabilityTool,
-  EdgeOptions,
+  HttpEdgeDeps,
   HttpEdge,
   KitCore,
 } from "../../src/server-kit/contract.ts";
@@ -27,7 +27,7 @@ export interface FakeCore extends KitCore {
   /** Calls of `Fake_Wait` whose signal fired. */
   readonly aborted: () => number;
   /** Callers of the tools that ran, in order. */
-  readonly callers: readonly Caller[];
+  readonly callers: readonly KitCaller[];
   store: { ok: boolean; reason?: string };
 }
 
@@ -38,16 +38,16 @@ function createFakeCore(input: KitSettingsInput, deployed = false): FakeCore {
   const environment = { deployed, name: deployed ? "production" : "development" };
   let given: KitSettingsInput = { enableHttpSseTransport: true, ...input };
   let settings: KitSettings = parseSettings(given, environment);
-  const listeners = new Set<(facts: CallFacts) => void>();
-  const callers: Caller[] = [];
+  const listeners = new Set<(facts: CallEvent) => void>();
+  const callers: KitCaller[] = [];
   const gates: (() => void)[] = [];
   let waiting = 0;
   let aborted = 0;
 
   const mayCallSecret = ({ scopes }: Principal): boolean => scopes.has(secretScope);
-  const callerOf = (authInfo: AuthInfo | undefined): Caller => authInfo?.extra?.["caller"] as Caller;
+  const callerOf = (authInfo: AuthInfo | undefined): KitCaller => authInfo?.extra?.["caller"] as KitCaller;
 
-  function note(tool: string, caller: Caller): void {
+  function note(tool: string, caller: KitCaller): void {
     callers.push(caller);
     for (const listener of listeners) listener({ tool, via: caller.via, outcome: "ok", durationMs: 1 });
   }
@@ -105,8 +105,8 @@ function createFakeCore(input: KitSettingsInput, deployed = false): FakeCore {
 
   return {
     settings: () => settings,
-    admitsAnonymous: () => false,
-    judge: () => ({ kind: "allowed" }),
+    allowsAnonymous: () => false,
+    authorize: () => ({ kind: "allowed" }),
     capabilityTools: (principal) => [
       ...["Fake_Echo", "Fake_Wait", "Fake_Big"].map((name) => tool(name)),
       ...(mayCallSecret(principal) ? [tool("Fake_Secret", [secretScope])] : []),
@@ -207,7 +207,7 @@ export interface FakeKit {
 }
 
 /** What a test may change of such an edge. */
-export interface FakeKitOptions extends Partial<Omit<EdgeOptions, "core" | "log">> {
+export interface FakeKitOptions extends Partial<Omit<HttpEdgeDeps, "core" | "log">> {
   readonly settings?: KitSettingsInput;
   readonly deployed?: boolean;
 }

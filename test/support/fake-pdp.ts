@@ -1,5 +1,5 @@
 import type {
-  EngineSurroundings,
+  SidebandEngineDeps,
   HttpPolicyEngine,
   PdpReply,
   PdpRequest,
@@ -43,7 +43,7 @@ export interface FakedEngine {
 export function createFakedEngine(
   settings: Readonly<Record<string, unknown>>,
   decide: (call: FakeCall, index: number) => FakeReply | Promise<FakeReply>,
-  surroundings: Partial<EngineSurroundings> = {},
+  surroundings: Partial<SidebandEngineDeps> = {},
 ): FakedEngine {
   const time = createFakeTime();
   const calls: FakeCall[] = [];

@@ -3,7 +3,7 @@ import { composeInterceptors } from "../../src/intercept/compose.ts";
 import type { InterceptorEvent } from "../../src/intercept/event.ts";
 import { defineInterceptor } from "../../src/intercept/interceptor.ts";
 import type { InterceptorOptions } from "../../src/intercept/interceptor.ts";
-import { PauseBoard } from "../../src/intercept/pause-board.ts";
+import { HeldMessages } from "../../src/intercept/pause-board.ts";
 import { noReply } from "../../src/pipeline.ts";
 import type { Handler, Reply } from "../../src/pipeline.ts";
 import { resultMessage } from "../../src/reply.ts";
@@ -16,7 +16,7 @@ export interface Bench {
   /** What reached the peer, in order. */
   readonly sent: readonly Exchange[];
   readonly events: readonly InterceptorEvent[];
-  readonly board: PauseBoard;
+  readonly board: HeldMessages;
   readonly time: FakeTime;
 }
 
@@ -36,12 +36,12 @@ export function createBench(
   const events: InterceptorEvent[] = [];
   let count = 0;
   const newId = (): string => `held-${++count}`;
-  const board = new PauseBoard({ clock, setTimer, newId, ...(maxHeld === undefined ? {} : { maxHeld }) });
+  const board = new HeldMessages({ clock, setTimer, newId, ...(maxHeld === undefined ? {} : { maxHeld }) });
   const onEvent = (event: InterceptorEvent): void => void events.push(event);
   const compose = composeInterceptors(interceptors.map(defineInterceptor), {
     clock,
     setTimer,
-    board,
+    heldMessages: board,
     onEvent,
   });
   const handle = compose((exchange) => {

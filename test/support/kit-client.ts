@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 
-import type { HttpEdge, PeerFacts } from "../../src/server-kit/contract.ts";
+import type { HttpEdge, PeerDetails } from "../../src/server-kit/contract.ts";
 
 /** A raw client of the document's profile that talks to an edge without a socket. */
 export interface KitClient {
@@ -19,7 +19,7 @@ export interface KitClient {
 export interface PostInit {
   readonly headers?: Readonly<Record<string, string>>;
   readonly query?: string;
-  readonly peer?: PeerFacts;
+  readonly peer?: PeerDetails;
 }
 
 const origin = "http://127.0.0.1:5110";
@@ -28,7 +28,7 @@ const origin = "http://127.0.0.1:5110";
 export async function ask(
   edge: HttpEdge,
   path: string,
-  init: RequestInit & { readonly peer?: PeerFacts } = {},
+  init: RequestInit & { readonly peer?: PeerDetails } = {},
 ): Promise<Response> {
   const { peer, ...rest } = init;
   const given = { address: "127.0.0.1", localAddress: "127.0.0.1", httpVersion: "1.1", ...peer };
@@ -42,7 +42,7 @@ export async function openKitClient(
   init: {
     readonly headers?: Record<string, string>;
     readonly query?: string;
-    readonly peer?: PeerFacts;
+    readonly peer?: PeerDetails;
   } = {},
 ): Promise<KitClient> {
   const { headers = {}, query = "", peer = {} } = init;

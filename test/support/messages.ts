@@ -1,4 +1,4 @@
-import type { AskingMessage } from "../../src/protocol/envelope.ts";
+import type { MethodMessage } from "../../src/protocol/envelope.ts";
 import type { HeaderLookup } from "../../src/protocol/mirrored-headers.ts";
 import type { Message, RequestMessage, ResultMessage } from "../../src/protocol/message.ts";
 import { parseMessage } from "../../src/protocol/parse.ts";
@@ -18,7 +18,7 @@ export function requestOf(method: string, params?: unknown, id: string | number 
 }
 
 /** Parses a notification. */
-export function notificationOf(method: string, params?: unknown): AskingMessage & { kind: "notification" } {
+export function notificationOf(method: string, params?: unknown): MethodMessage & { kind: "notification" } {
   const message = messageOf({ jsonrpc: "2.0", method, ...(params === undefined ? {} : { params }) });
   if (message.kind !== "notification") throw new Error(`not a notification but a ${message.kind}`);
   return message;

@@ -1,6 +1,6 @@
 import { systemClock, systemTimer } from "../../src/exchange.ts";
 import type {
-  EngineSurroundings,
+  SidebandEngineDeps,
   HttpPolicyEngine,
   HttpRequestFacts,
   HttpResponseFacts,
@@ -14,7 +14,7 @@ import { createSidebandRegistry } from "../../src/policy/sideband/metrics.ts";
 import type { EndedSpan, SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
 import { parseSidebandSettings } from "../../src/policy/sideband/settings-parse.ts";
 import { startMockPingAuthorize } from "../../src/policy/sideband/mock.ts";
-import type { MockOptions, MockPingAuthorize } from "../../src/policy/sideband/mock.ts";
+import type { MockPingAuthorizeOptions, MockPingAuthorize } from "../../src/policy/sideband/mock.ts";
 
 export * from "../../src/policy/sideband/mock.ts";
 
@@ -75,7 +75,10 @@ export interface MockedEngine extends AsyncDisposable {
 /** Starts a mock and an engine that asks it. */
 export async function startMockedEngine(
   settings: Readonly<Record<string, unknown>> = {},
-  options: { readonly mock?: MockOptions; readonly surroundings?: Partial<EngineSurroundings> } = {},
+  options: {
+    readonly mock?: MockPingAuthorizeOptions;
+    readonly surroundings?: Partial<SidebandEngineDeps>;
+  } = {},
 ): Promise<MockedEngine> {
   const secret = { header: plainSettings.secret_header_name, value: plainSettings.shared_secret };
   const mock = await startMockPingAuthorize({ secret, ...options.mock });

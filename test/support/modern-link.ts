@@ -91,7 +91,7 @@ export function fakeLink(): FakeLink {
       return {
         incarnation: "fake",
         upstreamSession: undefined,
-        isPausable: true,
+        hasBackpressure: true,
         request,
         send: async (exchange) => {
           sent.push(valueOf(exchange.message));

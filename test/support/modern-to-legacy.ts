@@ -1,7 +1,7 @@
 import { createModernToLegacyLink } from "../../src/bridge/modern-to-legacy/link.ts";
 import type { ModernToLegacyLimits } from "../../src/bridge/modern-to-legacy/link.ts";
-import { createParkingLot } from "../../src/bridge/modern-to-legacy/parking.ts";
-import type { ParkingLimits, ParkingLot } from "../../src/bridge/modern-to-legacy/parking.ts";
+import { createSuspendedCalls } from "../../src/bridge/modern-to-legacy/parking.ts";
+import type { SuspensionLimits, SuspendedCalls } from "../../src/bridge/modern-to-legacy/parking.ts";
 import { GatewayError } from "../../src/errors.ts";
 import { Cancellation } from "../../src/exchange.ts";
 import type { Exchange, Principal } from "../../src/exchange.ts";
@@ -60,7 +60,7 @@ export interface Asked {
 /** A bridge between a client and a server that the test plays, with the way between them that a route would be. */
 export interface Bridge {
   readonly link: UpstreamLink;
-  readonly parking: ParkingLot;
+  readonly parking: SuspendedCalls;
   readonly time: FakeTime;
   readonly sessions: PlayedSession[];
   /** Questions that passed on their way to the client: what a policy would have seen. */
@@ -80,8 +80,11 @@ export interface AskFacts {
 /** Makes one. */
 export function createBridge(
   server: PlayedServer = {},
-  limits: { readonly parking?: Partial<ParkingLimits>; readonly link?: Partial<ModernToLegacyLimits> } = {},
-  parkingOf: (time: FakeTime) => ParkingLot = (time) => parkingLot(time, limits.parking),
+  limits: {
+    readonly parking?: Partial<SuspensionLimits>;
+    readonly link?: Partial<ModernToLegacyLimits>;
+  } = {},
+  parkingOf: (time: FakeTime) => SuspendedCalls = (time) => parkingLot(time, limits.parking),
 ): Bridge {
   const time = createFakeTime();
   const parking = parkingOf(time);
@@ -105,8 +108,8 @@ export function createBridge(
       void answerQuestion(question, message);
       return undefined;
     },
-    rubbish: () => {},
-    trouble: (error) => {
+    malformed: () => {},
+    error: (error) => {
       troubles.push(error);
     },
     closed: () => {},
@@ -115,7 +118,7 @@ export function createBridge(
   async function answerQuestion(question: Exchange, message: Message & { kind: "request" }): Promise<void> {
     let answer: Message | undefined;
     try {
-      answer = (await parking.ask(question))?.message;
+      answer = (await parking.requestInput(question))?.message;
     } catch (error) {
       const failure = GatewayError.from(error);
       answer = errorMessage(message.id, { code: failure.facts.jsonrpc ?? -32603, message: failure.message });
@@ -131,16 +134,16 @@ export function createBridge(
       return played.link;
     },
     events,
-    parking,
+    suspendedCalls: parking,
     setTimer: time.setTimer,
     newId: () => `id-${ids++}`,
     limits: {
       sessions: 4,
       waiting: 8,
       idleMs: 60_000,
-      listens: 8,
+      subscriptions: 8,
       undelivered: 8,
-      ownRequestMs: 30_000,
+      gatewayRequestMs: 30_000,
       urlRounds: 8,
       ...limits.link,
     },
@@ -199,24 +202,24 @@ export function createBridge(
 /** A lot with a secret that tests know. */
 export function parkingLot(
   time: FakeTime,
-  limits: Partial<ParkingLimits> = {},
+  limits: Partial<SuspensionLimits> = {},
   instance = "one",
-): ParkingLot {
+): SuspendedCalls {
   let ids = 0;
-  return createParkingLot({
+  return createSuspendedCalls({
     clock: time.clock,
     setTimer: time.setTimer,
     newId: () => `parked-${ids++}`,
     instance,
     secret: Buffer.alloc(32, 7),
     limits: {
-      parked: 10,
-      parkedPerPrincipal: 10,
-      parkedMs: 600_000,
+      suspended: 10,
+      suspendedPerPrincipal: 10,
+      suspendedMs: 600_000,
       gatherMs: 5,
-      questions: 8,
-      keptNotices: 3,
-      keptBytes: 1024,
+      inputRequests: 8,
+      bufferedNotifications: 3,
+      bufferedBytes: 1024,
       ...limits,
     },
   });
@@ -272,7 +275,7 @@ function playSession(
     get upstreamSession() {
       return session.upstreamId;
     },
-    get isPausable() {
+    get hasBackpressure() {
       return tellsApart;
     },
     request: async (exchange) => {

@@ -1,15 +1,15 @@
 import type { Exchange } from "../../src/exchange.ts";
-import type { Subject } from "../../src/intercept/subject.ts";
+import type { InspectedMessage } from "../../src/intercept/subject.ts";
 import type { Handler, Reply } from "../../src/pipeline.ts";
 import type { DecisionEvent } from "../../src/policy/decision.ts";
 import { createEnforcement, type EnforcementOptions } from "../../src/policy/enforce.ts";
 import type {
-  Denial,
+  PolicyRefusal,
   Explanation,
-  ListQuestion,
+  ListPage,
   PolicyCall,
   PolicyProvider,
-  PolicyVerdict,
+  Decision,
 } from "../../src/policy/provider.ts";
 import { messageFrom } from "./exchange.ts";
 import { echo } from "./interceptors.ts";
@@ -23,24 +23,27 @@ export const explanation: Explanation = {
 };
 
 /** Lets a message pass. */
-export function allow(
-  facts: Omit<PolicyVerdict & { effect: "allow" }, "effect" | "explanation"> = {},
-): PolicyVerdict {
+export function allow(facts: Omit<Decision & { effect: "allow" }, "effect" | "explanation"> = {}): Decision {
   return { effect: "allow", ...facts, explanation };
 }
 
 /** Refuses a message. */
-export function deny(facts: Partial<Denial> = {}): PolicyVerdict {
-  const denial: Denial = { kind: "forbidden", code: "not_yours", reason: "this is not for you", ...facts };
-  return { effect: "deny", denial, explanation };
+export function deny(facts: Partial<PolicyRefusal> = {}): Decision {
+  const denial: PolicyRefusal = {
+    kind: "forbidden",
+    code: "not_yours",
+    reason: "this is not for you",
+    ...facts,
+  };
+  return { effect: "deny", refusal: denial, explanation };
 }
 
 /** What a fake provider is asked with. */
 export interface FakeRules {
-  readonly request?: (subject: Subject, call: PolicyCall) => PolicyVerdict | Promise<PolicyVerdict>;
-  readonly response?: (subject: Subject, call: PolicyCall) => PolicyVerdict | Promise<PolicyVerdict>;
+  readonly request?: (subject: InspectedMessage, call: PolicyCall) => Decision | Promise<Decision>;
+  readonly response?: (subject: InspectedMessage, call: PolicyCall) => Decision | Promise<Decision>;
   /** Whether a name may be seen; without it the provider knows nothing of lists. */
-  readonly sees?: (name: string, question: ListQuestion) => boolean;
+  readonly sees?: (name: string, question: ListPage) => boolean;
 }
 
 /** A provider that decides as a test wants, at once, and lets everything else pass. */

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
-import { bodiesOf, createMatcher } from "../../src/recorder/condition.ts";
-import type { Condition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import { bodiesOf, createConditionMatcher } from "../../src/recorder/condition.ts";
+import type { FilterCondition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import type { CaptureLine, RecordStore } from "../../src/recorder/store-contract.ts";
-import { longestPack } from "../../src/recorder/pack.ts";
+import { maxPackSpan } from "../../src/recorder/pack.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 
 /** Opens an empty store. */
@@ -58,10 +58,10 @@ async function* lines(list: readonly CaptureLine[]): AsyncGenerator<CaptureLine>
 
 const ids = (exchanges: readonly ExchangeRecord[]): readonly string[] => exchanges.map(({ id }) => id);
 
-const conditions: fc.Arbitrary<Condition> = fc.letrec<{ one: Condition }>((tie) => ({
+const conditions: fc.Arbitrary<FilterCondition> = fc.letrec<{ one: FilterCondition }>((tie) => ({
   one: fc.oneof(
     { maxDepth: 3 },
-    fc.constantFrom<Condition>(
+    fc.constantFrom<FilterCondition>(
       { type: "is", field: "method", value: "tools/call" },
       { type: "is", field: "target", value: "add" },
       { type: "is", field: "state", value: "open" },
@@ -83,9 +83,9 @@ const conditions: fc.Arbitrary<Condition> = fc.letrec<{ one: Condition }>((tie) 
       { type: "text", text: "%", in: "any" },
       { type: "text", text: "stra", in: "answer" },
     ),
-    fc.array(tie("one"), { maxLength: 3 }).map((of): Condition => ({ type: "all", of })),
-    fc.array(tie("one"), { maxLength: 3 }).map((of): Condition => ({ type: "any", of })),
-    tie("one").map((of): Condition => ({ type: "not", of })),
+    fc.array(tie("one"), { maxLength: 3 }).map((of): FilterCondition => ({ type: "all", of })),
+    fc.array(tie("one"), { maxLength: 3 }).map((of): FilterCondition => ({ type: "any", of })),
+    tie("one").map((of): FilterCondition => ({ type: "not", of })),
   ),
 })).one;
 
@@ -144,7 +144,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
               const exchanges = deriveExchanges(all_);
               const bodies = (id: string) => bodiesOf(all_.filter(({ exchange }) => exchange === id));
               for (const where of wanted) {
-                const matches = createMatcher(where);
+                const matches = createConditionMatcher(where);
                 const expected = exchanges.filter((exchange) => matches(exchange, () => bodies(exchange.id)));
                 const page = await store.exchanges({ where, order: "oldest", limit: 1000 });
                 expect(ids(page.exchanges)).toEqual(ids(expected));
@@ -174,11 +174,11 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         const exchanges = deriveExchanges(list.flat()).toSorted(
           (one, other) => one.at - other.at || one.seq - other.seq,
         );
-        const target: Condition = { type: "is", field: "target", value: "weather" };
-        const session: Condition = { type: "is", field: "session", value: "s1" };
-        const nobody: Condition = { type: "is", field: "principal", value: "nobody" };
-        const id: Condition = { type: "is", field: "id", value: "far-5" };
-        const wanted: readonly Condition[] = [
+        const target: FilterCondition = { type: "is", field: "target", value: "weather" };
+        const session: FilterCondition = { type: "is", field: "session", value: "s1" };
+        const nobody: FilterCondition = { type: "is", field: "principal", value: "nobody" };
+        const id: FilterCondition = { type: "is", field: "id", value: "far-5" };
+        const wanted: readonly FilterCondition[] = [
           target,
           session,
           nobody,
@@ -188,7 +188,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
           { type: "all", of: [session, { type: "not", of: target }] },
         ];
         for (const where of wanted) {
-          const matches = createMatcher(where);
+          const matches = createConditionMatcher(where);
           const expected = ids(exchanges.filter((one) => matches(one, () => bodiesOf([]))));
           for (const order of ["oldest", "newest"] as const) {
             const seen: string[] = [];
@@ -222,7 +222,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         expect(await store.prune({ before: 9000 })).toMatchObject({ exchanges: 3, frames: 12 });
         const frames_ = [...one("d", 30, 10_000), ...one("e", 40, 10_001)];
         await store.append({ capture, frames: frames_ });
-        const where: Condition = { type: "is", field: "target", value: "weather" };
+        const where: FilterCondition = { type: "is", field: "target", value: "weather" };
         expect((await store.exchanges({ where, order: "oldest" })).exchanges).toEqual(
           deriveExchanges(frames_),
         );
@@ -254,12 +254,12 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         const [first] = some;
         const late = (seq: number) =>
           ({ ...(first as Frame), seq, kind: "decision", context: undefined }) as Frame;
-        await store.append({ capture, frames: [...some, late(longestPack + 1)] });
-        await store.append({ capture, frames: [late(longestPack + 2)] });
+        await store.append({ capture, frames: [...some, late(maxPackSpan + 1)] });
+        await store.append({ capture, frames: [late(maxPackSpan + 2)] });
         expect((await store.frames("c1", "a-1")).map(({ seq }) => seq)).toEqual([
           ...some.map(({ seq }) => seq),
-          longestPack + 1,
-          longestPack + 2,
+          maxPackSpan + 1,
+          maxPackSpan + 2,
         ]);
         expect(await store.prune({ before: 9_000_000 })).toMatchObject({
           exchanges: 1,
@@ -342,7 +342,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
     it("gives out captures that make an equal store again, also from a part", async () => {
       const exported = await withStore(openStore, async (store) => {
         await filled(store);
-        const deletes: Condition = { type: "is", field: "target", value: "delete" };
+        const deletes: FilterCondition = { type: "is", field: "target", value: "delete" };
         return { whole: await all(store.export()), part: await all(store.export({ where: deletes })) };
       });
       await withStore(openStore, async (store) => {
@@ -387,7 +387,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         const stop = new AbortController();
         const seen: string[] = [];
         const following = (async () => {
-          const where: Condition = { type: "is", field: "principal", value: "ann" };
+          const where: FilterCondition = { type: "is", field: "principal", value: "ann" };
           for await (const { id, state } of store.follow({ where, signal: stop.signal, intervalMs: 1 })) {
             seen.push(`${id} ${state}`);
             if (seen.length === 1)
@@ -440,7 +440,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
           frames: [...frames, endFrame(99)],
         });
         expect((await store.exchange("a-2"))?.state).toBe("abandoned");
-        const where: Condition = { type: "is", field: "principal", value: "ann" };
+        const where: FilterCondition = { type: "is", field: "principal", value: "ann" };
         await store.prune({ before: 9_000_000, where });
         expect(ids((await store.exchanges({})).exchanges)).toEqual(["a-2"]);
         await store.prune({ before: 9_000_000 });

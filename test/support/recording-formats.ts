@@ -4,7 +4,7 @@ import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 import { formatContext } from "../../src/recorder/pack-context.ts";
 import { groupFrames } from "../../src/recorder/pack.ts";
-import { positionOf, type SqlDatabase, type SqlValue } from "../../src/recorder/sql/database.ts";
+import { toPosition, type SqlDatabase, type ColumnValue } from "../../src/recorder/sql/database.ts";
 import type { RecordStore } from "../../src/recorder/store-contract.ts";
 import { callFrames, captureRecord } from "./recording.ts";
 
@@ -18,7 +18,7 @@ const woven = [whole.slice(0, 2), open, whole.slice(2)].flat().map((frame, seq) 
 const exchanges = deriveExchanges(woven);
 const ownerOf = (id: string): number | null => {
   const own = exchanges.find((exchange) => exchange.id === id);
-  return own === undefined ? null : positionOf(1, own.seq);
+  return own === undefined ? null : toPosition(1, own.seq);
 };
 
 /** Columns of exchanges as both formats had them, by the names of their members. */
@@ -108,14 +108,14 @@ async function createTables(database: SqlDatabase, format: 1 | 2): Promise<void>
     ["c1", JSON.stringify(captureRecord("c1", { frames: woven.length })), woven.length - 1, -1],
   );
   for (const exchange of exchanges) {
-    const values = Object.keys(columns).map((member): SqlValue => {
+    const values = Object.keys(columns).map((member): ColumnValue => {
       const value = exchange[member as keyof typeof columns];
       return typeof value === "boolean" ? Number(value) : (value ?? null);
     });
     const names = ["position", "capture", "seq", ...Object.values(columns)];
     await database.run(
       `INSERT INTO exchange (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`,
-      [positionOf(1, exchange.seq), 1, exchange.seq, ...values],
+      [toPosition(1, exchange.seq), 1, exchange.seq, ...values],
     );
   }
 }
@@ -125,7 +125,7 @@ export async function writeFormat1(database: SqlDatabase): Promise<void> {
   await createTables(database, 1);
   await database.run("UPDATE capture SET indexed_seq = last_seq");
   for (const { capture: _capture, seq, body, ...head } of woven) {
-    const position = positionOf(1, seq);
+    const position = toPosition(1, seq);
     await database.run("INSERT INTO frame (position, owner, head, body) VALUES (?, ?, ?, ?)", [
       position,
       ownerOf(head.exchange),
@@ -153,7 +153,7 @@ export async function writeFormat2(database: SqlDatabase): Promise<void> {
     await database.run(
       "INSERT INTO pack (position, owner, last_seq, frames, context, head, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
       [
-        positionOf(1, seq),
+        toPosition(1, seq),
         ownerOf(exchange),
         frames.at(-1)?.seq ?? seq,
         frames.length,

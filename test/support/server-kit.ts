@@ -2,7 +2,7 @@ import { Client, InMemoryTransport } from "@modelcontextprotocol/client";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 
 import { anonymous, type Principal } from "../../src/exchange.ts";
-import type { Caller, TransportName } from "../../src/server-kit/contract.ts";
+import type { KitCaller, TransportName } from "../../src/server-kit/contract.ts";
 import { createServerKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 
@@ -24,7 +24,10 @@ export async function createTestKit(options: Partial<ServerKitOptions> = {}): Pr
 }
 
 /** A caller as the edge would make it. */
-export function callerFor(principal: Principal = anonymous, via: Caller["via"] = "streamable-http"): Caller {
+export function callerFor(
+  principal: Principal = anonymous,
+  via: KitCaller["via"] = "streamable-http",
+): KitCaller {
   return {
     principal,
     via,

@@ -39,7 +39,7 @@ export function listen(): Heard {
       order.push("message");
       for (const { count, resolve } of waiting) if (messages.length >= count) resolve(messages);
     },
-    rubbish(bytes, reason) {
+    malformed(bytes, reason) {
       rubbishLines.push({ text: bytes.toString(), reason });
       order.push("rubbish");
     },

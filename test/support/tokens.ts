@@ -2,7 +2,7 @@ import { text } from "node:stream/consumers";
 
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK } from "jose";
 
-import type { AskHttp, HttpQuestion } from "../../src/auth/http.ts";
+import type { HttpClient, HttpClientRequest } from "../../src/auth/http.ts";
 import { listenOnLoopback } from "./demo-http.ts";
 
 /** What a token says, beside what every one of the issuer says. */
@@ -46,18 +46,18 @@ export async function createKeyring(issuer: string, wall: () => number = Date.no
 
 /** An authorization server that answers in this process, for tests without a network. */
 export interface FakeAsk {
-  readonly ask: AskHttp;
+  readonly ask: HttpClient;
   /** What was asked so far. */
-  readonly questions: readonly HttpQuestion[];
+  readonly questions: readonly HttpClientRequest[];
   /** How often a URL was asked for. */
   readonly asked: (url: string) => number;
 }
 
 /** Answers by URL; what is thrown is a server that cannot be reached, and a URL that is not there is 404. */
 export function fakeAsk(
-  answers: Readonly<Record<string, (question: HttpQuestion) => FakeAnswer | Promise<FakeAnswer>>>,
+  answers: Readonly<Record<string, (question: HttpClientRequest) => FakeAnswer | Promise<FakeAnswer>>>,
 ): FakeAsk {
-  const questions: HttpQuestion[] = [];
+  const questions: HttpClientRequest[] = [];
   return {
     questions,
     asked: (url) => questions.filter((question) => question.url === url).length,

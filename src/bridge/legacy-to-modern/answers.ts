@@ -8,20 +8,20 @@ import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../reply.ts";
-import { knowsAllContent, toKnownContent, toKnownMessages } from "./content-blocks.ts";
-import { Edit, editMessage } from "../edited-message.ts";
+import { supportsAllContent, downgradeContent, downgradePromptMessages } from "./content-blocks.ts";
+import { MessageEdit, editMessage } from "../edited-message.ts";
 import { changeMembers, isEmptyObject } from "../object-edit.ts";
-import { toMessage, toResult } from "../own-messages.ts";
+import { synthesizeMessage, synthesizeResult } from "../own-messages.ts";
 
 /** A client's request, and what is known about whoever sent it. */
-export interface Asked {
+export interface ClientRequest {
   readonly exchange: Exchange;
   readonly message: RequestMessage;
   readonly revision: Revision;
 }
 
 /** What a tool's result needs to be read by the client, or the page of a list. */
-export interface ResultFacts {
+export interface LegacyResultOptions {
   /** The client was told that the structured content of this tool is wrapped. */
   readonly isWrapped: boolean;
   /** The `tools` of a page in their legacy form, where that is another. */
@@ -34,7 +34,11 @@ const serverInfoKey = "io.modelcontextprotocol/serverInfo";
  * A modern result as a legacy client reads it: under the client's own id, without what only the modern era has, and
  * with what older revisions do not know put differently. Everything else keeps its bytes.
  */
-export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: ResultFacts): ResultMessage {
+export function toLegacyResult(
+  answer: ResultMessage,
+  asked: ClientRequest,
+  facts: LegacyResultOptions,
+): ResultMessage {
   const { bytes, outline } = answer;
   const { method, id } = asked.message;
   const quick = withoutType(answer, asked, facts);
@@ -53,11 +57,11 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
   if (facts.tools !== undefined) changes.set("tools", facts.tools);
   if (method === "tools/call") addToolContent(answer, asked.revision, facts.isWrapped, changes);
   const messages = spanOf(outline, "result.messages");
-  if (method === "prompts/get" && messages !== undefined && !knowsAllContent(asked.revision)) {
-    const known = toKnownMessages(bytes, messages, asked.revision);
+  if (method === "prompts/get" && messages !== undefined && !supportsAllContent(asked.revision)) {
+    const known = downgradePromptMessages(bytes, messages, asked.revision);
     if (known !== undefined) changes.set("messages", known);
   }
-  return toResult(
+  return synthesizeResult(
     changeMembers(
       bytes,
       outline,
@@ -72,8 +76,8 @@ export function toLegacyResult(answer: ResultMessage, asked: Asked, facts: Resul
 /** The way of most results: another id, and no `resultType`; undefined where more has to change. */
 function withoutType(
   answer: ResultMessage,
-  { message, revision }: Asked,
-  facts: ResultFacts,
+  { message, revision }: ClientRequest,
+  facts: LegacyResultOptions,
 ): ResultMessage | undefined {
   const { bytes, outline, diagnostics } = answer;
   const [id, type] = [spanOf(outline, "id"), spanOf(outline, "result.resultType")];
@@ -81,7 +85,7 @@ function withoutType(
     diagnostics.length > 0 ||
     facts.tools !== undefined ||
     facts.isWrapped ||
-    !knowsAllContent(revision) ||
+    !supportsAllContent(revision) ||
     spanOf(outline, "result._meta") !== undefined ||
     spanOf(outline, "result.structuredContent") !== undefined ||
     (methodFacts(message.method)?.cacheable === true &&
@@ -89,7 +93,10 @@ function withoutType(
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
   if (member === undefined || id.end > member.start) return undefined;
-  const edits = [new Edit(id.start, id.end, message.id.json), new Edit(member.start, member.end, "")];
+  const edits = [
+    new MessageEdit(id.start, id.end, message.id.json),
+    new MessageEdit(member.start, member.end, ""),
+  ];
   return editMessage(answer, message.id, edits, "result.resultType");
 }
 
@@ -110,8 +117,8 @@ function addToolContent(
     changes.set("structuredContent", Buffer.concat([Buffer.from('{"result":'), value, Buffer.from("}")]));
   }
   const content = spanOf(outline, "result.content");
-  if (content === undefined || knowsAllContent(revision)) return;
-  const known = toKnownContent(bytes, content, revision);
+  if (content === undefined || supportsAllContent(revision)) return;
+  const known = downgradeContent(bytes, content, revision);
   if (known !== undefined) changes.set("content", known);
 }
 
@@ -119,7 +126,7 @@ function addToolContent(
  * A modern error as a legacy client reads it. Errors about what only the modern era has are told in words; statuses
  * never go on, because a 404 would tell the client that its session is gone (MCP 2025-11-25, Streamable HTTP).
  */
-export function toLegacyError(answer: ErrorMessage, asked: Asked): Reply {
+export function toLegacyError(answer: ErrorMessage, asked: ClientRequest): Reply {
   switch (memberInteger(answer, "error.code")) {
     case -32021:
       return missingCapability(answer, asked);
@@ -132,26 +139,26 @@ export function toLegacyError(answer: ErrorMessage, asked: Asked): Reply {
       );
     default:
       return {
-        message: toMessage(
+        message: synthesizeMessage(
           changeMembers(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
         ),
       };
   }
 }
 
-function missingCapability(answer: ErrorMessage, asked: Asked): Reply {
+function missingCapability(answer: ErrorMessage, asked: ClientRequest): Reply {
   const data: unknown = memberValue(answer, "error.data");
   const required: unknown = Reflect.get(Object(data), "requiredCapabilities");
   const names = Object.keys(Object(required)).join(", ");
   const text = `the server needs something of the client that it has not declared: ${names === "" ? "unknown" : names}`;
-  return failed(
+  return toFailureReply(
     asked,
     new GatewayError("missing_capability", text, { details: { requiredCapabilities: required } }),
   );
 }
 
 /** What a call is answered with that cannot go on: an error that the model can read for tools, else a JSON-RPC error. */
-export function failed({ exchange, message }: Asked, error: GatewayError): Reply {
+export function toFailureReply({ exchange, message }: ClientRequest, error: GatewayError): Reply {
   if (message.method === "tools/call") {
     const result = { content: [{ type: "text", text: error.message }], isError: true };
     return { message: resultMessage(message.id, JSON.stringify(result)) };

@@ -5,48 +5,52 @@ import { memberInteger, memberSource, memberString, memberType } from "../../pro
 import type { RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { cancelledError } from "../../transports/cancel.ts";
-import { failed, toLegacyError, toLegacyResult } from "./answers.ts";
-import type { Asked } from "./answers.ts";
-import type { RoundInput } from "./envelope.ts";
-import { questionsIn } from "./questions.ts";
-import type { Questions } from "./questions.ts";
-import type { ToolFacts, ToolTable } from "./tool-table.ts";
+import { toFailureReply, toLegacyError, toLegacyResult } from "./answers.ts";
+import type { ClientRequest } from "./answers.ts";
+import type { RetryInput } from "./envelope.ts";
+import { parseInputRequests } from "./questions.ts";
+import type { InputRequester } from "./questions.ts";
+import type { ToolFacts, ToolCache } from "./tool-table.ts";
 
 /** A request of the client while it runs: it may take several requests upstream. */
-export interface Call extends Asked {
+export interface ClientCall extends ClientRequest {
   /** Ends whatever is going on for the call, upstream or at the client. */
   readonly cancellation: Cancellation;
 }
 
 /** How far a call may go. */
-export interface CallLimits {
+export interface RoundTripLimits {
   /** How often the server may ask for more before the call is given up. */
   readonly maxRounds: number;
   /** How many questions it may ask at once. */
-  readonly maxQuestions: number;
+  readonly maxInputRequests: number;
   /** How long a server is left alone that asks for nothing but to be called again. */
   readonly paceMs: number;
 }
 
-export interface CallDeps {
-  readonly limits: CallLimits;
+export interface ClientCallDeps {
+  readonly limits: RoundTripLimits;
   readonly setTimer: SetTimer;
-  readonly questions: Questions;
-  readonly tools: ToolTable;
+  readonly inputRequester: InputRequester;
+  readonly tools: ToolCache;
   /** Sends the request in its modern form, with the headers that the tool wants. */
-  readonly send: (call: Call, input: RoundInput | undefined, tool: ToolFacts | undefined) => Promise<Reply>;
+  readonly send: (
+    call: ClientCall,
+    input: RetryInput | undefined,
+    tool: ToolFacts | undefined,
+  ) => Promise<Reply>;
 }
 
 /**
  * Takes a legacy request to its answer: what the server asks for meanwhile is asked of the client, and the request
  * repeated with the answers until it is complete (MCP 2026-07-28, Multi Round-Trip Requests).
  */
-export async function runCall(call: Call, deps: CallDeps): Promise<Reply> {
+export async function runCall(call: ClientCall, deps: ClientCallDeps): Promise<Reply> {
   const { limits, tools } = deps;
   const name = toolNameOf(call.message);
   const found = name === undefined ? undefined : tools.find(name);
   let tool = found instanceof Promise ? await unlessCancelled(call, found) : found;
-  let input: RoundInput | undefined;
+  let input: RetryInput | undefined;
   let isReadAgain = false;
   for (let round = 0; ;) {
     const { message: answer } = await deps.send(call, input, tool);
@@ -76,21 +80,21 @@ export async function runCall(call: Call, deps: CallDeps): Promise<Reply> {
     }
     if (++round > limits.maxRounds) {
       const text = `the server asked for input more than ${limits.maxRounds} times`;
-      return failed(call, new GatewayError("upstream_invalid", text));
+      return toFailureReply(call, new GatewayError("upstream_invalid", text));
     }
     const outcome = await inputFor(call, answer, deps);
-    if (outcome instanceof GatewayError) return failed(call, outcome);
+    if (outcome instanceof GatewayError) return toFailureReply(call, outcome);
     input = outcome;
   }
 }
 
 /** Gets the client's answers to the questions of a round, or why the call cannot go on. */
 async function inputFor(
-  call: Call,
+  call: ClientCall,
   answer: ResultMessage,
-  { limits, questions, setTimer }: CallDeps,
-): Promise<RoundInput | GatewayError> {
-  const asked = questionsIn(answer);
+  { limits, inputRequester: questions, setTimer }: ClientCallDeps,
+): Promise<RetryInput | GatewayError> {
+  const asked = parseInputRequests(answer);
   const isStated = memberType(answer, "result.requestState") === "string";
   const requestState = isStated ? memberSource(answer, "result.requestState") : undefined;
   if (asked === undefined) {
@@ -99,14 +103,14 @@ async function inputFor(
       "the server asks for something that is no question to a client",
     );
   }
-  if (asked.length > limits.maxQuestions) {
+  if (asked.length > limits.maxInputRequests) {
     return new GatewayError(
       "upstream_invalid",
-      `the server asks more than ${limits.maxQuestions} questions at once`,
+      `the server asks more than ${limits.maxInputRequests} questions at once`,
     );
   }
   if (asked.length > 0) {
-    const outcome = await questions.ask(call, asked);
+    const outcome = await questions.request(call, asked);
     return outcome.ok ? { inputResponses: outcome.responses, requestState } : outcome.error;
   }
   if (requestState === undefined) {
@@ -116,7 +120,7 @@ async function inputFor(
   return { inputResponses: undefined, requestState };
 }
 
-function pause({ cancellation }: Call, milliseconds: number, setTimer: SetTimer): Promise<void> {
+function pause({ cancellation }: ClientCall, milliseconds: number, setTimer: SetTimer): Promise<void> {
   if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
   return new Promise((resolve, reject) => {
     const stop = setTimer(milliseconds, () => {
@@ -131,7 +135,7 @@ function pause({ cancellation }: Call, milliseconds: number, setTimer: SetTimer)
 }
 
 /** Waits for something that others wait for too, until the call is cancelled. */
-function unlessCancelled<Value>({ cancellation }: Call, work: Promise<Value>): Promise<Value> {
+function unlessCancelled<Value>({ cancellation }: ClientCall, work: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const off = cancellation.onCancel((reason) => {
       reject(cancelledError(reason));

@@ -7,10 +7,10 @@ import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { changeMembers, isEmptyObject } from "../object-edit.ts";
-import { toMessage } from "../own-messages.ts";
+import { synthesizeMessage } from "../own-messages.ts";
 
 /** Which lists a server tells the changes of. */
-export interface WatchedLists {
+export interface ListChangeSupport {
   readonly tools: boolean;
   readonly prompts: boolean;
   readonly resources: boolean;
@@ -20,32 +20,32 @@ export interface WatchedLists {
  * What a legacy client hears outside its requests, taken from one `subscriptions/listen` stream of the upstream. The
  * stream is opened anew for every change of what is wanted, because its filter is fixed (MCP 2026-07-28, Subscriptions).
  */
-export interface ChangeFeed {
+export interface UpstreamSubscription {
   /** The client can take messages from now on. */
   start(): void;
   /** Adds or removes a resource; resolves when the upstream has taken note, or is not heard of for a while. */
   subscribe(uri: string): Promise<void>;
   unsubscribe(uri: string): Promise<void>;
   /** Whether a message belongs to a stream of this feed. */
-  has(message: Message, related: Exchange | undefined): boolean;
+  owns(message: Message, related: Exchange | undefined): boolean;
   /** Deals with a message of its own: true when it is for the client. */
-  take(message: Message, related: Exchange | undefined): boolean;
+  handle(message: Message, related: Exchange | undefined): boolean;
   close(): void;
 }
 
-export interface ChangeFeedDeps {
+export interface UpstreamSubscriptionDeps {
   /** What the server offers; asked when the first stream is opened. */
-  readonly lists: () => WatchedLists;
+  readonly lists: () => ListChangeSupport;
   /** Makes a listen request with this filter. */
   readonly exchangeFor: (filter: string, cancellation: Cancellation) => Exchange;
   readonly request: (exchange: Exchange) => Promise<Reply>;
   readonly setTimer: SetTimer;
-  readonly trouble: (error: GatewayError) => void;
+  readonly onError: (error: GatewayError) => void;
   /** How many resources one client may watch. */
   readonly maxResources: number;
 }
 
-interface Stream {
+interface ListenStream {
   readonly exchange: Exchange;
   readonly cancellation: Cancellation;
   isAcknowledged: boolean;
@@ -61,23 +61,23 @@ const subscriptionMember = "params._meta.io.modelcontextprotocol/subscriptionId"
 /** Within this a server must say what it will tell. */
 const acknowledgeMs = 30_000;
 /** How long a client that subscribes is kept waiting for that. */
-const patienceMs = 5000;
+const subscribeWaitMs = 5000;
 const firstRetryMs = 1000;
-const longestRetryMs = 30_000;
+const maxRetryMs = 30_000;
 
 /** Makes the feed of one session; nothing is opened before the client can listen. */
-export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
+export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): UpstreamSubscription {
   const { setTimer } = deps;
   const uris = new Set<string>();
-  const streams = new Set<Stream>();
-  let newest: Stream | undefined;
+  const streams = new Set<ListenStream>();
+  let newest: ListenStream | undefined;
   let isStarted = false;
   let isClosed = false;
   let failures = 0;
   let stopRetry: (() => void) | undefined;
 
   /** Opens a stream for what is wanted now; older ones go on until it has been acknowledged. */
-  function open(): Stream | undefined {
+  function open(): ListenStream | undefined {
     stopRetry?.();
     stopRetry = undefined;
     for (const stream of streams) if (!stream.isAcknowledged) drop(stream);
@@ -88,7 +88,7 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
       return undefined;
     }
     const cancellation = new Cancellation();
-    const stream: Stream = {
+    const stream: ListenStream = {
       exchange: deps.exchangeFor(filter, cancellation),
       cancellation,
       isAcknowledged: false,
@@ -115,14 +115,14 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
     return stream;
   }
 
-  function drop(stream: Stream): void {
+  function drop(stream: ListenStream): void {
     stream.isDropped = true;
     streams.delete(stream);
     stream.settled.resolve();
     stream.cancellation.cancel("client-gone");
   }
 
-  function noted(stream: Stream, message: Message): void {
+  function noted(stream: ListenStream, message: Message): void {
     stream.isAcknowledged = true;
     const honoured: unknown = memberValue(message, "params.notifications");
     stream.isFutile = Object.keys(Object(honoured)).length === 0;
@@ -132,27 +132,27 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
   }
 
   /** The server has closed the stream in good order, or refused it. */
-  function ended(stream: Stream, answer: Message | undefined): void {
+  function ended(stream: ListenStream, answer: Message | undefined): void {
     const code = answer?.kind === "error" ? memberInteger(answer, "error.code") : undefined;
     if (code !== undefined) {
-      deps.trouble(new GatewayError("upstream_invalid", `the upstream refused to be listened to (${code})`));
+      deps.onError(new GatewayError("upstream_invalid", `the upstream refused to be listened to (${code})`));
     }
     // A server without the method, or with nothing to tell, will say the same again.
     over(stream, code !== -32601 && !stream.isFutile);
   }
 
-  function broken(stream: Stream, error: GatewayError): void {
-    if (!stream.isDropped) deps.trouble(error);
+  function broken(stream: ListenStream, error: GatewayError): void {
+    if (!stream.isDropped) deps.onError(error);
     over(stream, true);
   }
 
-  function over(stream: Stream, mayRetry: boolean): void {
+  function over(stream: ListenStream, mayRetry: boolean): void {
     streams.delete(stream);
     stream.settled.resolve();
     if (stream.isDropped || stream !== newest) return;
     newest = undefined;
     if (!mayRetry || isClosed) return;
-    const wait = Math.min(firstRetryMs * 2 ** failures++, longestRetryMs);
+    const wait = Math.min(firstRetryMs * 2 ** failures++, maxRetryMs);
     stopRetry = setTimer(wait, open);
   }
 
@@ -161,12 +161,12 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
     const stream = open();
     if (stream === undefined) return;
     const patience = Promise.withResolvers<void>();
-    const stop = setTimer(patienceMs, patience.resolve);
+    const stop = setTimer(subscribeWaitMs, patience.resolve);
     await Promise.race([stream.settled.promise, patience.promise]);
     stop();
   }
 
-  function streamOf(message: Message, related: Exchange | undefined): Stream | undefined {
+  function streamOf(message: Message, related: Exchange | undefined): ListenStream | undefined {
     const member = message.method === "notifications/cancelled" ? "params.requestId" : subscriptionMember;
     const span = spanOf(message.outline, member);
     const reading = span === undefined ? undefined : readId(message.bytes, span.start, span.end);
@@ -196,8 +196,8 @@ export function createChangeFeed(deps: ChangeFeedDeps): ChangeFeed {
     unsubscribe: async (uri) => {
       if (uris.delete(uri)) await changed();
     },
-    has: (message, related) => streamOf(message, related) !== undefined,
-    take: (message, related) => {
+    owns: (message, related) => streamOf(message, related) !== undefined,
+    handle: (message, related) => {
       const stream = streamOf(message, related);
       if (stream === undefined || message.kind !== "notification") return false;
       if (message.method === acknowledged) {
@@ -229,11 +229,11 @@ export function withoutSubscription(message: Message): Message {
   const rest = changeMembers(bytes, meta, new Map([["io.modelcontextprotocol/subscriptionId", undefined]]));
   const isBare = isEmptyObject(rest, { start: 0, end: rest.length });
   const edited = changeMembers(bytes, params, new Map([["_meta", isBare ? undefined : rest]]));
-  return toMessage(changeMembers(bytes, outline, new Map([["params", edited]])));
+  return synthesizeMessage(changeMembers(bytes, outline, new Map([["params", edited]])));
 }
 
 /** The filter of a listen request; undefined when there is nothing to hear. */
-function filterText(lists: WatchedLists, uris: ReadonlySet<string>): string | undefined {
+function filterText(lists: ListChangeSupport, uris: ReadonlySet<string>): string | undefined {
   const filter = {
     ...(lists.tools ? { toolsListChanged: true } : {}),
     ...(lists.prompts ? { promptsListChanged: true } : {}),

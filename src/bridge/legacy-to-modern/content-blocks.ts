@@ -7,15 +7,15 @@ import { revisions } from "../../protocol/revisions.ts";
 import type { ContentKind, Revision } from "../../protocol/revisions.ts";
 
 /** Kinds that came after the first revision, and how a client that has none of them is told. */
-const laterKinds: Readonly<Partial<Record<ContentKind, (block: Block) => string>>> = {
+const downgrades: Readonly<Partial<Record<ContentKind, (block: Block) => string>>> = {
   audio: ({ mimeType, data }) => {
     const size = typeof data === "string" ? Math.floor((data.length * 3) / 4) : 0;
-    return `[audio, ${text(mimeType) ?? "unknown type"}, about ${size} bytes: this client's revision of MCP cannot carry it]`;
+    return `[audio, ${stringOrUndefined(mimeType) ?? "unknown type"}, about ${size} bytes: this client's revision of MCP cannot carry it]`;
   },
   resource_link: ({ name, title, uri, description }) => {
-    const label = text(title) ?? text(name);
-    const link = text(uri) ?? "";
-    const about = text(description);
+    const label = stringOrUndefined(title) ?? stringOrUndefined(name);
+    const link = stringOrUndefined(uri) ?? "";
+    const about = stringOrUndefined(description);
     return `${label === undefined ? link : `${label}: ${link}`}${about === undefined ? "" : `\n${about}`}`;
   },
 };
@@ -23,18 +23,18 @@ const laterKinds: Readonly<Partial<Record<ContentKind, (block: Block) => string>
 type Block = Readonly<Record<string, unknown>>;
 
 /** Whether every kind of content is known in a revision, so that nothing has to be looked at. */
-export function knowsAllContent(revision: Revision): boolean {
+export function supportsAllContent(revision: Revision): boolean {
   const { contentKinds } = revisions[revision];
-  return Object.keys(laterKinds).every((kind) => contentKinds.includes(kind as ContentKind));
+  return Object.keys(downgrades).every((kind) => contentKinds.includes(kind as ContentKind));
 }
 
 /** A list of content blocks with those that the revision does not know turned into text; undefined when none is. */
-export function toKnownContent(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
+export function downgradeContent(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
   return replaced(bytes, list, replacementsIn(bytes, list, revision));
 }
 
 /** The same for a list of prompt messages, each with one block. */
-export function toKnownMessages(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
+export function downgradePromptMessages(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
   if (typeAt(bytes, list.start) !== "array") return undefined;
   const changes: Replacement[] = [];
   for (const message of elementsOf(bytes, list)) {
@@ -56,8 +56,8 @@ function replacementOf(bytes: Buffer, block: Span, revision: Revision): Replacem
   if (typeAt(bytes, block.start) !== "object") return undefined;
   const { contentKinds } = revisions[revision];
   const value = JSON.parse(bytes.toString("utf8", block.start, block.end)) as Block;
-  const kind = Object.keys(laterKinds).find((name) => name === value["type"]) as ContentKind | undefined;
-  const tell = kind === undefined || contentKinds.includes(kind) ? undefined : laterKinds[kind];
+  const kind = Object.keys(downgrades).find((name) => name === value["type"]) as ContentKind | undefined;
+  const tell = kind === undefined || contentKinds.includes(kind) ? undefined : downgrades[kind];
   if (tell === undefined) return undefined;
   return { span: block, bytes: Buffer.from(JSON.stringify({ type: "text", text: tell(value) })) };
 }
@@ -66,6 +66,6 @@ function replaced(bytes: Buffer, within: Span, changes: readonly Replacement[]):
   return changes.length === 0 ? undefined : splice(bytes, within, changes);
 }
 
-function text(value: unknown): string | undefined {
+function stringOrUndefined(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }

@@ -1,16 +1,16 @@
 import { GatewayError } from "../../errors.ts";
 import type { Capabilities } from "../../protocol/capabilities.ts";
-import type { LogLevel } from "../../protocol/envelope.ts";
+import type { LoggingLevel } from "../../protocol/envelope.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { memberType } from "../../protocol/json/read.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { Edit, editMessage, membersBrought } from "../edited-message.ts";
+import { MessageEdit, editMessage, membersBrought } from "../edited-message.ts";
 import type { BroughtMember } from "../edited-message.ts";
 import { changeMembers } from "../object-edit.ts";
-import { toRequest } from "../own-messages.ts";
+import { synthesizeRequest } from "../own-messages.ts";
 
 /** What every request upstream says of the client, because nothing else does (MCP 2026-07-28, Lifecycle). */
 export interface ClientEnvelope {
@@ -19,11 +19,11 @@ export interface ClientEnvelope {
   /** As the client named itself: the text of a JSON object. */
   readonly clientInfo: string | undefined;
   /** The level that the client set for its session, if it has. */
-  readonly logLevel: LogLevel | undefined;
+  readonly logLevel: LoggingLevel | undefined;
 }
 
 /** What a repeated request brings along (MCP 2026-07-28, Multi Round-Trip Requests). */
-export interface RoundInput {
+export interface RetryInput {
   /** The text of a JSON object: answers by the keys of the questions. */
   readonly inputResponses: string | undefined;
   /** The JSON string as the server wrote it, byte for byte. */
@@ -41,7 +41,7 @@ export function toModernRequest(
   message: RequestMessage,
   id: RequestId,
   envelope: ClientEnvelope,
-  input: RoundInput | undefined,
+  input: RetryInput | undefined,
 ): RequestMessage {
   const { bytes, outline, method } = message;
   const params = spanOf(outline, "params");
@@ -64,7 +64,7 @@ export function toModernRequest(
   // Tasks of 2025-11-25 are not those of the extension, and none were offered.
   if (method === "tools/call") changes.set("task", undefined);
   const edited = params === undefined ? objectText(changes) : changeMembers(bytes, params, changes);
-  return toRequest(
+  return synthesizeRequest(
     changeMembers(
       bytes,
       outline,
@@ -97,42 +97,45 @@ function withEnvelope(
   const at = params.start + 1;
   // An empty object would need no comma; and members usually come in the order of the specification.
   if (old === undefined || old.end > at || message.bytes[at] !== quote) return undefined;
-  const { bytes, brings } = frontOf(envelope);
-  return editMessage(message, id, [new Edit(old.start, old.end, id.json), new Edit(at, at, bytes, brings)]);
+  const { bytes, brings } = prefixFor(envelope);
+  return editMessage(message, id, [
+    new MessageEdit(old.start, old.end, id.json),
+    new MessageEdit(at, at, bytes, brings),
+  ]);
 }
 
 const quote = 0x22;
 
-interface Front {
+interface EnvelopePrefix {
   readonly clientInfo: string | undefined;
-  readonly logLevel: LogLevel | undefined;
+  readonly logLevel: LoggingLevel | undefined;
   readonly bytes: Buffer;
   readonly brings: readonly BroughtMember[];
 }
 
-const fronts = new WeakMap<Capabilities, Front>();
+const prefixes = new WeakMap<Capabilities, EnvelopePrefix>();
 
 /** The envelope as the first of several members; the same for every request of a client. */
-function frontOf(envelope: ClientEnvelope): Front {
+function prefixFor(envelope: ClientEnvelope): EnvelopePrefix {
   const { capabilities, clientInfo, logLevel } = envelope;
-  let front = fronts.get(capabilities);
+  let front = prefixes.get(capabilities);
   if (front === undefined || front.clientInfo !== clientInfo || front.logLevel !== logLevel) {
     const text = `"_meta":${objectText(envelopeMembers(envelope))},`;
     front = { clientInfo, logLevel, bytes: Buffer.from(text), brings: membersBrought(text, "params") };
-    fronts.set(capabilities, front);
+    prefixes.set(capabilities, front);
   }
   return front;
 }
 
 /** A request of our own on behalf of the client; `members` is the text of its parameters besides `_meta`. */
-export function ownRequest(
+export function createGatewayRequest(
   id: RequestId,
   method: string,
   members: readonly string[],
   envelope: ClientEnvelope,
 ): RequestMessage {
   const params = [...members, `"_meta":${objectText(envelopeMembers(envelope))}`].join(",");
-  return toRequest(
+  return synthesizeRequest(
     `{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)},"params":{${params}}}`,
   );
 }

@@ -8,7 +8,12 @@ import {
   memberValue,
 } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { negotiate, newestCommon, revisionNames, revisions } from "../../protocol/revisions.ts";
+import {
+  negotiateRevision,
+  newestCommonRevision,
+  revisionNames,
+  revisions,
+} from "../../protocol/revisions.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 
 /** What a client said in its handshake, and the revision that it led to. */
@@ -26,12 +31,12 @@ const tasksExtension = "io.modelcontextprotocol/tasks";
  * Reads an `initialize` request and agrees on a revision; a modern one is never agreed on this way. Throws where the
  * parameters are not those of a handshake.
  */
-export function readClient(message: RequestMessage, supported: readonly Revision[]): ClientFacts {
+export function parseInitializeRequest(message: RequestMessage, supported: readonly Revision[]): ClientFacts {
   const wished = memberString(message, "params.protocolVersion");
   if (wished === undefined) {
     throw new GatewayError("invalid_params", "initialize needs params.protocolVersion");
   }
-  const outcome = negotiate(wished, supported);
+  const outcome = negotiateRevision(wished, supported);
   if (!outcome.ok) {
     throw new GatewayError("invalid_params", `unsupported protocol version (not served: ${wished})`, {
       details: { supported: outcome.supported, requested: wished },
@@ -41,7 +46,7 @@ export function readClient(message: RequestMessage, supported: readonly Revision
   const isNamed = memberType(message, "params.clientInfo") === "object";
   return {
     revision,
-    capabilities: askable(memberValue(message, "params.capabilities"), revision),
+    capabilities: toModernCapabilities(memberValue(message, "params.capabilities"), revision),
     clientInfo: isNamed ? memberSource(message, "params.clientInfo") : undefined,
   };
 }
@@ -50,24 +55,24 @@ export function readClient(message: RequestMessage, supported: readonly Revision
  * The capabilities of a legacy client as a modern server may rely on them: only what its revision knows, without tasks
  * and without notice of changed roots, which have no modern form.
  */
-function askable(declared: unknown, revision: Revision): Capabilities {
+function toModernCapabilities(declared: unknown, revision: Revision): Capabilities {
   if (!isRecord(declared)) return {};
   const { elicitation, samplingTools } = revisions[revision];
   const result: Record<string, unknown> = {};
   for (const [name, details] of Object.entries(declared)) {
     if (!isRecord(details)) continue;
     if (name === "tasks" || (name === "elicitation" && elicitation === "none")) continue;
-    if (name === "roots") result[name] = without(details, "listChanged");
+    if (name === "roots") result[name] = omit(details, "listChanged");
     else if (name === "elicitation" && elicitation === "form") result[name] = {};
     else if (name === "sampling" && !samplingTools) result[name] = {};
-    else if (name === "extensions") result[name] = without(details, tasksExtension);
+    else if (name === "extensions") result[name] = omit(details, tasksExtension);
     else result[name] = details;
   }
   return result;
 }
 
 /** What a modern server said of itself. */
-export interface ServerFacts {
+export interface ModernServerFacts {
   /** What may be offered to a legacy client. */
   readonly capabilities: Capabilities;
   /** The text of a JSON object, where the server named itself. */
@@ -77,7 +82,7 @@ export interface ServerFacts {
 }
 
 /** Reads the answer to `server/discover`; throws where it is none, or names no revision that we speak. */
-export function readServer(answer: Message | undefined): ServerFacts {
+export function parseDiscoverResult(answer: Message | undefined): ModernServerFacts {
   if (answer?.kind === "error") {
     const code = memberInteger(answer, "error.code");
     throw new GatewayError("upstream_invalid", `the upstream refused server/discover with error ${code}`);
@@ -88,21 +93,21 @@ export function readServer(answer: Message | undefined): ServerFacts {
   }
   const versions: unknown = memberValue(answer, "result.supportedVersions");
   const theirs = Array.isArray(versions) ? versions.filter((version) => typeof version === "string") : [];
-  if (newestCommon(theirs, revisionNames) === undefined) {
+  if (newestCommonRevision(theirs, revisionNames) === undefined) {
     throw new GatewayError("upstream_invalid", "the upstream serves no modern revision that is known here");
   }
   const info = "result._meta.io.modelcontextprotocol/serverInfo";
   const isInstructed = memberType(answer, "result.instructions") === "string";
   return {
     // Extensions and tasks were never agreed on with a legacy client.
-    capabilities: without(without(capabilities, "extensions"), "tasks"),
+    capabilities: omit(omit(capabilities, "extensions"), "tasks"),
     serverInfo: memberType(answer, info) === "object" ? memberSource(answer, info) : undefined,
     instructions: isInstructed ? memberSource(answer, "result.instructions") : undefined,
   };
 }
 
 /** The text of the result of `initialize`. A server that does not name itself goes by the name given. */
-export function initializeResult(client: ClientFacts, server: ServerFacts, name: string): string {
+export function formatInitializeResult(client: ClientFacts, server: ModernServerFacts, name: string): string {
   const info = server.serverInfo ?? JSON.stringify({ name, version: "unknown" });
   const instructions = server.instructions === undefined ? "" : `,"instructions":${server.instructions}`;
   return (
@@ -112,13 +117,13 @@ export function initializeResult(client: ClientFacts, server: ServerFacts, name:
 }
 
 /** Whether a server offers something, such as `resources` with `subscribe`. */
-export function offers({ capabilities }: ServerFacts, name: string, detail?: string): boolean {
+export function hasCapability({ capabilities }: ModernServerFacts, name: string, detail?: string): boolean {
   const details = Object.hasOwn(capabilities, name) ? capabilities[name] : undefined;
   if (!isRecord(details)) return false;
   return detail === undefined || details[detail] === true;
 }
 
-function without(record: Capabilities, name: string): Capabilities {
+function omit(record: Capabilities, name: string): Capabilities {
   return Object.fromEntries(Object.entries(record).filter(([key]) => key !== name));
 }
 

@@ -3,8 +3,8 @@ import { Cancellation } from "../../exchange.ts";
 import type { Exchange, SetTimer, TransportContext } from "../../exchange.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
-import { logLevels } from "../../protocol/envelope.ts";
-import type { LogLevel } from "../../protocol/envelope.ts";
+import { loggingLevels } from "../../protocol/envelope.ts";
+import type { LoggingLevel } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -15,19 +15,24 @@ import type { Revision } from "../../protocol/revisions.ts";
 import { resultMessage } from "../../reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { runCall } from "./call.ts";
-import type { Call, CallDeps, CallLimits } from "./call.ts";
-import { createChangeFeed, withoutSubscription } from "./change-feed.ts";
-import { ownRequest, toModernRequest } from "./envelope.ts";
-import type { ClientEnvelope, RoundInput } from "./envelope.ts";
-import { initializeResult, offers, readClient, readServer } from "./handshake.ts";
-import type { ClientFacts, ServerFacts } from "./handshake.ts";
+import type { ClientCall, ClientCallDeps, RoundTripLimits } from "./call.ts";
+import { createUpstreamSubscription, withoutSubscription } from "./change-feed.ts";
+import { createGatewayRequest, toModernRequest } from "./envelope.ts";
+import type { ClientEnvelope, RetryInput } from "./envelope.ts";
+import {
+  formatInitializeResult,
+  hasCapability,
+  parseInitializeRequest,
+  parseDiscoverResult,
+} from "./handshake.ts";
+import type { ClientFacts, ModernServerFacts } from "./handshake.ts";
 import { parameterHeaders, toModernExchange, withHeaders, withoutPause } from "./modern-exchange.ts";
-import { createQuestions } from "./questions.ts";
-import { createToolTable } from "./tool-table.ts";
+import { createInputRequester } from "./questions.ts";
+import { createToolCache } from "./tool-table.ts";
 import type { ToolFacts } from "./tool-table.ts";
 
 /** Bounds of a bridged session; times in milliseconds. */
-export interface LegacyToModernLimits extends CallLimits {
+export interface LegacyToModernLimits extends RoundTripLimits {
   /** How long a client may think about one round of questions. */
   readonly answerMs: number;
   /** How long the bridge's own reading of the tool list may take. */
@@ -37,16 +42,16 @@ export interface LegacyToModernLimits extends CallLimits {
 }
 
 /** Eight rounds and ten minutes for a person, as the official SDK has them. */
-const defaultLimits: LegacyToModernLimits = {
+const defaultLegacyToModernLimits: LegacyToModernLimits = {
   maxRounds: 8,
-  maxQuestions: 32,
+  maxInputRequests: 32,
   paceMs: 250,
   answerMs: 600_000,
   readMs: 30_000,
   maxResources: 1000,
 };
 
-export interface LegacyToModernOptions {
+export interface LegacyToModernDeps {
   /** Opens the way to the upstream, which is spoken to in 2026-07-28. */
   readonly open: (events: LinkEvents) => UpstreamLink;
   /** Hears what the upstream has to say to the client, in the client's words. */
@@ -54,7 +59,7 @@ export interface LegacyToModernOptions {
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   /** Whether the upstream compares headers with bodies, as it does over HTTP. */
-  readonly seesHeaders: boolean;
+  readonly validatesHeaders: boolean;
   /** Revisions to agree on with the client; all legacy ones unless told. */
   readonly supported?: readonly Revision[];
   readonly limits?: Partial<LegacyToModernLimits>;
@@ -65,20 +70,20 @@ export interface LegacyToModernOptions {
  * server: it shakes hands, keeps log level and subscriptions, and puts what the server asks for to the client as
  * requests, so that they pass the same pipeline as those of any legacy server.
  */
-export function createLegacyToModernLink(options: LegacyToModernOptions): UpstreamLink {
+export function createLegacyToModernLink(options: LegacyToModernDeps): UpstreamLink {
   return new LegacyToModernLink(options);
 }
 
 /** What the handshake told. */
-interface Agreed {
+interface AgreedSession {
   readonly client: ClientFacts;
-  readonly server: ServerFacts;
+  readonly server: ModernServerFacts;
   /** Where requests of our own take their circumstances from. */
   readonly handshake: Exchange;
 }
 
 /** Methods of the legacy era that the bridge answers itself, as the modern one has them no more. */
-type Local = (exchange: Exchange, message: RequestMessage) => Promise<Reply>;
+type LocalHandler = (exchange: Exchange, message: RequestMessage) => Promise<Reply>;
 
 /** An exchange upstream that knows which one of the client it was made for. */
 interface MadeFor extends Exchange {
@@ -88,80 +93,80 @@ interface MadeFor extends Exchange {
 class LegacyToModernLink implements UpstreamLink {
   readonly upstreamSession = undefined;
   readonly #events: LinkEvents;
-  readonly #options: LegacyToModernOptions;
+  readonly #options: LegacyToModernDeps;
   readonly #limits: LegacyToModernLimits;
   readonly #inner: UpstreamLink;
   /** Requests of the client that are not answered yet; few, and a map of ever new ids is costly to keep. */
-  readonly #calls: Call[] = [];
+  readonly #calls: ClientCall[] = [];
   readonly #questions;
   readonly #tools;
   readonly #feed;
-  readonly #local: ReadonlyMap<string, Local>;
-  readonly #run: (call: Call) => Promise<Reply>;
-  #agreed: Agreed | undefined;
-  #logLevel: LogLevel | undefined;
+  readonly #local: ReadonlyMap<string, LocalHandler>;
+  readonly #run: (call: ClientCall) => Promise<Reply>;
+  #agreed: AgreedSession | undefined;
+  #logLevel: LoggingLevel | undefined;
   #requests = 0;
   #isClosed = false;
 
-  constructor(options: LegacyToModernOptions) {
-    const { events, setTimer, newId, seesHeaders } = options;
+  constructor(options: LegacyToModernDeps) {
+    const { events, setTimer, newId, validatesHeaders: seesHeaders } = options;
     this.#options = options;
     this.#events = events;
-    this.#limits = { ...defaultLimits, ...options.limits };
+    this.#limits = { ...defaultLegacyToModernLimits, ...options.limits };
     this.#inner = options.open({
       message: (message, related, context) => this.#received(message, related, context),
-      rubbish: (bytes, reason) => {
-        events.rubbish(bytes, reason);
+      malformed: (bytes, reason) => {
+        events.malformed(bytes, reason);
       },
-      trouble: (error) => {
-        events.trouble(error);
+      error: (error) => {
+        events.error(error);
       },
       // The session lives here and not upstream: what comes next finds the way again.
       closed: (error) => {
-        events.trouble(error);
+        events.error(error);
       },
     });
-    this.#questions = createQuestions({
+    this.#questions = createInputRequester({
       events,
       setTimer,
       newId,
       client: () => this.#agreement().client,
       answerMs: this.#limits.answerMs,
     });
-    this.#tools = createToolTable({
-      seesHeaders,
+    this.#tools = createToolCache({
+      validatesHeaders: seesHeaders,
       readPage: (cursor) => this.#readTools(cursor),
-      trouble: (error) => {
-        events.trouble(error);
+      onError: (error) => {
+        events.error(error);
       },
     });
-    this.#feed = createChangeFeed({
+    this.#feed = createUpstreamSubscription({
       lists: () => {
         const { server } = this.#agreement();
         return {
-          tools: offers(server, "tools", "listChanged"),
-          prompts: offers(server, "prompts", "listChanged"),
-          resources: offers(server, "resources", "listChanged"),
+          tools: hasCapability(server, "tools", "listChanged"),
+          prompts: hasCapability(server, "prompts", "listChanged"),
+          resources: hasCapability(server, "resources", "listChanged"),
         };
       },
       exchangeFor: (filter, cancellation) =>
         this.#own("subscriptions/listen", [`"notifications":${filter}`], cancellation),
       request: (exchange) => this.#inner.request(exchange),
       setTimer,
-      trouble: (error) => {
-        events.trouble(error);
+      onError: (error) => {
+        events.error(error);
       },
       maxResources: this.#limits.maxResources,
     });
-    const deps: CallDeps = {
+    const deps: ClientCallDeps = {
       limits: this.#limits,
       setTimer,
-      questions: this.#questions,
+      inputRequester: this.#questions,
       tools: this.#tools,
       send: (call, input, tool) => this.#send(call, input, tool),
     };
     this.#run = (call) => runCall(call, deps);
-    this.#local = new Map<string, Local>([
+    this.#local = new Map<string, LocalHandler>([
       ["initialize", (exchange, message) => this.#shakeHands(exchange, message)],
       ["ping", async (_exchange, { id }) => ({ message: resultMessage(id, "{}") })],
       ["logging/setLevel", async (_exchange, message) => this.#setLevel(message)],
@@ -174,8 +179,8 @@ class LegacyToModernLink implements UpstreamLink {
     return this.#inner.incarnation;
   }
 
-  get isPausable(): boolean {
-    return this.#inner.isPausable;
+  get hasBackpressure(): boolean {
+    return this.#inner.hasBackpressure;
   }
 
   request(exchange: Exchange): Promise<Reply> {
@@ -204,7 +209,7 @@ class LegacyToModernLink implements UpstreamLink {
   async send(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind === "result" || message.kind === "error") {
-      this.#questions.answer(message);
+      this.#questions.receiveResponse(message);
       return noReply;
     }
     if (message.method === "notifications/cancelled") {
@@ -235,14 +240,14 @@ class LegacyToModernLink implements UpstreamLink {
     exchange: Exchange,
     message: RequestMessage,
     revision: Revision,
-    work: (call: Call) => Promise<Reply>,
+    work: (call: ClientCall) => Promise<Reply>,
   ): Promise<Reply> {
     const cancellation = new Cancellation();
     const off = exchange.cancellation.onCancel((reason) => {
       // The client's own cancel has reached nobody yet, so upstream it is told like any other.
       cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
     });
-    const call: Call = { exchange, message, revision, cancellation };
+    const call: ClientCall = { exchange, message, revision, cancellation };
     this.#calls.push(call);
     try {
       return await work(call);
@@ -254,22 +259,25 @@ class LegacyToModernLink implements UpstreamLink {
 
   /** The handshake is ours to answer, with what the server says of itself (MCP 2026-07-28, Discovery). */
   #shakeHands(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const client = readClient(message, this.#options.supported ?? revisionNames);
+    const client = parseInitializeRequest(message, this.#options.supported ?? revisionNames);
     return this.#during(exchange, message, client.revision, async (call) => {
-      const request = ownRequest(this.#nextId(), "server/discover", [], { ...client, logLevel: undefined });
+      const request = createGatewayRequest(this.#nextId(), "server/discover", [], {
+        ...client,
+        logLevel: undefined,
+      });
       const answer = await this.#inner.request(this.#onBehalf(call, request, undefined));
-      const server = readServer(answer.message);
+      const server = parseDiscoverResult(answer.message);
       this.#agreed = { client, server, handshake: exchange };
-      return { message: resultMessage(message.id, initializeResult(client, server, exchange.route)) };
+      return { message: resultMessage(message.id, formatInitializeResult(client, server, exchange.route)) };
     });
   }
 
   #setLevel(message: RequestMessage): Reply {
     this.#require("logging", undefined, message);
     const wished = memberString(message, "params.level");
-    const level = logLevels.find((known) => known === wished);
+    const level = loggingLevels.find((known) => known === wished);
     if (level === undefined) {
-      throw new GatewayError("invalid_params", `params.level must be one of ${logLevels.join(", ")}`);
+      throw new GatewayError("invalid_params", `params.level must be one of ${loggingLevels.join(", ")}`);
     }
     this.#logLevel = level;
     return { message: resultMessage(message.id, "{}") };
@@ -284,17 +292,17 @@ class LegacyToModernLink implements UpstreamLink {
   }
 
   #require(capability: string, detail: string | undefined, { method }: RequestMessage): void {
-    if (offers(this.#agreement().server, capability, detail)) return;
+    if (hasCapability(this.#agreement().server, capability, detail)) return;
     throw new GatewayError("method_not_found", `method not found: the server does not offer ${method}`);
   }
 
-  #send(call: Call, input: RoundInput | undefined, tool: ToolFacts | undefined): Promise<Reply> {
+  #send(call: ClientCall, input: RetryInput | undefined, tool: ToolFacts | undefined): Promise<Reply> {
     const message = toModernRequest(call.message, this.#nextId(), this.#envelope(), input);
     return this.#inner.request(this.#onBehalf(call, message, tool));
   }
 
   /** A request upstream as part of a request of the client. */
-  #onBehalf(call: Call, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
+  #onBehalf(call: ClientCall, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
     const { exchange: client, cancellation } = call;
     return {
       ...client,
@@ -316,7 +324,7 @@ class LegacyToModernLink implements UpstreamLink {
   /** A request upstream that no request of the client led to. */
   #own(method: string, members: readonly string[], cancellation: Cancellation): Exchange {
     const { handshake } = this.#agreement();
-    const message = ownRequest(this.#nextId(), method, members, this.#envelope());
+    const message = createGatewayRequest(this.#nextId(), method, members, this.#envelope());
     const id = `${handshake.id}.${this.#requests}`;
     return { ...toModernExchange(handshake, message), id, cancellation, reply: undefined };
   }
@@ -342,12 +350,12 @@ class LegacyToModernLink implements UpstreamLink {
   ): void | Promise<void> {
     if (message.kind === "request") {
       const text = `the upstream sent the request ${message.method}, which its revision does not allow`;
-      this.#events.trouble(new GatewayError("upstream_invalid", text));
+      this.#events.error(new GatewayError("upstream_invalid", text));
       return undefined;
     }
-    if (message.method === "notifications/tools/list_changed") this.#tools.forget();
-    if (this.#feed.has(message, related)) {
-      if (!this.#feed.take(message, related)) return undefined;
+    if (message.method === "notifications/tools/list_changed") this.#tools.invalidate();
+    if (this.#feed.owns(message, related)) {
+      if (!this.#feed.handle(message, related)) return undefined;
       return this.#events.message(withoutSubscription(message), undefined, context);
     }
     const facts = message.method === undefined ? undefined : methodFacts(message.method);
@@ -357,7 +365,7 @@ class LegacyToModernLink implements UpstreamLink {
   }
 
   /** The last call with this id. */
-  #callOf(key: string): Call | undefined {
+  #callOf(key: string): ClientCall | undefined {
     return this.#calls.findLast(({ message }) => message.id.key === key);
   }
 
@@ -372,7 +380,7 @@ class LegacyToModernLink implements UpstreamLink {
     return { ...this.#agreement().client, logLevel: this.#logLevel };
   }
 
-  #agreement(): Agreed {
+  #agreement(): AgreedSession {
     if (this.#agreed !== undefined) return this.#agreed;
     throw new GatewayError("invalid_message", "the session begins with initialize");
   }

@@ -27,22 +27,22 @@ export function wrapOutputSchema(schema: Schema): Schema {
   return {
     ...(typeof $schema === "string" ? { $schema } : {}),
     type: "object",
-    properties: { result: moved(schema) },
+    properties: { result: rebase(schema) },
     required: ["result"],
   };
 }
 
-function moved(node: unknown): unknown {
-  if (Array.isArray(node)) return node.map(moved);
+function rebase(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(rebase);
   if (!isRecord(node) || isDocument(node)) return node;
   return mapValues(node, (value, keyword) => {
-    if (referenceKeywords.has(keyword) && typeof value === "string") return movedReference(value);
+    if (referenceKeywords.has(keyword) && typeof value === "string") return rebaseReference(value);
     if (dataKeywords.has(keyword)) return value;
-    return mapKeywords.has(keyword) && isRecord(value) ? mapValues(value, moved) : moved(value);
+    return mapKeywords.has(keyword) && isRecord(value) ? mapValues(value, rebase) : rebase(value);
   });
 }
 
-function movedReference(reference: string): string {
+function rebaseReference(reference: string): string {
   const isLocal = reference === "#" || reference.startsWith("#/");
   return isLocal ? `#/properties/result${reference.slice(1)}` : reference;
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { Cancellation, Exchange, SetTimer } from "../../exchange.ts";
-import { capabilitiesToAsk, missingCapabilities } from "../../protocol/capabilities.ts";
+import { requiredClientCapabilities, missingCapabilities } from "../../protocol/capabilities.ts";
 import type { Capabilities } from "../../protocol/capabilities.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
@@ -19,10 +19,10 @@ import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import type { ClientFacts } from "./handshake.ts";
 import { changeMembers } from "../object-edit.ts";
-import { toMessage, toRequest } from "../own-messages.ts";
+import { synthesizeMessage, synthesizeRequest } from "../own-messages.ts";
 
 /** One entry of `inputRequests`: a question of the server under a key of its choice. */
-export interface Question {
+export interface InputRequest {
   readonly key: string;
   readonly method: string;
   /** The text of its parameters. */
@@ -30,7 +30,7 @@ export interface Question {
 }
 
 /** The text of `inputResponses`, or why there is none: a question went unanswered. */
-export type Answers =
+export type InputOutcome =
   | { readonly ok: true; readonly responses: string }
   | { readonly ok: false; readonly error: GatewayError };
 
@@ -41,17 +41,17 @@ export interface AskingCall {
 }
 
 /** Puts the questions of modern servers to a legacy client. */
-export interface Questions {
+export interface InputRequester {
   /** Asks all at once; resolves when all are answered or one of them cannot be. Rejects when the call is cancelled. */
-  ask(call: AskingCall, questions: readonly Question[]): Promise<Answers>;
+  request(call: AskingCall, questions: readonly InputRequest[]): Promise<InputOutcome>;
   /** Takes an answer of the client to the question it belongs to; false when there is none. */
-  answer(message: Message): boolean;
+  receiveResponse(message: Message): boolean;
   /** Questions that wait for an answer. */
   readonly size: number;
 }
 
-export interface QuestionsDeps {
-  readonly events: Pick<LinkEvents, "message" | "trouble">;
+export interface InputRequesterDeps {
+  readonly events: Pick<LinkEvents, "message" | "error">;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   readonly client: () => ClientFacts;
@@ -60,11 +60,11 @@ export interface QuestionsDeps {
 }
 
 /** The questions of a result that asks for input; undefined when something in it is no question. */
-export function questionsIn({ bytes, outline }: ResultMessage): readonly Question[] | undefined {
+export function parseInputRequests({ bytes, outline }: ResultMessage): readonly InputRequest[] | undefined {
   const span = spanOf(outline, "result.inputRequests");
   if (span === undefined) return [];
   if (typeAt(bytes, span.start) !== "object") return undefined;
-  const questions: Question[] = [];
+  const questions: InputRequest[] = [];
   for (const { name: key, value } of membersOf(bytes, span)) {
     if (typeAt(bytes, value.start) !== "object") return undefined;
     let method: string | undefined;
@@ -75,25 +75,28 @@ export function questionsIn({ bytes, outline }: ResultMessage): readonly Questio
       if (member.name === "method" && type === "string") method = decodeString(bytes, start, end);
       if (member.name === "params" && type === "object") params = bytes.toString("utf8", start, end);
     }
-    if (method === undefined || capabilitiesToAsk(method, undefined) === undefined) return undefined;
+    if (method === undefined || requiredClientCapabilities(method, undefined) === undefined) return undefined;
     questions.push({ key, method, params });
   }
   return questions;
 }
 
 /** What an open question waits for. */
-interface Waiting {
+interface PendingInput {
   readonly id: RequestId;
   readonly answered: (message: Message) => void;
 }
 
 /** Makes the questions of one session. Their ids are ours; the client has never seen another server's. */
-export function createQuestions(deps: QuestionsDeps): Questions {
+export function createInputRequester(deps: InputRequesterDeps): InputRequester {
   const { events, setTimer, newId, client } = deps;
-  const waiting = new Map<string, Waiting>();
+  const waiting = new Map<string, PendingInput>();
   let count = 0;
 
-  function ask({ exchange, cancellation }: AskingCall, questions: readonly Question[]): Promise<Answers> {
+  function ask(
+    { exchange, cancellation }: AskingCall,
+    questions: readonly InputRequest[],
+  ): Promise<InputOutcome> {
     if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
     return new Promise((resolve, reject) => {
       const answers = new Map<string, string>();
@@ -146,7 +149,7 @@ export function createQuestions(deps: QuestionsDeps): Questions {
             else settle(question.key, reading);
           },
         });
-        put(toRequest(questionText(question, id)), exchange, (error) => {
+        put(synthesizeRequest(questionText(question, id)), exchange, (error) => {
           fail(error);
         });
       }
@@ -169,22 +172,25 @@ export function createQuestions(deps: QuestionsDeps): Questions {
     waiting.delete(id.key);
     if (reason === "session-ended" || reason === "shutdown") return;
     const params = `{"requestId":${id.json},"reason":"the request that led to this question has ended"}`;
-    const notice = toMessage(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+    const notice = synthesizeMessage(
+      `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`,
+    );
     put(notice, exchange, (error) => {
-      events.trouble(error);
+      events.error(error);
     });
   }
 
   /** What cannot be put to this client: a form or page it has no way to show is declined, the rest ends the call. */
-  function unaskable({ method, params }: Question): "decline" | GatewayError | undefined {
-    const needed = capabilitiesToAsk(method, params === undefined ? undefined : JSON.parse(params)) ?? {};
+  function unaskable({ method, params }: InputRequest): "decline" | GatewayError | undefined {
+    const needed =
+      requiredClientCapabilities(method, params === undefined ? undefined : JSON.parse(params)) ?? {};
     const missing = missingCapabilities(needed, client().capabilities);
     if (missing === undefined) return undefined;
     if (method === "elicitation/create") return "decline";
     return missingError(method, missing);
   }
 
-  function questionText({ method, params }: Question, id: RequestId): string {
+  function questionText({ method, params }: InputRequest, id: RequestId): string {
     const known =
       method === "elicitation/create" && params !== undefined ? elicitationParams(params) : params;
     const member = known === undefined ? "" : `,"params":${known}`;
@@ -203,8 +209,8 @@ export function createQuestions(deps: QuestionsDeps): Questions {
   }
 
   return {
-    ask,
-    answer: (message) => {
+    request: ask,
+    receiveResponse: (message) => {
       const key = message.id?.key ?? "";
       const question = waiting.get(key);
       if (question === undefined) return false;
@@ -222,7 +228,7 @@ const decline = '{"action":"decline"}';
 const cancel = '{"action":"cancel"}';
 
 /** The answer as it goes into `inputResponses`, or why the call cannot go on: there is no place for an error there. */
-function readAnswer({ method }: Question, message: Message): string | GatewayError {
+function readAnswer({ method }: InputRequest, message: Message): string | GatewayError {
   if (message.kind === "result") return memberSource(message, "result") ?? "{}";
   const data: unknown = memberValue(message, "error.data");
   const isRefused = Reflect.get(Object(data), "origin") === "gateway";
@@ -244,7 +250,7 @@ function missingError(method: string, missing: Capabilities): GatewayError {
   );
 }
 
-function unanswered(questions: readonly Question[], answers: ReadonlyMap<string, string>): GatewayError {
+function unanswered(questions: readonly InputRequest[], answers: ReadonlyMap<string, string>): GatewayError {
   const open = questions.filter(({ key }) => !answers.has(key)).map(({ method }) => method);
   return new GatewayError(
     "missing_capability",
@@ -253,7 +259,7 @@ function unanswered(questions: readonly Question[], answers: ReadonlyMap<string,
   );
 }
 
-function responsesOf(questions: readonly Question[], answers: ReadonlyMap<string, string>): string {
+function responsesOf(questions: readonly InputRequest[], answers: ReadonlyMap<string, string>): string {
   const members = questions.map(({ key }) => `${JSON.stringify(key)}:${answers.get(key) ?? "null"}`);
   return `{${members.join(",")}}`;
 }

@@ -165,7 +165,7 @@ describe("the tool list of a modern server", () => {
 
   it("leaves out tools whose header annotations are invalid, where headers count", async () => {
     for (const seesHeaders of [true, false]) {
-      const session = await openSession({ options: { seesHeaders } });
+      const session = await openSession({ options: { validatesHeaders: seesHeaders } });
       const list = session.begin("tools/list");
       session.upstream.take("tools/list").reply({ resultType: "complete", tools: [badly, moor] });
       expect(await list.answer()).toMatchObject({ result: { tools: seesHeaders ? [moor] : [badly, moor] } });

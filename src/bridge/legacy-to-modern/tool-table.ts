@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import { headerParametersOf } from "../../protocol/header-parameters.ts";
+import { parseHeaderParameters } from "../../protocol/header-parameters.ts";
 import type { HeaderParameter } from "../../protocol/header-parameters.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
@@ -18,31 +18,31 @@ export interface ToolFacts {
 }
 
 /** The tools of one upstream as one client may see them. */
-export interface ToolTable {
+export interface ToolCache {
   /** What is known of a tool; reads the list first when it has not been read yet. */
   find(name: string): ToolFacts | undefined | Promise<ToolFacts | undefined>;
   /** Reads the list again, all pages; one reading serves all who ask meanwhile. Never rejects. */
   refresh(): Promise<void>;
   /** The list has changed: what is known is worth nothing. */
-  forget(): void;
+  invalidate(): void;
   /** Takes note of a page and gives the form of it that a legacy client can read; undefined when that is the same. */
   toLegacyPage(message: Message): Buffer | undefined;
 }
 
 /** What a table needs of the bridge. */
-export interface ToolTableDeps {
+export interface ToolCacheDeps {
   /** Whether the upstream compares headers with bodies, as it does over HTTP. */
-  readonly seesHeaders: boolean;
+  readonly validatesHeaders: boolean;
   /** Asks for one page; undefined when the upstream has none to give. */
   readonly readPage: (cursor: string | undefined) => Promise<Message | undefined>;
   /** The list could not be read, or a tool must be kept from clients: for the log. */
-  readonly trouble: (error: GatewayError) => void;
+  readonly onError: (error: GatewayError) => void;
 }
 
 const maxPages = 100;
 
 /** Makes the table of one session. */
-export function createToolTable(deps: ToolTableDeps): ToolTable {
+export function createToolCache(deps: ToolCacheDeps): ToolCache {
   let tools = new Map<string, ToolFacts>();
   let isComplete = false;
   let reading: Promise<void> | undefined;
@@ -65,7 +65,7 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
   function refresh(): Promise<void> {
     reading ??= read()
       .catch((error: unknown) => {
-        deps.trouble(GatewayError.from(error));
+        deps.onError(GatewayError.from(error));
       })
       .finally(() => {
         reading = undefined;
@@ -76,7 +76,7 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
   return {
     find: (name) => (tools.has(name) || isComplete ? tools.get(name) : refresh().then(() => tools.get(name))),
     refresh,
-    forget: () => {
+    invalidate: () => {
       tools = new Map();
       isComplete = false;
     },
@@ -85,10 +85,10 @@ export function createToolTable(deps: ToolTableDeps): ToolTable {
       let isChanged = false;
       for (const tool of toolsIn(message)) {
         tools.set(tool.name, tool.facts);
-        if (tool.problem !== undefined && deps.seesHeaders) {
+        if (tool.problem !== undefined && deps.validatesHeaders) {
           // MCP 2026-07-28, Streamable HTTP: clients must leave such a tool out.
           const reason = `the tool ${JSON.stringify(tool.name)} is not listed: ${tool.problem}`;
-          deps.trouble(new GatewayError("upstream_invalid", reason));
+          deps.onError(new GatewayError("upstream_invalid", reason));
           isChanged = true;
           continue;
         }
@@ -129,7 +129,7 @@ function toolAt(bytes: Buffer, span: Span): ListedTool {
   const tool: unknown = JSON.parse(bytes.toString("utf8", span.start, span.end));
   const name: unknown = Reflect.get(Object(tool), "name");
   const output: unknown = Reflect.get(Object(tool), "outputSchema");
-  const reading = headerParametersOf(Reflect.get(Object(tool), "inputSchema"));
+  const reading = parseHeaderParameters(Reflect.get(Object(tool), "inputSchema"));
   const isWrapped = needsWrapping(output);
   return {
     name: typeof name === "string" ? name : "",

@@ -12,40 +12,45 @@ import type { Reply } from "../../pipeline.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
-import type { LinkEvents, PendingCall } from "../../transports/transport.ts";
-import { declaredBy, isAskable, mayBeAsked, missingToAsk } from "./input-requests.ts";
+import type { LinkEvents, ReplyCallback } from "../../transports/transport.ts";
+import {
+  declaredCapabilities,
+  isInputRequestMethod,
+  allowsInputRequests,
+  missingForInputRequest,
+} from "./input-requests.ts";
 import { CompactRequest } from "./compact-message.ts";
-import { KeptNotices } from "./kept-notices.ts";
-import type { KeptLimits } from "./kept-notices.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
+import { BufferedNotifications } from "./kept-notices.ts";
+import type { BufferLimits } from "./kept-notices.ts";
+import type { LegacySession } from "./legacy-peer.ts";
 import type { LegacyRequest } from "./legacy-request.ts";
-import { metaOf, toModernAnswer, unnamedServer } from "./modern-result.ts";
-import { OpenQuestions } from "./open-questions.ts";
-import { noticeFor } from "./request-notices.ts";
+import { serverInfoMeta, toModernResponse, defaultServerInfo } from "./modern-result.ts";
+import { PendingInputRequests } from "./open-questions.ts";
+import { toClientNotification } from "./request-notices.ts";
 
 /** Bounds of one call. */
-export interface CallLimits extends KeptLimits {
+export interface BridgedCallLimits extends BufferLimits {
   /** How long a round waits for further questions once there is one. */
   readonly gatherMs: number;
   /** Questions that may be open in one call. */
-  readonly questions: number;
+  readonly inputRequests: number;
 }
 
 /** How a call ended upstream: the server's answer, a failure, or what is made for whichever request waits then. */
 export type CallOutcome = Message | GatewayError | ((request: RequestMessage) => Reply);
 
 /** Who keeps the calls that wait for their client. */
-export interface CallKeeper {
-  readonly limits: CallLimits;
+export interface CallSuspender {
+  readonly limits: BridgedCallLimits;
   readonly setTimer: SetTimer;
   /** Takes a call in that waits for input: the state for its retry, or why there is no room. */
-  park(call: BridgedCall, request: Exchange): string | GatewayError;
+  suspend(call: BridgedCall, request: Exchange): string | GatewayError;
   /** The call waits no longer. */
-  unpark(call: BridgedCall): void;
+  release(call: BridgedCall): void;
 }
 
 /** Who sent a call upstream, and hears how that ended. Not the call's own, so that many can have the same. */
-export interface Errand {
+export interface CallObserver {
   answered(call: BridgedCall, reply: Reply): void;
   failed(call: BridgedCall, error: GatewayError): void;
 }
@@ -62,13 +67,13 @@ export class CallTracking implements Tracking {
 }
 
 /** Ours alone, so it may change while nobody looks. */
-type Related = { -readonly [Name in keyof Exchange]: Exchange[Name] };
+type MutableExchange = { -readonly [Name in keyof Exchange]: Exchange[Name] };
 
 /**
  * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
  * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
  */
-export class BridgedCall implements ReplyStream, PendingCall {
+export class BridgedCall implements ReplyStream, ReplyCallback {
   /** Ends the work upstream, whichever request of the client started it. */
   readonly cancellation: Cancellation = new Cancellation();
   /** What the server said of itself, once that is known. */
@@ -76,33 +81,33 @@ export class BridgedCall implements ReplyStream, PendingCall {
   /** What the server was sent last; it waits as long as the call does. */
   upstreamRequest: LegacyRequest | undefined;
   /** The session it runs on; none while it waits for one. */
-  peer: LegacyPeer | undefined;
+  session: LegacySession | undefined;
   /** Who hears of the server's answer. */
-  errand: Errand | undefined;
+  observer: CallObserver | undefined;
   /** Questions that the bridge asks in the server's place, by id. */
-  ownQuestions: Map<string, (answer: Message) => void> | undefined;
+  gatewayRequests: Map<string, (answer: Message) => void> | undefined;
   /** Where it stands among the calls that run. */
   place = -1;
   /** What its keeper knows it by while it is parked. */
-  parkedAs: unknown;
-  readonly #keeper: CallKeeper;
+  suspension: unknown;
+  readonly #keeper: CallSuspender;
   readonly #deliver: LinkEvents["message"];
-  #questions: OpenQuestions | undefined;
-  #kept: KeptNotices | undefined;
+  #questions: PendingInputRequests | undefined;
+  #kept: BufferedNotifications | undefined;
   /** The client's last request, by which messages are judged that come while it is away. */
   #request: RequestMessage;
   /** The exchange of the client's open request; none while the call is parked. */
   #exchange: Exchange | undefined;
   #resolve: ((reply: Reply) => void) | undefined;
   #reject: ((error: GatewayError) => void) | undefined;
-  #related: Related | undefined;
+  #related: MutableExchange | undefined;
   #outcome: CallOutcome | undefined;
   #isDelivering = false;
   #stopGathering: (() => void) | undefined;
   #isOver = false;
 
   constructor(
-    keeper: CallKeeper,
+    keeper: CallSuspender,
     deliver: LinkEvents["message"],
     exchange: Exchange,
     request: RequestMessage,
@@ -133,13 +138,13 @@ export class BridgedCall implements ReplyStream, PendingCall {
   }
 
   /** The server has answered. */
-  answer(reply: Reply): void {
-    this.errand?.answered(this, reply);
+  resolve(reply: Reply): void {
+    this.observer?.answered(this, reply);
   }
 
   /** The server could not be asked, or gave no answer. */
-  fail(error: GatewayError): void {
-    this.errand?.failed(this, error);
+  reject(error: GatewayError): void {
+    this.observer?.failed(this, error);
   }
 
   /** The client's last request. */
@@ -148,23 +153,23 @@ export class BridgedCall implements ReplyStream, PendingCall {
   }
 
   /** The exchange of the client's last request, without what it holds open: what the server says is related to it. */
-  get related(): Exchange {
+  get relatedExchange(): Exchange {
     return this.#relate();
   }
 
   /** The exchange to take the circumstances of a request upstream from. */
-  get circumstances(): Exchange {
+  get contextExchange(): Exchange {
     return this.#exchange ?? this.#relate();
   }
 
   /** Waits for the answer to the client's first request, or for the questions of a round. */
-  begin(exchange: Exchange): Promise<Reply> {
+  start(exchange: Exchange): Promise<Reply> {
     return this.#wait(exchange);
   }
 
   /** Goes on with a retry: the answers that it brings go to who asked, and it waits for what comes next. */
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    this.#keeper.unpark(this);
+    this.#keeper.release(this);
     this.#request = request;
     this.#related = undefined;
     const reply = this.#wait(exchange);
@@ -176,18 +181,18 @@ export class BridgedCall implements ReplyStream, PendingCall {
   }
 
   /** Puts a question of the server to the client; resolves with the answer that a retry brings. */
-  ask(exchange: Exchange, question: RequestMessage): Promise<Reply> {
+  requestInput(exchange: Exchange, question: RequestMessage): Promise<Reply> {
     const refusal = this.#refusal(question);
     if (refusal !== undefined) return Promise.reject(refusal);
-    this.#questions ??= new OpenQuestions();
+    this.#questions ??= new PendingInputRequests();
     const answer = this.#questions.add(exchange, question);
     this.#gather();
     return answer;
   }
 
   /** The server no longer wants an answer to its question. */
-  withdraw(id: RequestId): void {
-    this.#questions?.withdraw(id);
+  cancelInputRequest(id: RequestId): void {
+    this.#questions?.cancel(id);
   }
 
   /** Takes a notification that belongs to this call to the client, now or with its retry. */
@@ -196,7 +201,7 @@ export class BridgedCall implements ReplyStream, PendingCall {
     if (this.#isOver) return undefined;
     // What was kept goes first.
     if (this.#exchange === undefined || this.#isDelivering) {
-      if (noticeFor(request, message) !== undefined) this.#keep(message, context);
+      if (toClientNotification(request, message) !== undefined) this.#keep(message, context);
       return undefined;
     }
     return this.#tell(request, message, context);
@@ -221,7 +226,7 @@ export class BridgedCall implements ReplyStream, PendingCall {
   }
 
   /** Ends the call without an answer: whoever waits is told why, and the server to stop. */
-  end(reason: CancelReason, error: GatewayError = cancelledError(reason)): void {
+  cancel(reason: CancelReason, error: GatewayError = cancelledError(reason)): void {
     if (this.#isOver) return;
     const reject = this.#reject;
     this.#finish();
@@ -232,10 +237,10 @@ export class BridgedCall implements ReplyStream, PendingCall {
 
   #replyOf(outcome: Message | ((request: RequestMessage) => Reply)): Reply {
     if (typeof outcome === "function") return outcome(this.#request);
-    return { message: toModernAnswer(this.#request, outcome, this.serverInfo ?? unnamedServer) };
+    return { message: toModernResponse(this.#request, outcome, this.serverInfo ?? defaultServerInfo) };
   }
 
-  #relate(): Related {
+  #relate(): MutableExchange {
     if (this.#related !== undefined) return this.#related;
     const exchange = this.#exchange;
     if (exchange === undefined) throw new GatewayError("internal", "the call has lost its request");
@@ -252,22 +257,23 @@ export class BridgedCall implements ReplyStream, PendingCall {
       this.#reject = reject;
       exchange.cancellation.onCancel((reason) => {
         // The end of a request that has its answer is no cancel.
-        if (this.#exchange === exchange) this.end(reason);
+        if (this.#exchange === exchange) this.cancel(reason);
       });
     });
   }
 
   #refusal(question: RequestMessage): GatewayError | undefined {
     if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
-    if (!mayBeAsked(this.#request))
+    if (!allowsInputRequests(this.#request))
       return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
-    if (!isAskable(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
-    const missing = missingToAsk(question, declaredBy(this.#request));
+    if (!isInputRequestMethod(question))
+      return new GatewayError("method_not_found", "the client cannot be asked this");
+    const missing = missingForInputRequest(question, declaredCapabilities(this.#request));
     if (missing !== undefined) {
       const names = Object.keys(missing).join(", ");
       return new GatewayError("method_not_found", `the client did not declare what this needs: ${names}`);
     }
-    return this.#openQuestions < this.#keeper.limits.questions
+    return this.#openQuestions < this.#keeper.limits.inputRequests
       ? undefined
       : new GatewayError("overloaded", "the call has too many open questions");
   }
@@ -289,12 +295,12 @@ export class BridgedCall implements ReplyStream, PendingCall {
   #park(): void {
     const [exchange, questions] = [this.#exchange, this.#questions];
     if (exchange === undefined || questions === undefined || questions.size === 0) return;
-    const state = this.#keeper.park(this, exchange);
+    const state = this.#keeper.suspend(this, exchange);
     if (state instanceof GatewayError) {
-      this.end("client-gone", state);
+      this.cancel("client-gone", state);
       return;
     }
-    const meta = this.serverInfo === undefined ? "" : `,"_meta":${metaOf(this.serverInfo)}`;
+    const meta = this.serverInfo === undefined ? "" : `,"_meta":${serverInfoMeta(this.serverInfo)}`;
     const result = `{"resultType":"input_required","inputRequests":${questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
     const [resolve, { id }] = [this.#resolve, this.#request];
     this.#shrink();
@@ -346,12 +352,12 @@ export class BridgedCall implements ReplyStream, PendingCall {
   }
 
   #keep(message: Message, context: TransportContext): void {
-    this.#kept ??= new KeptNotices(this.#keeper.limits);
+    this.#kept ??= new BufferedNotifications(this.#keeper.limits);
     this.#kept.add(message, context);
   }
 
   #tell(request: RequestMessage, message: Message, context: TransportContext): void | Promise<void> {
-    const notice = noticeFor(request, message);
+    const notice = toClientNotification(request, message);
     return notice === undefined ? undefined : this.#deliver(notice, this.#relate(), context);
   }
 
@@ -363,8 +369,8 @@ export class BridgedCall implements ReplyStream, PendingCall {
     this.#reject = undefined;
     this.#outcome = undefined;
     this.#kept = undefined;
-    if (this.parkedAs !== undefined) this.#keeper.unpark(this);
-    this.#questions?.giveUp("the call that asked is over");
+    if (this.suspension !== undefined) this.#keeper.release(this);
+    this.#questions?.failAll("the call that asked is over");
   }
 }
 

@@ -5,16 +5,21 @@ import { memberSource } from "../../protocol/json/read.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import type { BridgedCall, CallOutcome, Errand } from "./bridged-call.ts";
-import { canAnswer, declaredBy, mayBeAsked, missingToAsk } from "./input-requests.ts";
-import type { Lease, LegacyPool } from "./legacy-pool.ts";
-import { metaOf, unnamedServer } from "./modern-result.ts";
+import type { BridgedCall, CallOutcome, CallObserver } from "./bridged-call.ts";
+import {
+  canAnswerInputRequests,
+  declaredCapabilities,
+  allowsInputRequests,
+  missingForInputRequest,
+} from "./input-requests.ts";
+import type { SessionLease, LegacySessionPool } from "./legacy-pool.ts";
+import { serverInfoMeta, defaultServerInfo } from "./modern-result.ts";
 import type { RunningCalls } from "./running-calls.ts";
-import { urlQuestionsOf } from "./url-questions.ts";
+import { toUrlElicitations } from "./url-questions.ts";
 
 /** What running calls need. */
-export interface CallRunnerOptions {
-  readonly pool: LegacyPool;
+export interface CallRunnerDeps {
+  readonly pool: LegacySessionPool;
   /** Where calls are noted while they run. */
   readonly running: RunningCalls;
   readonly events: LinkEvents;
@@ -33,10 +38,10 @@ export interface CallRunner {
 const ownContext: TransportContext = { type: "in-process" };
 
 /** Makes the runner of one scope. While a call waits upstream nothing of it is kept here. */
-export function createCallRunner(options: CallRunnerOptions): CallRunner {
+export function createCallRunner(options: CallRunnerDeps): CallRunner {
   const { pool, running, events, newId, urlRounds } = options;
   /** Of the first session, by how often a call has been sent before: all calls there share them. */
-  const sharedErrands: Errand[] = [];
+  const sharedErrands: CallObserver[] = [];
   let lastDeclared: string | undefined;
   let isLastAnswerer = false;
 
@@ -57,28 +62,30 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
   }
 
   /** A session of its own splits what the server remembers, so only a call that can really be asked gets one. */
-  function leaseFor(call: BridgedCall): Lease | Promise<Lease> {
+  function leaseFor(call: BridgedCall): SessionLease | Promise<SessionLease> {
     const { request } = call;
-    return mayBeAsked(request) && isAnswerer(declaredBy(request)) ? pool.lease(call) : pool.sharedLease;
+    return allowsInputRequests(request) && isAnswerer(declaredCapabilities(request))
+      ? pool.lease(call)
+      : pool.sharedLease;
   }
 
   /** Callers of a scope declare the same, so it is read once. */
   function isAnswerer(declared: string): boolean {
     if (declared !== lastDeclared) {
       lastDeclared = declared;
-      isLastAnswerer = canAnswer(declared);
+      isLastAnswerer = canAnswerInputRequests(declared);
     }
     return isLastAnswerer;
   }
 
-  function carry(call: BridgedCall, lease: Lease, round: number): void {
-    call.peer = lease.peer;
-    call.errand =
+  function carry(call: BridgedCall, lease: SessionLease, round: number): void {
+    call.session = lease.peer;
+    call.observer =
       lease === pool.sharedLease ? (sharedErrands[round] ??= errandOn(lease, round)) : errandOn(lease, round);
-    lease.peer.request(call);
+    lease.peer.startCall(call);
   }
 
-  function errandOn(lease: Lease, round: number): Errand {
+  function errandOn(lease: SessionLease, round: number): CallObserver {
     return {
       answered: (call, { message }) => {
         land(call, lease);
@@ -91,9 +98,9 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
     };
   }
 
-  function land(call: BridgedCall, lease: Lease): void {
-    call.peer = undefined;
-    lease.peer.landed();
+  function land(call: BridgedCall, lease: SessionLease): void {
+    call.session = undefined;
+    lease.peer.callEnded();
     lease.release();
   }
 
@@ -102,8 +109,8 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
       finish(call, new GatewayError("upstream_invalid", "the upstream gave no answer"));
       return;
     }
-    const isAsking = answer.kind === "error" && round < urlRounds && mayBeAsked(call.request);
-    const questions = isAsking ? urlQuestionsOf(answer, newId) : undefined;
+    const isAsking = answer.kind === "error" && round < urlRounds && allowsInputRequests(call.request);
+    const questions = isAsking ? toUrlElicitations(answer, newId) : undefined;
     if (questions === undefined) finish(call, answer);
     else void askUrls(call, questions, round);
   }
@@ -116,7 +123,9 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
   ): Promise<void> {
     try {
       const missing =
-        questions[0] === undefined ? undefined : missingToAsk(questions[0], declaredBy(call.request));
+        questions[0] === undefined
+          ? undefined
+          : missingForInputRequest(questions[0], declaredCapabilities(call.request));
       if (missing !== undefined) {
         const details = { requiredCapabilities: missing };
         const text = "the server wants the user to open a URL first";
@@ -125,14 +134,14 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
       }
       const answers = await Promise.all(questions.map((question) => askOwn(call, question)));
       if (answers.every(isAccepted)) start(call, round + 1);
-      else finish(call, declined(call.serverInfo ?? unnamedServer));
+      else finish(call, declined(call.serverInfo ?? defaultServerInfo));
     } catch (error) {
       finish(call, GatewayError.from(error));
     }
   }
 
   function askOwn(call: BridgedCall, question: RequestMessage): Promise<Message> {
-    const ownQuestions = (call.ownQuestions ??= new Map<string, (answer: Message) => void>());
+    const ownQuestions = (call.gatewayRequests ??= new Map<string, (answer: Message) => void>());
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const { key } = question.id;
     const off = call.cancellation.onCancel((reason) => {
@@ -144,7 +153,7 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
       resolve(answer);
     });
     // The same way as a request of the server: whoever watches over questions sees this one too.
-    void events.message(question, call.related, ownContext);
+    void events.message(question, call.relatedExchange, ownContext);
     return promise;
   }
 
@@ -159,13 +168,16 @@ export function createCallRunner(options: CallRunnerOptions): CallRunner {
       start(call, 0);
     },
     close: () => {
-      for (const call of running.all) call.end("shutdown");
+      for (const call of running.all) call.cancel("shutdown");
     },
   };
 }
 
 /** Takes the client's answer to who asked: the bridge itself, or the server on the session of the call. */
-export async function answerTo({ peer, ownQuestions }: BridgedCall, message: Message): Promise<void> {
+export async function deliverClientResponse(
+  { session: peer, gatewayRequests: ownQuestions }: BridgedCall,
+  message: Message,
+): Promise<void> {
   const key = message.id?.key;
   const own = key === undefined ? undefined : ownQuestions?.get(key);
   if (key === undefined || own === undefined) {
@@ -190,7 +202,7 @@ function declined(serverInfo: string): CallOutcome {
       return { message: errorMessage(request.id, { code: -32603, message: text, data }) };
     }
     const content = JSON.stringify([{ type: "text", text }]);
-    const result = `{"resultType":"complete","isError":true,"content":${content},"_meta":${metaOf(serverInfo)}}`;
+    const result = `{"resultType":"complete","isError":true,"content":${content},"_meta":${serverInfoMeta(serverInfo)}}`;
     return { message: resultMessage(request.id, result) };
   };
 }

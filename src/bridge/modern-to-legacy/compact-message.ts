@@ -2,7 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Outline } from "../../protocol/json/outline.ts";
 import type { Diagnostic, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { toMessage } from "../own-messages.ts";
+import { synthesizeMessage } from "../own-messages.ts";
 
 /**
  * A request in as little memory as it can have, for when it may be kept long. Bytes that nobody uses for a while are
@@ -133,6 +133,6 @@ class LateOutline implements Outline {
   }
 
   #made(): Outline {
-    return (this.#read ??= toMessage(this.#bytes).outline);
+    return (this.#read ??= synthesizeMessage(this.#bytes).outline);
   }
 }

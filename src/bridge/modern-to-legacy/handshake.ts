@@ -2,13 +2,13 @@ import { GatewayError } from "../../errors.ts";
 import type { Capabilities } from "../../protocol/capabilities.ts";
 import { memberSource, memberString, memberType } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { acceptAnswer, newestLegacy, newestModern, revisionNames } from "../../protocol/revisions.ts";
+import { acceptServerRevision, newestLegacy, newestModern, revisionNames } from "../../protocol/revisions.ts";
 import type { Revision } from "../../protocol/revisions.ts";
-import { capabilitiesFrom, declaredBy } from "./input-requests.ts";
-import { metaOf, unnamedServer } from "./modern-result.ts";
+import { parseCapabilities, declaredCapabilities } from "./input-requests.ts";
+import { serverInfoMeta, defaultServerInfo } from "./modern-result.ts";
 
 /** What a legacy server said of itself in its handshake. */
-export interface ServerFacts {
+export interface LegacyServerFacts {
   readonly revision: Revision;
   readonly capabilities: Capabilities;
   /** The text of a JSON object. */
@@ -26,9 +26,9 @@ const tasksExtension = "io.modelcontextprotocol/tasks";
  * The params of an `initialize` for the client behind a modern request: who it says it is, and of what it can do the
  * three things that a legacy server may ask of it.
  */
-export function handshakeParams(request: RequestMessage): string {
+export function formatInitializeParams(request: RequestMessage): string {
   const info = memberSource(request, "params._meta.io.modelcontextprotocol/clientInfo") ?? unnamedClient;
-  const { roots, sampling, elicitation, experimental } = capabilitiesFrom(declaredBy(request));
+  const { roots, sampling, elicitation, experimental } = parseCapabilities(declaredCapabilities(request));
   // Changes of roots are not told in the modern era, so they cannot be promised.
   const capabilities = {
     ...(roots === undefined ? {} : { roots: {} }),
@@ -40,27 +40,27 @@ export function handshakeParams(request: RequestMessage): string {
 }
 
 /** Reads the answer to `initialize`; throws when there is nothing to agree on. */
-export function serverFactsFrom(answer: Message | undefined): ServerFacts {
+export function parseInitializeResult(answer: Message | undefined): LegacyServerFacts {
   if (answer?.kind !== "result")
     throw new GatewayError("upstream_unreachable", "the upstream refuses the handshake of 2025-11-25");
   const version = memberString(answer, "result.protocolVersion");
-  const agreed = version === undefined ? undefined : acceptAnswer(version, revisionNames);
+  const agreed = version === undefined ? undefined : acceptServerRevision(version, revisionNames);
   if (agreed?.ok !== true)
     throw new GatewayError("upstream_invalid", "the upstream answers the handshake with an unknown revision");
   const isNamed = memberType(answer, "result.serverInfo") === "object";
   const isInstructed = memberType(answer, "result.instructions") === "string";
   return {
     revision: agreed.revision,
-    capabilities: capabilitiesFrom(memberSource(answer, "result.capabilities") ?? "{}"),
-    serverInfo: (isNamed ? memberSource(answer, "result.serverInfo") : undefined) ?? unnamedServer,
+    capabilities: parseCapabilities(memberSource(answer, "result.capabilities") ?? "{}"),
+    serverInfo: (isNamed ? memberSource(answer, "result.serverInfo") : undefined) ?? defaultServerInfo,
     instructions: isInstructed ? memberSource(answer, "result.instructions") : undefined,
   };
 }
 
 /** The text of the result of `server/discover` for a server that has none: tasks cannot be carried between the eras. */
-export function discoverResult({ capabilities, serverInfo, instructions }: ServerFacts): string {
+export function formatDiscoverResult({ capabilities, serverInfo, instructions }: LegacyServerFacts): string {
   const { tasks: _, extensions, ...served } = capabilities;
-  const others = Object.entries(capabilitiesFrom(JSON.stringify(extensions ?? {}))).filter(
+  const others = Object.entries(parseCapabilities(JSON.stringify(extensions ?? {}))).filter(
     ([name]) => name !== tasksExtension,
   );
   const shown = others.length === 0 ? served : { ...served, extensions: Object.fromEntries(others) };
@@ -71,7 +71,7 @@ export function discoverResult({ capabilities, serverInfo, instructions }: Serve
     ...(instructions === undefined ? [] : [`"instructions":${instructions}`]),
     `"ttlMs":0`,
     `"cacheScope":"private"`,
-    `"_meta":${metaOf(serverInfo)}`,
+    `"_meta":${serverInfoMeta(serverInfo)}`,
   ];
   return `{${members.join(",")}}`;
 }

@@ -1,4 +1,4 @@
-import { capabilitiesToAsk, missingCapabilities } from "../../protocol/capabilities.ts";
+import { requiredClientCapabilities, missingCapabilities } from "../../protocol/capabilities.ts";
 import type { Capabilities } from "../../protocol/capabilities.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
@@ -8,23 +8,27 @@ import { methodFacts } from "../../protocol/methods.ts";
 import { editObject } from "../object-edit.ts";
 
 /** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
-const askable: ReadonlySet<string> = new Set(["elicitation/create", "sampling/createMessage", "roots/list"]);
+const inputRequestMethods: ReadonlySet<string> = new Set([
+  "elicitation/create",
+  "sampling/createMessage",
+  "roots/list",
+]);
 
 /** Members of a question's params that only legacy clients know: its own metadata, its id, its task. */
 const legacyOnly: ReadonlySet<string> = new Set(["_meta", "elicitationId", "task"]);
 
 /** Whether a request of a server can be put into `inputRequests`. */
-export function isAskable({ method }: RequestMessage): boolean {
-  return askable.has(method);
+export function isInputRequestMethod({ method }: RequestMessage): boolean {
+  return inputRequestMethods.has(method);
 }
 
 /** Whether a client's request may be answered with questions. */
-export function mayBeAsked({ method }: RequestMessage): boolean {
+export function allowsInputRequests({ method }: RequestMessage): boolean {
   return methodFacts(method)?.inputRequired === true;
 }
 
 /** The text of a question as an entry of `inputRequests`: method and params, nothing of the JSON-RPC envelope. */
-export function inputRequestText(question: RequestMessage): string {
+export function formatInputRequest(question: RequestMessage): string {
   const { bytes, outline, method } = question;
   const params = spanOf(outline, "params");
   const name = JSON.stringify(method);
@@ -37,31 +41,31 @@ export function inputRequestText(question: RequestMessage): string {
 const closing = Buffer.from("}");
 
 /** The client capabilities that a question needs and that the client did not declare; undefined when it may be asked. */
-export function missingToAsk(question: RequestMessage, declared: string): Capabilities | undefined {
-  const required = capabilitiesToAsk(question.method, memberValue(question, "params"));
-  return required === undefined ? undefined : missingCapabilities(required, capabilitiesFrom(declared));
+export function missingForInputRequest(question: RequestMessage, declared: string): Capabilities | undefined {
+  const required = requiredClientCapabilities(question.method, memberValue(question, "params"));
+  return required === undefined ? undefined : missingCapabilities(required, parseCapabilities(declared));
 }
 
 /** Capabilities from their text; what is no object declares nothing. */
-export function capabilitiesFrom(text: string): Capabilities {
+export function parseCapabilities(text: string): Capabilities {
   const value: unknown = JSON.parse(text);
   // An object that is no array has members by name, which is all that the type says.
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Capabilities) : {};
 }
 
 /** What a modern request declares that its client can do, as it says it. */
-export function declaredBy(request: RequestMessage): string {
+export function declaredCapabilities(request: RequestMessage): string {
   return memberSource(request, "params._meta.io.modelcontextprotocol/clientCapabilities") ?? "{}";
 }
 
 /** Whether a client declares anything that a server could ask of it. */
-export function canAnswer(declared: string): boolean {
-  const { elicitation, sampling, roots } = capabilitiesFrom(declared);
+export function canAnswerInputRequests(declared: string): boolean {
+  const { elicitation, sampling, roots } = parseCapabilities(declared);
   return elicitation !== undefined || sampling !== undefined || roots !== undefined;
 }
 
 /** The answers that a retry brings, by key: the text of each bare result. What is no object answers nothing. */
-export function inputResponsesOf(retry: RequestMessage): ReadonlyMap<string, string> {
+export function parseInputResponses(retry: RequestMessage): ReadonlyMap<string, string> {
   const { bytes, outline } = retry;
   const span = spanOf(outline, "params.inputResponses");
   const answers = new Map<string, string>();

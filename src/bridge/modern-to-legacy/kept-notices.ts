@@ -1,26 +1,26 @@
 import type { TransportContext } from "../../exchange.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import type { Message } from "../../protocol/message.ts";
-import { toMessage } from "../own-messages.ts";
+import { synthesizeMessage } from "../own-messages.ts";
 
 /** How much is kept of what a server says while nobody listens. */
-export interface KeptLimits {
-  readonly keptNotices: number;
-  readonly keptBytes: number;
+export interface BufferLimits {
+  readonly bufferedNotifications: number;
+  readonly bufferedBytes: number;
 }
 
-interface Kept {
+interface BufferedNotification {
   readonly bytes: Buffer;
   readonly context: TransportContext;
 }
 
 /** The last notifications that came for a call while its client was away; the oldest give way to newer ones. */
-export class KeptNotices {
-  readonly #limits: KeptLimits;
-  #kept: Kept[] = [];
+export class BufferedNotifications {
+  readonly #limits: BufferLimits;
+  #kept: BufferedNotification[] = [];
   #bytes = 0;
 
-  constructor(limits: KeptLimits) {
+  constructor(limits: BufferLimits) {
     this.#limits = limits;
   }
 
@@ -33,7 +33,7 @@ export class KeptNotices {
     const bytes = Buffer.from(messageBytes(message));
     this.#kept.push({ bytes, context });
     this.#bytes += bytes.length;
-    const { keptNotices, keptBytes } = this.#limits;
+    const { bufferedNotifications: keptNotices, bufferedBytes: keptBytes } = this.#limits;
     while (this.#kept.length > keptNotices || this.#bytes > keptBytes)
       this.#bytes -= this.#kept.shift()?.bytes.length ?? 0;
   }
@@ -43,6 +43,6 @@ export class KeptNotices {
     const kept = this.#kept;
     this.#kept = [];
     this.#bytes = 0;
-    return kept.map(({ bytes, context }) => ({ message: toMessage(bytes), context }));
+    return kept.map(({ bytes, context }) => ({ message: synthesizeMessage(bytes), context }));
   }
 }

@@ -2,54 +2,54 @@ import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
 import type { Exchange, SetTimer, Tracking, TransportContext } from "../../exchange.ts";
 import type { Reply } from "../../pipeline.ts";
-import { logLevels } from "../../protocol/envelope.ts";
+import { loggingLevels } from "../../protocol/envelope.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import type { Message, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
-import { requestFor } from "../../transports/transport.ts";
+import { requestWithCallback } from "../../transports/transport.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { BridgedCall } from "./bridged-call.ts";
-import { handshakeParams, serverFactsFrom } from "./handshake.ts";
-import type { ServerFacts } from "./handshake.ts";
+import { formatInitializeParams, parseInitializeResult } from "./handshake.ts";
+import type { LegacyServerFacts } from "./handshake.ts";
 import { toLegacyRequest } from "./legacy-request.ts";
-import { notificationMessage, requestMessage } from "../own-messages.ts";
-import { wantedLevel } from "./request-notices.ts";
+import { createNotification, createRequest } from "../own-messages.ts";
+import { requestedLogLevel } from "./request-notices.ts";
 
 /** Opens a link for one legacy session. */
-export type OpenLegacy = (events: LinkEvents) => UpstreamLink;
+export type OpenLegacyLink = (events: LinkEvents) => UpstreamLink;
 
 /** Who hears of what a legacy server sends of its own accord. */
-export interface PeerEvents {
+export interface LegacySessionEvents {
   /** `call` is the one that the message belongs to, where that is known. */
   message(
-    peer: LegacyPeer,
+    peer: LegacySession,
     message: Message,
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void>;
-  rubbish(bytes: Buffer, reason: string): void;
-  trouble(error: GatewayError): void;
+  malformed(bytes: Buffer, reason: string): void;
+  error(error: GatewayError): void;
   /** The call that the session knows under an id. */
-  callWith(peer: LegacyPeer, key: string): BridgedCall | undefined;
+  findCall(peer: LegacySession, key: string): BridgedCall | undefined;
   /** The session has ended; the next request opens another. */
-  closed(peer: LegacyPeer, error: GatewayError): void;
+  closed(peer: LegacySession, error: GatewayError): void;
   /** The server has forgotten the session and given a new one: what it was told before is forgotten too. */
-  renewed(peer: LegacyPeer): void;
+  renewed(peer: LegacySession): void;
 }
 
 /** What a peer is made of. */
-export interface PeerOptions {
-  readonly openLegacy: OpenLegacy;
+export interface LegacySessionDeps {
+  readonly openLegacy: OpenLegacyLink;
   readonly setTimer: SetTimer;
   /** How long the server may take for what the gateway itself asks of it. */
-  readonly ownRequestMs: number;
+  readonly gatewayRequestMs: number;
 }
 
 /** A session with the server that is open: its link, and what the handshake said. */
-interface OpenSession {
+interface OpenedSession {
   readonly link: UpstreamLink;
-  readonly facts: ServerFacts;
+  readonly facts: LegacyServerFacts;
   readonly template: Exchange;
   /** The upstream's id for it, by which a new one is noticed. */
   id: string | undefined;
@@ -60,18 +60,18 @@ interface OpenSession {
 }
 
 /** One legacy session at the server, opened when it is needed and opened anew after it has ended. */
-export class LegacyPeer {
+export class LegacySession {
   /** The call that alone may ask on this session, where the server does not say which one asks. */
-  asker: BridgedCall | undefined;
-  readonly #options: PeerOptions;
-  readonly #events: PeerEvents;
-  #opening: Promise<OpenSession> | undefined;
-  #session: OpenSession | undefined;
+  exclusiveCall: BridgedCall | undefined;
+  readonly #options: LegacySessionDeps;
+  readonly #events: LegacySessionEvents;
+  #opening: Promise<OpenedSession> | undefined;
+  #session: OpenedSession | undefined;
   #link: UpstreamLink | undefined;
   #lastId = 0;
   #isClosed = false;
 
-  constructor(options: PeerOptions, events: PeerEvents) {
+  constructor(options: LegacySessionDeps, events: LegacySessionEvents) {
     this.#options = options;
     this.#events = events;
   }
@@ -81,21 +81,21 @@ export class LegacyPeer {
   }
 
   /** Every request has a stream of its own, so that a message tells by where it comes which call it belongs to. */
-  get tellsCallsApart(): boolean {
-    return this.#session?.link.isPausable === true;
+  get hasStreamPerCall(): boolean {
+    return this.#session?.link.hasBackpressure === true;
   }
 
   /** Opens the session if it is not open, for the client behind this request. */
-  async ready(exchange: Exchange): Promise<ServerFacts> {
+  async ready(exchange: Exchange): Promise<LegacyServerFacts> {
     return (await this.#open(exchange)).facts;
   }
 
   /** Sends a client's request on; the call's cancellation ends it. The call is told, and says when it has landed. */
-  request(call: BridgedCall): void {
+  startCall(call: BridgedCall): void {
     const session = this.#session;
-    if (session === undefined || this.#isClosed || isTalkative(session, call.request)) {
+    if (session === undefined || this.#isClosed || needsLogLevel(session, call.request)) {
       this.#requestLater(call).catch((error: unknown) => {
-        call.fail(GatewayError.from(error));
+        call.reject(GatewayError.from(error));
       });
     } else {
       this.#send(session, call);
@@ -103,14 +103,14 @@ export class LegacyPeer {
   }
 
   /** A request has ended, in whichever way. */
-  landed(): void {
+  callEnded(): void {
     if (this.#session !== undefined) this.#checkRenewed(this.#session);
   }
 
   /** Asks the server something of the gateway's own; an error answer is thrown like any failure. */
-  async tell(method: string, paramsJson: string, session = this.#session): Promise<void> {
+  async sendRequest(method: string, paramsJson: string, session = this.#session): Promise<void> {
     if (session === undefined) throw new GatewayError("upstream_unreachable", "the session is not open");
-    const message = requestMessage(idFrom(++this.#lastId), method, paramsJson);
+    const message = createRequest(idFrom(++this.#lastId), method, paramsJson);
     const exchange = this.#exchangeFor(session.template, message, session.facts.revision);
     const reply = await this.#timed(session.link, exchange);
     this.#checkRenewed(session);
@@ -126,7 +126,7 @@ export class LegacyPeer {
   }
 
   /** Passes a client's notification on. */
-  async forward(exchange: Exchange, message: NotificationMessage): Promise<void> {
+  async forwardNotification(exchange: Exchange, message: NotificationMessage): Promise<void> {
     const { link, facts } = await this.#open(exchange);
     await link.send(this.#exchangeFor(exchange, message, facts.revision));
   }
@@ -143,16 +143,16 @@ export class LegacyPeer {
   }
 
   async #requestLater(call: BridgedCall): Promise<void> {
-    const session = await this.#open(call.related);
+    const session = await this.#open(call.relatedExchange);
     this.#checkRenewed(session);
-    if (isTalkative(session, call.request)) await this.#raiseLevel(session, call.request);
+    if (needsLogLevel(session, call.request)) await this.#raiseLevel(session, call.request);
     this.#send(session, call);
   }
 
-  #send(session: OpenSession, call: BridgedCall): void {
+  #send(session: OpenedSession, call: BridgedCall): void {
     if (call.cancellation.isCancelled) {
       queueMicrotask(() => {
-        call.fail(new GatewayError("cancelled", "the call has been cancelled"));
+        call.reject(new GatewayError("cancelled", "the call has been cancelled"));
       });
       return;
     }
@@ -160,11 +160,17 @@ export class LegacyPeer {
     const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
     call.serverInfo = facts.serverInfo;
     call.upstreamRequest = message;
-    const exchange = this.#exchangeFor(call.circumstances, message, facts.revision, call.cancellation, call);
-    requestFor(link, exchange, call);
+    const exchange = this.#exchangeFor(
+      call.contextExchange,
+      message,
+      facts.revision,
+      call.cancellation,
+      call,
+    );
+    requestWithCallback(link, exchange, call);
   }
 
-  #open(exchange: Exchange): Promise<OpenSession> {
+  #open(exchange: Exchange): Promise<OpenedSession> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
     if (this.#opening !== undefined) return this.#opening;
@@ -177,20 +183,20 @@ export class LegacyPeer {
     return opening;
   }
 
-  async #shakeHands(exchange: Exchange): Promise<OpenSession> {
+  async #shakeHands(exchange: Exchange): Promise<OpenedSession> {
     const link = this.#options.openLegacy(this.#linkEvents(() => link));
     this.#link = link;
     try {
       const { message } = exchange;
-      const params = message.kind === "request" ? handshakeParams(message) : "{}";
-      const initialize = requestMessage(idFrom(++this.#lastId), "initialize", params);
+      const params = message.kind === "request" ? formatInitializeParams(message) : "{}";
+      const initialize = createRequest(idFrom(++this.#lastId), "initialize", params);
       const template = this.#exchangeFor(exchange, initialize, newestLegacy);
       const reply = await this.#timed(link, template);
-      const facts = serverFactsFrom(reply.message);
-      const initialized = notificationMessage("notifications/initialized", "{}");
+      const facts = parseInitializeResult(reply.message);
+      const initialized = createNotification("notifications/initialized", "{}");
       await link.send(this.#exchangeFor(template, initialized, facts.revision));
       if (this.#link !== link) throw new GatewayError("upstream_unreachable", "the session ended at once");
-      const session: OpenSession = {
+      const session: OpenedSession = {
         link,
         facts,
         template,
@@ -213,11 +219,11 @@ export class LegacyPeer {
         if (this.#link !== link()) return undefined;
         return this.#events.message(this, message, this.#callOf(message, related), context);
       },
-      rubbish: (bytes, reason) => {
-        this.#events.rubbish(bytes, reason);
+      malformed: (bytes, reason) => {
+        this.#events.malformed(bytes, reason);
       },
-      trouble: (error) => {
-        this.#events.trouble(error);
+      error: (error) => {
+        this.#events.error(error);
       },
       closed: (error) => {
         const ended = link();
@@ -237,30 +243,30 @@ export class LegacyPeer {
     const token = metadataOf(message).related;
     if (token?.type === "progress") {
       const { key } = token.id;
-      return streaming?.upstreamRequest?.id.key === key ? streaming : this.#events.callWith(this, key);
+      return streaming?.upstreamRequest?.id.key === key ? streaming : this.#events.findCall(this, key);
     }
     const isQuestion = message.kind === "request" || message.method === "notifications/cancelled";
-    return isQuestion && !this.tellsCallsApart ? this.asker : streaming;
+    return isQuestion && !this.hasStreamPerCall ? this.exclusiveCall : streaming;
   }
 
   /** The level of a legacy session is one for all: the most verbose that any request has wanted. */
-  async #raiseLevel(session: OpenSession, request: RequestMessage): Promise<void> {
-    const wanted = wantedLevel(request);
+  async #raiseLevel(session: OpenedSession, request: RequestMessage): Promise<void> {
+    const wanted = requestedLogLevel(request);
     if (wanted < session.level) {
       session.level = wanted;
-      const params = JSON.stringify({ level: logLevels[wanted] });
+      const params = JSON.stringify({ level: loggingLevels[wanted] });
       // One after the other, so that the most verbose is the last that the server hears.
       session.raised = session.raised
-        .then(() => this.tell("logging/setLevel", params, session))
+        .then(() => this.sendRequest("logging/setLevel", params, session))
         // The call itself is worth more than its log messages.
         .catch((error: unknown) => {
-          this.#events.trouble(GatewayError.from(error));
+          this.#events.error(GatewayError.from(error));
         });
     }
     await session.raised;
   }
 
-  #checkRenewed(session: OpenSession): void {
+  #checkRenewed(session: OpenedSession): void {
     const id = session.link.upstreamSession;
     if (id === session.id || this.#session !== session) return;
     session.id = id;
@@ -270,7 +276,7 @@ export class LegacyPeer {
 
   /** A request of our own: nobody else watches over how long it takes. */
   async #timed(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
-    const stop = this.#options.setTimer(this.#options.ownRequestMs, () => {
+    const stop = this.#options.setTimer(this.#options.gatewayRequestMs, () => {
       exchange.cancellation.cancel("timeout");
     });
     try {
@@ -283,7 +289,7 @@ export class LegacyPeer {
   #exchangeFor(
     like: Exchange,
     message: Message,
-    revision: ServerFacts["revision"],
+    revision: LegacyServerFacts["revision"],
     cancellation = new Cancellation(),
     reply?: BridgedCall,
   ): Exchange {
@@ -312,9 +318,9 @@ export class LegacyPeer {
 const untracked: Tracking = Object.freeze({ entry: undefined });
 
 /** Whether a request wants log messages that the server has to be asked for first. */
-function isTalkative({ facts }: OpenSession, request: RequestMessage): boolean {
-  return facts.capabilities["logging"] !== undefined && wantedLevel(request) >= 0;
+function needsLogLevel({ facts }: OpenedSession, request: RequestMessage): boolean {
+  return facts.capabilities["logging"] !== undefined && requestedLogLevel(request) >= 0;
 }
 
 /** Less verbose than every level. */
-const noLevel = logLevels.length;
+const noLevel = loggingLevels.length;

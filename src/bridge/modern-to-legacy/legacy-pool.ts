@@ -2,7 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../exchange.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacySession } from "./legacy-peer.ts";
 
 /** Bounds of the sessions that one scope may open. */
 export interface PoolLimits {
@@ -15,52 +15,52 @@ export interface PoolLimits {
 }
 
 /** A session for one call; to be given back when the server has answered. */
-export interface Lease {
-  readonly peer: LegacyPeer;
+export interface SessionLease {
+  readonly peer: LegacySession;
   release(): void;
 }
 
 /** The legacy sessions of one scope: one where calls can be told apart, else as many as calls that may ask. */
-export interface LegacyPool {
+export interface LegacySessionPool {
   /** Serves everything that asks nothing: lists, subscriptions, discovery. */
-  readonly primary: LegacyPeer;
+  readonly primary: LegacySession;
   readonly size: number;
   /** The first session, for a call that cannot be asked anything. */
-  readonly sharedLease: Lease;
+  readonly sharedLease: SessionLease;
   /** A session for a call that the server may ask something in. */
-  lease(call: BridgedCall): Lease | Promise<Lease>;
+  lease(call: BridgedCall): SessionLease | Promise<SessionLease>;
   close(reason: string): Promise<void>;
 }
 
-interface Waiting {
+interface QueuedCall {
   readonly call: BridgedCall;
-  readonly resolve: (peer: LegacyPeer) => void;
+  readonly resolve: (peer: LegacySession) => void;
 }
 
 /** Makes a pool with its first session, which is opened with the first request. */
-export function createLegacyPool(
+export function createLegacySessionPool(
   limits: PoolLimits,
   setTimer: SetTimer,
-  openPeer: () => LegacyPeer,
-): LegacyPool {
+  openPeer: () => LegacySession,
+): LegacySessionPool {
   const primary = openPeer();
-  const peers: LegacyPeer[] = [primary];
-  const queue: Waiting[] = [];
-  const idle = new Map<LegacyPeer, () => void>();
+  const peers: LegacySession[] = [primary];
+  const queue: QueuedCall[] = [];
+  const idle = new Map<LegacySession, () => void>();
   /** Of the first session, for all who need none for themselves. */
-  const sharedLease: Lease = { peer: primary, release: () => {} };
+  const sharedLease: SessionLease = { peer: primary, release: () => {} };
   let isClosed = false;
 
-  function lease(call: BridgedCall): Lease | Promise<Lease> {
-    return primary.tellsCallsApart ? sharedLease : ownLease(call);
+  function lease(call: BridgedCall): SessionLease | Promise<SessionLease> {
+    return primary.hasStreamPerCall ? sharedLease : ownLease(call);
   }
 
-  async function ownLease(call: BridgedCall): Promise<Lease> {
-    await primary.ready(call.related);
-    if (primary.tellsCallsApart) return sharedLease;
+  async function ownLease(call: BridgedCall): Promise<SessionLease> {
+    await primary.ready(call.relatedExchange);
+    if (primary.hasStreamPerCall) return sharedLease;
     const peer = await taken(call);
     try {
-      await peer.ready(call.related);
+      await peer.ready(call.relatedExchange);
     } catch (error) {
       if (peer !== primary) drop(peer, "the session could not be opened");
       giveBack(peer);
@@ -75,9 +75,9 @@ export function createLegacyPool(
   }
 
   /** A session that this call has for itself: a free one, a new one, or the next that is given back. */
-  function taken(call: BridgedCall): LegacyPeer | Promise<LegacyPeer> {
+  function taken(call: BridgedCall): LegacySession | Promise<LegacySession> {
     if (isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    const free = peers.find(({ asker }) => asker === undefined);
+    const free = peers.find(({ exclusiveCall: asker }) => asker === undefined);
     if (free !== undefined) return take(free, call);
     if (peers.length < limits.sessions) {
       const peer = openPeer();
@@ -87,7 +87,7 @@ export function createLegacyPool(
     if (queue.length >= limits.waiting)
       throw new GatewayError("overloaded", "all sessions with the upstream are taken by running calls");
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiting: QueuedCall = {
         call,
         resolve: (peer) => {
           off();
@@ -103,15 +103,15 @@ export function createLegacyPool(
     });
   }
 
-  function take(peer: LegacyPeer, call: BridgedCall): LegacyPeer {
+  function take(peer: LegacySession, call: BridgedCall): LegacySession {
     idle.get(peer)?.();
     idle.delete(peer);
-    peer.asker = call;
+    peer.exclusiveCall = call;
     return peer;
   }
 
-  function giveBack(peer: LegacyPeer): void {
-    peer.asker = undefined;
+  function giveBack(peer: LegacySession): void {
+    peer.exclusiveCall = undefined;
     if (!peers.includes(peer)) {
       // Its place is free for one of those who wait.
       const next = peers.length < limits.sessions ? queue.shift() : undefined;
@@ -131,7 +131,7 @@ export function createLegacyPool(
     }
   }
 
-  function drop(peer: LegacyPeer, reason: string): void {
+  function drop(peer: LegacySession, reason: string): void {
     idle.get(peer)?.();
     idle.delete(peer);
     const at = peers.indexOf(peer);

@@ -4,10 +4,10 @@ import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { memberSpan } from "../../protocol/json/splice.ts";
 import { CompactRequest } from "./compact-message.ts";
-import { Edit, editBytes } from "../edited-message.ts";
+import { MessageEdit, editBytes } from "../edited-message.ts";
 import { editObject } from "../object-edit.ts";
 import type { MemberChange } from "../object-edit.ts";
-import { respell } from "../own-messages.ts";
+import { withReplacements } from "../own-messages.ts";
 
 /** What every key of the modern envelope begins with (MCP 2026-07-28, Base protocol, `_meta`). */
 const envelopePrefix = "io.modelcontextprotocol/";
@@ -51,7 +51,8 @@ function legacyBytes(message: RequestMessage, id: RequestId): Buffer {
   const { bytes, outline } = message;
   const idSpan = spanOf(outline, "id");
   const params = spanOf(outline, "params");
-  const edits: Edit[] = idSpan === undefined ? [] : [new Edit(idSpan.start, idSpan.end, id.json)];
+  const edits: MessageEdit[] =
+    idSpan === undefined ? [] : [new MessageEdit(idSpan.start, idSpan.end, id.json)];
   const edit =
     params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
   if (edit !== undefined) {
@@ -61,8 +62,8 @@ function legacyBytes(message: RequestMessage, id: RequestId): Buffer {
   return editBytes(message, edits);
 }
 
-function paramsEdit(bytes: Buffer, params: Span, id: RequestId): Edit {
-  return new Edit(params.start, params.end, legacyParams(bytes, params, id));
+function paramsEdit(bytes: Buffer, params: Span, id: RequestId): MessageEdit {
+  return new MessageEdit(params.start, params.end, legacyParams(bytes, params, id));
 }
 
 /** The members of most `_meta` objects, and how much room their names take with quotes and colon. */
@@ -77,7 +78,10 @@ const usualMeta = (
 ).map((member) => ({ member, room: member.length - "params._meta.".length + '"":'.length }));
 
 /** What most requests need: no `_meta`, or only the progress token in it; undefined where more has to change. */
-function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: RequestId): Edit | undefined {
+function envelopeEdit(
+  { bytes, outline, diagnostics }: RequestMessage,
+  id: RequestId,
+): MessageEdit | undefined {
   const meta = spanOf(outline, "params._meta");
   const isOther =
     diagnostics.length > 0 ||
@@ -93,9 +97,9 @@ function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: Reque
   }
   if (room !== meta.end - meta.start) return undefined;
   if (spanOf(outline, "params._meta.progressToken") !== undefined)
-    return new Edit(meta.start, meta.end, `{"progressToken":${id.json}}`);
+    return new MessageEdit(meta.start, meta.end, `{"progressToken":${id.json}}`);
   const whole = memberSpan(bytes, meta, "_meta");
-  return whole === undefined ? undefined : new Edit(whole.start, whole.end, "");
+  return whole === undefined ? undefined : new MessageEdit(whole.start, whole.end, "");
 }
 
 /** A modern notification without what only modern servers understand. */
@@ -104,7 +108,7 @@ export function toLegacyNotification(message: NotificationMessage): Notification
   if (params === undefined) return message;
   const bytes = legacyParams(message.bytes, params, undefined);
   // Params were replaced by params; the kind is what it was.
-  return respell(message, [{ span: params, bytes }]) as NotificationMessage;
+  return withReplacements(message, [{ span: params, bytes }]) as NotificationMessage;
 }
 
 function legacyParams(bytes: Buffer, params: Span, token: RequestId | undefined): Buffer {

@@ -9,24 +9,24 @@ import { newestModern } from "../../protocol/revisions.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import { answerTo, createCallRunner } from "./call-runner.ts";
-import { discoverResult } from "./handshake.ts";
-import { LegacyPeer } from "./legacy-peer.ts";
-import type { OpenLegacy, PeerEvents } from "./legacy-peer.ts";
-import { createLegacyPool } from "./legacy-pool.ts";
+import { deliverClientResponse, createCallRunner } from "./call-runner.ts";
+import { formatDiscoverResult } from "./handshake.ts";
+import { LegacySession } from "./legacy-peer.ts";
+import type { OpenLegacyLink, LegacySessionEvents } from "./legacy-peer.ts";
+import { createLegacySessionPool } from "./legacy-pool.ts";
 import type { PoolLimits } from "./legacy-pool.ts";
 import { toLegacyNotification } from "./legacy-request.ts";
-import { createListens } from "./listens.ts";
-import type { ListenLimits } from "./listens.ts";
-import type { ParkingLot } from "./parking.ts";
+import { createListenSubscriptions } from "./listens.ts";
+import type { SubscriptionLimits } from "./listens.ts";
+import type { SuspendedCalls } from "./parking.ts";
 import { RunningCalls } from "./running-calls.ts";
-import { isChange } from "./subscription-filter.ts";
+import { isChangeNotification } from "./subscription-filter.ts";
 import { untilCancelled } from "./until-cancelled.ts";
 
 /** Bounds of one bridged scope. */
-export interface ModernToLegacyLimits extends PoolLimits, ListenLimits {
+export interface ModernToLegacyLimits extends PoolLimits, SubscriptionLimits {
   /** How long the server may take for what the gateway itself asks of it, such as the handshake. */
-  readonly ownRequestMs: number;
+  readonly gatewayRequestMs: number;
   /** How often one call may send the user to open URLs. */
   readonly urlRounds: number;
 }
@@ -35,19 +35,19 @@ const defaultModernToLegacyLimits: ModernToLegacyLimits = {
   sessions: 4,
   waiting: 256,
   idleMs: 60_000,
-  listens: 1024,
+  subscriptions: 1024,
   undelivered: 1024,
-  ownRequestMs: 30_000,
+  gatewayRequestMs: 30_000,
   urlRounds: 8,
 };
 
 /** What the bridge is made of. */
-export interface ModernToLegacyOptions {
+export interface ModernToLegacyDeps {
   /** Opens a link to the server for one legacy session; may be called several times. */
-  readonly openLegacy: OpenLegacy;
+  readonly openLegacy: OpenLegacyLink;
   readonly events: LinkEvents;
   /** Where calls wait while the server asks; the route asks there too, for questions of modern exchanges. */
-  readonly parking: ParkingLot;
+  readonly suspendedCalls: SuspendedCalls;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   readonly limits?: ModernToLegacyLimits;
@@ -63,31 +63,31 @@ export interface ModernToLegacyLink extends UpstreamLink {
  * Makes a link that takes modern requests to a server that only knows legacy sessions. It is for one principal and one
  * set of client capabilities, because a legacy session has both from its beginning to its end.
  */
-export function createModernToLegacyLink(options: ModernToLegacyOptions): ModernToLegacyLink {
-  const { openLegacy, events, parking, setTimer, newId } = options;
+export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToLegacyLink {
+  const { openLegacy, events, suspendedCalls: parking, setTimer, newId } = options;
   const limits = options.limits ?? defaultModernToLegacyLimits;
-  const peerOptions = { openLegacy, setTimer, ownRequestMs: limits.ownRequestMs };
-  const peerEvents: PeerEvents = {
+  const peerOptions = { openLegacy, setTimer, gatewayRequestMs: limits.gatewayRequestMs };
+  const peerEvents: LegacySessionEvents = {
     message: fromServer,
-    rubbish: (bytes, reason) => {
-      events.rubbish(bytes, reason);
+    malformed: (bytes, reason) => {
+      events.malformed(bytes, reason);
     },
-    trouble: (error) => {
-      events.trouble(error);
+    error: (error) => {
+      events.error(error);
     },
-    callWith: (peer, key) => running.find(peer, key),
+    findCall: (peer, key) => running.find(peer, key),
     closed: (peer, error) => {
       // The scope goes on with a new session; only what cannot be taken over to it ends.
-      events.trouble(error);
-      if (peer === pool.primary) listens.end();
+      events.error(error);
+      if (peer === pool.primary) listens.endAll();
     },
     renewed: (peer) => {
       if (peer === pool.primary) listens.renew();
     },
   };
   const running = new RunningCalls();
-  const pool = createLegacyPool(limits, setTimer, () => new LegacyPeer(peerOptions, peerEvents));
-  const listens = createListens(pool.primary, events, limits);
+  const pool = createLegacySessionPool(limits, setTimer, () => new LegacySession(peerOptions, peerEvents));
+  const listens = createListenSubscriptions(pool.primary, events, limits);
   const calls = createCallRunner({ pool, running, events, newId, urlRounds: limits.urlRounds });
 
   const deliver: LinkEvents["message"] = (notice, related, context) =>
@@ -112,15 +112,15 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
       throw new GatewayError("method_not_found", `there is no ${message.method} in ${newestModern}`);
     const resumed = facts?.inputRequired === true ? parking.resume(exchange, message) : undefined;
     if (resumed !== undefined) return resumed;
-    const call = parking.open(deliver, exchange, message);
-    const reply = call.begin(exchange);
+    const call = parking.createCall(deliver, exchange, message);
+    const reply = call.start(exchange);
     calls.run(call);
     return reply;
   }
 
   async function discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
     const facts = await untilCancelled(exchange, pool.primary.ready(exchange));
-    return { message: resultMessage(message.id, discoverResult(facts)) };
+    return { message: resultMessage(message.id, formatDiscoverResult(facts)) };
   }
 
   async function send(exchange: Exchange): Promise<Reply> {
@@ -128,30 +128,30 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
     if (message.kind === "result" || message.kind === "error") {
       const call = parking.callOf(exchange);
       // What was asked in a call that is over needs no answer any more.
-      if (call?.isOver === false) await answerTo(call, message);
+      if (call?.isOver === false) await deliverClientResponse(call, message);
     } else if (message.kind === "notification" && methodFacts(message.method) === undefined) {
       // What modern clients may notify of has no meaning upstream: a cancel is the end of an exchange of theirs.
-      await pool.primary.forward(exchange, toLegacyNotification(message));
+      await pool.primary.forwardNotification(exchange, toLegacyNotification(message));
     }
     return noReply;
   }
 
   function fromServer(
-    peer: LegacyPeer,
+    peer: LegacySession,
     message: Message,
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void> {
     if (message.kind === "request") return asked(peer, message, call, context);
     if (message.kind !== "notification") return events.message(message, undefined, context);
-    if (isChange(message)) {
+    if (isChangeNotification(message)) {
       // Others of our sessions hear of the same change.
-      if (peer === pool.primary) listens.changed(message, context);
+      if (peer === pool.primary) listens.publish(message, context);
       return undefined;
     }
     if (message.method === "notifications/cancelled") {
       const target = metadataOf(message).related;
-      if (target !== undefined) call?.withdraw(target.id);
+      if (target !== undefined) call?.cancelInputRequest(target.id);
       return undefined;
     }
     const isKnownThere = methodFacts(message.method)?.forms[newestModern] !== "absent";
@@ -159,7 +159,7 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
   }
 
   function asked(
-    peer: LegacyPeer,
+    peer: LegacySession,
     question: RequestMessage,
     call: BridgedCall | undefined,
     context: TransportContext,
@@ -168,16 +168,16 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
       answer(peer, resultMessage(question.id, "{}"));
       return undefined;
     }
-    if (call !== undefined && !call.isOver) return events.message(question, call.related, context);
+    if (call !== undefined && !call.isOver) return events.message(question, call.relatedExchange, context);
     const text = "clients of this revision can only be asked within a call, and which call asks is not known";
     const data = { origin: "gateway", code: "method_not_found" };
     answer(peer, errorMessage(question.id, { code: -32601, message: text, data }));
     return undefined;
   }
 
-  function answer(peer: LegacyPeer, message: Message): void {
+  function answer(peer: LegacySession, message: Message): void {
     peer.send(message).catch((error: unknown) => {
-      events.trouble(GatewayError.from(error));
+      events.error(GatewayError.from(error));
     });
   }
 
@@ -189,8 +189,8 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
     get isIdle() {
       return running.size === 0 && listens.size === 0;
     },
-    get isPausable() {
-      return pool.primary.tellsCallsApart;
+    get hasBackpressure() {
+      return pool.primary.hasStreamPerCall;
     },
     request,
     send,
@@ -198,7 +198,7 @@ export function createModernToLegacyLink(options: ModernToLegacyOptions): Modern
       // Modern clients listen by a request of their own.
     },
     close: async (reason) => {
-      listens.end();
+      listens.endAll();
       calls.close();
       await pool.close(reason);
     },

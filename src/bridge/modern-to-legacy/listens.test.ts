@@ -137,7 +137,7 @@ describe("a listen at a legacy server", () => {
   });
 
   it("is refused without a filter, and when there are too many", async () => {
-    const bridge = createBridge({ capabilities }, { link: { listens: 1 } });
+    const bridge = createBridge({ capabilities }, { link: { subscriptions: 1 } });
     await expect(bridge.ask("subscriptions/listen").reply).rejects.toMatchObject({ code: "invalid_params" });
     const filter: Wire = { notifications: { toolsListChanged: true } };
     bridge.ask("subscriptions/listen", filter);

@@ -9,33 +9,33 @@ import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
 import { untilCancelled } from "./until-cancelled.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacySession } from "./legacy-peer.ts";
 import { serverInfoKey } from "./modern-result.ts";
 import { editObject } from "../object-edit.ts";
-import { notificationMessage, toMessage, respell } from "../own-messages.ts";
+import { createNotification, synthesizeMessage, withReplacements } from "../own-messages.ts";
 import { createResourceSubscriptions } from "./resource-subscriptions.ts";
-import { filterOf, filterText, isEmptyFilter, wants } from "./subscription-filter.ts";
+import { honouredFilter, formatFilter, isEmptyFilter, matchesFilter } from "./subscription-filter.ts";
 import type { SubscriptionFilter } from "./subscription-filter.ts";
 
 /** Bounds of the listens of one scope. */
-export interface ListenLimits {
+export interface SubscriptionLimits {
   /** Open at once. */
-  readonly listens: number;
+  readonly subscriptions: number;
   /** Notifications that may wait for one slow listener. */
   readonly undelivered: number;
 }
 
 /** The `subscriptions/listen` requests of a scope, served from what a legacy server says unasked. */
-export interface Listens {
+export interface ListenSubscriptions {
   readonly size: number;
   /** Serves one; resolves when it ends. */
   listen(exchange: Exchange, request: RequestMessage): Promise<Reply>;
   /** Tells everybody who wants to know of a change. */
-  changed(notification: Message, context: TransportContext): void;
+  publish(notification: Message, context: TransportContext): void;
   /** The server has forgotten what it was asked to watch. */
   renew(): void;
   /** Ends all of them in good order: their clients fetch anew what they missed. */
-  end(): void;
+  endAll(): void;
 }
 
 interface Listener {
@@ -53,17 +53,21 @@ const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
 const ownContext: TransportContext = { type: "in-process" };
 
 /** Makes the listens of a scope; they live on its first session. */
-export function createListens(peer: LegacyPeer, events: LinkEvents, limits: ListenLimits): Listens {
+export function createListenSubscriptions(
+  peer: LegacySession,
+  events: LinkEvents,
+  limits: SubscriptionLimits,
+): ListenSubscriptions {
   const listeners = new Set<Listener>();
   const subscriptions = createResourceSubscriptions(peer, (error) => {
-    events.trouble(error);
+    events.error(error);
   });
 
   async function listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    if (listeners.size >= limits.listens)
+    if (listeners.size >= limits.subscriptions)
       throw new GatewayError("overloaded", "too many subscriptions are open");
     const facts = await untilCancelled(exchange, peer.ready(exchange));
-    const wanted = filterOf(request, facts.capabilities);
+    const wanted = honouredFilter(request, facts.capabilities);
     if (wanted === undefined)
       throw new GatewayError("invalid_params", "params.notifications must be an object");
     // Nothing is promised before it can be heard: a change right behind the acknowledgement would be lost.
@@ -90,8 +94,8 @@ export function createListens(peer: LegacyPeer, events: LinkEvents, limits: List
       };
       listeners.add(listener);
       // MCP 2026-07-28, Subscriptions: the first message of a subscription says what of it is honoured.
-      const params = `{"_meta":${subscriptionMeta(request.id)},"notifications":${filterText(filter)}}`;
-      tell(listener, notificationMessage("notifications/subscriptions/acknowledged", params), ownContext);
+      const params = `{"_meta":${subscriptionMeta(request.id)},"notifications":${formatFilter(filter)}}`;
+      tell(listener, createNotification("notifications/subscriptions/acknowledged", params), ownContext);
       off = exchange.cancellation.onCancel((reason) => {
         listener.end(cancelledError(reason));
       });
@@ -111,7 +115,7 @@ export function createListens(peer: LegacyPeer, events: LinkEvents, limits: List
     };
     listener.turn = listener.turn.then(deliver).catch((error: unknown) => {
       listener.undelivered--;
-      events.trouble(GatewayError.from(error));
+      events.error(GatewayError.from(error));
     });
   }
 
@@ -120,16 +124,16 @@ export function createListens(peer: LegacyPeer, events: LinkEvents, limits: List
       return listeners.size;
     },
     listen,
-    changed: (notification, context) => {
+    publish: (notification, context) => {
       for (const listener of listeners) {
-        if (wants(listener.filter, notification))
-          tell(listener, stamped(notification, listener.request.id), context);
+        if (matchesFilter(listener.filter, notification))
+          tell(listener, withSubscriptionId(notification, listener.request.id), context);
       }
     },
     renew: () => {
       subscriptions.renew();
     },
-    end: () => {
+    endAll: () => {
       subscriptions.forget();
       for (const listener of listeners) listener.end();
     },
@@ -137,12 +141,12 @@ export function createListens(peer: LegacyPeer, events: LinkEvents, limits: List
 }
 
 /** The notification with the subscription it comes on; the id is written as the client wrote it. */
-function stamped(notification: Message, id: RequestId): Message {
+function withSubscriptionId(notification: Message, id: RequestId): Message {
   const { bytes, outline } = notification;
   const params = spanOf(outline, "params");
   if (params === undefined) {
     const json = `{"_meta":${subscriptionMeta(id)}}`;
-    return toMessage(insertMember(bytes, outline, outline, "params", json));
+    return synthesizeMessage(insertMember(bytes, outline, outline, "params", json));
   }
   const meta = spanOf(outline, "params._meta");
   const kept = meta !== undefined && typeAt(bytes, meta.start) === "object" ? meta : undefined;
@@ -155,7 +159,7 @@ function stamped(notification: Message, id: RequestId): Message {
   const edited = editObject(bytes, params, (name) => (name === "_meta" ? "drop" : "keep"), [
     ["_meta", stampedMeta],
   ]);
-  return respell(notification, [{ span: params, bytes: edited }]);
+  return withReplacements(notification, [{ span: params, bytes: edited }]);
 }
 
 function subscriptionMeta(id: RequestId): string {

@@ -7,18 +7,18 @@ import type { Replacement } from "../../protocol/json/splice.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { Edit, editMessage, membersBrought } from "../edited-message.ts";
+import { MessageEdit, editMessage, membersBrought } from "../edited-message.ts";
 import type { BroughtMember } from "../edited-message.ts";
 import { editObject } from "../object-edit.ts";
 import type { AddedMember } from "../object-edit.ts";
-import { respell } from "../own-messages.ts";
+import { withReplacements } from "../own-messages.ts";
 import { urlElicitationRequired } from "./url-questions.ts";
 
 /** The `_meta` key under which every modern result names its server. */
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
 /** What stands for a server that did not say who it is. */
-export const unnamedServer = '{"name":"unnamed server","version":"0"}';
+export const defaultServerInfo = '{"name":"unnamed server","version":"0"}';
 
 /** The hints on results that may be cached: a legacy server says nothing of it, so nothing is kept or shared. */
 const uncached: readonly AddedMember[] = [
@@ -32,7 +32,7 @@ const uncached: readonly AddedMember[] = [
  *
  * @param serverInfo the text of what the server said of itself in the handshake
  */
-export function toModernAnswer(request: RequestMessage, answer: Message, serverInfo: string): Message {
+export function toModernResponse(request: RequestMessage, answer: Message, serverInfo: string): Message {
   if (answer.kind === "result") return toModernResult(request, answer, serverInfo);
   return answer.kind === "error" ? toModernError(request, answer) : answer;
 }
@@ -47,7 +47,7 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
   const added: AddedMember[] = [["resultType", '"complete"'], ...(isCacheable ? uncached : [])];
   const meta = spanOf(outline, "result._meta");
   const hasMeta = meta !== undefined && typeAt(bytes, meta.start) === "object";
-  added.push(["_meta", hasMeta ? metaWith(bytes, meta, serverInfo) : metaOf(serverInfo)]);
+  added.push(["_meta", hasMeta ? metaWith(bytes, meta, serverInfo) : serverInfoMeta(serverInfo)]);
   const own = new Set(added.map(([name]) => name));
   const edited = editObject(
     bytes,
@@ -60,7 +60,7 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
     },
     added,
   );
-  return respell(answer, [...idOf(request, answer), { span: result, bytes: edited }]);
+  return withReplacements(answer, [...idOf(request, answer), { span: result, bytes: edited }]);
 }
 
 /** The way of most results: another id and some members in front; undefined where more has to change. */
@@ -83,38 +83,41 @@ function quickResult(
   // An empty object would need no comma; and members usually come in the order of the specification.
   if (isOther || id === undefined || id.end > at || bytes[at] !== quote) return undefined;
   const type = spanOf(outline, "result.resultType");
-  const front = frontFor(serverInfo, isCacheable, type !== undefined);
-  const edits = [new Edit(id.start, id.end, request.id.json), new Edit(at, at, front.bytes, front.brings)];
+  const front = prefixFor(serverInfo, isCacheable, type !== undefined);
+  const edits = [
+    new MessageEdit(id.start, id.end, request.id.json),
+    new MessageEdit(at, at, front.bytes, front.brings),
+  ];
   // A legacy server that writes this member means something else by it, or tries to pass for a modern one.
-  if (type !== undefined) edits.push(new Edit(type.start, type.end, '"complete"'));
+  if (type !== undefined) edits.push(new MessageEdit(type.start, type.end, '"complete"'));
   return editMessage(answer, request.id, edits);
 }
 
 const quote = 0x22;
 
 /** What goes in front of the members of a result. */
-interface Front {
+interface ResultPrefix {
   readonly bytes: Buffer;
   readonly brings: readonly BroughtMember[];
 }
 
 /** The same for all results of a server; one server has few of them. */
-const fronts = new Map<string, Front[]>();
-const maxFronts = 256;
+const prefixes = new Map<string, ResultPrefix[]>();
+const maxPrefixes = 256;
 
-function frontFor(serverInfo: string, isCacheable: boolean, hasType: boolean): Front {
-  let ofServer = fronts.get(serverInfo);
+function prefixFor(serverInfo: string, isCacheable: boolean, hasType: boolean): ResultPrefix {
+  let ofServer = prefixes.get(serverInfo);
   if (ofServer === undefined) {
-    if (fronts.size >= maxFronts) fronts.clear();
+    if (prefixes.size >= maxPrefixes) prefixes.clear();
     ofServer = [];
-    fronts.set(serverInfo, ofServer);
+    prefixes.set(serverInfo, ofServer);
   }
   const at = (isCacheable ? 2 : 0) + (hasType ? 1 : 0);
   let front = ofServer[at];
   if (front === undefined) {
     const type = hasType ? "" : '"resultType":"complete",';
     const hints = isCacheable ? uncached.map(([name, json]) => `"${name}":${String(json)},`).join("") : "";
-    const text = `${type}${hints}"_meta":${metaOf(serverInfo)},`;
+    const text = `${type}${hints}"_meta":${serverInfoMeta(serverInfo)},`;
     front = { bytes: Buffer.from(text), brings: membersBrought(text, "result") };
     ofServer[at] = front;
   }
@@ -122,7 +125,7 @@ function frontFor(serverInfo: string, isCacheable: boolean, hasType: boolean): F
 }
 
 /** The text of a `_meta` that names the server. */
-export function metaOf(serverInfo: string): string {
+export function serverInfoMeta(serverInfo: string): string {
   return `{${JSON.stringify(serverInfoKey)}:${serverInfo}}`;
 }
 
@@ -157,8 +160,8 @@ function toModernError(request: RequestMessage, answer: ErrorMessage): Message {
   const replacements = idOf(request, answer);
   const error = spanOf(answer.outline, "error");
   const code = memberInteger(answer, "error.code");
-  const modernCode = code === undefined ? undefined : givenUp.get(code);
-  if (error === undefined || modernCode === undefined) return respell(answer, replacements);
+  const modernCode = code === undefined ? undefined : replacedErrorCodes.get(code);
+  if (error === undefined || modernCode === undefined) return withReplacements(answer, replacements);
   // What an error asks the user to open is a question, and questions do not travel in errors any more.
   const data = code === urlElicitationRequired ? undefined : notFoundData(request, answer);
   const edited = editObject(
@@ -170,11 +173,11 @@ function toModernError(request: RequestMessage, answer: ErrorMessage): Message {
     },
     data === undefined ? [] : [["data", data]],
   );
-  return respell(answer, [...replacements, { span: error, bytes: edited }]);
+  return withReplacements(answer, [...replacements, { span: error, bytes: edited }]);
 }
 
 /** Error codes that modern servers must not use, and what they say instead (MCP 2026-07-28, Error Codes). */
-const givenUp: ReadonlyMap<number, number> = new Map([
+const replacedErrorCodes: ReadonlyMap<number, number> = new Map([
   [revisions[newestLegacy].resourceNotFoundCode, revisions[newestModern].resourceNotFoundCode],
   [urlElicitationRequired, errorTable.internal.jsonrpc ?? -32603],
 ]);

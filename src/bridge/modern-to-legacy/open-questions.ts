@@ -5,24 +5,24 @@ import { messageBytes } from "../../protocol/batch.ts";
 import type { RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../reply.ts";
 import { cancelledError } from "../../transports/cancel.ts";
-import { toRequest } from "../own-messages.ts";
+import { synthesizeRequest } from "../own-messages.ts";
 import { compact } from "./compact-message.ts";
-import { inputRequestText, inputResponsesOf } from "./input-requests.ts";
+import { formatInputRequest, parseInputResponses } from "./input-requests.ts";
 
 /** One question, which also hears when its asker no longer waits. A class, because it may be open for long. */
-class Question implements CancelListener {
+class PendingInputRequest implements CancelListener {
   /** Under which clients see it. */
   readonly key: string;
   /** The one asked after it. */
-  next: Question | undefined;
+  next: PendingInputRequest | undefined;
   readonly #asked: RequestMessage;
-  readonly #owner: OpenQuestions;
+  readonly #owner: PendingInputRequests;
   readonly #resolve: (reply: Reply | Promise<Reply>) => void;
 
   constructor(
     key: string,
     asked: RequestMessage,
-    owner: OpenQuestions,
+    owner: PendingInputRequests,
     resolve: (reply: Reply | Promise<Reply>) => void,
   ) {
     this.key = key;
@@ -37,7 +37,7 @@ class Question implements CancelListener {
 
   /** Its entry of `inputRequests`, made of a message that nobody keeps. */
   get text(): string {
-    return inputRequestText(toRequest(messageBytes(this.#asked)));
+    return formatInputRequest(synthesizeRequest(messageBytes(this.#asked)));
   }
 
   answer(result: string): void {
@@ -49,7 +49,7 @@ class Question implements CancelListener {
   }
 
   cancelled(reason: CancelReason): void {
-    if (this.#owner.take(this)) this.fail(cancelledError(reason));
+    if (this.#owner.remove(this)) this.fail(cancelledError(reason));
   }
 }
 
@@ -57,8 +57,8 @@ class Question implements CancelListener {
  * What a server has asked in one call and nobody has answered yet, by the keys under which clients see it. There are few,
  * and mostly one, so each knows the next.
  */
-export class OpenQuestions {
-  #first: Question | undefined;
+export class PendingInputRequests {
+  #first: PendingInputRequest | undefined;
   #asked = 0;
   #size = 0;
 
@@ -77,7 +77,7 @@ export class OpenQuestions {
     // Whoever waits for the answer keeps the question, and its client may take its time.
     compact(question);
     return new Promise<Reply>((resolve) => {
-      const added = new Question(key, question, this, resolve);
+      const added = new PendingInputRequest(key, question, this, resolve);
       const last = this.#all.at(-1);
       if (last === undefined) this.#first = added;
       else last.next = added;
@@ -88,22 +88,22 @@ export class OpenQuestions {
 
   /** Takes the answers that a retry brings to who asked; what it leaves out stays open. */
   answer(retry: RequestMessage): void {
-    for (const [key, text] of inputResponsesOf(retry)) {
+    for (const [key, text] of parseInputResponses(retry)) {
       const question = this.#all.find((open) => open.key === key);
-      if (question !== undefined && this.take(question)) question.answer(text);
+      if (question !== undefined && this.remove(question)) question.answer(text);
     }
   }
 
   /** The server no longer wants an answer to this one. */
-  withdraw(id: RequestId): void {
+  cancel(id: RequestId): void {
     for (const question of this.#all) {
-      if (question.id.key === id.key && this.take(question))
+      if (question.id.key === id.key && this.remove(question))
         question.fail(new GatewayError("cancelled", "the server has withdrawn its question"));
     }
   }
 
   /** Nobody will answer any of them. */
-  giveUp(reason: string): void {
+  failAll(reason: string): void {
     const questions = this.#all;
     this.#first = undefined;
     this.#size = 0;
@@ -111,8 +111,8 @@ export class OpenQuestions {
   }
 
   /** Takes one out; answers whether it was still open. */
-  take(question: Question): boolean {
-    let before: Question | undefined;
+  remove(question: PendingInputRequest): boolean {
+    let before: PendingInputRequest | undefined;
     let at = this.#first;
     while (at !== undefined && at !== question) {
       before = at;
@@ -127,8 +127,8 @@ export class OpenQuestions {
   }
 
   /** In the order in which they were asked. */
-  get #all(): readonly Question[] {
-    const all: Question[] = [];
+  get #all(): readonly PendingInputRequest[] {
+    const all: PendingInputRequest[] = [];
     for (let at = this.#first; at !== undefined; at = at.next) all.push(at);
     return all;
   }

@@ -299,7 +299,7 @@ describe("what happens while a call is parked", () => {
 
 describe("the bounds of the lot", () => {
   it("turns a call away when its principal or all together have too many parked", async () => {
-    const bridge = createBridge({}, { parking: { parkedPerPrincipal: 1, parked: 2 } });
+    const bridge = createBridge({}, { parking: { suspendedPerPrincipal: 1, suspended: 2 } });
     const ask = async (principal: string): Promise<Asked> => {
       const asked = bridge.ask("tools/call", call, { capabilities, principal: principalNamed(principal) });
       await settled();
@@ -319,7 +319,7 @@ describe("the bounds of the lot", () => {
     const time = createFakeTime();
     const bridge = createBridge();
     const { exchange } = bridge.ask("tools/list");
-    expect(parkingLot(time).ask(exchange)).toBeUndefined();
+    expect(parkingLot(time).requestInput(exchange)).toBeUndefined();
   });
 });
 

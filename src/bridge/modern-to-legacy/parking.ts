@@ -5,33 +5,33 @@ import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import { BridgedCall, CallTracking } from "./bridged-call.ts";
-import type { CallKeeper, CallLimits } from "./bridged-call.ts";
+import type { CallSuspender, BridgedCallLimits } from "./bridged-call.ts";
 import { paramsDigest } from "./params-digest.ts";
-import { createRequestSeal, ownerDigest } from "./request-seal.ts";
+import { createRequestStateSigner, ownerDigest } from "./request-seal.ts";
 
 /** Bounds of all calls that wait for their clients. */
-export interface ParkingLimits extends CallLimits {
+export interface SuspensionLimits extends BridgedCallLimits {
   /** Parked calls in all. */
-  readonly parked: number;
+  readonly suspended: number;
   /** Parked calls of one principal on one route. */
-  readonly parkedPerPrincipal: number;
+  readonly suspendedPerPrincipal: number;
   /** How long a parked call waits for its retry. */
-  readonly parkedMs: number;
+  readonly suspendedMs: number;
 }
 
 /** What holds unless told otherwise. */
-export const defaultParkingLimits: ParkingLimits = {
-  parked: 10_000,
-  parkedPerPrincipal: 1_000,
-  parkedMs: 10 * 60_000,
+export const defaultSuspensionLimits: SuspensionLimits = {
+  suspended: 10_000,
+  suspendedPerPrincipal: 1_000,
+  suspendedMs: 10 * 60_000,
   gatherMs: 5,
-  questions: 32,
-  keptNotices: 16,
-  keptBytes: 16 * 1024,
+  inputRequests: 32,
+  bufferedNotifications: 16,
+  bufferedBytes: 16 * 1024,
 };
 
 /** What a lot is made of. */
-export interface ParkingOptions {
+export interface SuspendedCallsDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Unguessable ids. */
@@ -40,20 +40,20 @@ export interface ParkingOptions {
   readonly instance: string;
   /** 32 bytes for the seals of this process. */
   readonly secret: Uint8Array;
-  readonly limits?: ParkingLimits;
+  readonly limits?: SuspensionLimits;
 }
 
 /** Where calls of modern clients wait while a legacy server asks; one for all routes of a process. */
-export interface ParkingLot {
+export interface SuspendedCalls {
   /** Calls that wait for a retry now. */
   readonly size: number;
   /** Makes a call of a client's first request, whose questions will find it here. */
-  open(deliver: LinkEvents["message"], exchange: Exchange, request: RequestMessage): BridgedCall;
+  createCall(deliver: LinkEvents["message"], exchange: Exchange, request: RequestMessage): BridgedCall;
   /**
    * Puts a question of a server to the client whose call it belongs to, and resolves with the client's answer;
    * undefined when the exchange belongs to no call of this lot.
    */
-  ask(question: Exchange): Promise<Reply> | undefined;
+  requestInput(question: Exchange): Promise<Reply> | undefined;
   /** The call that an answer or question belongs to. */
   callOf(exchange: Exchange): BridgedCall | undefined;
   /** Goes on with the call that a retry names, or throws why not; undefined for a request that is no retry. */
@@ -67,7 +67,7 @@ interface Owner {
 }
 
 /** A class, so that a call can be asked what it is parked as. */
-class Parked {
+class Suspension {
   readonly id: string;
   readonly call: BridgedCall;
   readonly owner: Owner;
@@ -82,30 +82,30 @@ class Parked {
 }
 
 /** Makes an empty lot. */
-export function createParkingLot(options: ParkingOptions): ParkingLot {
-  const { clock, setTimer, newId, limits = defaultParkingLimits } = options;
-  const seal = createRequestSeal(options.instance, options.secret);
+export function createSuspendedCalls(options: SuspendedCallsDeps): SuspendedCalls {
+  const { clock, setTimer, newId, limits = defaultSuspensionLimits } = options;
+  const seal = createRequestStateSigner(options.instance, options.secret);
   /** In the order in which they came, which is that in which they expire. */
-  const byId = new Map<string, Parked>();
+  const byId = new Map<string, Suspension>();
   const owners = new Map<string, Owner>();
   let stopWatching: (() => void) | undefined;
 
-  const keeper: CallKeeper = { limits, setTimer, park, unpark };
+  const keeper: CallSuspender = { limits, setTimer, suspend: park, release: unpark };
 
   function park(call: BridgedCall, exchange: Exchange): string | GatewayError {
     const { message, original, route, principal } = exchange;
     const digest = ownerDigest(route, principal.id);
     const owner = owners.get(digest) ?? { digest, count: 0 };
-    if (byId.size >= limits.parked || owner.count >= limits.parkedPerPrincipal)
+    if (byId.size >= limits.suspended || owner.count >= limits.suspendedPerPrincipal)
       return new GatewayError("overloaded", "too many calls wait for input; answer some of them first");
     // Another id for every round, so that each state is good for one retry.
-    const parked = new Parked(newId(), call, owner, clock.now() + limits.parkedMs);
-    call.parkedAs = parked;
+    const parked = new Suspension(newId(), call, owner, clock.now() + limits.suspendedMs);
+    call.suspension = parked;
     byId.set(parked.id, parked);
     owner.count++;
     owners.set(digest, owner);
     watch();
-    return seal.seal({
+    return seal.sign({
       call: parked.id,
       expiresAt: Math.ceil(parked.expiresAt),
       owner: digest,
@@ -116,9 +116,9 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
   }
 
   function unpark(call: BridgedCall): void {
-    const parked = call.parkedAs;
-    if (!(parked instanceof Parked)) return;
-    call.parkedAs = undefined;
+    const parked = call.suspension;
+    if (!(parked instanceof Suspension)) return;
+    call.suspension = undefined;
     byId.delete(parked.id);
     const { owner } = parked;
     owner.count--;
@@ -137,7 +137,7 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
       const now = clock.now();
       for (const { call, expiresAt } of byId.values()) {
         if (expiresAt > now) break;
-        call.end("timeout");
+        call.cancel("timeout");
       }
       watch();
     });
@@ -145,18 +145,18 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
 
   /** The parked call that a retry may go on with; everything that the seal says must be true of the retry. */
   function parkedFor(exchange: Exchange, text: string): BridgedCall {
-    const opened = seal.open(text);
-    if (!opened.ok) throw refused(opened.reason);
+    const opened = seal.verify(text);
+    if (!opened.ok) throw invalidState(opened.reason);
     const { state } = opened;
     const { original, message, route, principal } = exchange;
     const owner = ownerDigest(route, principal.id);
     // Whose call it is, strangers are not told.
-    if (state.owner !== owner) throw refused("broken");
-    if (state.method !== message.method) throw refused("changed");
-    if (original.kind !== "request" || state.params !== paramsDigest(original)) throw refused("changed");
-    if (clock.now() >= state.expiresAt) throw refused("expired");
+    if (state.owner !== owner) throw invalidState("broken");
+    if (state.method !== message.method) throw invalidState("changed");
+    if (original.kind !== "request" || state.params !== paramsDigest(original)) throw invalidState("changed");
+    if (clock.now() >= state.expiresAt) throw invalidState("expired");
     const parked = byId.get(state.call);
-    if (parked === undefined) throw refused("used");
+    if (parked === undefined) throw invalidState("used");
     return parked.call;
   }
 
@@ -168,11 +168,11 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
     get size() {
       return byId.size;
     },
-    open: (deliver, exchange, request) => new BridgedCall(keeper, deliver, exchange, request),
+    createCall: (deliver, exchange, request) => new BridgedCall(keeper, deliver, exchange, request),
     callOf,
-    ask: (question) => {
+    requestInput: (question) => {
       const { message } = question;
-      return message.kind === "request" ? callOf(question)?.ask(question, message) : undefined;
+      return message.kind === "request" ? callOf(question)?.requestInput(question, message) : undefined;
     },
     resume: (exchange, request) => {
       if (memberType(request, "params.requestState") === undefined) return undefined;
@@ -182,7 +182,7 @@ export function createParkingLot(options: ParkingOptions): ParkingLot {
   };
 }
 
-const refusals = {
+const stateProblems = {
   broken: "requestState was not made here, or has been altered; send the request again without it",
   foreign: "the gateway that kept this call has been restarted; send the request again without requestState",
   changed:
@@ -191,6 +191,6 @@ const refusals = {
   used: "requestState has been used before, or the call has ended; send the request again without it",
 } as const;
 
-function refused(reason: keyof typeof refusals): GatewayError {
-  return new GatewayError("invalid_params", refusals[reason], { details: { requestState: reason } });
+function invalidState(reason: keyof typeof stateProblems): GatewayError {
+  return new GatewayError("invalid_params", stateProblems[reason], { details: { requestState: reason } });
 }

@@ -1,11 +1,11 @@
-import { logLevels } from "../../protocol/envelope.ts";
+import { loggingLevels } from "../../protocol/envelope.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { spliceIds } from "../../protocol/id-splice.ts";
 
 /** The level from which on a modern request wants to hear log messages; -1 where it wants none. */
-export function wantedLevel(request: RequestMessage): number {
+export function requestedLogLevel(request: RequestMessage): number {
   return levelIndex(memberString(request, "params._meta.io.modelcontextprotocol/logLevel"));
 }
 
@@ -14,7 +14,7 @@ export function wantedLevel(request: RequestMessage): number {
  * messages only from the level on that the request named (MCP 2026-07-28, Progress and Logging). Undefined where the
  * request does not want it.
  */
-export function noticeFor(request: RequestMessage, notification: Message): Message | undefined {
+export function toClientNotification(request: RequestMessage, notification: Message): Message | undefined {
   if (notification.method === "notifications/progress") {
     const { progressToken } = metadataOf(request);
     return progressToken === undefined
@@ -22,7 +22,7 @@ export function noticeFor(request: RequestMessage, notification: Message): Messa
       : spliceIds(notification, [{ name: "params.progressToken", id: progressToken }]);
   }
   if (notification.method === "notifications/message") {
-    const wanted = wantedLevel(request);
+    const wanted = requestedLogLevel(request);
     return wanted >= 0 && levelIndex(memberString(notification, "params.level")) >= wanted
       ? notification
       : undefined;
@@ -31,5 +31,5 @@ export function noticeFor(request: RequestMessage, notification: Message): Messa
 }
 
 function levelIndex(text: string | undefined): number {
-  return text === undefined ? -1 : logLevels.findIndex((level) => level === text);
+  return text === undefined ? -1 : loggingLevels.findIndex((level) => level === text);
 }

@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
 /** What a `requestState` of ours is bound to. */
-export interface SealedState {
+export interface RequestState {
   /** The parked call in one round, good for one retry. */
   readonly call: string;
   /** Monotonic milliseconds of this process. */
@@ -14,15 +14,15 @@ export interface SealedState {
 }
 
 /** What a client brought as `requestState`. */
-export type OpenedState =
-  | { readonly ok: true; readonly state: SealedState }
+export type VerifiedRequestState =
+  | { readonly ok: true; readonly state: RequestState }
   /** `foreign` was made by another process, `broken` by nobody we know. */
   | { readonly ok: false; readonly reason: "foreign" | "broken" };
 
 /** Makes and opens the opaque states of one process. */
-export interface RequestSeal {
-  seal(state: SealedState): string;
-  open(text: string): OpenedState;
+export interface RequestStateSigner {
+  sign(state: RequestState): string;
+  verify(text: string): VerifiedRequestState;
 }
 
 const format = "hg1";
@@ -31,18 +31,18 @@ const format = "hg1";
  * Makes the seal of one process: an HMAC-SHA256 over everything that a parked call is bound to. MCP 2026-07-28, Multi
  * Round-Trip Requests: the state passes through the client, so it is hostile until it is verified.
  */
-export function createRequestSeal(instance: string, secret: Uint8Array): RequestSeal {
+export function createRequestStateSigner(instance: string, secret: Uint8Array): RequestStateSigner {
   const self = Buffer.from(instance).toString("base64url");
   const mac = (payload: string): Buffer =>
     createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
 
   return {
-    seal: ({ call, expiresAt, owner, method, params }) => {
+    sign: ({ call, expiresAt, owner, method, params }) => {
       const members = JSON.stringify([call, expiresAt, owner, method, params]);
       const payload = Buffer.from(members).toString("base64url");
       return `${format}.${self}.${payload}.${mac(payload).toString("base64url")}`;
     },
-    open: (text) => {
+    verify: (text) => {
       const [version, origin, payload, tag, ...rest] = text.split(".");
       if (version !== format || payload === undefined || tag === undefined || rest.length > 0) return broken;
       // Another process had another secret, so there is nothing to verify; the client can only begin anew.
@@ -62,10 +62,10 @@ export function ownerDigest(route: string, principal: string): string {
     .digest("base64url");
 }
 
-const broken: OpenedState = { ok: false, reason: "broken" };
-const foreign: OpenedState = { ok: false, reason: "foreign" };
+const broken: VerifiedRequestState = { ok: false, reason: "broken" };
+const foreign: VerifiedRequestState = { ok: false, reason: "foreign" };
 
-function stateFrom(payload: string): SealedState {
+function stateFrom(payload: string): RequestState {
   // The seal was good, so we wrote these five ourselves.
   const [call, expiresAt, owner, method, params] = JSON.parse(
     Buffer.from(payload, "base64url").toString(),

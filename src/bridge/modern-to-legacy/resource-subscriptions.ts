@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacySession } from "./legacy-peer.ts";
 
 /** Resources that somebody listens to; the server is asked once for each, however many listen. */
 export interface ResourceSubscriptions {
@@ -13,20 +13,20 @@ export interface ResourceSubscriptions {
   forget(): void;
 }
 
-interface Subscription {
+interface ResourceSubscription {
   listeners: number;
   isAgreed: Promise<boolean>;
 }
 
 /** Makes the subscriptions of one legacy session. */
 export function createResourceSubscriptions(
-  peer: LegacyPeer,
+  peer: LegacySession,
   onTrouble: (error: GatewayError) => void,
 ): ResourceSubscriptions {
-  const byUri = new Map<string, Subscription>();
+  const byUri = new Map<string, ResourceSubscription>();
 
   function tell(method: string, uri: string): Promise<boolean> {
-    return peer.tell(method, JSON.stringify({ uri })).then(
+    return peer.sendRequest(method, JSON.stringify({ uri })).then(
       () => true,
       (error: unknown) => {
         onTrouble(GatewayError.from(error));

@@ -1,5 +1,5 @@
 import type { BridgedCall } from "./bridged-call.ts";
-import type { LegacyPeer } from "./legacy-peer.ts";
+import type { LegacySession } from "./legacy-peer.ts";
 
 /**
  * The calls of a scope that are at work upstream. An array in which each knows its place: a map whose keys keep
@@ -25,8 +25,8 @@ export class RunningCalls {
   }
 
   /** The call that a session knows under this id. */
-  find(peer: LegacyPeer, key: string): BridgedCall | undefined {
-    return this.#calls.find((call) => call.peer === peer && call.upstreamRequest?.id.key === key);
+  find(peer: LegacySession, key: string): BridgedCall | undefined {
+    return this.#calls.find((call) => call.session === peer && call.upstreamRequest?.id.key === key);
   }
 
   /** All of them, as they are now. */

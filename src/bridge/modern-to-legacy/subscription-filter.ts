@@ -19,7 +19,7 @@ export interface SubscriptionFilter {
 }
 
 /** The part of a listen's filter that a server with these capabilities can honour; undefined when there is no filter. */
-export function filterOf(
+export function honouredFilter(
   request: RequestMessage,
   capabilities: Capabilities,
 ): SubscriptionFilter | undefined {
@@ -27,10 +27,11 @@ export function filterOf(
   // The check above has seen that it is an object.
   const wanted = memberValue(request, "params.notifications") as Readonly<Record<string, unknown>>;
   const changes = listChanges.filter(
-    ([member, , capability]) => wanted[member] === true && has(capabilities, capability, "listChanged"),
+    ([member, , capability]) =>
+      wanted[member] === true && hasCapabilityFlag(capabilities, capability, "listChanged"),
   );
   const uris: unknown = wanted["resourceSubscriptions"];
-  const isSubscribable = Array.isArray(uris) && has(capabilities, "resources", "subscribe");
+  const isSubscribable = Array.isArray(uris) && hasCapabilityFlag(capabilities, "resources", "subscribe");
   return {
     changes: new Set(changes.map(([, method]) => method)),
     uris: isSubscribable ? [...new Set(uris.filter((uri) => typeof uri === "string"))] : [],
@@ -38,7 +39,7 @@ export function filterOf(
 }
 
 /** The text of the honoured filter, for the acknowledgement. */
-export function filterText({ changes, uris }: SubscriptionFilter): string {
+export function formatFilter({ changes, uris }: SubscriptionFilter): string {
   const members = listChanges.filter(([, method]) => changes.has(method)).map(([member]) => [member, true]);
   return JSON.stringify({
     ...Object.fromEntries(members),
@@ -52,12 +53,12 @@ export function isEmptyFilter({ changes, uris }: SubscriptionFilter): boolean {
 }
 
 /** Whether a notification is one that listens can be about. */
-export function isChange({ method }: Message): boolean {
+export function isChangeNotification({ method }: Message): boolean {
   return method === resourceUpdated || listChanges.some(([, name]) => name === method);
 }
 
 /** Whether a filter lets a notification through; updates may be of something below what was subscribed to. */
-export function wants({ changes, uris }: SubscriptionFilter, notification: Message): boolean {
+export function matchesFilter({ changes, uris }: SubscriptionFilter, notification: Message): boolean {
   const { method } = notification;
   if (method !== resourceUpdated) return method !== undefined && changes.has(method);
   const updated = memberString(notification, "params.uri");
@@ -69,7 +70,7 @@ function isBelow(uri: string, above: string): boolean {
   return uri.length === above.length || above.endsWith("/") || "/?#".includes(uri.charAt(above.length));
 }
 
-function has(capabilities: Capabilities, name: string, detail: string): boolean {
+function hasCapabilityFlag(capabilities: Capabilities, name: string, detail: string): boolean {
   const declared = capabilities[name];
   return typeof declared === "object" && declared !== null && Reflect.get(declared, detail) === true;
 }

@@ -4,13 +4,13 @@ import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { editObject } from "../object-edit.ts";
-import { requestMessage } from "../own-messages.ts";
+import { createRequest } from "../own-messages.ts";
 
 /** MCP 2025-11-25, Elicitation: the user has to open some URLs first; modern servers must not answer with it. */
 export const urlElicitationRequired = -32042;
 
 /** The elicitations that an error answer asks for, each as the request that it stands for; undefined for any other answer. */
-export function urlQuestionsOf(
+export function toUrlElicitations(
   answer: Message | undefined,
   newId: () => string,
 ): readonly RequestMessage[] | undefined {
@@ -27,7 +27,7 @@ export function urlQuestionsOf(
       const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "drop" : "keep"), [
         ["mode", '"url"'],
       ]);
-      return requestMessage(idFrom(newId()), "elicitation/create", params.toString());
+      return createRequest(idFrom(newId()), "elicitation/create", params.toString());
     });
   return questions.length === 0 ? undefined : questions;
 }

@@ -4,8 +4,8 @@ import type { DecisionEvent } from "../decision.ts";
  * A decision as one line of JSON. It says who, what and why; of the message itself it has the method and the name that
  * it is about, never its arguments or its result.
  */
-export function formatDecision(event: DecisionEvent, wallTime: number): string {
-  const { exchange, denial, explanation, list, target } = event;
+export function formatAuditLine(event: DecisionEvent, wallTime: number): string {
+  const { exchange, refusal: denial, explanation, list, target } = event;
   const { provider, rule, read, durationMs, shadow, notes } = explanation;
   const line = JSON.stringify({
     time: new Date(wallTime).toISOString(),
@@ -22,7 +22,7 @@ export function formatDecision(event: DecisionEvent, wallTime: number): string {
     target,
     effect: event.effect,
     enforced: event.isEnforced,
-    denial: denial && {
+    refusal: denial && {
       kind: denial.kind,
       code: denial.code,
       reason: denial.reason,
@@ -36,12 +36,12 @@ export function formatDecision(event: DecisionEvent, wallTime: number): string {
     durationMs: Math.round(durationMs * 1000) / 1000,
     shadow,
     notes,
-    failure: failureOf(event.cause),
+    failure: causeText(event.cause),
   });
   return `${line}\n`;
 }
 
-function failureOf(cause: unknown): string | undefined {
+function causeText(cause: unknown): string | undefined {
   if (cause === undefined) return undefined;
   return cause instanceof Error ? `${cause.name}: ${cause.message}` : typeof cause;
 }

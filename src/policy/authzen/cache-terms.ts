@@ -1,7 +1,7 @@
 import type { PdpReply } from "../sideband/contract.ts";
 
 /** How long answers hold about which nothing is said, and at most. */
-export interface CacheTerms {
+export interface CacheLimits {
   readonly fallbackMs: number;
   readonly maxMs: number;
 }
@@ -10,8 +10,11 @@ export interface CacheTerms {
  * For how many milliseconds an answer may be used again, as its `Cache-Control` and `Age` say (RFC 9111, section 5.2.2).
  * We are the only one who uses it, so `private` is no hindrance.
  */
-export function lifetimeOf(headers: PdpReply["headers"], { fallbackMs, maxMs }: CacheTerms): number {
-  const directives = textOf(headers["cache-control"]).toLowerCase().split(",");
+export function freshnessLifetimeMs(
+  headers: PdpReply["headers"],
+  { fallbackMs, maxMs }: CacheLimits,
+): number {
+  const directives = headerText(headers["cache-control"]).toLowerCase().split(",");
   const named = directives.map((directive) => directive.trim());
   if (named.some((directive) => /^no-(?:store|cache)\b/u.test(directive))) return 0;
   const ages = named.flatMap((directive) => {
@@ -20,10 +23,10 @@ export function lifetimeOf(headers: PdpReply["headers"], { fallbackMs, maxMs }: 
   });
   // Of two that disagree the shorter one is believed.
   const lifetime = ages.length === 0 ? fallbackMs : Math.min(...ages) * 1000;
-  const age = Number(textOf(headers["age"])) || 0;
+  const age = Number(headerText(headers["age"])) || 0;
   return Math.max(0, Math.min(maxMs, ages.length === 0 ? lifetime : lifetime - age * 1000));
 }
 
-function textOf(value: string | readonly string[] | undefined): string {
+function headerText(value: string | readonly string[] | undefined): string {
   return typeof value === "string" ? value : (value ?? []).join(",");
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { compileMapping } from "./mapping.ts";
-import { problemOfPdpUrl } from "./pdp-url.ts";
+import { pdpUrlProblem } from "./pdp-url.ts";
 
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
@@ -150,7 +150,7 @@ export function createAuthZenConfig(duration: DurationField) {
         .describe("Own authorities and client certificate for https."),
     })
     .superRefine(({ url, allowHttp }, context) => {
-      const message = problemOfPdpUrl(url, allowHttp);
+      const message = pdpUrlProblem(url, allowHttp);
       if (message !== undefined) context.addIssue({ code: "custom", message, path: ["url"] });
     });
 }

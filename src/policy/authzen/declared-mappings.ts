@@ -2,7 +2,7 @@ import type { ListEntry } from "../provider.ts";
 import { compileMapping, type Mapping } from "./mapping.ts";
 
 /** What is known of how calls of a tool are to be decided. */
-export type Declaration =
+export type MappingDeclaration =
   /** Nobody has listed the tool yet. */
   | { readonly type: "unseen" }
   /** It declares nothing: the default holds. */
@@ -15,20 +15,20 @@ export type Declaration =
 export interface DeclaredMappings {
   /** Learns from a page of tools. */
   learn(entries: readonly ListEntry[]): void;
-  find(tool: string): Declaration;
+  find(tool: string): MappingDeclaration;
 }
 
 /** Tools that are kept; the one that was listed longest ago goes first. */
 const maxTools = 10_000;
 
-const unseen: Declaration = { type: "unseen" };
-const none: Declaration = { type: "none" };
+const unseenDeclaration: MappingDeclaration = { type: "unseen" };
+const noDeclaration: MappingDeclaration = { type: "none" };
 
 interface Seen {
   /** The declaration as it was written. */
   readonly text: string | undefined;
   /** Compiled when the tool is first called: most of them never are. */
-  compiled: Declaration | undefined;
+  compiled: MappingDeclaration | undefined;
 }
 
 /** Makes an empty memory (COAZ-MCP binding, "Declaring a Mapping"). */
@@ -50,7 +50,7 @@ export function createDeclaredMappings(): DeclaredMappings {
     },
     find: (tool) => {
       const seen = tools.get(tool);
-      return seen === undefined ? unseen : (seen.compiled ??= compile(seen.text));
+      return seen === undefined ? unseenDeclaration : (seen.compiled ??= compileDeclaration(seen.text));
     },
   };
 }
@@ -61,8 +61,8 @@ function declarationIn({ inputSchema }: Readonly<Record<string, unknown>>): stri
   return JSON.stringify(Reflect.get(inputSchema, "x-authzen-mapping"));
 }
 
-function compile(text: string | undefined): Declaration {
-  if (text === undefined) return none;
+function compileDeclaration(text: string | undefined): MappingDeclaration {
+  if (text === undefined) return noDeclaration;
   const problems: string[] = [];
   const mapping = compileMapping(JSON.parse(text), ({ path, message }) => {
     problems.push(`${path.join(".")} ${message}`.trim());

@@ -4,7 +4,7 @@ import { alice, askedBy, calm, createFakedAuthZen } from "../../../test/support/
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import { notificationOf } from "../../../test/support/messages.ts";
 import { anonymous } from "../../exchange.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 
 const server = { type: "mcp_server", id: "https://mcp.example.com" };
 const listed = (type: string, id: string) => ({ type, id, properties: { server: "test" } });
@@ -58,7 +58,7 @@ describe("default mappings", () => {
     expect([verdict.effect, calls.length]).toEqual(["allow", 0]);
     const { provider, calls: more } = createFakedAuthZen();
     const message = notificationOf("notifications/progress", { progress: 1 });
-    const noted = await provider.evaluateRequest(Subject.of(exchangeWith(message)), calm);
+    const noted = await provider.evaluateRequest(InspectedMessage.of(exchangeWith(message)), calm);
     expect([noted.effect, more.length]).toEqual(["allow", 0]);
   });
 
@@ -66,7 +66,7 @@ describe("default mappings", () => {
     const { verdict, calls } = await asked("tools/destroy", {});
     expect(verdict).toMatchObject({
       effect: "deny",
-      denial: { kind: "forbidden", code: "method_not_mapped" },
+      refusal: { kind: "forbidden", code: "method_not_mapped" },
     });
     expect(calls).toEqual([]);
   });
@@ -81,7 +81,7 @@ describe("default mappings", () => {
     ["completion/complete", {}],
   ])("refuses %s with %j, which does not say what it is about", async (method, params) => {
     const { verdict, calls } = await asked(method, params);
-    expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "invalid", code: "mapping_error" } });
+    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
     expect(calls).toEqual([]);
   });
 
@@ -94,7 +94,7 @@ describe("default mappings", () => {
     });
     for (const aud of [["a", "b"], [], undefined, 7]) {
       const { verdict, calls } = await asked("tools/list", {}, {}, withAudience(aud));
-      expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "invalid" } });
+      expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
       expect(calls).toEqual([]);
     }
   });
@@ -128,10 +128,10 @@ describe("default mappings", () => {
     const exact = createFakedAuthZen({ declaredMappings: "ignore", sendArguments: true });
     const text =
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{"n":9007199254740993}}}';
-    await exact.provider.evaluateRequest(Subject.of(exchangeWith(messageFrom(text))), calm);
+    await exact.provider.evaluateRequest(InspectedMessage.of(exchangeWith(messageFrom(text))), calm);
     expect(exact.calls[0]?.body.toString()).toContain('"arguments":{"n":9007199254740993}');
     const long = await asked("tools/call", params, { sendArguments: true, maxArgumentBytes: 5 });
-    expect(long.verdict).toMatchObject({ effect: "deny", denial: { kind: "invalid" } });
+    expect(long.verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
     expect(long.calls).toEqual([]);
   });
 });

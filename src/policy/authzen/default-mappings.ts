@@ -4,13 +4,13 @@ import { memberString, memberType, memberValue } from "../../protocol/json/read.
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { readValue } from "../cel/json-value.ts";
+import { readCelValue } from "../cel/json-value.ts";
 import type { ListKind } from "../provider.ts";
-import { contextOf, serverIdOf, subjectOf, type IdentitySettings } from "./facts.ts";
-import type { EvaluationRequest, Part } from "./mapping.ts";
+import { contextOf, serverIdOf, subjectOf, type IdentityOptions } from "./facts.ts";
+import type { EvaluationRequest, EntityFields } from "./mapping.ts";
 
 /** What default mappings are made with. */
-export interface DefaultSettings extends IdentitySettings {
+export interface DefaultMappingOptions extends IdentityOptions {
   readonly sendArguments: boolean;
   readonly maxArgumentBytes: number;
 }
@@ -33,7 +33,7 @@ const aboutServer: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether nobody is asked about a method (COAZ-MCP binding, "Pass-through Operations"). */
-export function isPassedThrough(method: string): boolean {
+export function isPassThroughMethod(method: string): boolean {
   return method === "ping" || method.startsWith("notifications/");
 }
 
@@ -44,7 +44,7 @@ export function isPassedThrough(method: string): boolean {
 export function defaultRequest(
   exchange: Exchange,
   message: Message,
-  settings: DefaultSettings,
+  settings: DefaultMappingOptions,
 ): EvaluationRequest | undefined {
   const method = message.method ?? "";
   const resource = resourceOf(exchange, message, method, settings);
@@ -71,7 +71,7 @@ export function listRequest(
   exchange: Exchange,
   kind: ListKind,
   names: readonly string[],
-  settings: IdentitySettings,
+  settings: IdentityOptions,
 ): EvaluationRequest {
   const { action, type } = entryTypes[kind];
   const context = contextOf(exchange.principal, settings);
@@ -79,7 +79,7 @@ export function listRequest(
     subject: subjectOf(exchange.principal, settings),
     action: new Map([["name", action]]),
     ...(context.size === 0 ? {} : { context }),
-    evaluations: names.map((name) => ({ resource: item(type, name, exchange) })),
+    evaluations: names.map((name) => ({ resource: resourceItem(type, name, exchange) })),
   };
 }
 
@@ -87,15 +87,15 @@ function resourceOf(
   exchange: Exchange,
   message: Message,
   method: string,
-  settings: IdentitySettings,
-): Part | undefined {
+  settings: IdentityOptions,
+): EntityFields | undefined {
   const target = methodFacts(method)?.target;
   if (target !== undefined) {
     const name = memberString(message, nameMembers[target]);
-    if (name === undefined) throw missing(`\`${nameMembers[target]}\` is no text`);
-    return item(target, name, exchange);
+    if (name === undefined) throw invalidParams(`\`${nameMembers[target]}\` is no text`);
+    return resourceItem(target, name, exchange);
   }
-  if (method === "completion/complete") return reference(exchange, message);
+  if (method === "completion/complete") return completionResource(exchange, message);
   if (!aboutServer.has(method)) return undefined;
   return new Map([
     ["type", "mcp_server"],
@@ -110,16 +110,16 @@ const nameMembers = {
   task: "params.taskId",
 } as const;
 
-function reference(exchange: Exchange, message: Message): Part {
+function completionResource(exchange: Exchange, message: Message): EntityFields {
   const value: unknown = memberValue(message, "params.ref");
   const { type, name, uri } = Object(value) as Readonly<Record<string, unknown>>;
-  if (type === "ref/prompt" && typeof name === "string") return item("prompt", name, exchange);
-  if (type === "ref/resource" && typeof uri === "string") return item("resource", uri, exchange);
-  throw missing("`params.ref` names neither a prompt nor a resource");
+  if (type === "ref/prompt" && typeof name === "string") return resourceItem("prompt", name, exchange);
+  if (type === "ref/resource" && typeof uri === "string") return resourceItem("resource", uri, exchange);
+  throw invalidParams("`params.ref` names neither a prompt nor a resource");
 }
 
 /** Names are those of one server, and a decision point may know several. */
-function item(type: string, id: string, { route }: Exchange): Part {
+function resourceItem(type: string, id: string, { route }: Exchange): EntityFields {
   return new Map<string, unknown>([
     ["type", type],
     ["id", id],
@@ -132,27 +132,28 @@ function addContext(
   { revision }: Exchange,
   message: Message,
   method: string,
-  { sendArguments, maxArgumentBytes }: DefaultSettings,
+  { sendArguments, maxArgumentBytes }: DefaultMappingOptions,
 ): void {
   if (method === "initialize") {
     const version = memberString(message, "params.protocolVersion");
-    if (version === undefined) throw missing("`params.protocolVersion` is no text");
+    if (version === undefined) throw invalidParams("`params.protocolVersion` is no text");
     context.set("protocol_version", version);
   }
   if (method === "server/discover") context.set("protocol_version", revision);
   if (method === "logging/setLevel") {
     const level = memberString(message, "params.level");
-    if (level === undefined) throw missing("`params.level` is no text");
+    if (level === undefined) throw invalidParams("`params.level` is no text");
     context.set("level", level);
   }
   const span = spanOf(message.outline, "params.arguments");
   if (!sendArguments || span === undefined || methodFacts(method)?.target === undefined) return;
-  if (memberType(message, "params.arguments") !== "object") throw missing("`params.arguments` is no object");
+  if (memberType(message, "params.arguments") !== "object")
+    throw invalidParams("`params.arguments` is no object");
   if (span.end - span.start > maxArgumentBytes)
-    throw missing(`its arguments are longer than ${maxArgumentBytes} bytes`);
-  context.set("arguments", readValue(message.bytes, span));
+    throw invalidParams(`its arguments are longer than ${maxArgumentBytes} bytes`);
+  context.set("arguments", readCelValue(message.bytes, span));
 }
 
-function missing(problem: string): GatewayError {
+function invalidParams(problem: string): GatewayError {
   return new GatewayError("invalid_params", problem);
 }

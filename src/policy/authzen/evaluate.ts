@@ -1,29 +1,29 @@
-import type { AnswerReading, Decision } from "./answers.ts";
-import { readEvaluation, readEvaluations } from "./answers.ts";
-import { lifetimeOf, type CacheTerms } from "./cache-terms.ts";
+import type { ParsedDecisions, AuthZenDecision } from "./answers.ts";
+import { parseEvaluation, parseEvaluations } from "./answers.ts";
+import { freshnessLifetimeMs, type CacheLimits } from "./cache-terms.ts";
 import type { EvaluationRequest } from "./mapping.ts";
 import type { Discovery } from "./metadata.ts";
 import { understoodObligations } from "./obligations.ts";
-import { unusable, type CallPdp, type PdpCall, type PdpOutcome } from "./pdp-call.ts";
+import { unusable, type CallAuthZen, type AuthZenCall, type AuthZenOutcome } from "./pdp-call.ts";
 import type { Endpoints } from "./pdp-url.ts";
 import { formatRequest, singleRequests, withContext } from "./request-text.ts";
 
 /** Decisions, one for each that was asked for, and how long they hold; or why there are none. */
 export type Evaluation =
-  | { readonly ok: true; readonly decisions: readonly Decision[]; readonly ttlMs: number }
-  | Extract<PdpOutcome, { readonly ok: false }>;
+  | { readonly ok: true; readonly decisions: readonly AuthZenDecision[]; readonly ttlMs: number }
+  | Extract<AuthZenOutcome, { readonly ok: false }>;
 
 /** Puts a request to the decision point, as one question or, where it takes no batches, as several. */
 export type Evaluate = (
   request: EvaluationRequest,
-  circumstances: Pick<PdpCall, "requestId" | "signal">,
+  circumstances: Pick<AuthZenCall, "requestId" | "signal">,
 ) => Promise<Evaluation>;
 
 /** What evaluation is made of. */
 export interface EvaluateOptions {
-  readonly call: CallPdp;
+  readonly call: CallAuthZen;
   readonly discovery: Discovery;
-  readonly terms: CacheTerms;
+  readonly terms: CacheLimits;
 }
 
 /** Questions that are out at the same time where a batch has to be asked one by one. */
@@ -33,28 +33,28 @@ const noSuchEndpoint: ReadonlySet<number> = new Set([404, 405, 501]);
 
 /** Makes the function that asks. Fewer decisions than were asked for are none. */
 export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Evaluate {
-  function read(outcome: PdpOutcome, reading: (value: unknown) => AnswerReading): Evaluation {
+  function read(outcome: AuthZenOutcome, reading: (value: unknown) => ParsedDecisions): Evaluation {
     if (!outcome.ok) return outcome;
     const answer = reading(outcome.value);
     if (!answer.ok) return unusable(answer.problem);
-    return { ok: true, decisions: answer.decisions, ttlMs: lifetimeOf(outcome.headers, terms) };
+    return { ok: true, decisions: answer.decisions, ttlMs: freshnessLifetimeMs(outcome.headers, terms) };
   }
 
   async function one(
     request: EvaluationRequest,
     path: string,
-    circumstances: Pick<PdpCall, "requestId" | "signal">,
+    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
   ): Promise<Evaluation> {
     const { body } = formatRequest(request);
-    return read(await call({ ...circumstances, path, body }), readEvaluation);
+    return read(await call({ ...circumstances, path, body }), parseEvaluation);
   }
 
   async function oneByOne(
     requests: readonly EvaluationRequest[],
     path: string,
-    circumstances: Pick<PdpCall, "requestId" | "signal">,
+    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
   ): Promise<Evaluation> {
-    const decisions: Decision[] = [];
+    const decisions: AuthZenDecision[] = [];
     let ttlMs = Number.POSITIVE_INFINITY;
     for (let from = 0; from < requests.length; from += atOnce) {
       const some = requests.slice(from, from + atOnce);
@@ -70,7 +70,7 @@ export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Eva
   async function ask(
     request: EvaluationRequest,
     endpoints: Endpoints,
-    circumstances: Pick<PdpCall, "requestId" | "signal">,
+    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
   ): Promise<Evaluation> {
     const singles = singleRequests(request);
     const { evaluation, evaluations } = endpoints;
@@ -79,8 +79,8 @@ export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Eva
     const { body, count } = formatRequest(request);
     const outcome = await call({ ...circumstances, path: evaluations, body });
     if (outcome.ok || !noSuchEndpoint.has(outcome.status ?? 0))
-      return read(outcome, (value) => readEvaluations(value, count));
-    discovery.noBatches();
+      return read(outcome, (value) => parseEvaluations(value, count));
+    discovery.disableBatches();
     return oneByOne(singles, evaluation, circumstances);
   }
 

@@ -1,10 +1,10 @@
 import type { Exchange, Principal } from "../../exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import { toCelValue, type CelValue } from "../cel/json-value.ts";
-import type { Part } from "./mapping.ts";
+import type { EntityFields } from "./mapping.ts";
 
 /** Which claims say who acts, and what the server is called. */
-export interface IdentitySettings {
+export interface IdentityOptions {
   readonly subjectClaim: string;
   readonly agentClaim: string;
   readonly resourceId?: string | undefined;
@@ -12,18 +12,18 @@ export interface IdentitySettings {
 
 type Claims = ReadonlyMap<string, CelValue>;
 
-const known = new WeakMap<object, Claims>();
+const claimsCache = new WeakMap<object, Claims>();
 
 /**
  * The claims of the caller's token as CEL sees them. Callers without a token have what their credentials say, and the
  * gateway's name for them where a token would say who acts.
  */
-export function tokenOf({ kind, id, claims }: Principal, { subjectClaim }: IdentitySettings): Claims {
-  let value = known.get(claims);
+export function tokenClaims({ kind, id, claims }: Principal, { subjectClaim }: IdentityOptions): Claims {
+  let value = claimsCache.get(claims);
   if (value === undefined) {
     // The claims are an object, and that is a map in CEL.
     value = toCelValue(claims) as Claims;
-    known.set(claims, value);
+    claimsCache.set(claims, value);
   }
   return kind === "token" ? value : new Map([...value, [subjectClaim, id]]);
 }
@@ -32,7 +32,7 @@ export function tokenOf({ kind, id, claims }: Principal, { subjectClaim }: Ident
  * On whose behalf a message comes (COAZ-MCP binding, "The Subject-Identity Claim"). Callers without a token have their
  * own type and the gateway's name for them, so that nobody's claim can be mistaken for one of them.
  */
-export function subjectOf({ kind, id, claims, scopes }: Principal, settings: IdentitySettings): Part {
+export function subjectOf({ kind, id, claims, scopes }: Principal, settings: IdentityOptions): EntityFields {
   const properties = new Map<string, unknown>();
   if (typeof claims["iss"] === "string") properties.set("issuer", claims["iss"]);
   if (scopes.size > 0) properties.set("scopes", [...scopes]);
@@ -48,7 +48,7 @@ export function subjectOf({ kind, id, claims, scopes }: Principal, settings: Ide
 /** The identifier of the subject, from the claim that was agreed on; throws where a token has none. */
 export function subjectIdOf(
   { kind, id, claims }: Pick<Principal, "kind" | "id" | "claims">,
-  { subjectClaim }: IdentitySettings,
+  { subjectClaim }: IdentityOptions,
 ): string {
   if (kind !== "token") return id;
   const value = claims[subjectClaim];
@@ -57,7 +57,7 @@ export function subjectIdOf(
 }
 
 /** What is said of the circumstances in every question. */
-export function contextOf({ claims }: Principal, { agentClaim }: IdentitySettings): Map<string, unknown> {
+export function contextOf({ claims }: Principal, { agentClaim }: IdentityOptions): Map<string, unknown> {
   const agent = claims[agentClaim];
   return new Map<string, unknown>(typeof agent === "string" ? [["agent", agent]] : []);
 }
@@ -66,7 +66,7 @@ export function contextOf({ claims }: Principal, { agentClaim }: IdentitySetting
  * The name of the server as a resource: the configured one, or the only audience of the token (COAZ-MCP binding,
  * "Default Mappings"); for callers without a token that of the route.
  */
-export function serverIdOf({ principal, route }: Exchange, { resourceId }: IdentitySettings): string {
+export function serverIdOf({ principal, route }: Exchange, { resourceId }: IdentityOptions): string {
   if (resourceId !== undefined) return resourceId;
   if (principal.kind !== "token") return route;
   const { aud } = principal.claims;

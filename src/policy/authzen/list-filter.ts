@@ -1,18 +1,18 @@
-import { createKept } from "../kept.ts";
-import type { Denial, Explanation, ListQuestion, ListVerdict, PolicyCall } from "../provider.ts";
-import type { Decision } from "./answers.ts";
+import { createTtlCache } from "../kept.ts";
+import type { PolicyRefusal, Explanation, ListPage, ListDecision, PolicyCall } from "../provider.ts";
+import type { AuthZenDecision } from "./answers.ts";
 import type { DeclaredMappings } from "./declared-mappings.ts";
 import { listRequest } from "./default-mappings.ts";
 import type { Evaluate } from "./evaluate.ts";
-import type { IdentitySettings } from "./facts.ts";
-import { toDuties } from "./obligations.ts";
+import type { IdentityOptions } from "./facts.ts";
+import { readObligations } from "./obligations.ts";
 import { formatRequest } from "./request-text.ts";
 import { GatewayError } from "../../errors.ts";
 
 /** What filtering is made of. */
 export interface ListFilterOptions {
   readonly evaluate: Evaluate;
-  readonly settings: IdentitySettings;
+  readonly settings: IdentityOptions;
   /** Where to learn what tools declare. */
   readonly declared: DeclaredMappings | undefined;
   /** Whether everything is shown, and lists are only learned from. */
@@ -34,30 +34,30 @@ const nothingSeen: readonly string[] = [];
  */
 export function createListFilter(
   options: ListFilterOptions,
-): (list: ListQuestion, call: PolicyCall) => ListVerdict | Promise<ListVerdict> {
+): (list: ListPage, call: PolicyCall) => ListDecision | Promise<ListDecision> {
   const { evaluate, settings, declared, isShowing, maxBatch, now, onLook, explain } = options;
-  const kept = createKept<readonly boolean[]>(options.maxKept, now);
+  const kept = createTtlCache<readonly boolean[]>(options.maxKept, now);
 
   /** Which of some names may be seen, or why that is not known. */
   async function look(
-    { subject, kind }: ListQuestion,
+    { subject, kind }: ListPage,
     names: readonly string[],
     { signal }: PolicyCall,
-  ): Promise<readonly boolean[] | { readonly denial: Denial; readonly note: string }> {
+  ): Promise<readonly boolean[] | { readonly refusal: PolicyRefusal; readonly note: string }> {
     const { exchange } = subject;
     const request = listRequest(exchange, kind, names, settings);
     const { body: key } = formatRequest(request);
-    const known = kept.find(key);
+    const known = kept.get(key);
     onLook?.(known !== undefined);
     if (known !== undefined) return known;
     const evaluation = await evaluate(request, { requestId: exchange.id, signal });
     if (!evaluation.ok) return evaluation;
     const visible = evaluation.decisions.map((decision) => isVisible(decision, exchange.principal));
-    kept.keep(key, visible, evaluation.ttlMs);
+    kept.set(key, visible, evaluation.ttlMs);
     return visible;
   }
 
-  async function filter(list: ListQuestion, call: PolicyCall): Promise<ListVerdict> {
+  async function filter(list: ListPage, call: PolicyCall): Promise<ListDecision> {
     const startedAt = now();
     const { entries } = list;
     const visible: boolean[] = [];
@@ -65,9 +65,13 @@ export function createListFilter(
       for (let from = 0; from < entries.length; from += maxBatch) {
         const names = entries.slice(from, from + maxBatch).map((entry) => entry.name);
         const some = await look(list, names, call);
-        if ("denial" in some) {
-          const { denial, note } = some;
-          return { visible: entries.map(() => false), denial, explanation: explain(startedAt, seen, [note]) };
+        if ("refusal" in some) {
+          const { refusal, note } = some;
+          return {
+            visible: entries.map(() => false),
+            refusal,
+            explanation: explain(startedAt, seen, [note]),
+          };
         }
         visible.push(...some);
       }
@@ -94,8 +98,8 @@ export function createListFilter(
  * An entry with an obligation that nobody could fulfil is left out by itself (Obligations profile, "Obligations and Search
  * Requests"); a stronger login is asked for when it is used.
  */
-function isVisible(decision: Decision, principal: Parameters<typeof toDuties>[1]): boolean {
+function isVisible(decision: AuthZenDecision, principal: Parameters<typeof readObligations>[1]): boolean {
   if (!decision.isPermitted) return false;
-  const { denial } = toDuties([decision], principal);
+  const { refusal: denial } = readObligations([decision], principal);
   return denial === undefined || denial.code === "step_up_required";
 }

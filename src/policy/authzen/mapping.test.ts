@@ -133,7 +133,7 @@ describe("mappings that tools declare", () => {
     expect(smuggled.bodies).toEqual([]);
     expect(smuggled.verdict).toMatchObject({
       effect: "deny",
-      denial: { kind: "invalid", code: "mapping_error" },
+      refusal: { kind: "invalid", code: "mapping_error" },
     });
   });
 
@@ -161,7 +161,7 @@ describe("mappings that tools declare", () => {
   ])("refuse calls, and nobody is asked, when they are %s", async (_what, mapping) => {
     const { verdict, bodies } = await asked(mapping);
     expect(bodies).toEqual([]);
-    expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "invalid", code: "mapping_error" } });
+    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
   });
 
   it("refuse a tool that nobody has listed yet: it may ask for more than the default does", async () => {
@@ -169,7 +169,7 @@ describe("mappings that tools declare", () => {
     const verdict = await provider.evaluateRequest(askedBy("tools/call", params), calm);
     expect(verdict).toMatchObject({
       effect: "deny",
-      denial: { kind: "invalid", reason: expect.stringContaining("tools/list first") },
+      refusal: { kind: "invalid", reason: expect.stringContaining("tools/list first") },
     });
     expect(calls).toEqual([]);
   });
@@ -180,7 +180,7 @@ describe("mappings that tools declare", () => {
     const denials = [];
     for (const name of ["get_customer", "no_such_tool"]) {
       const verdict = await provider.evaluateRequest(askedBy("tools/call", { ...params, name }), calm);
-      denials.push(verdict.effect === "deny" ? verdict.denial : undefined);
+      denials.push(verdict.effect === "deny" ? verdict.refusal : undefined);
     }
     expect(denials[0]).toMatchObject({ kind: "hidden" });
     expect(denials[1]).toEqual(denials[0]);

@@ -1,22 +1,22 @@
 import { GatewayError } from "../../errors.ts";
 import type { MappingInputs } from "../cel/expression.ts";
-import { compileTemplate, type OnProblem, type Template } from "./template.ts";
+import { compileTemplate, type OnTemplateProblem, type Template } from "./template.ts";
 
 /** A member of a request as it was worked out: maps, lists and scalars of CEL. */
-export type Part = ReadonlyMap<string, unknown>;
+export type EntityFields = ReadonlyMap<string, unknown>;
 
 /** One decision that is asked for, or what several have in common. */
-export interface Parts {
-  readonly subject?: Part;
-  readonly action?: Part;
-  readonly resource?: Part;
-  readonly context?: Part;
+export interface EvaluationParts {
+  readonly subject?: EntityFields;
+  readonly action?: EntityFields;
+  readonly resource?: EntityFields;
+  readonly context?: EntityFields;
 }
 
 /** A request to a decision point (AuthZEN Authorization API 1.0, sections 6 and 7). */
-export interface EvaluationRequest extends Parts {
+export interface EvaluationRequest extends EvaluationParts {
   /** Several decisions, each with what it has of its own; one decision unless given. */
-  readonly evaluations?: readonly Parts[];
+  readonly evaluations?: readonly EvaluationParts[];
 }
 
 /** Makes the request for a message; throws `invalid_params` where it cannot be made. */
@@ -31,13 +31,13 @@ const maxEntries = 100;
  * Compiles a mapping (COAZ framework, "The Mapping"): an object with the one member `evaluation` or `evaluations`. All
  * mistakes are told; the mapping is of no use then.
  */
-export function compileMapping(value: unknown, onProblem: OnProblem): Mapping {
+export function compileMapping(value: unknown, onProblem: OnTemplateProblem): Mapping {
   let isBroken = false;
   const tell = (message: string, path: readonly (string | number)[]): void => {
     isBroken = true;
     onProblem({ message, offset: 0, path });
   };
-  const watch: OnProblem = (problem) => {
+  const watch: OnTemplateProblem = (problem) => {
     isBroken = true;
     onProblem(problem);
   };
@@ -45,23 +45,23 @@ export function compileMapping(value: unknown, onProblem: OnProblem): Mapping {
   const [first, ...rest] = envelopes;
   if (first === undefined || rest.length > 0 || (first[0] !== "evaluation" && first[0] !== "evaluations")) {
     tell("needs exactly one member, `evaluation` or `evaluations`", []);
-    return broken;
+    return brokenMapping;
   }
   const [envelope, body] = first;
   if (!isObject(body)) {
     tell("is no request", [envelope]);
-    return broken;
+    return brokenMapping;
   }
   for (const name of Object.keys(body)) {
     if (!members.has(name) || (name === "evaluations" && envelope === "evaluation"))
       tell("is no member of a request", [envelope, name]);
   }
   const shared = compileParts(body, [envelope], watch);
-  if (envelope === "evaluation") return isBroken ? broken : (inputs) => resolveParts(shared, inputs);
+  if (envelope === "evaluation") return isBroken ? brokenMapping : (inputs) => resolveParts(shared, inputs);
   const { evaluations } = body;
   if (!Array.isArray(evaluations) || evaluations.length === 0 || evaluations.length > maxEntries) {
     tell(`needs 1 to ${maxEntries} entries`, [envelope, "evaluations"]);
-    return broken;
+    return brokenMapping;
   }
   const entries = evaluations.map((entry: unknown, index) => {
     const path = [envelope, "evaluations", index];
@@ -77,7 +77,7 @@ export function compileMapping(value: unknown, onProblem: OnProblem): Mapping {
     }
     return compileParts(entry, path, watch);
   });
-  if (isBroken) return broken;
+  if (isBroken) return brokenMapping;
   return (inputs) => ({
     ...resolveParts(shared, inputs),
     evaluations: entries.map((entry) => resolveParts(entry, inputs)),
@@ -89,7 +89,7 @@ type CompiledParts = readonly (readonly [(typeof partNames)[number], Template])[
 function compileParts(
   body: Readonly<Record<string, unknown>>,
   path: readonly (string | number)[],
-  onProblem: OnProblem,
+  onProblem: OnTemplateProblem,
 ): CompiledParts {
   return partNames.flatMap((name) => {
     if (body[name] === undefined) return [];
@@ -97,17 +97,17 @@ function compileParts(
   });
 }
 
-function resolveParts(parts: CompiledParts, inputs: MappingInputs): Parts {
+function resolveParts(parts: CompiledParts, inputs: MappingInputs): EvaluationParts {
   const resolved = parts.flatMap(([name, template]) => {
     const value = template(inputs);
     if (value === undefined) return [];
     if (!(value instanceof Map)) throw new GatewayError("invalid_params", `\`${name}\` is no object`);
-    return [[name, value as Part] as const];
+    return [[name, value as EntityFields] as const];
   });
   return Object.fromEntries(resolved);
 }
 
-const broken: Mapping = () => {
+const brokenMapping: Mapping = () => {
   throw new GatewayError("invalid_params", "the mapping is malformed");
 };
 

@@ -56,7 +56,7 @@ describe("the metadata of a decision point", () => {
     const { provider, calls } = discovering(() => reply);
     expect(await provider.evaluateRequest(ask(), calm)).toMatchObject({
       effect: "deny",
-      denial: { kind: "unavailable", neverOpen: true },
+      refusal: { kind: "unavailable", neverFailOpen: true },
     });
     expect(calls).toHaveLength(1);
   });
@@ -84,8 +84,8 @@ describe("the metadata of a decision point", () => {
   it("that cannot be had at all leaves no decision", async () => {
     const { provider } = discovering(() => new Error("down"));
     const verdict = await provider.evaluateRequest(ask(), calm);
-    expect(verdict).toMatchObject({ effect: "deny", denial: { kind: "unavailable" } });
-    expect(verdict).not.toHaveProperty("denial.neverOpen");
+    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
+    expect(verdict).not.toHaveProperty("refusal.neverFailOpen");
   });
 });
 

@@ -1,18 +1,18 @@
 import type { Clock } from "../../exchange.ts";
-import { lifetimeOf } from "./cache-terms.ts";
-import { unusable, type CallPdp, type PdpCall, type PdpOutcome } from "./pdp-call.ts";
-import { metadataPath, parseMetadata, plainEndpoints, type Endpoints } from "./pdp-url.ts";
+import { freshnessLifetimeMs } from "./cache-terms.ts";
+import { unusable, type CallAuthZen, type AuthZenCall, type AuthZenOutcome } from "./pdp-call.ts";
+import { metadataPath, parseMetadata, defaultEndpoints, type Endpoints } from "./pdp-url.ts";
 
 /** The endpoints of a decision point, or why they are not known. */
 export type EndpointsOutcome =
   | { readonly ok: true; readonly endpoints: Endpoints }
-  | Extract<PdpOutcome, { readonly ok: false }>;
+  | Extract<AuthZenOutcome, { readonly ok: false }>;
 
 /** Finds the endpoints of a decision point: at once where they are known. */
 export interface Discovery {
-  find(call: Pick<PdpCall, "requestId" | "signal">): EndpointsOutcome | Promise<EndpointsOutcome>;
+  find(call: Pick<AuthZenCall, "requestId" | "signal">): EndpointsOutcome | Promise<EndpointsOutcome>;
   /** It does not take several questions at once, whatever was thought. */
-  noBatches(): void;
+  disableBatches(): void;
 }
 
 /** What discovery is made of. */
@@ -21,17 +21,17 @@ export interface DiscoveryOptions {
   readonly basePath: string;
   /** Without it the endpoints have the paths of the specification. */
   readonly isOn: boolean;
-  readonly call: CallPdp;
+  readonly call: CallAuthZen;
   readonly clock: Pick<Clock, "now">;
 }
 
-const terms = { fallbackMs: 3_600_000, maxMs: 86_400_000 };
+const metadataLifetime = { fallbackMs: 3_600_000, maxMs: 86_400_000 };
 /** Metadata is not read more often, whatever it says. */
 const leastMs = 60_000;
 
 /** Makes discovery (AuthZEN, section 9): read when first needed, and again when it is out of date. */
 export function createDiscovery({ url, basePath, isOn, call, clock }: DiscoveryOptions): Discovery {
-  let known: Endpoints | undefined = isOn ? undefined : plainEndpoints(basePath);
+  let known: Endpoints | undefined = isOn ? undefined : defaultEndpoints(basePath);
   let until = isOn ? 0 : Number.POSITIVE_INFINITY;
 
   function remember(endpoints: Endpoints, lifetimeMs: number): EndpointsOutcome {
@@ -40,22 +40,22 @@ export function createDiscovery({ url, basePath, isOn, call, clock }: DiscoveryO
     return { ok: true, endpoints };
   }
 
-  async function read(circumstances: Pick<PdpCall, "requestId" | "signal">): Promise<EndpointsOutcome> {
+  async function read(circumstances: Pick<AuthZenCall, "requestId" | "signal">): Promise<EndpointsOutcome> {
     const outcome = await call({ ...circumstances, path: metadataPath(basePath) });
     if (outcome.ok) {
       const reading = parseMetadata(outcome.value, url);
       if (!reading.ok) return unusable(reading.problem);
-      return remember(reading.endpoints, lifetimeOf(outcome.headers, terms));
+      return remember(reading.endpoints, freshnessLifetimeMs(outcome.headers, metadataLifetime));
     }
-    if (outcome.status === 404) return remember(plainEndpoints(basePath), terms.fallbackMs);
+    if (outcome.status === 404) return remember(defaultEndpoints(basePath), metadataLifetime.fallbackMs);
     // What was known is better than nothing, where the decision point is only in trouble.
-    return known === undefined || outcome.denial.neverOpen === true ? outcome : remember(known, leastMs);
+    return known === undefined || outcome.refusal.neverFailOpen === true ? outcome : remember(known, leastMs);
   }
 
   return {
     find: (circumstances) =>
       known !== undefined && clock.now() < until ? { ok: true, endpoints: known } : read(circumstances),
-    noBatches: () => {
+    disableBatches: () => {
       if (known !== undefined) known = { ...known, evaluations: undefined };
     },
   };

@@ -4,7 +4,7 @@ import { textOf } from "../../../test/support/exchange.ts";
 import { alice, askedBy, calm, createFakedAuthZen } from "../../../test/support/fake-authzen.ts";
 import { resultOf } from "../../../test/support/messages.ts";
 import { applyChange } from "../../intercept/change.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 
 const params = { name: "pay", arguments: { iban: "DE1", pin: "4711", to: "Eve" } };
 
@@ -46,7 +46,7 @@ describe("obligations", () => {
     ],
   ])("refuse a permit where one is %s", async (_what, obligations) => {
     const { verdict } = await obliged(obligations);
-    expect(verdict).toMatchObject({ effect: "deny", denial: { code: "obligation_not_understood" } });
+    expect(verdict).toMatchObject({ effect: "deny", refusal: { code: "obligation_not_understood" } });
   });
 
   it("are no matter where there are none", async () => {
@@ -73,7 +73,7 @@ describe("obligations", () => {
     if (verdict.effect !== "allow" || subject.message.kind !== "request") throw new Error("not allowed");
     const salary = { salary: 90_000 };
     const result = { structuredContent: salary, content: [{ type: "text", text: JSON.stringify(salary) }] };
-    const answer = Subject.answering(subject.exchange, subject.message, resultOf(result));
+    const answer = InspectedMessage.answering(subject.exchange, subject.message, resultOf(result));
     const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: verdict.memory });
     if (reviewed.effect !== "allow" || reviewed.change === undefined) throw new Error("nothing was changed");
     const changed = applyChange(answer.message, reviewed.change, { revision: "2025-11-25" });
@@ -99,7 +99,7 @@ describe("obligations", () => {
     const { verdict } = await obliged(obligations);
     expect(verdict).toMatchObject({
       effect: "deny",
-      denial: { code: "step_up_required", reason: expect.stringContaining("loa3 by hwk") },
+      refusal: { code: "step_up_required", reason: expect.stringContaining("loa3 by hwk") },
     });
     const withClaims = (more: object) => ({ ...alice, claims: { ...alice.claims, ...more } });
     const strong = await obliged(obligations, withClaims({ acr: "loa3", amr: ["pwd", "hwk"] }));

@@ -1,58 +1,69 @@
 import type { Principal } from "../../exchange.ts";
-import type { Edit } from "../json-edit.ts";
-import type { Denial } from "../provider.ts";
-import type { Decision } from "./answers.ts";
+import type { PointerEdit } from "../json-edit.ts";
+import type { PolicyRefusal } from "../provider.ts";
+import type { AuthZenDecision } from "./answers.ts";
 
 /** What a decision point may ask us to do with its decision (AuthZEN Obligations profile, draft). */
 export const understoodObligations: readonly string[] = ["step-up", "custom"];
 
 /** What obligations come to: what is to be done, or why the decision cannot be honoured. */
-export interface Duties {
+export interface FulfilledObligations {
   /** Undefined where all of them can be fulfilled. */
-  readonly denial: Denial | undefined;
-  readonly argumentEdits: readonly Edit[];
-  readonly resultEdits: readonly Edit[];
+  readonly refusal: PolicyRefusal | undefined;
+  readonly argumentEdits: readonly PointerEdit[];
+  readonly resultEdits: readonly PointerEdit[];
   readonly notes: readonly string[];
   /** Whether there was any obligation at all. */
-  readonly areAny: boolean;
+  readonly hasAny: boolean;
 }
 
 interface Draft {
-  denial: Denial | undefined;
-  readonly argumentEdits: Edit[];
-  readonly resultEdits: Edit[];
+  refusal: PolicyRefusal | undefined;
+  readonly argumentEdits: PointerEdit[];
+  readonly resultEdits: PointerEdit[];
   readonly notes: string[];
 }
 
-const nothing: Duties = { denial: undefined, argumentEdits: [], resultEdits: [], notes: [], areAny: false };
+const noObligations: FulfilledObligations = {
+  refusal: undefined,
+  argumentEdits: [],
+  resultEdits: [],
+  notes: [],
+  hasAny: false,
+};
 
 /** Reads the obligations of some decisions. One that is not understood makes a no of them all. */
-export function toDuties(decisions: readonly Decision[], principal: Principal): Duties {
-  if (decisions.every(({ context }) => !Object.hasOwn(context, "obligations"))) return nothing;
-  const draft: Draft = { denial: undefined, argumentEdits: [], resultEdits: [], notes: [] };
+export function readObligations(
+  decisions: readonly AuthZenDecision[],
+  principal: Principal,
+): FulfilledObligations {
+  if (decisions.every(({ context }) => !Object.hasOwn(context, "obligations"))) return noObligations;
+  const draft: Draft = { refusal: undefined, argumentEdits: [], resultEdits: [], notes: [] };
   for (const { context } of decisions) {
     const { obligations = [] } = context;
-    if (!Array.isArray(obligations)) refuse(draft, "the obligations are no list");
-    else for (const obligation of obligations as readonly unknown[]) take(draft, obligation, principal);
+    if (!Array.isArray(obligations)) refuseObligation(draft, "the obligations are no list");
+    else
+      for (const obligation of obligations as readonly unknown[])
+        readObligation(draft, obligation, principal);
   }
-  return { ...draft, areAny: true };
+  return { ...draft, hasAny: true };
 }
 
-function take(draft: Draft, obligation: unknown, principal: Principal): void {
+function readObligation(draft: Draft, obligation: unknown, principal: Principal): void {
   const { type, id, properties } = Object(obligation) as Readonly<Record<string, unknown>>;
   const facts = Object(properties) as Readonly<Record<string, unknown>>;
   const shown = `${String(type)} (${String(id)})`;
   if (type === "step-up") stepUp(draft, facts, principal);
   else if (type !== "custom" || facts["vendor"] !== "headgate")
-    refuse(draft, `obligation ${shown} is not understood`);
-  else if (!custom(draft, facts)) refuse(draft, `obligation ${shown} is malformed`);
+    refuseObligation(draft, `obligation ${shown} is not understood`);
+  else if (!custom(draft, facts)) refuseObligation(draft, `obligation ${shown} is malformed`);
 }
 
 /** A login that is strong enough already fulfils it; whoever has none is told which one is needed. */
 function stepUp(draft: Draft, facts: Readonly<Record<string, unknown>>, { claims }: Principal): void {
   const { acr_value: level, amr_values: methods = [] } = facts;
   if (typeof level !== "string" || !Array.isArray(methods)) {
-    refuse(draft, "obligation step-up is malformed");
+    refuseObligation(draft, "obligation step-up is malformed");
     return;
   }
   const used: unknown = claims["amr"];
@@ -62,7 +73,7 @@ function stepUp(draft: Draft, facts: Readonly<Record<string, unknown>>, { claims
     return;
   }
   const how = methods.length === 0 ? "" : ` by ${methods.join(", ")}`;
-  draft.denial ??= {
+  draft.refusal ??= {
     kind: "forbidden",
     code: "step_up_required",
     reason: `this needs a stronger login (${level}${how}); get a token with it and try again`,
@@ -87,9 +98,9 @@ function custom(draft: Draft, { action, paths, text }: Readonly<Record<string, u
   return true;
 }
 
-function refuse(draft: Draft, note: string): void {
+function refuseObligation(draft: Draft, note: string): void {
   draft.notes.push(note);
-  draft.denial ??= {
+  draft.refusal ??= {
     kind: "forbidden",
     code: "obligation_not_understood",
     reason: "the policy allows this only under a condition that the gateway cannot fulfil",

@@ -1,24 +1,24 @@
 import type { Clock, SetTimer } from "../../exchange.ts";
 import type { Breaker, OpenBreaker } from "../breaker.ts";
-import type { Denial } from "../provider.ts";
+import type { PolicyRefusal } from "../provider.ts";
 import { withRetry } from "../retry.ts";
 import type { BreakerKind, PdpClient, PdpReply } from "../sideband/contract.ts";
 import { retryAfterSeconds } from "../sideband/retry-after.ts";
 
 /** How a call of the decision point ended. */
-export type PdpOutcome =
+export type AuthZenOutcome =
   /** Status 200 and JSON. */
   | { readonly ok: true; readonly value: unknown; readonly headers: PdpReply["headers"] }
   /** Nothing to go by; `status` where there was an answer. */
   | {
       readonly ok: false;
-      readonly denial: Denial;
+      readonly refusal: PolicyRefusal;
       readonly note: string;
       readonly status: number | undefined;
     };
 
 /** One call. */
-export interface PdpCall {
+export interface AuthZenCall {
   readonly path: string;
   /** `GET` without one. */
   readonly body?: string;
@@ -28,10 +28,10 @@ export interface PdpCall {
 }
 
 /** Calls the decision point; rejects only when nobody waits any more. */
-export type CallPdp = (call: PdpCall) => Promise<PdpOutcome>;
+export type CallAuthZen = (call: AuthZenCall) => Promise<AuthZenOutcome>;
 
 /** How it is called. */
-export interface PdpCallOptions {
+export interface AuthZenCallDeps {
   readonly client: PdpClient;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -51,10 +51,10 @@ export interface PdpCallOptions {
 type Attempt = { readonly reply: PdpReply } | { readonly error: string };
 
 /** Makes the function that calls: breaker and retries around the HTTP client, and no decision from anything but a 200. */
-export function createPdpCall(options: PdpCallOptions): CallPdp {
+export function createAuthZenCall(options: AuthZenCallDeps): CallAuthZen {
   const { client, clock, setTimer, breaker, timeoutMs, onBreaker } = options;
 
-  async function attempts({ path, body, requestId, signal }: PdpCall): Promise<Attempt> {
+  async function attempts({ path, body, requestId, signal }: AuthZenCall): Promise<Attempt> {
     const bytes = Buffer.from(body ?? "");
     const headers = {
       Accept: "application/json",
@@ -70,7 +70,7 @@ export function createPdpCall(options: PdpCallOptions): CallPdp {
         try {
           return { reply: await client.post({ method, path, headers, body: bytes, timeoutMs, signal }) };
         } catch (error) {
-          return { error: textOf(error) };
+          return { error: errorText(error) };
         }
       },
       {
@@ -95,26 +95,26 @@ export function createPdpCall(options: PdpCallOptions): CallPdp {
   return async (call) => {
     const open = breaker?.check();
     onBreaker?.(open !== undefined);
-    if (open !== undefined) return shut(open);
+    if (open !== undefined) return breakerOpen(open);
     const attempt = await attempts(call);
     const { signal } = call;
     // Somebody has gone: that says nothing about the decision point. Somebody's patience is over: that does.
     if (signal.aborted && signal.reason !== "timeout") throw new DOMException("nobody waits", "AbortError");
     const tripped = trip(attempt);
     if (tripped !== undefined) onBreaker?.(true);
-    return "reply" in attempt ? judge(attempt.reply, tripped) : unreachable(attempt.error);
+    return "reply" in attempt ? toOutcome(attempt.reply, tripped) : unreachable(attempt.error);
   };
 }
 
-function judge(
+function toOutcome(
   { status, headers, body }: PdpReply,
   tripped: OpenBreaker<BreakerKind> | undefined,
-): PdpOutcome {
-  if (status === 429) return { ...paused(tripped?.remainingSeconds), status };
+): AuthZenOutcome {
+  if (status === 429) return { ...rateLimitedOutcome(tripped?.remainingSeconds), status };
   if (status >= 500) return { ...unreachable(`status ${status}`), status };
   // Errors are never decisions, and redirects are not followed (AuthZEN, section 10.1.2).
   if (status !== 200)
-    return { ok: false, denial: refusedUs, note: `the decision point answered ${status}`, status };
+    return { ok: false, refusal: pdpRefused, note: `the decision point answered ${status}`, status };
   try {
     return { ok: true, value: JSON.parse(body.toString("utf8")), headers };
   } catch {
@@ -122,44 +122,54 @@ function judge(
   }
 }
 
-function shut({ kind, remainingSeconds }: OpenBreaker<BreakerKind>): PdpOutcome {
-  if (kind === "rate") return paused(remainingSeconds);
+function breakerOpen({ kind, remainingSeconds }: OpenBreaker<BreakerKind>): AuthZenOutcome {
+  if (kind === "rate") return rateLimitedOutcome(remainingSeconds);
   const note = "the decision point is left alone after a failure";
-  return { ok: false, denial: { ...unavailable, retryAfter: remainingSeconds }, note, status: undefined };
+  return { ok: false, refusal: { ...unavailable, retryAfter: remainingSeconds }, note, status: undefined };
 }
 
-function paused(seconds: number | undefined): PdpOutcome & { readonly ok: false } {
-  const denial: Denial = {
+function rateLimitedOutcome(seconds: number | undefined): AuthZenOutcome & { readonly ok: false } {
+  const denial: PolicyRefusal = {
     kind: "rate",
     code: "decision_point_rate_limited",
     reason: "too much is asked of the policy at the moment; try again later",
     ...(seconds === undefined ? {} : { retryAfter: seconds }),
   };
-  return { ok: false, denial, note: "the decision point wants a pause", status: undefined };
+  return { ok: false, refusal: denial, note: "the decision point wants a pause", status: undefined };
 }
 
-function unreachable(problem: string): PdpOutcome & { readonly ok: false } {
-  return { ok: false, denial: unavailable, note: `no decision: ${problem}`, status: undefined };
+function unreachable(problem: string): AuthZenOutcome & { readonly ok: false } {
+  return { ok: false, refusal: unavailable, note: `no decision: ${problem}`, status: undefined };
 }
 
 /** The outcome where an answer came that cannot be understood: nothing follows from it, and waiting does not help. */
-export function unusable(problem: string): PdpOutcome & { readonly ok: false } {
-  return { ok: false, denial: notUsable, note: `no decision: ${problem}`, status: 200 };
+export function unusable(problem: string): AuthZenOutcome & { readonly ok: false } {
+  return { ok: false, refusal: answerNotUsable, note: `no decision: ${problem}`, status: 200 };
 }
 
-const reason = "no decision about this could be had, so it is refused";
+const noDecisionReason = "no decision about this could be had, so it is refused";
 
-const unavailable: Denial = {
+const unavailable: PolicyRefusal = {
   kind: "unavailable",
   code: "decision_point_unavailable",
-  reason: `${reason}; try again later`,
+  reason: `${noDecisionReason}; try again later`,
 };
 
-const refusedUs: Denial = { kind: "unavailable", code: "decision_point_refused", reason, neverOpen: true };
+const pdpRefused: PolicyRefusal = {
+  kind: "unavailable",
+  code: "decision_point_refused",
+  reason: noDecisionReason,
+  neverFailOpen: true,
+};
 
-const notUsable: Denial = { kind: "unavailable", code: "decision_not_usable", reason, neverOpen: true };
+const answerNotUsable: PolicyRefusal = {
+  kind: "unavailable",
+  code: "decision_not_usable",
+  reason: noDecisionReason,
+  neverFailOpen: true,
+};
 
-function textOf(error: unknown): string {
+function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message === "" && "code" in error ? String(error.code) : error.message;
 }

@@ -10,7 +10,7 @@ export interface Endpoints {
 }
 
 /** What is wrong with the URL of a decision point; undefined when nothing is. Questions are for nobody else's eyes. */
-export function problemOfPdpUrl(text: string, allowHttp: boolean): string | undefined {
+export function pdpUrlProblem(text: string, allowHttp: boolean): string | undefined {
   if (!/^https?:\/\//iu.test(text) || !URL.canParse(text)) return "is not an http or https URL";
   const { protocol, hostname, search, hash, username, password } = new URL(text);
   if (search !== "" || hash !== "") return "must have neither a query nor a fragment";
@@ -29,7 +29,7 @@ export function metadataPath(basePath: string): string {
 }
 
 /** Endpoints where there is no metadata (AuthZEN, section 10.1). */
-export function plainEndpoints(basePath: string): Endpoints {
+export function defaultEndpoints(basePath: string): Endpoints {
   return {
     evaluation: `${basePath}/access/v1/evaluation`,
     evaluations: `${basePath}/access/v1/evaluations`,
@@ -38,7 +38,7 @@ export function plainEndpoints(basePath: string): Endpoints {
 }
 
 /** Metadata that was understood, or why it cannot be used. */
-export type MetadataReading =
+export type ParsedMetadata =
   | { readonly ok: true; readonly endpoints: Endpoints }
   | { readonly ok: false; readonly problem: string };
 
@@ -46,8 +46,8 @@ export type MetadataReading =
  * Reads metadata (AuthZEN, section 9). It must be about the very URL it was found from; endpoints elsewhere are not used,
  * for the token goes to the decision point and nobody else.
  */
-export function parseMetadata(value: unknown, url: string): MetadataReading {
-  if (typeof value !== "object" || value === null) return fail("is no JSON object");
+export function parseMetadata(value: unknown, url: string): ParsedMetadata {
+  if (typeof value !== "object" || value === null) return metadataProblem("is no JSON object");
   const {
     policy_decision_point: identifier,
     access_evaluation_endpoint: evaluation,
@@ -55,17 +55,17 @@ export function parseMetadata(value: unknown, url: string): MetadataReading {
     supported_obligations: obligations,
   } = value as Readonly<Record<string, unknown>>;
   if (typeof identifier !== "string" || withoutSlash(identifier) !== withoutSlash(url))
-    return fail("is about another decision point than the configured one");
+    return metadataProblem("is about another decision point than the configured one");
   const one = pathOn(evaluation, url);
-  if (one === undefined) return fail("has no `access_evaluation_endpoint` on the configured host");
+  if (one === undefined) return metadataProblem("has no `access_evaluation_endpoint` on the configured host");
   const many = evaluations === undefined ? undefined : pathOn(evaluations, url);
   if (evaluations !== undefined && many === undefined)
-    return fail("has an `access_evaluations_endpoint` that is not on the configured host");
+    return metadataProblem("has an `access_evaluations_endpoint` that is not on the configured host");
   const hasObligations = Array.isArray(obligations) && obligations.length > 0;
   return { ok: true, endpoints: { evaluation: one, evaluations: many, hasObligations } };
 }
 
-function fail(problem: string): MetadataReading {
+function metadataProblem(problem: string): ParsedMetadata {
   return { ok: false, problem: `the metadata of the decision point ${problem}` };
 }
 

@@ -9,14 +9,14 @@ import {
   permitted,
   type AuthZenReply,
 } from "../../../test/support/fake-authzen.ts";
-import type { PolicyVerdict } from "../provider.ts";
+import type { Decision } from "../provider.ts";
 import { withFailOpen } from "../fail-open.ts";
 
 const loose = { declaredMappings: "ignore", retries: 0, circuitBreaker: false };
 const call = () => askedBy("tools/call", { name: "add", arguments: { a: 1 } });
 
-function denialOf(verdict: PolicyVerdict) {
-  if (verdict.effect === "deny") return verdict.denial;
+function denialOf(verdict: Decision) {
+  if (verdict.effect === "deny") return verdict.refusal;
   throw new Error("it was allowed");
 }
 
@@ -96,7 +96,7 @@ describe("the AuthZEN provider", () => {
       entries: [{ name: "a", value: {} }],
     };
     const seen = await open.filterList?.(list, calm);
-    expect([seen?.denial === undefined, seen?.visible]).toEqual([opens, [opens]]);
+    expect([seen?.refusal === undefined, seen?.visible]).toEqual([opens, [opens]]);
     expect(opened).toHaveLength(opens ? 2 : 0);
   });
 

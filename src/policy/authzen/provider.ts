@@ -1,25 +1,25 @@
 import type { Clock, SetTimer } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { createBreaker } from "../breaker.ts";
 import { withDecisionCache } from "../decision-cache.ts";
-import type { Denial, Explanation, PolicyCall, PolicyProvider, PolicyVerdict } from "../provider.ts";
+import type { PolicyRefusal, Explanation, PolicyCall, PolicyProvider, Decision } from "../provider.ts";
 import type { BreakerKind, PdpClient, PdpTlsOptions } from "../sideband/contract.ts";
 import { createPdpClient } from "../sideband/pdp-client.ts";
 import { parseServiceUrl } from "../sideband/service-url.ts";
-import { textAt, type Decision } from "./answers.ts";
+import { textAtPointer, type AuthZenDecision } from "./answers.ts";
 import type { AuthZenConfig } from "./config.ts";
 import { createDeclaredMappings } from "./declared-mappings.ts";
-import { editedMember, isResultDuty } from "./duties.ts";
+import { editMember, isResultObligation } from "./duties.ts";
 import { createEvaluate } from "./evaluate.ts";
 import { createListFilter } from "./list-filter.ts";
 import { compileMapping } from "./mapping.ts";
 import { createDiscovery } from "./metadata.ts";
-import { toDuties } from "./obligations.ts";
-import { createPdpCall } from "./pdp-call.ts";
-import { toQuestion, type Question, type QuestionSettings } from "./question.ts";
+import { readObligations } from "./obligations.ts";
+import { createAuthZenCall } from "./pdp-call.ts";
+import { planEvaluation, type EvaluationPlan, type MappingOptions } from "./question.ts";
 
 /** What the provider needs from outside. */
-export interface AuthZenSurroundings {
+export interface AuthZenDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Own authorities, and a certificate to show the decision point. */
@@ -33,7 +33,7 @@ export interface AuthZenSurroundings {
   readonly onCacheLook?: ((isHit: boolean) => void) | undefined;
 }
 
-type Asked = Extract<Question, { readonly type: "ask" }>;
+type Asked = Extract<EvaluationPlan, { readonly type: "ask" }>;
 
 const name = "authzen";
 const seen: readonly string[] = ["principal", "mcp"];
@@ -43,10 +43,7 @@ const nothingSeen: readonly string[] = [];
  * A decision point that speaks the AuthZEN Authorization API 1.0, as a provider. Messages become questions by the
  * COAZ-MCP binding; only a decision that is `true`, with obligations that can be fulfilled, lets one pass.
  */
-export function createAuthZenProvider(
-  config: AuthZenConfig,
-  surroundings: AuthZenSurroundings,
-): PolicyProvider {
+export function createAuthZenProvider(config: AuthZenConfig, surroundings: AuthZenDeps): PolicyProvider {
   const { clock, setTimer } = surroundings;
   const service = parseServiceUrl(config.url);
   const client =
@@ -62,7 +59,7 @@ export function createAuthZenProvider(
     ...(config.token === undefined ? {} : { Authorization: `Bearer ${config.token}` }),
     ...config.headers,
   };
-  const call = createPdpCall({
+  const call = createAuthZenCall({
     client,
     clock,
     setTimer,
@@ -80,18 +77,18 @@ export function createAuthZenProvider(
   const terms = { fallbackMs: config.cache.seconds * 1000, maxMs: config.cache.maxAge };
   const evaluate = createEvaluate({ call, discovery, terms });
   const declared = config.declaredMappings === "use" ? createDeclaredMappings() : undefined;
-  const settings = questionSettings(config, declared);
+  const settings = mappingOptions(config, declared);
   const isHiding =
     config.lists === "filter" && (config.denied ?? surroundings.denied ?? "unknown") === "unknown";
-  const questions = new WeakMap<Subject, Question>();
+  const questions = new WeakMap<InspectedMessage, EvaluationPlan>();
   /** How long the decision point lets a verdict be used again. */
-  const lifetimes = new WeakMap<PolicyVerdict, number>();
+  const lifetimes = new WeakMap<Decision, number>();
 
   /** Worked out once, though both the cache and whoever asks want to know it. */
-  function questionOf(subject: Subject): Question {
+  function questionOf(subject: InspectedMessage): EvaluationPlan {
     const known = questions.get(subject);
     if (known !== undefined) return known;
-    const question = toQuestion(subject, settings);
+    const question = planEvaluation(subject, settings);
     questions.set(subject, question);
     return question;
   }
@@ -107,54 +104,54 @@ export function createAuthZenProvider(
   }
 
   /** The no of a decision point, in its own words where the configuration says where they are. */
-  function denialFor(question: Asked, decisions: readonly Decision[]): Denial {
-    if (isHiding && question.isListed) return hidden;
+  function denialFor(question: Asked, decisions: readonly AuthZenDecision[]): PolicyRefusal {
+    if (isHiding && question.isListed) return hiddenRefusal;
     const refused = decisions.find(({ isPermitted }) => !isPermitted);
     const said =
       config.reason === undefined || refused === undefined
         ? undefined
-        : textAt(refused.context, config.reason)?.slice(0, 1000);
+        : textAtPointer(refused.context, config.reason)?.slice(0, 1000);
     return { kind: "forbidden", code: "denied_by_policy", reason: said ?? "the policy does not allow this" };
   }
 
   function decide(
-    subject: Subject,
+    subject: InspectedMessage,
     question: Asked,
-    decisions: readonly Decision[],
+    decisions: readonly AuthZenDecision[],
     startedAt: number,
-  ): { readonly verdict: PolicyVerdict; readonly isKeepable: boolean } {
-    const duties = toDuties(decisions, subject.exchange.principal);
+  ): { readonly verdict: Decision; readonly isKeepable: boolean } {
+    const duties = readObligations(decisions, subject.exchange.principal);
     const notes = [`mapping: ${question.mapping}`, ...duties.notes, ...errorsIn(decisions)];
     const explanation = explain(startedAt, seen, notes);
     const isPermitted = decisions.every((decision) => decision.isPermitted);
-    const denial = isPermitted ? duties.denial : denialFor(question, decisions);
+    const denial = isPermitted ? duties.refusal : denialFor(question, decisions);
     if (denial !== undefined)
-      return { verdict: { effect: "deny", denial, explanation }, isKeepable: !duties.areAny };
-    const change = editedMember(subject.message, "params.arguments", duties.argumentEdits);
+      return { verdict: { effect: "deny", refusal: denial, explanation }, isKeepable: !duties.hasAny };
+    const change = editMember(subject.message, "params.arguments", duties.argumentEdits);
     const { resultEdits } = duties;
-    const verdict: PolicyVerdict = {
+    const verdict: Decision = {
       effect: "allow",
       ...(change === undefined ? {} : { change }),
       ...(resultEdits.length === 0 ? {} : { memory: { resultEdits } }),
       explanation,
     };
     // Obligations are about this caller's login and this message; another one's may come to something else.
-    return { verdict, isKeepable: !duties.areAny };
+    return { verdict, isKeepable: !duties.hasAny };
   }
 
-  async function ask(subject: Subject, question: Asked, { signal }: PolicyCall): Promise<PolicyVerdict> {
+  async function ask(subject: InspectedMessage, question: Asked, { signal }: PolicyCall): Promise<Decision> {
     const startedAt = clock.now();
     const evaluation = await evaluate(question.request, { requestId: subject.exchange.id, signal });
     if (!evaluation.ok) {
-      const { denial, note } = evaluation;
-      return { effect: "deny", denial, explanation: explain(startedAt, seen, [note]) };
+      const { refusal: denial, note } = evaluation;
+      return { effect: "deny", refusal: denial, explanation: explain(startedAt, seen, [note]) };
     }
     const { verdict, isKeepable } = decide(subject, question, evaluation.decisions, startedAt);
     lifetimes.set(verdict, isKeepable ? evaluation.ttlMs : 0);
     return verdict;
   }
 
-  function evaluateRequest(subject: Subject, policyCall: PolicyCall): PolicyVerdict | Promise<PolicyVerdict> {
+  function evaluateRequest(subject: InspectedMessage, policyCall: PolicyCall): Decision | Promise<Decision> {
     const question = questionOf(subject);
     switch (question.type) {
       case "pass":
@@ -165,18 +162,18 @@ export function createAuthZenProvider(
       case "refuse": {
         const { note, isUnlisted } = question;
         // A name that exists and is hidden must not be told from one that does not.
-        const denial = isHiding && isUnlisted === true ? hidden : question.denial;
-        return { effect: "deny", denial, explanation: explain(clock.now(), seen, [note]) };
+        const denial = isHiding && isUnlisted === true ? hiddenRefusal : question.refusal;
+        return { effect: "deny", refusal: denial, explanation: explain(clock.now(), seen, [note]) };
       }
       case "ask":
         return ask(subject, question, policyCall);
     }
   }
 
-  function evaluateResponse({ message }: Subject, { memory }: PolicyCall): PolicyVerdict {
+  function evaluateResponse({ message }: InspectedMessage, { memory }: PolicyCall): Decision {
     const startedAt = clock.now();
-    const edits = isResultDuty(memory) ? memory.resultEdits : [];
-    const change = message.kind === "result" ? editedMember(message, "result", edits) : undefined;
+    const edits = isResultObligation(memory) ? memory.resultEdits : [];
+    const change = message.kind === "result" ? editMember(message, "result", edits) : undefined;
     return {
       effect: "allow",
       ...(change === undefined ? {} : { change }),
@@ -220,17 +217,14 @@ export function createAuthZenProvider(
   });
 }
 
-const hidden: Denial = { kind: "hidden", code: "hidden", reason: "There is no such name." };
+const hiddenRefusal: PolicyRefusal = { kind: "hidden", code: "hidden", reason: "There is no such name." };
 
 /** What the questions of a provider are made with. */
-export function questionSettings(
-  config: AuthZenConfig,
-  declared: QuestionSettings["declared"],
-): QuestionSettings {
+export function mappingOptions(config: AuthZenConfig, declared: MappingOptions["declared"]): MappingOptions {
   return { ...config, mappings: mappingsOf(config), declared };
 }
 
-function mappingsOf({ mappings }: AuthZenConfig): QuestionSettings["mappings"] {
+function mappingsOf({ mappings }: AuthZenConfig): MappingOptions["mappings"] {
   return new Map(
     Object.entries(mappings).map(([tool, mapping]) => [
       tool,
@@ -241,7 +235,7 @@ function mappingsOf({ mappings }: AuthZenConfig): QuestionSettings["mappings"] {
 }
 
 /** What the decision point says went wrong with some of its decisions (AuthZEN, section 7.2.1); for operators. */
-function errorsIn(decisions: readonly Decision[]): readonly string[] {
+function errorsIn(decisions: readonly AuthZenDecision[]): readonly string[] {
   return decisions.flatMap(({ context: { error } }) =>
     error === undefined ? [] : [`error: ${JSON.stringify(error)}`],
   );

@@ -1,26 +1,26 @@
 import { GatewayError } from "../../errors.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { MappingInputs } from "../cel/expression.ts";
-import { readMembers } from "../cel/json-value.ts";
-import type { Denial } from "../provider.ts";
-import type { Declaration, DeclaredMappings } from "./declared-mappings.ts";
-import { defaultRequest, isPassedThrough, type DefaultSettings } from "./default-mappings.ts";
-import { contextOf, subjectIdOf, subjectOf, tokenOf } from "./facts.ts";
-import type { EvaluationRequest, Mapping, Part } from "./mapping.ts";
-import { checkRequest, formatRequest, type RequestText } from "./request-text.ts";
+import { readCelMembers } from "../cel/json-value.ts";
+import type { PolicyRefusal } from "../provider.ts";
+import type { MappingDeclaration, DeclaredMappings } from "./declared-mappings.ts";
+import { defaultRequest, isPassThroughMethod, type DefaultMappingOptions } from "./default-mappings.ts";
+import { contextOf, subjectIdOf, subjectOf, tokenClaims } from "./facts.ts";
+import type { EvaluationRequest, Mapping, EntityFields } from "./mapping.ts";
+import { checkRequest, formatRequest, type FormattedRequest } from "./request-text.ts";
 
 /** What is to be done about a message before anybody is asked. */
-export type Question =
+export type EvaluationPlan =
   /** Nobody is asked. */
   | { readonly type: "pass" }
   /** Nobody can be asked. */
   | {
       readonly type: "refuse";
-      readonly denial: Denial;
+      readonly refusal: PolicyRefusal;
       readonly note: string;
       /** Whether that is because nobody has listed the name, which may not exist at all. */
       readonly isUnlisted?: true;
@@ -28,7 +28,7 @@ export type Question =
   | {
       readonly type: "ask";
       readonly request: EvaluationRequest;
-      readonly text: RequestText;
+      readonly text: FormattedRequest;
       /** Which mapping it was made by, for explanations. */
       readonly mapping: "default" | "configured" | "declared";
       /** Whether a list asks the very same about the name, so that a no here means that it is not listed. */
@@ -36,18 +36,21 @@ export type Question =
     };
 
 /** What questions are made with. */
-export interface QuestionSettings extends DefaultSettings {
+export interface MappingOptions extends DefaultMappingOptions {
   readonly mappings: ReadonlyMap<string, Mapping>;
   /** What servers declare; undefined where that does not count. */
   readonly declared: DeclaredMappings | undefined;
 }
 
-const pass: Question = { type: "pass" };
+const pass: EvaluationPlan = { type: "pass" };
 
 /** Works out what to ask about a message (COAZ-MCP binding, "PEP Behavior"). */
-export function toQuestion({ exchange, message }: Subject, settings: QuestionSettings): Question {
+export function planEvaluation(
+  { exchange, message }: InspectedMessage,
+  settings: MappingOptions,
+): EvaluationPlan {
   const method = message.method ?? "";
-  if (message.kind === "notification" || isPassedThrough(method)) return pass;
+  if (message.kind === "notification" || isPassThroughMethod(method)) return pass;
   try {
     const tool = method === "tools/call" ? memberString(message, "params.name") : undefined;
     if (tool !== undefined && isUnlisted(tool, settings)) return unlisted;
@@ -61,7 +64,7 @@ export function toQuestion({ exchange, message }: Subject, settings: QuestionSet
             own.source,
             settings,
           );
-    if (request === undefined) return { type: "refuse", denial: unmapped, note: `no mapping for ${method}` };
+    if (request === undefined) return { type: "refuse", refusal: unmapped, note: `no mapping for ${method}` };
     checkRequest(request);
     const target = methodFacts(method)?.target;
     return {
@@ -77,26 +80,26 @@ export function toQuestion({ exchange, message }: Subject, settings: QuestionSet
     const { code, message: words } = GatewayError.from(error);
     // Anything else is a fault of ours, and its words are for nobody.
     if (code !== "invalid_params") throw error;
-    return { type: "refuse", denial: mappingError(words), note: words };
+    return { type: "refuse", refusal: mappingError(words), note: words };
   }
 }
 
 /** Whether a tool may declare a mapping that nobody has seen: it may ask for more than the default does. */
-function isUnlisted(tool: string, { mappings, declared }: QuestionSettings): boolean {
+function isUnlisted(tool: string, { mappings, declared }: MappingOptions): boolean {
   return !mappings.has(tool) && declared?.find(tool).type === "unseen";
 }
 
-type Principal = Subject["exchange"]["principal"];
+type Principal = InspectedMessage["exchange"]["principal"];
 
 interface OwnMapping {
   readonly mapping: Mapping;
   readonly source: "configured" | "declared";
 }
 
-function mappingFor(tool: string, { mappings, declared }: QuestionSettings): OwnMapping | undefined {
+function mappingFor(tool: string, { mappings, declared }: MappingOptions): OwnMapping | undefined {
   const configured = mappings.get(tool);
   if (configured !== undefined) return { mapping: configured, source: "configured" };
-  const found: Declaration = declared?.find(tool) ?? { type: "none" };
+  const found: MappingDeclaration = declared?.find(tool) ?? { type: "none" };
   switch (found.type) {
     case "none":
       return undefined;
@@ -113,12 +116,12 @@ function mappingFor(tool: string, { mappings, declared }: QuestionSettings): Own
   }
 }
 
-function inputsOf(principal: Principal, message: Message, settings: DefaultSettings): MappingInputs {
+function inputsOf(principal: Principal, message: Message, settings: DefaultMappingOptions): MappingInputs {
   const span = spanOf(message.outline, "params");
   const isObject = span !== undefined && memberType(message, "params") === "object";
   return {
-    params: isObject ? readMembers(message.bytes, span, undefined) : new Map(),
-    token: tokenOf(principal, settings),
+    params: isObject ? readCelMembers(message.bytes, span, undefined) : new Map(),
+    token: tokenClaims(principal, settings),
   };
 }
 
@@ -127,7 +130,7 @@ function anchored(
   request: EvaluationRequest,
   principal: Principal,
   source: OwnMapping["source"],
-  settings: DefaultSettings,
+  settings: DefaultMappingOptions,
 ): EvaluationRequest {
   const { subject = new Map<string, unknown>(), context } = request;
   const own = subjectIdOf(principal, settings);
@@ -137,7 +140,8 @@ function anchored(
       "invalid_params",
       "the mapping that the tool declares names another subject than the caller",
     );
-  const usual: Part = id === undefined ? subjectOf(principal, settings) : new Map([["type", "identity"]]);
+  const usual: EntityFields =
+    id === undefined ? subjectOf(principal, settings) : new Map([["type", "identity"]]);
   return {
     ...request,
     subject: new Map([...usual, ...subject]),
@@ -145,20 +149,20 @@ function anchored(
   };
 }
 
-const unlisted: Question = {
+const unlisted: EvaluationPlan = {
   type: "refuse",
-  denial: mappingError("the tool has not been listed yet; ask for tools/list first"),
+  refusal: mappingError("the tool has not been listed yet; ask for tools/list first"),
   note: "the tool has not been listed yet, so it is not known what it declares",
   isUnlisted: true,
 };
 
-const unmapped: Denial = {
+const unmapped: PolicyRefusal = {
   kind: "forbidden",
   code: "method_not_mapped",
   reason: "the policy knows nothing about this method, so it is refused",
 };
 
-function mappingError(problem: string): Denial {
+function mappingError(problem: string): PolicyRefusal {
   return {
     kind: "invalid",
     code: "mapping_error",

@@ -1,9 +1,9 @@
 import { GatewayError } from "../../errors.ts";
 import { toJson } from "../cel/json-value.ts";
-import type { EvaluationRequest, Part, Parts } from "./mapping.ts";
+import type { EvaluationRequest, EntityFields, EvaluationParts } from "./mapping.ts";
 
 /** A request as it is sent: to which API, and its body. */
-export interface RequestText {
+export interface FormattedRequest {
   readonly api: "evaluation" | "evaluations";
   readonly body: string;
   /** How many decisions it asks for. */
@@ -11,7 +11,7 @@ export interface RequestText {
 }
 
 /** Writes a request; throws `invalid_params` where something in it is no JSON, such as a number that was too long. */
-export function formatRequest(request: EvaluationRequest): RequestText {
+export function formatRequest(request: EvaluationRequest): FormattedRequest {
   const { evaluations, ...shared } = request;
   const value = { ...shared, ...(evaluations === undefined ? {} : { evaluations }) };
   const body = toJson(value);
@@ -31,7 +31,7 @@ export function singleRequests({ evaluations, ...shared }: EvaluationRequest): r
 
 /** The request with more said in its context. */
 export function withContext(request: EvaluationRequest, name: string, value: unknown): EvaluationRequest {
-  const add = <P extends Parts>(parts: P): P => ({
+  const add = <P extends EvaluationParts>(parts: P): P => ({
     ...parts,
     context: new Map([...(parts.context ?? []), [name, value]]),
   });
@@ -45,28 +45,28 @@ export function withContext(request: EvaluationRequest, name: string, value: unk
 /** Throws `invalid_params` where a decision lacks what every one needs (AuthZEN, section 5). */
 export function checkRequest(request: EvaluationRequest): void {
   for (const { subject, action, resource, context } of singleRequests(request)) {
-    need(subject, "subject", ["type", "id"]);
-    need(action, "action", ["name"]);
-    need(resource, "resource", ["type", "id"]);
-    if (context !== undefined && !(context instanceof Map)) throw wrong("`context` is no object");
+    requireFields(subject, "subject", ["type", "id"]);
+    requireFields(action, "action", ["name"]);
+    requireFields(resource, "resource", ["type", "id"]);
+    if (context !== undefined && !(context instanceof Map)) throw invalidRequest("`context` is no object");
   }
 }
 
-function need(part: Part | undefined, name: string, members: readonly string[]): void {
-  if (part === undefined) throw wrong(`there is no \`${name}\``);
+function requireFields(part: EntityFields | undefined, name: string, members: readonly string[]): void {
+  if (part === undefined) throw invalidRequest(`there is no \`${name}\``);
   for (const member of members) {
     const value = part.get(member);
-    if (typeof value !== "string" || value === "") throw wrong(`\`${name}.${member}\` is no text`);
+    if (typeof value !== "string" || value === "") throw invalidRequest(`\`${name}.${member}\` is no text`);
   }
   const properties = part.get("properties");
   if (properties !== undefined && !(properties instanceof Map))
-    throw wrong(`\`${name}.properties\` is no object`);
+    throw invalidRequest(`\`${name}.properties\` is no object`);
   for (const member of part.keys()) {
     if (member !== "properties" && !members.includes(member))
-      throw wrong(`\`${name}.${member}\` belongs under \`${name}.properties\``);
+      throw invalidRequest(`\`${name}.${member}\` belongs under \`${name}.properties\``);
   }
 }
 
-function wrong(problem: string): GatewayError {
+function invalidRequest(problem: string): GatewayError {
   return new GatewayError("invalid_params", problem);
 }

@@ -1,5 +1,10 @@
 import { GatewayError } from "../../errors.ts";
-import { compileExpression, wordsOf, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
+import {
+  compileExpression,
+  celErrorText,
+  type ExpressionProblem,
+  type MappingInputs,
+} from "../cel/expression.ts";
 import { celEngine } from "../cel/engine.ts";
 import { toCelValue, type CelValue } from "../cel/json-value.ts";
 
@@ -12,7 +17,7 @@ export interface TemplateProblem extends ExpressionProblem {
 }
 
 /** Told of every mistake. */
-export type OnProblem = (problem: TemplateProblem) => void;
+export type OnTemplateProblem = (problem: TemplateProblem) => void;
 
 /** How deep a template may be; deeper ones are no requests of AuthZEN. */
 const maxDepth = 20;
@@ -24,7 +29,7 @@ const maxDepth = 20;
  */
 export function compileTemplate(
   value: unknown,
-  onProblem: OnProblem,
+  onProblem: OnTemplateProblem,
   path: readonly (string | number)[] = [],
 ): Template {
   if (path.length > maxDepth) {
@@ -53,7 +58,11 @@ export function compileTemplate(
   };
 }
 
-function compileText(text: string, onProblem: OnProblem, path: readonly (string | number)[]): Template {
+function compileText(
+  text: string,
+  onProblem: OnTemplateProblem,
+  path: readonly (string | number)[],
+): Template {
   if (!text.startsWith("$")) return () => text;
   const rest = text.slice(1);
   if (rest.startsWith("$")) return () => rest;
@@ -70,7 +79,7 @@ function compileText(text: string, onProblem: OnProblem, path: readonly (string 
     try {
       result = evaluate(inputs);
     } catch (error) {
-      throw new GatewayError("invalid_params", `the expression \`${text}\` failed: ${wordsOf(error)}`);
+      throw new GatewayError("invalid_params", `the expression \`${text}\` failed: ${celErrorText(error)}`);
     }
     if (!(result instanceof Optional)) return result;
     return result.hasValue() ? (result.value() as CelValue) : undefined;

@@ -1,25 +1,25 @@
-import type { Change } from "../../intercept/action.ts";
+import type { MessageChange } from "../../intercept/action.ts";
 import { spanOf, type MemberName, type Outline } from "../../protocol/json/outline.ts";
 import { scan } from "../../protocol/json/scan.ts";
 import { splice, type Replacement } from "../../protocol/json/splice.ts";
 import type { Message } from "../../protocol/message.ts";
 import { detectPersonalData } from "../detectors/personal-data.ts";
 import type { Detector } from "../detectors/finding.ts";
-import { scanTexts } from "../detectors/scan-texts.ts";
+import { scanJsonStrings } from "../detectors/scan-texts.ts";
 import { detectSecrets } from "../detectors/secrets.ts";
 import { applyEdits } from "../json-edit.ts";
-import type { Denial } from "../provider.ts";
+import type { PolicyRefusal } from "../provider.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";
-import { mirroredTexts } from "./mirrored-texts.ts";
+import { mirroredContentEdits } from "./mirrored-texts.ts";
 import type { EditEffect, Rule } from "./rules.ts";
 
 /** What the effects of rules make of a message. */
-export interface Effects {
+export interface AppliedEffects {
   /** Its new form, where it has one. */
-  readonly change: Change | undefined;
+  readonly change: MessageChange | undefined;
   /** What was found in it that must not pass. */
-  readonly denial: Denial | undefined;
+  readonly refusal: PolicyRefusal | undefined;
   /** The rule that says so. */
   readonly rule: Rule | undefined;
   /** What was found, for operators. */
@@ -32,21 +32,30 @@ interface Draft {
   readonly outline: Outline;
 }
 
-const none: Effects = { change: undefined, denial: undefined, rule: undefined, notes: undefined };
+const none: AppliedEffects = { change: undefined, refusal: undefined, rule: undefined, notes: undefined };
 
 /** Changes the arguments of a request as rules say; throws where a value cannot be put where it belongs. */
-export function changeRequest(message: Message, rules: readonly Rule[], bindings: Bindings): Effects {
+export function applyRequestEffects(
+  message: Message,
+  rules: readonly Rule[],
+  bindings: Bindings,
+): AppliedEffects {
   let draft: Draft = message;
-  for (const { edits } of rules) if (edits !== undefined) draft = edited(draft, "params", edits, bindings);
+  for (const { edits } of rules)
+    if (edits !== undefined) draft = applyEditEffect(draft, "params", edits, bindings);
   return draft === message ? none : { ...none, change: { bytes: draft.bytes } };
 }
 
 /** Changes an answer as rules say, and looks for what they want to be found. */
-export function changeResponse(message: Message, rules: readonly Rule[], bindings: Bindings): Effects {
+export function applyResponseEffects(
+  message: Message,
+  rules: readonly Rule[],
+  bindings: Bindings,
+): AppliedEffects {
   let draft: Draft = message;
   const member = message.kind === "error" ? "error" : "result";
   for (const { edits } of rules) {
-    if (edits !== undefined && member === "result") draft = edited(draft, member, edits, bindings);
+    if (edits !== undefined && member === "result") draft = applyEditEffect(draft, member, edits, bindings);
   }
   const notes: string[] = [];
   for (const rule of rules) {
@@ -54,13 +63,13 @@ export function changeResponse(message: Message, rules: readonly Rule[], binding
       const action = rule.detect?.[name];
       const span = action === undefined ? undefined : spanOf(draft.outline, member);
       if (span === undefined) continue;
-      const { kinds, replacements, isInName } = scanTexts(draft.bytes, span, detect);
+      const { kinds, replacements, isInName } = scanJsonStrings(draft.bytes, span, detect);
       if (kinds.length === 0) continue;
       notes.push(`${rule.id} found ${kinds.join(", ")}`);
       // A name cannot be replaced without the risk of there being two of it.
       if (action === "deny" || (action === "redact" && isInName))
-        return { ...none, denial: found[name], rule, notes };
-      if (action === "redact") draft = replaced(draft, replacements);
+        return { ...none, refusal: detectionRefusals[name], rule, notes };
+      if (action === "redact") draft = spliceDraft(draft, replacements);
     }
   }
   if (draft === message) return notes.length === 0 ? none : { ...none, notes };
@@ -74,7 +83,7 @@ const detectors: readonly (readonly [DetectorName, Detector])[] = [
   ["personalData", detectPersonalData],
 ];
 
-const found: Readonly<Record<DetectorName, Denial>> = {
+const detectionRefusals: Readonly<Record<DetectorName, PolicyRefusal>> = {
   secrets: {
     kind: "forbidden",
     code: "secrets_found",
@@ -87,7 +96,7 @@ const found: Readonly<Record<DetectorName, Denial>> = {
   },
 };
 
-function edited(draft: Draft, member: MemberName, edits: EditEffect, bindings: Bindings): Draft {
+function applyEditEffect(draft: Draft, member: MemberName, edits: EditEffect, bindings: Bindings): Draft {
   const span = spanOf(draft.outline, member);
   if (span === undefined) return draft;
   const values = edits.values.map((value) =>
@@ -96,8 +105,8 @@ function edited(draft: Draft, member: MemberName, edits: EditEffect, bindings: B
   const outcome = applyEdits(draft.bytes, span, edits.plan, values);
   if (!outcome.ok) throw new TypeError(`cannot be changed: ${outcome.problem}`);
   const mirrored =
-    member === "result" ? mirroredTexts(draft.bytes, span, edits.plan, outcome.replacements) : [];
-  return replaced(draft, [...outcome.replacements, ...mirrored]);
+    member === "result" ? mirroredContentEdits(draft.bytes, span, edits.plan, outcome.replacements) : [];
+  return spliceDraft(draft, [...outcome.replacements, ...mirrored]);
 }
 
 function jsonOf(value: unknown): Buffer {
@@ -106,7 +115,7 @@ function jsonOf(value: unknown): Buffer {
   return Buffer.from(json);
 }
 
-function replaced(draft: Draft, replacements: readonly Replacement[]): Draft {
+function spliceDraft(draft: Draft, replacements: readonly Replacement[]): Draft {
   if (replacements.length === 0) return draft;
   const bytes = splice(draft.bytes, draft.outline, replacements);
   const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);

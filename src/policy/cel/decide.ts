@@ -1,44 +1,44 @@
-import type { Denial, ShadowVerdict } from "../provider.ts";
-import type { Bucket } from "../../state/token-buckets.ts";
-import { wordsOf } from "./expression.ts";
+import type { PolicyRefusal, ShadowDecision } from "../provider.ts";
+import type { TokenBucket } from "../../state/token-buckets.ts";
+import { celErrorText } from "./expression.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";
-import type { Rule, RuleSet, Step } from "./rules.ts";
+import type { Rule, RuleSet, OrderedRule } from "./rules.ts";
 
 /** What the rules of a set make of a message. */
-export interface Ruling {
+export interface RuleSetResult {
   /** The no, if it is one. */
-  readonly denial: Denial | undefined;
+  readonly refusal: PolicyRefusal | undefined;
   /** The rule that decided; undefined where none did. */
   readonly rule: Rule | undefined;
   /** How far the rules were asked: the place of the one that decided, or their number. */
   readonly reached: number;
   /** Rules that let pass and change something, in order. */
   readonly effects: readonly Rule[];
-  readonly shadow: readonly ShadowVerdict[] | undefined;
+  readonly shadow: readonly ShadowDecision[] | undefined;
   readonly notes: readonly string[] | undefined;
 }
 
 /** What became of one rule, for those who want to know every step. */
-export type RuleStep =
+export type RuleTrace =
   | { readonly rule: Rule; readonly outcome: "true" | "false" }
   | { readonly rule: Rule; readonly outcome: "failed"; readonly problem: string };
 
 const nothing: readonly Rule[] = [];
 
-const undecided: Denial = {
+const noRuleAllows: PolicyRefusal = {
   kind: "forbidden",
   code: "no_rule_allows",
   reason: "No rule of this gateway's policy allows this.",
 };
 
-const failing: Denial = {
+const ruleFailed: PolicyRefusal = {
   kind: "forbidden",
   code: "rule_failed",
   reason: "The policy of this gateway could not judge this, so it is refused.",
 };
 
-const inexact: Denial = {
+const numberNotExact: PolicyRefusal = {
   kind: "invalid",
   code: "number_not_exact",
   reason:
@@ -51,28 +51,28 @@ const inexact: Denial = {
  * included.
  */
 export function decide(
-  steps: readonly Step[],
+  steps: readonly OrderedRule[],
   total: number,
   bindings: Bindings,
   fallback: RuleSet["fallback"],
-  trace?: RuleStep[],
-): Ruling {
+  trace?: RuleTrace[],
+): RuleSetResult {
   let effects: Rule[] | undefined;
-  let spent: Bucket[] | undefined;
-  let shadow: ShadowVerdict[] | undefined;
+  let spent: TokenBucket[] | undefined;
+  let shadow: ShadowDecision[] | undefined;
 
-  for (const { rule, index, holds } of steps) {
-    let denial: Denial | undefined;
-    let bucket: Bucket | undefined;
+  for (const { rule, index, isKnownTrue: holds } of steps) {
+    let denial: PolicyRefusal | undefined;
+    let bucket: TokenBucket | undefined;
     try {
       const isTrue = holds || rule.condition.test(bindings);
       trace?.push({ rule, outcome: isTrue ? "true" : "false" });
       if (!isTrue) continue;
-      denial = rule.action === "deny" ? rule.denial : gate(rule, bindings);
+      denial = rule.action === "deny" ? rule.refusal : scopeRefusal(rule, bindings);
       bucket = denial === undefined ? bucketOf(rule, bindings) : undefined;
-      if (bucket !== undefined && bucket.tokens < 1) denial = tooMany(rule, bucket);
+      if (bucket !== undefined && bucket.tokens < 1) denial = rateRefusal(rule, bucket);
     } catch (error) {
-      const problem = wordsOf(error);
+      const problem = celErrorText(error);
       trace?.push({ rule, outcome: "failed", problem });
       if (!rule.isShadow) return { ...failure(problem), rule, reached: index, effects: nothing, shadow };
       (shadow ??= []).push({ rule: rule.id, effect: "deny", reason: `failed: ${problem}` });
@@ -80,17 +80,17 @@ export function decide(
     }
     if (rule.isShadow) {
       if (bucket !== undefined && denial === undefined) bucket.tokens--;
-      (shadow ??= []).push(rehearsal(rule, denial));
+      (shadow ??= []).push(shadowDecision(rule, denial));
       continue;
     }
     if (denial !== undefined)
-      return { denial, rule, reached: index, effects: nothing, shadow, notes: undefined };
+      return { refusal: denial, rule, reached: index, effects: nothing, shadow, notes: undefined };
     if (bucket !== undefined) (spent ??= []).push(bucket);
     if (rule.edits !== undefined || rule.detect !== undefined) (effects ??= []).push(rule);
     if (rule.action === "allow") {
       spend(spent);
       return {
-        denial: undefined,
+        refusal: undefined,
         rule,
         reached: index,
         effects: effects ?? nothing,
@@ -102,7 +102,7 @@ export function decide(
   const isAllowed = fallback === "allow";
   if (isAllowed) spend(spent);
   return {
-    denial: isAllowed ? undefined : undecided,
+    refusal: isAllowed ? undefined : noRuleAllows,
     rule: undefined,
     reached: total,
     effects: isAllowed ? (effects ?? nothing) : nothing,
@@ -112,14 +112,17 @@ export function decide(
 }
 
 /** What refuses a message whose policy failed, and what operators are told. */
-export function failure(problem: string): { readonly denial: Denial; readonly notes: readonly string[] } {
+export function failure(problem: string): {
+  readonly refusal: PolicyRefusal;
+  readonly notes: readonly string[];
+} {
   // CEL names the class of a value that it has no type for.
-  const denial = problem.includes("InexactNumber") ? inexact : failing;
-  return { denial, notes: [`failed: ${problem}`] };
+  const refusal = problem.includes("InexactNumber") ? numberNotExact : ruleFailed;
+  return { refusal, notes: [`failed: ${problem}`] };
 }
 
 /** Scopes that the caller lacks can be had, so that is what it is told. */
-function gate({ scopes }: Rule, { principal }: Bindings): Denial | undefined {
+function scopeRefusal({ scopes }: Rule, { principal }: Bindings): PolicyRefusal | undefined {
   if (scopes === undefined || scopes.every((scope) => principal.scopes.has(scope))) return undefined;
   return {
     kind: "scope",
@@ -129,15 +132,15 @@ function gate({ scopes }: Rule, { principal }: Bindings): Denial | undefined {
   };
 }
 
-function bucketOf({ rate }: Rule, bindings: Bindings): Bucket | undefined {
+function bucketOf({ rate }: Rule, bindings: Bindings): TokenBucket | undefined {
   if (rate === undefined) return undefined;
   const value = rate.by.evaluate(bindings);
   const key = typeof value === "string" ? value : toJson(value);
   if (key === undefined) throw new TypeError("`by` gave nothing that callers can be told apart by");
-  return rate.buckets.of(key);
+  return rate.buckets.get(key);
 }
 
-function tooMany({ rate }: Rule, bucket: Bucket): Denial {
+function rateRefusal({ rate }: Rule, bucket: TokenBucket): PolicyRefusal {
   const retryAfter = Math.max(1, Math.ceil((rate?.buckets.waitMs(bucket) ?? 0) / 1000));
   return {
     kind: "rate",
@@ -148,11 +151,11 @@ function tooMany({ rate }: Rule, bucket: Bucket): Denial {
 }
 
 /** A message that is refused in the end costs nothing, so tokens are taken when all has been decided. */
-function spend(buckets: readonly Bucket[] | undefined): void {
+function spend(buckets: readonly TokenBucket[] | undefined): void {
   if (buckets !== undefined) for (const bucket of buckets) bucket.tokens--;
 }
 
-function rehearsal(rule: Rule, denial: Denial | undefined): ShadowVerdict {
+function shadowDecision(rule: Rule, denial: PolicyRefusal | undefined): ShadowDecision {
   if (denial !== undefined) return { rule: rule.id, effect: "deny", reason: denial.reason };
   const changes = rule.edits !== undefined || rule.detect !== undefined;
   return { rule: rule.id, effect: changes ? "change" : "allow", reason: rule.condition.text };

@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { celPolicy, type RulesInput } from "../../../test/support/cel-policy.ts";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { PolicyVerdict } from "../provider.ts";
+import type { Decision } from "../provider.ts";
 
 /** What the message of a verdict says now; the code of its refusal if it has one. */
-function formOf(verdict: PolicyVerdict, member: "params" | "result"): unknown {
-  if (verdict.effect === "deny") return verdict.denial.code;
+function formOf(verdict: Decision, member: "params" | "result"): unknown {
+  if (verdict.effect === "deny") return verdict.refusal.code;
   if (verdict.change === undefined || !("bytes" in verdict.change)) return "unchanged";
   const message: unknown = JSON.parse(Buffer.from(verdict.change.bytes).toString());
   return Reflect.get(Object(message), member);
@@ -106,7 +106,7 @@ describe("required scopes", () => {
     const message = requestOf("tools/call", { name: "write_file" });
     expect(policy.ask(message, { scopes: new Set(["files"]) })).toMatchObject({
       effect: "deny",
-      denial: { kind: "scope", code: "missing_scope", scopes: ["files:write", "files"] },
+      refusal: { kind: "scope", code: "missing_scope", scopes: ["files:write", "files"] },
       explanation: { rule: "write" },
     });
     expect(policy.ask(message, { scopes: new Set(["files", "files:write"]) })).toMatchObject({
@@ -126,7 +126,7 @@ describe("rates", () => {
     });
     expect([ask(search).effect, ask(search).effect]).toEqual(["allow", "allow"]);
     expect(ask(search)).toMatchObject({
-      denial: { kind: "rate", code: "rate_exceeded", retryAfter: 2 },
+      refusal: { kind: "rate", code: "rate_exceeded", retryAfter: 2 },
       explanation: { rule: "pace" },
     });
     expect(ask(other).effect).toBe("allow");
@@ -155,7 +155,7 @@ describe("rates", () => {
     const { ask } = celPolicy({
       rules: [{ allow: "true", rate: { perSecond: 1, by: "mcp.arguments.none" } }],
     });
-    expect(ask(search)).toMatchObject({ denial: { code: "rule_failed" } });
+    expect(ask(search)).toMatchObject({ refusal: { code: "rule_failed" } });
   });
 });
 
@@ -210,7 +210,7 @@ describe("detectors", () => {
   const key = "AKIAIOSFODNN7EXAMPLE";
   const card = "4111 1111 1111 1111";
 
-  function after(detect: object, answer: Message): PolicyVerdict {
+  function after(detect: object, answer: Message): Decision {
     return celPolicy({ results: [{ id: "look", apply: "true", detect }] }).answer(
       requestOf("tools/call", { name: "a" }),
       answer,
@@ -234,7 +234,7 @@ describe("detectors", () => {
     const verdict = after({ secrets: "deny" }, resultOf({ content: [{ type: "text", text: key }] }));
     expect(verdict).toMatchObject({
       effect: "deny",
-      denial: { kind: "forbidden", code: "secrets_found" },
+      refusal: { kind: "forbidden", code: "secrets_found" },
       explanation: { rule: "look", notes: ["look found aws-access-key"] },
     });
     expect(JSON.stringify(verdict)).not.toContain(key);
@@ -255,9 +255,9 @@ describe("detectors", () => {
 
   it("look into errors, escapes, numbers and names", () => {
     const error = messageFrom(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"bad key ${key}"}}`);
-    expect(after({ secrets: "deny" }, error)).toMatchObject({ denial: { code: "secrets_found" } });
+    expect(after({ secrets: "deny" }, error)).toMatchObject({ refusal: { code: "secrets_found" } });
     const escaped = messageFrom(`{"jsonrpc":"2.0","id":1,"result":{"a":"\\u0041${key.slice(1)}"}}`);
-    expect(after({ secrets: "deny" }, escaped)).toMatchObject({ denial: { code: "secrets_found" } });
+    expect(after({ secrets: "deny" }, escaped)).toMatchObject({ refusal: { code: "secrets_found" } });
     const number = messageFrom(
       '{"jsonrpc":"2.0","id":1,"result":{"card":4111111111111111,"n":-4111111111111111}}',
     );
@@ -266,7 +266,7 @@ describe("detectors", () => {
     });
     const name = resultOf({ structuredContent: { "ann@example.com": 1 } });
     expect(after({ personalData: "redact" }, name)).toMatchObject({
-      denial: { code: "personal_data_found" },
+      refusal: { code: "personal_data_found" },
     });
   });
 
@@ -317,7 +317,7 @@ describe("lists", () => {
   it("hide a name from calls too, as far as they tell it by name", () => {
     const byName = celPolicy({ lists: [{ deny: 'entry.name == "x"' }], rules: [{ allow: "true" }] });
     expect(byName.ask(requestOf("tools/call", { name: "x" }))).toMatchObject({
-      denial: { kind: "hidden", code: "hidden" },
+      refusal: { kind: "hidden", code: "hidden" },
     });
     expect(byName.ask(requestOf("tools/call", { name: "y" })).effect).toBe("allow");
     const byHint = celPolicy({ lists: [{ deny: "entry.annotations.x" }], rules: [{ allow: "true" }] });
@@ -332,7 +332,7 @@ describe("lists", () => {
       ],
     });
     expect(filter("tool", ["x", "z"])).toEqual(["x"]);
-    const subject = Subject.of(exchangeWith(requestOf("tools/list")));
+    const subject = InspectedMessage.of(exchangeWith(requestOf("tools/list")));
     const entries = ["x", "z"].map((name) => ({ name, value: { name } }));
     expect(provider.filterList?.({ subject, kind: "tool", entries }, call)).toEqual({
       visible: [true, false],

@@ -13,6 +13,6 @@ export function celEngine(): typeof Cel {
 }
 
 /** Regular expressions that take linear time, whatever the pattern and the text. */
-export function regexEngine(): typeof Regex {
+export function re2Engine(): typeof Regex {
   return (regex ??= load("re2js") as typeof Regex);
 }

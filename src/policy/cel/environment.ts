@@ -2,8 +2,8 @@ import type { Environment } from "@marcbachmann/cel-js";
 
 import { celEngine } from "./engine.ts";
 import { McpFacts, PrincipalFacts, RequestFacts, SessionFacts } from "./facts.ts";
-import { matchesLinear } from "./linear-match.ts";
-import { types, variables, type Scope, type TypeName } from "./scope.ts";
+import { matchesRe2 } from "./linear-match.ts";
+import { celTypes, variables, type ExpressionScope, type TypeName } from "./scope.ts";
 
 /** The name under which `matches` is called in place of the engine's own, which may take exponential time. */
 export const linearMatches = "matchesLinear";
@@ -23,10 +23,10 @@ const limits = {
   maxCallArguments: 8,
 };
 
-const made = new Map<Scope, Environment>();
+const made = new Map<ExpressionScope, Environment>();
 
 /** The environment in which the expressions of a scope are checked and evaluated; making one is costly. */
-export function environmentOf(scope: Scope): Environment {
+export function environmentOf(scope: ExpressionScope): Environment {
   const known = made.get(scope);
   if (known !== undefined) return known;
   const { Environment: CelEnvironment } = celEngine();
@@ -35,12 +35,12 @@ export function environmentOf(scope: Scope): Environment {
     homogeneousAggregateLiterals: false,
     limits,
   });
-  for (const [name, fields] of Object.entries(types)) {
+  for (const [name, fields] of Object.entries(celTypes)) {
     // The names are those of the table itself.
     environment.registerType(name, { ctor: classes[name as TypeName], fields: { ...fields } });
   }
   for (const [name, type] of Object.entries(variables[scope])) environment.registerVariable(name, type);
-  environment.registerFunction(`string.${linearMatches}(string): bool`, matchesLinear, { async: false });
+  environment.registerFunction(`string.${linearMatches}(string): bool`, matchesRe2, { async: false });
   made.set(scope, environment);
   return environment;
 }

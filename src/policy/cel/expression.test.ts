@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import { compileCondition, compileExpression } from "./expression.ts";
 import { Bindings } from "./facts.ts";
-import { formatReadPath, needsOf } from "./paths.ts";
+import { formatReadPath, neededMembers } from "./paths.ts";
 
 function readsOf(text: string): readonly string[] {
   const compiled = compileExpression(text, "result", "value");
@@ -15,7 +15,7 @@ function readsOf(text: string): readonly string[] {
 function needsIn(text: string): unknown {
   const compiled = compileExpression(text, "list", "value");
   if (!compiled.ok) return compiled.problem.message;
-  const needs = needsOf(compiled.value.reads);
+  const needs = neededMembers(compiled.value.reads);
   return Object.fromEntries(
     Object.entries(needs).map(([path, names]) => [path, names === "all" ? names : [...names.names]]),
   );
@@ -51,7 +51,7 @@ describe("patterns", () => {
     const compiled = compileCondition(`mcp.tool.matches(${JSON.stringify(pattern)})`, "call");
     if (!compiled.ok) return compiled.problem.message;
     const message = requestOf("tools/call", { name: tool });
-    return compiled.value.test(new Bindings(Subject.of(exchangeWith(message)), {}));
+    return compiled.value.test(new Bindings(InspectedMessage.of(exchangeWith(message)), {}));
   }
 
   it.each<[string, string, boolean | string]>([
@@ -79,7 +79,7 @@ describe("patterns", () => {
     expect(compiled.ok).toBe(true);
     if (!compiled.ok) return;
     const message = requestOf("tools/call", { name: "x", arguments: { t: "ab", l: ["b", "a"] } });
-    const bindings = new Bindings(Subject.of(exchangeWith(message)), { "mcp.arguments": "all" });
+    const bindings = new Bindings(InspectedMessage.of(exchangeWith(message)), { "mcp.arguments": "all" });
     expect(compiled.value.test(bindings)).toBe(true);
   });
 

@@ -4,13 +4,13 @@ import { environmentOf, linearMatches } from "./environment.ts";
 import type { Bindings } from "./facts.ts";
 import type { CelValue } from "./json-value.ts";
 import { preparePattern } from "./linear-match.ts";
-import { childrenOf, literalOf, pathsOf, type ReadPath } from "./paths.ts";
-import { quickTestOf, type QuickTest } from "./quick-test.ts";
-import type { QuickFacts } from "./quick-value.ts";
-import { variables, type Scope } from "./scope.ts";
+import { childrenOf, literalOf, readPathsOf, type ReadPath } from "./paths.ts";
+import { compileFastCondition, type FastCondition } from "./quick-test.ts";
+import type { FastFacts } from "./quick-value.ts";
+import { variables, type ExpressionScope } from "./scope.ts";
 
 /** What an expression must give: a condition, something to tell buckets apart by, any JSON, or any JSON or nothing. */
-export type Wanted = "bool" | "key" | "value" | "optional";
+export type ExpressionType = "bool" | "key" | "value" | "optional";
 
 /** What expressions of the scope `mapping` are evaluated against. */
 export interface MappingInputs {
@@ -34,27 +34,35 @@ export interface Expression {
 }
 
 /** A condition that was checked. */
-export interface Condition {
+export interface CompiledCondition {
   readonly text: string;
   readonly reads: readonly ReadPath[];
   /** Whether it holds; throws where CEL has no answer. */
   readonly test: (bindings: Bindings) => boolean;
   /** The same from less than all facts; undefined where they do not suffice, whatever the others are. */
-  readonly foresee: (facts: QuickFacts) => boolean | undefined;
+  readonly evaluateStatically: (facts: FastFacts) => boolean | undefined;
 }
 
-export type Compiled<T> =
+export type CompileResult<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: ExpressionProblem };
 
 /** What is wrong with an expression, if anything. */
-export function checkExpression(text: string, scope: Scope, wanted: Wanted): ExpressionProblem | undefined {
+export function checkExpression(
+  text: string,
+  scope: ExpressionScope,
+  wanted: ExpressionType,
+): ExpressionProblem | undefined {
   const compiled = compileExpression(text, scope, wanted);
   return compiled.ok ? undefined : compiled.problem;
 }
 
 /** Parses and type-checks an expression. */
-export function compileExpression(text: string, scope: Scope, wanted: Wanted): Compiled<Expression> {
+export function compileExpression(
+  text: string,
+  scope: ExpressionScope,
+  wanted: ExpressionType,
+): CompileResult<Expression> {
   const parsed = parsedIn(text, scope, wanted);
   if (!parsed.ok) return parsed;
   const program = parsed.value;
@@ -63,18 +71,18 @@ export function compileExpression(text: string, scope: Scope, wanted: Wanted): C
 }
 
 /** Parses and type-checks a condition. */
-export function compileCondition(text: string, scope: Scope): Compiled<Condition> {
+export function compileCondition(text: string, scope: ExpressionScope): CompileResult<CompiledCondition> {
   const parsed = parsedIn(text, scope, "bool");
   if (!parsed.ok) return parsed;
   const program = parsed.value;
-  const quick = quickTestOf(program.ast);
+  const quick = compileFastCondition(program.ast);
   return {
     ok: true,
     value: {
       text,
       reads: readsOf(program.ast, scope),
       test: testOf(program, quick),
-      foresee: quick ?? cannotTell,
+      evaluateStatically: quick ?? cannotTell,
     },
   };
 }
@@ -83,7 +91,7 @@ function cannotTell(): undefined {
   return undefined;
 }
 
-function testOf(program: ParseResult, quick: QuickTest | undefined): Condition["test"] {
+function testOf(program: ParseResult, quick: FastCondition | undefined): CompiledCondition["test"] {
   const whole = (bindings: Bindings): boolean => {
     const value: unknown = program(bindings);
     if (typeof value !== "boolean") throw new TypeError(`a condition gave ${typeof value}`);
@@ -92,35 +100,36 @@ function testOf(program: ParseResult, quick: QuickTest | undefined): Condition["
   return quick === undefined ? whole : (bindings) => quick(bindings) ?? whole(bindings);
 }
 
-function readsOf(ast: ASTNode, scope: Scope): readonly ReadPath[] {
-  return pathsOf(ast).filter(([variable = ""]) => Object.hasOwn(variables[scope], variable));
+function readsOf(ast: ASTNode, scope: ExpressionScope): readonly ReadPath[] {
+  return readPathsOf(ast).filter(([variable = ""]) => Object.hasOwn(variables[scope], variable));
 }
 
-function parsedIn(text: string, scope: Scope, wanted: Wanted): Compiled<ParseResult> {
-  if (text.trim() === "") return refuse("needs a CEL expression", 0);
+function parsedIn(text: string, scope: ExpressionScope, wanted: ExpressionType): CompileResult<ParseResult> {
+  if (text.trim() === "") return compileError("needs a CEL expression", 0);
   let program: ParseResult;
   try {
     program = environmentOf(scope).parse(text);
   } catch (error) {
-    return refuse(wordsOf(error), offsetOf(error));
+    return compileError(celErrorText(error), offsetOf(error));
   }
   const pattern = prepareMatches(program.ast);
   if (pattern !== undefined) return { ok: false, problem: pattern };
   const checked = program.check();
-  if (!checked.valid) return refuse(wordsOf(checked.error), offsetOf(checked.error));
+  if (!checked.valid) return compileError(celErrorText(checked.error), offsetOf(checked.error));
   const type = checked.type ?? "dyn";
-  if (!accepted[wanted].test(type)) return refuse(`gives ${type}, ${expectations[wanted]} is needed`, 0);
+  if (!accepted[wanted].test(type))
+    return compileError(`gives ${type}, ${expectations[wanted]} is needed`, 0);
   return { ok: true, value: program };
 }
 
-const accepted: Readonly<Record<Wanted, RegExp>> = {
+const accepted: Readonly<Record<ExpressionType, RegExp>> = {
   bool: /^(?:bool|dyn.*)$/u,
   key: /^(?:string|int|uint|double|bool|dyn.*)$/u,
   value: /^(?:string|int|double|bool|null|list.*|map.*|dyn.*)$/u,
   optional: /^(?:string|int|double|bool|null|list.*|map.*|dyn.*|optional.*)$/u,
 };
 
-const expectations: Readonly<Record<Wanted, string>> = {
+const expectations: Readonly<Record<ExpressionType, string>> = {
   bool: "a condition",
   key: "a text or number",
   value: "a JSON value",
@@ -155,7 +164,7 @@ interface CelError {
 }
 
 /** What CEL says of a mistake or a failure, without the picture it draws. */
-export function wordsOf(error: unknown): string {
+export function celErrorText(error: unknown): string {
   const { summary } = (typeof error === "object" && error !== null ? error : {}) as CelError;
   if (typeof summary === "string") return summary.charAt(0).toLowerCase() + summary.slice(1);
   return error instanceof Error ? error.message : String(error);
@@ -166,7 +175,7 @@ function offsetOf(error: unknown): number {
   return typeof range?.start === "number" ? range.start : 0;
 }
 
-function refuse(
+function compileError(
   message: string,
   offset: number,
 ): { readonly ok: false; readonly problem: ExpressionProblem } {

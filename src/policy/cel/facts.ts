@@ -1,14 +1,14 @@
 import type { Exchange, Principal, TransportContext } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { slotOf, type MemberName } from "../../protocol/json/outline.ts";
 import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider.ts";
-import { noMembers, readMembers, toCelValue, type CelValue } from "./json-value.ts";
-import type { Needs, OpenPath } from "./scope.ts";
+import { noMembers, readCelMembers, toCelValue, type CelValue } from "./json-value.ts";
+import type { NeededMembers, JsonVariable } from "./scope.ts";
 
-type OpenJson = ReadonlyMap<string, CelValue>;
+type JsonMap = ReadonlyMap<string, CelValue>;
 
 /** What a rule can know of the message that asks; everything is read when it is first looked at. */
 export class McpFacts {
@@ -18,12 +18,12 @@ export class McpFacts {
   readonly kind: string;
   readonly method: string;
   readonly #message: Message | undefined;
-  readonly #needs: Needs;
+  readonly #needs: NeededMembers;
   #name: string | undefined;
-  #arguments: OpenJson | undefined;
-  #params: OpenJson | undefined;
+  #arguments: JsonMap | undefined;
+  #params: JsonMap | undefined;
 
-  constructor(exchange: Exchange, message: Message | undefined, needs: Needs) {
+  constructor(exchange: Exchange, message: Message | undefined, needs: NeededMembers) {
     this.server = exchange.route;
     this.revision = exchange.revision;
     this.direction = exchange.direction;
@@ -49,19 +49,19 @@ export class McpFacts {
     return this.#named("task");
   }
 
-  get arguments(): OpenJson {
-    return (this.#arguments ??= openMember(this.#message, argumentsSlot, this.#needs["mcp.arguments"]));
+  get arguments(): JsonMap {
+    return (this.#arguments ??= readJsonMember(this.#message, argumentsSlot, this.#needs["mcp.arguments"]));
   }
 
-  get params(): OpenJson {
-    return (this.#params ??= openMember(this.#message, paramsSlot, this.#needs["mcp.params"]));
+  get params(): JsonMap {
+    return (this.#params ??= readJsonMember(this.#message, paramsSlot, this.#needs["mcp.params"]));
   }
 
   /** Whom or what the request is about, if it is of this kind; empty otherwise. */
   #named(kind: TargetKind): string {
     if (this.method === "completion/complete") return referenceOf(this.#message, kind);
     if (methodFacts(this.method)?.target !== kind || this.#message === undefined) return "";
-    return (this.#name ??= targetName(this.#message, kind) ?? "");
+    return (this.#name ??= requestTargetName(this.#message, kind) ?? "");
   }
 }
 
@@ -76,7 +76,7 @@ export const nameMembers = {
 } as const satisfies Readonly<Record<TargetKind, MemberName>>;
 
 /** The name of what a request is about; undefined where it says none, or not as a text. */
-export function targetName(message: Message, kind: TargetKind): string | undefined {
+export function requestTargetName(message: Message, kind: TargetKind): string | undefined {
   return memberString(message, nameMembers[kind]);
 }
 
@@ -96,12 +96,16 @@ const resultSlot = slotOf("result");
 const errorSlot = slotOf("error");
 
 /** What rules look at of an object; nothing where it is none. */
-function openMember(message: Message | undefined, slot: number, wanted: Needs[OpenPath]): OpenJson {
+function readJsonMember(
+  message: Message | undefined,
+  slot: number,
+  wanted: NeededMembers[JsonVariable],
+): JsonMap {
   if (message === undefined || wanted === undefined) return noMembers;
   const { bytes, outline } = message;
   const [start, end] = [outline.spans[slot] ?? -1, outline.spans[slot + 1] ?? -1];
   if (start < 0 || typeAt(bytes, start) !== "object") return noMembers;
-  return readMembers(bytes, { start, end }, wanted === "all" ? undefined : wanted);
+  return readCelMembers(bytes, { start, end }, wanted === "all" ? undefined : wanted);
 }
 
 const claims = new WeakMap<object, CelValue>();
@@ -179,7 +183,7 @@ export class SessionFacts {
 }
 
 /** An entry of a list, and of which kind the list is. */
-export interface Listed {
+export interface CurrentEntry {
   readonly kind: ListKind;
   readonly entry: ListEntry;
 }
@@ -189,18 +193,18 @@ export class Bindings {
   readonly mcp: McpFacts;
   readonly #exchange: Exchange;
   readonly #answer: Message | undefined;
-  readonly #needs: Needs;
+  readonly #needs: NeededMembers;
   #principal: PrincipalFacts | undefined;
   #request: RequestFacts | undefined;
   #session: SessionFacts | undefined;
-  #result: OpenJson | undefined;
-  #error: OpenJson | undefined;
-  #entry: OpenJson | undefined;
-  #listed: Listed | undefined;
+  #result: JsonMap | undefined;
+  #error: JsonMap | undefined;
+  #entry: JsonMap | undefined;
+  #listed: CurrentEntry | undefined;
 
   constructor(
-    { exchange, message, request }: Pick<Subject, "exchange" | "message" | "request">,
-    needs: Needs,
+    { exchange, message, request }: Pick<InspectedMessage, "exchange" | "message" | "request">,
+    needs: NeededMembers,
   ) {
     const isAsking = message.method !== undefined;
     this.mcp = new McpFacts(exchange, isAsking ? message : request, needs);
@@ -221,26 +225,26 @@ export class Bindings {
     return (this.#session ??= new SessionFacts(this.#exchange));
   }
 
-  get result(): OpenJson {
-    return (this.#result ??= openMember(this.#answer, resultSlot, this.#needs.result));
+  get result(): JsonMap {
+    return (this.#result ??= readJsonMember(this.#answer, resultSlot, this.#needs.result));
   }
 
-  get error(): OpenJson {
-    return (this.#error ??= openMember(this.#answer, errorSlot, this.#needs.error));
+  get error(): JsonMap {
+    return (this.#error ??= readJsonMember(this.#answer, errorSlot, this.#needs.error));
   }
 
-  get entry(): OpenJson {
+  get entry(): JsonMap {
     return (this.#entry ??=
       this.#listed === undefined ? noMembers : entryOf(this.#listed, this.#needs.entry));
   }
 
   /** The entry that is looked at, without building anything of it. */
-  get listed(): Listed | undefined {
+  get listed(): CurrentEntry | undefined {
     return this.#listed;
   }
 
   /** Goes on to another entry of the same list. */
-  look(kind: ListKind, entry: ListEntry): void {
+  setEntry(kind: ListKind, entry: ListEntry): void {
     this.#listed = { kind, entry };
     this.#entry = undefined;
   }
@@ -250,7 +254,7 @@ export class Bindings {
  * An entry as rules see it. `name` and `uri` are always texts, so that one rule can be about entries of several kinds:
  * `uri` is that of a resource or the URI template of a template, and empty for others.
  */
-function entryOf(listed: Listed, needs: Needs["entry"]): OpenJson {
+function entryOf(listed: CurrentEntry, needs: NeededMembers["entry"]): JsonMap {
   const map = new Map<string, CelValue>();
   const { value } = listed.entry;
   if (!isKnownByCall(listed.kind, needs)) {
@@ -262,19 +266,19 @@ function entryOf(listed: Listed, needs: Needs["entry"]): OpenJson {
 }
 
 /** The name of an entry; one without has an empty one. */
-export function entryName({ kind, entry }: Listed): string {
+export function entryName({ kind, entry }: CurrentEntry): string {
   if (kind === "tool" || kind === "prompt") return entry.name;
   const { name } = entry.value;
   return typeof name === "string" ? name : "";
 }
 
 /** The URI or URI template of an entry; empty for tools and prompts. */
-export function entryUri({ kind, entry }: Listed): string {
+export function entryUri({ kind, entry }: CurrentEntry): string {
   return kind === "tool" || kind === "prompt" ? "" : entry.name;
 }
 
 /** Whether rules look at nothing of an entry but what a call says of it too. */
-export function isKnownByCall(kind: ListKind, needs: Needs["entry"]): boolean {
+export function isKnownByCall(kind: ListKind, needs: NeededMembers["entry"]): boolean {
   if (needs === undefined) return true;
   if (needs === "all") return false;
   const hasName = kind === "tool" || kind === "prompt";

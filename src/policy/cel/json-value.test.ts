@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { NameSet } from "./name-set.ts";
-import { InexactNumber, readMembers, readValue, toCelValue, toJson } from "./json-value.ts";
+import { InexactNumber, readCelMembers, readCelValue, toCelValue, toJson } from "./json-value.ts";
 
 function valueOf(text: string): unknown {
   const bytes = Buffer.from(text);
-  return readValue(bytes, { start: 0, end: bytes.length });
+  return readCelValue(bytes, { start: 0, end: bytes.length });
 }
 
 describe("JSON for CEL", () => {
@@ -46,7 +46,7 @@ describe("JSON for CEL", () => {
     const text =
       '{"skip":{"a":[1,{"b":"}]"}],"c":2} , "want" : {"x":1}, "n":-1.5e3,"s":"\\"","l\\u0061st":true,"lost":1,"\u00e4b":2}';
     const bytes = Buffer.from(text);
-    const members = readMembers(
+    const members = readCelMembers(
       bytes,
       { start: 0, end: bytes.length },
       new NameSet(["want", "last", "none", "\u00e4b"]),

@@ -2,7 +2,7 @@ import { decodeString } from "../../protocol/json/read.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { skipSpace } from "../../protocol/json/scan.ts";
 import { scanString } from "../../protocol/json/strings.ts";
-import type { StringNotes } from "../../protocol/json/strings.ts";
+import type { StringScanState } from "../../protocol/json/strings.ts";
 import type { NameSet } from "./name-set.ts";
 
 /**
@@ -51,12 +51,12 @@ function numberValue(text: string): bigint | number | InexactNumber {
 }
 
 /** Builds the value at a span; only for bytes that the scanner has accepted. */
-export function readValue(bytes: Buffer, span: Span): CelValue {
+export function readCelValue(bytes: Buffer, span: Span): CelValue {
   return new Reader(bytes, span.end).value(span.start);
 }
 
 /** Builds those members of an object that are asked for, all of them unless names are given. */
-export function readMembers(
+export function readCelMembers(
   bytes: Buffer,
   object: Span,
   names: NameSet | undefined,
@@ -112,7 +112,7 @@ function containerJson(value: object): string | undefined {
 class Reader {
   readonly bytes: Buffer;
   readonly end: number;
-  readonly notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  readonly notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   /** Behind what was read last. */
   at = 0;
 

@@ -1,6 +1,6 @@
 import type { RE2JS } from "re2js";
 
-import { regexEngine } from "./engine.ts";
+import { re2Engine } from "./engine.ts";
 
 /** Patterns of loaded rules; there are as many as the configuration has, for none comes from a message. */
 const patterns = new Map<string, RE2JS>();
@@ -9,7 +9,7 @@ const patterns = new Map<string, RE2JS>();
 export function preparePattern(pattern: string): string | undefined {
   if (patterns.has(pattern)) return undefined;
   try {
-    patterns.set(pattern, regexEngine().RE2JS.compile(pattern));
+    patterns.set(pattern, re2Engine().RE2JS.compile(pattern));
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message.replace(/^error parsing regexp: /u, "") : String(error);
@@ -17,7 +17,7 @@ export function preparePattern(pattern: string): string | undefined {
 }
 
 /** Whether a pattern is found in a text, as CEL's `matches` says it, in time linear to the text. */
-export function matchesLinear(text: string, pattern: string): boolean {
+export function matchesRe2(text: string, pattern: string): boolean {
   const compiled = patterns.get(pattern);
   if (compiled === undefined) throw new Error("a pattern was not prepared");
   return compiled.test(text);

@@ -11,7 +11,7 @@ const deepest = 128;
  * A tool that has structured content should repeat it as JSON in a text block (MCP 2025-11-25, Tools): what is redacted
  * in the one must not stay in the other. Finds what to replace in such texts.
  */
-export function mirroredTexts(
+export function mirroredContentEdits(
   bytes: Buffer,
   result: Span,
   plan: EditPlan,

@@ -1,7 +1,7 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
 import { NameSet } from "./name-set.ts";
-import { openPaths, type Needs, type OpenPath } from "./scope.ts";
+import { jsonVariables, type NeededMembers, type JsonVariable } from "./scope.ts";
 
 /** The way from a variable to what an expression looks at, such as `["mcp", "arguments", "amount"]`. */
 export type ReadPath = readonly string[];
@@ -10,7 +10,7 @@ export type ReadPath = readonly string[];
  * The paths that an expression looks at, as far as it names them: `mcp.arguments[x]` is the path of all arguments.
  * More may be named than is looked at in the end, never less.
  */
-export function pathsOf(ast: ASTNode): readonly ReadPath[] {
+export function readPathsOf(ast: ASTNode): readonly ReadPath[] {
   const found: ReadPath[] = [];
   collect(ast, new Set(), found);
   const seen = new Set<string>();
@@ -21,10 +21,10 @@ export function pathsOf(ast: ASTNode): readonly ReadPath[] {
 }
 
 /** Which members of open JSON some paths need. */
-export function needsOf(paths: readonly ReadPath[]): Needs {
-  const needs = new Map<OpenPath, Set<string> | "all">();
+export function neededMembers(paths: readonly ReadPath[]): NeededMembers {
+  const needs = new Map<JsonVariable, Set<string> | "all">();
   for (const path of paths) {
-    for (const open of openPaths) {
+    for (const open of jsonVariables) {
       const steps = open.split(".");
       if (!steps.every((step, index) => path[index] === step)) continue;
       const member = path[steps.length];
@@ -33,7 +33,7 @@ export function needsOf(paths: readonly ReadPath[]): Needs {
     }
     // Whoever looks at the whole of `mcp` or `principal` looks at what is open in it too.
     if (path.length === 1) {
-      for (const open of openPaths) if (open.startsWith(`${path[0] ?? ""}.`)) needs.set(open, "all");
+      for (const open of jsonVariables) if (open.startsWith(`${path[0] ?? ""}.`)) needs.set(open, "all");
     }
   }
   return Object.fromEntries(

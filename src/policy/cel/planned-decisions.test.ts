@@ -7,13 +7,13 @@ import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import type { Exchange } from "../../exchange.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { rulesFields } from "../config.ts";
-import type { PolicyProvider, PolicyVerdict } from "../provider.ts";
+import type { PolicyProvider, Decision } from "../provider.ts";
 import { compileCondition } from "./expression.ts";
 import { createCelProvider } from "./provider.ts";
-import type { Scope } from "./scope.ts";
+import type { ExpressionScope } from "./scope.ts";
 
 const schema = z.strictObject(rulesFields);
 const signal = new AbortController().signal;
@@ -47,7 +47,7 @@ const shared = [
 ];
 
 /** The same parts in random conditions; what the scope does not know, or is no condition, is left out. */
-function conditions(scope: Scope, more: readonly string[]): fc.Arbitrary<string> {
+function conditions(scope: ExpressionScope, more: readonly string[]): fc.Arbitrary<string> {
   const part = fc.constantFrom(...shared, ...more);
   const { condition } = fc.letrec<{ condition: string }>((tie) => ({
     condition: fc.oneof(
@@ -132,17 +132,17 @@ const events = fc.record({
 });
 
 /** What a verdict says, without the time that it took and what it left for later. */
-function told(verdict: PolicyVerdict): unknown {
+function told(verdict: Decision): unknown {
   const { memory: _, explanation, ...rest } = { memory: undefined, ...verdict };
   return { ...rest, explanation: { ...explanation, durationMs: 0 } };
 }
 
-function known(verdict: PolicyVerdict | Promise<PolicyVerdict>): PolicyVerdict {
+function known(verdict: Decision | Promise<Decision>): Decision {
   if (verdict instanceof Promise) throw new Error("the verdict is not there yet");
   return verdict;
 }
 
-function memoryOf(verdict: PolicyVerdict): unknown {
+function memoryOf(verdict: Decision): unknown {
   return verdict.effect === "allow" ? verdict.memory : undefined;
 }
 
@@ -157,7 +157,7 @@ describe("decisions that were made beforehand", () => {
         const quick = createCelProvider(settings, { clock });
         // Whoever is told of every step gets every rule asked.
         const whole = createCelProvider(settings, { clock, onStep: () => {} });
-        const both = (ask: (provider: PolicyProvider) => PolicyVerdict | Promise<PolicyVerdict>) => {
+        const both = (ask: (provider: PolicyProvider) => Decision | Promise<Decision>) => {
           const [verdict, expected] = [known(ask(quick)), known(ask(whole))];
           expect(told(verdict)).toEqual(told(expected));
           return verdict;
@@ -170,12 +170,14 @@ describe("decisions that were made beforehand", () => {
           now += pauseMs;
           const exchange = exchangeWith(message, { ...facts, principal });
           const memory = memoryOf(
-            both((provider) => provider.evaluateRequest(Subject.of(exchange), { signal, memory: undefined })),
+            both((provider) =>
+              provider.evaluateRequest(InspectedMessage.of(exchange), { signal, memory: undefined }),
+            ),
           );
           if (memory !== undefined) planned++;
           if (message.kind !== "request") continue;
           const asked = isMoved ? { ...exchange, principal: otherAnn } : exchange;
-          const subject = Subject.answering(asked, message, answer);
+          const subject = InspectedMessage.answering(asked, message, answer);
           both((provider) => provider.evaluateResponse(subject, { signal, memory }));
         }
       }),
@@ -189,11 +191,11 @@ describe("decisions that were made beforehand", () => {
     policy: z.input<typeof schema>,
     requests: readonly RequestMessage[],
     facts: (index: number) => Partial<Exchange> = () => ({}),
-  ): readonly PolicyVerdict[] => {
+  ): readonly Decision[] => {
     const provider = createCelProvider(schema.parse(policy), { clock: still });
     return requests.map((request, index) => {
       const exchange = exchangeWith(request, { principal: ann, ...facts(index) });
-      return known(provider.evaluateRequest(Subject.of(exchange), { signal, memory: undefined }));
+      return known(provider.evaluateRequest(InspectedMessage.of(exchange), { signal, memory: undefined }));
     });
   };
   const callA = (given: unknown = {}): RequestMessage =>

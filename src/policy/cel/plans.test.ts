@@ -3,21 +3,21 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import type { Message } from "../../protocol/message.ts";
-import { createPlans, type Planned, type Plans } from "./plans.ts";
+import { createPlanCache, type KeyedPlan, type PlanCache } from "./plans.ts";
 
 const ann = principalNamed("ann");
 
-function of(plans: Plans<Planned>, message: Message, principal = ann): Planned | undefined {
-  return plans.of(Subject.of(exchangeWith(message, { principal })));
+function of(plans: PlanCache<KeyedPlan>, message: Message, principal = ann): KeyedPlan | undefined {
+  return plans.get(InspectedMessage.of(exchangeWith(message, { principal })));
 }
 
-function created(): { readonly plans: Plans<Planned>; readonly made: () => number } {
+function created(): { readonly plans: PlanCache<KeyedPlan>; readonly made: () => number } {
   let made = 0;
-  const plans = createPlans((_, topic) => {
+  const plans = createPlanCache((_, topic) => {
     made++;
-    return { topic };
+    return { key: topic };
   });
   return { plans, made: () => made };
 }
@@ -78,15 +78,15 @@ describe("plans", () => {
   it("cover messages that spell the name as theirs did", () => {
     const { plans } = created();
     of(plans, calling("a"));
-    const { topic } = of(plans, calling("a")) ?? {};
+    const { key: topic } = of(plans, calling("a")) ?? {};
     const escaped = messageFrom(
       String.raw`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\u0061"}}`,
     );
-    expect(topic?.covers(ann, calling("a"))).toBe(true);
-    expect(topic?.covers(ann, escaped)).toBe(false);
-    expect(topic?.covers(ann, requestOf("tools/call", {}))).toBe(false);
-    expect(topic?.covers(principalNamed("ann"), calling("a"))).toBe(false);
-    expect(topic?.covers(ann, notificationOf("notifications/initialized"))).toBe(false);
+    expect(topic?.matches(ann, calling("a"))).toBe(true);
+    expect(topic?.matches(ann, escaped)).toBe(false);
+    expect(topic?.matches(ann, requestOf("tools/call", {}))).toBe(false);
+    expect(topic?.matches(principalNamed("ann"), calling("a"))).toBe(false);
+    expect(topic?.matches(ann, notificationOf("notifications/initialized"))).toBe(false);
   });
 
   it("are forgotten when there are too many, and made again for what still comes", () => {

@@ -1,12 +1,12 @@
 import type { Principal } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { nameMembers } from "./facts.ts";
 
 /** What messages have in common that are planned for together: who sends them, their method, and their name. */
-export class Topic {
+export class PlanKey {
   readonly #principal: Principal;
   readonly #method: string;
   /** Where the name stands in outlines; -1 for methods that are about nothing in particular. */
@@ -22,7 +22,7 @@ export class Topic {
   }
 
   /** Whether a request or notification of somebody is one of these messages. */
-  covers(principal: Principal, { method, bytes, outline }: Message): boolean {
+  matches(principal: Principal, { method, bytes, outline }: Message): boolean {
     if (principal !== this.#principal || method !== this.#method) return false;
     const slot = this.#slot;
     if (slot < 0) return true;
@@ -37,14 +37,14 @@ export class Topic {
 }
 
 /** Something that was worked out beforehand for the messages of a topic. */
-export interface Planned {
-  readonly topic: Topic;
+export interface KeyedPlan {
+  readonly key: PlanKey;
 }
 
 /** Plans for what comes again and again. */
-export interface Plans<Plan extends Planned> {
+export interface PlanCache<Plan extends KeyedPlan> {
   /** The plan for a message that asks; undefined where there is none, or not yet: whatever comes once needs none. */
-  of(subject: Subject): Plan | undefined;
+  get(subject: InspectedMessage): Plan | undefined;
   /** How many topics are known, those without a plan included. */
   readonly size: number;
 }
@@ -53,7 +53,7 @@ export interface Plans<Plan extends Planned> {
 type CallersPlans<Plan> = Map<string, Map<string, Plan | undefined>>;
 
 /** Topics that are known at most; then all are forgotten, which costs no more than to plan again what still comes. */
-const maxTopics = 4096;
+const maxKeys = 4096;
 /** Longer names are not planned for: they are not worth their room. */
 const maxName = 256;
 /** A power of two. */
@@ -64,9 +64,9 @@ const quote = 0x22;
  * Makes an empty memory of plans, which is bounded and lives as long as the rules that they are made of. A plan is made
  * when its topic comes for the second time.
  */
-export function createPlans<Plan extends Planned>(
-  make: (subject: Subject, topic: Topic) => Plan,
-): Plans<Plan> {
+export function createPlanCache<Plan extends KeyedPlan>(
+  make: (subject: InspectedMessage, topic: PlanKey) => Plan,
+): PlanCache<Plan> {
   // By the object: a caller who shows other credentials is another one, with claims and scopes of its own.
   let callers = new WeakMap<Principal, CallersPlans<Plan>>();
   let size = 0;
@@ -79,7 +79,7 @@ export function createPlans<Plan extends Planned>(
     size = 0;
   }
 
-  function known(subject: Subject, method: string, slot: number, start: number, end: number) {
+  function known(subject: InspectedMessage, method: string, slot: number, start: number, end: number) {
     const { message, exchange } = subject;
     const { principal } = exchange;
     const name = message.bytes.toString("latin1", start, end);
@@ -90,7 +90,7 @@ export function createPlans<Plan extends Planned>(
     const plan = plans.get(name);
     if (plan !== undefined) return plan;
     if (!plans.has(name)) {
-      if (size >= maxTopics) forget();
+      if (size >= maxKeys) forget();
       else {
         plans.set(name, undefined);
         size++;
@@ -99,13 +99,13 @@ export function createPlans<Plan extends Planned>(
     }
     // Bytes of its own: those that it came in may hold much more.
     const written = Uint8Array.from(message.bytes.subarray(start, end));
-    const made = make(subject, new Topic(principal, method, slot, written));
+    const made = make(subject, new PlanKey(principal, method, slot, written));
     plans.set(name, made);
     return made;
   }
 
   return {
-    of: (subject) => {
+    get: (subject) => {
       const { message, exchange } = subject;
       const { method, bytes, outline } = message;
       const facts = method === undefined ? undefined : methodFacts(method);
@@ -117,7 +117,7 @@ export function createPlans<Plan extends Planned>(
       if (slot >= 0 && (start < 0 || bytes[start] !== quote || end - start > maxName)) return undefined;
       const place = placeOf(method, bytes, start, end);
       const last = recent[place];
-      if (last?.topic.covers(exchange.principal, message) === true) return last;
+      if (last?.key.matches(exchange.principal, message) === true) return last;
       const plan = known(subject, method, slot, start, end);
       if (plan !== undefined) recent[place] = plan;
       return plan;

@@ -6,14 +6,14 @@ import { notificationOf, requestOf, resultOf } from "../../../test/support/messa
 import { principalNamed } from "../../../test/support/principals.ts";
 import type { Principal } from "../../exchange.ts";
 import { applyChange } from "../../intercept/change.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import type { PolicyVerdict } from "../provider.ts";
+import type { Decision } from "../provider.ts";
 import { celPolicy, type RulesInput } from "../../../test/support/cel-policy.ts";
 
 const { call: noCall } = celPolicy({});
 
-function asked(rules: RulesInput, message: Message, principal?: Partial<Principal>): PolicyVerdict {
+function asked(rules: RulesInput, message: Message, principal?: Partial<Principal>): Decision {
   return celPolicy(rules).ask(message, principal);
 }
 
@@ -22,11 +22,11 @@ function toolCall(name: string, args: unknown = {}): RequestMessage {
 }
 
 /** The verdict in the fewest words. */
-function inShort(verdict: PolicyVerdict): string {
+function inShort(verdict: Decision): string {
   const { rule } = verdict.explanation;
   return verdict.effect === "allow"
     ? `allow ${rule ?? "-"}${verdict.change === undefined ? "" : " changed"}`
-    : `${verdict.denial.kind} ${verdict.denial.code} ${rule ?? "-"}`;
+    : `${verdict.refusal.kind} ${verdict.refusal.code} ${rule ?? "-"}`;
 }
 
 describe("rules in order", () => {
@@ -52,10 +52,10 @@ describe("rules in order", () => {
 
   it("gives the agent the reason and the operator what failed", () => {
     expect(asked(rules, toolCall("delete_all"))).toMatchObject({
-      denial: { kind: "forbidden", code: "denied_by_rule", reason: "Nothing is deleted here." },
+      refusal: { kind: "forbidden", code: "denied_by_rule", reason: "Nothing is deleted here." },
     });
     expect(asked(rules, toolCall("transfer"))).toMatchObject({
-      denial: { reason: "The policy of this gateway could not judge this, so it is refused." },
+      refusal: { reason: "The policy of this gateway could not judge this, so it is refused." },
       explanation: { notes: ["failed: no such key: amount"] },
     });
   });
@@ -144,7 +144,7 @@ describe("what rules can look at", () => {
     const policy = celPolicy({ rules: [{ allow }] });
     const principal = principalNamed("ann", { claims: { team: "blue", level: 3, roles: ["dev"] } });
     const verdict = policy.provider.evaluateRequest(
-      Subject.of(
+      InspectedMessage.of(
         exchangeWith(message, {
           principal,
           session: { id: "s1", upstreamId: undefined },
@@ -171,7 +171,7 @@ describe("what rules can look at", () => {
   ])("does not judge what it cannot see: %s", (params, code) => {
     const message = messageFrom(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
     expect(asked({ rules: [{ allow: "true" }] }, message)).toMatchObject({
-      denial: { kind: "invalid", code },
+      refusal: { kind: "invalid", code },
     });
   });
 });
@@ -324,7 +324,7 @@ describe("rules in shadow mode", () => {
 describe("decisions", () => {
   it("are always given at once", () => {
     const { provider } = celPolicy({ rules: [{ allow: "true" }], lists: [{ allow: "true" }] });
-    const subject = Subject.of(exchangeWith(toolCall("a")));
+    const subject = InspectedMessage.of(exchangeWith(toolCall("a")));
     expect(provider.evaluateRequest(subject, noCall)).not.toBeInstanceOf(Promise);
     expect(provider.filterList?.({ subject, kind: "tool", entries: [] }, noCall)).not.toBeInstanceOf(Promise);
   });

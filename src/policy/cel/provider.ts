@@ -1,80 +1,80 @@
 import type { Clock } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { RulesConfig } from "../config.ts";
 import type {
-  Denial,
+  PolicyRefusal,
   Explanation,
-  ListQuestion,
-  ListVerdict,
+  ListPage,
+  ListDecision,
   PolicyCall,
   PolicyProvider,
-  PolicyVerdict,
+  Decision,
 } from "../provider.ts";
-import { changeRequest, changeResponse, type Effects } from "./changes.ts";
-import { decide, failure, type RuleStep, type Ruling } from "./decide.ts";
-import { wordsOf } from "./expression.ts";
-import { Bindings, targetName } from "./facts.ts";
-import { createPlans, type Planned, type Topic } from "./plans.ts";
-import { remainderOf } from "./remainder.ts";
+import { applyRequestEffects, applyResponseEffects, type AppliedEffects } from "./changes.ts";
+import { decide, failure, type RuleTrace, type RuleSetResult } from "./decide.ts";
+import { celErrorText } from "./expression.ts";
+import { Bindings, requestTargetName } from "./facts.ts";
+import { createPlanCache, type KeyedPlan, type PlanKey } from "./plans.ts";
+import { evaluatePartially } from "./remainder.ts";
 import { compileCallRules, compileListRules, compileResultRules, noRules } from "./rules.ts";
-import type { RuleSet, Step } from "./rules.ts";
-import { isUpkeep } from "./upkeep.ts";
-import { createVisibleNames } from "./visible-names.ts";
+import type { RuleSet, OrderedRule } from "./rules.ts";
+import { isLifecycleMethod } from "./upkeep.ts";
+import { createNameVisibility } from "./visible-names.ts";
 
 /** What the provider is run with. */
 export interface CelDeps {
   readonly clock: Pick<Clock, "now">;
   /** Told of every rule that was asked, in order; for explanations by hand, not for traffic. */
-  readonly onStep?: (step: RuleStep) => void;
+  readonly onStep?: (step: RuleTrace) => void;
 }
 
 const name = "rules";
 const nothingRead: readonly string[] = [];
 const hiddenNotes: readonly string[] = ["the name is hidden from this caller"];
 
-const hidden: Denial = { kind: "hidden", code: "hidden", reason: "There is no such name." };
+const hiddenRefusal: PolicyRefusal = { kind: "hidden", code: "hidden", reason: "There is no such name." };
 
-const unnamed: Denial = {
+const targetMissing: PolicyRefusal = {
   kind: "invalid",
   code: "target_missing",
   reason: "The policy cannot judge a request that does not name what it is about as a text.",
 };
 
-const shapeless: Denial = {
+const argumentsNotObject: PolicyRefusal = {
   kind: "invalid",
   code: "arguments_not_an_object",
   reason: "The policy cannot judge arguments that are no object.",
 };
 
 /** What is left to be done about a message: to give the verdict, or to ask the rules that can still say something. */
-interface Task {
-  readonly verdict: PolicyVerdict | undefined;
-  readonly steps: readonly Step[];
+interface EvaluationPlan {
+  readonly decision: Decision | undefined;
+  readonly steps: readonly OrderedRule[];
   readonly fallback: RuleSet["fallback"];
 }
 
 /** What is known of the answers to requests of one topic; the verdict on a request leaves it for the answer's. */
-class AnswerPlan implements Planned {
-  readonly topic: Topic;
-  readonly task: Task;
+class ResponsePlan implements KeyedPlan {
+  readonly key: PlanKey;
+  readonly evaluation: EvaluationPlan;
 
-  constructor(topic: Topic, task: Task) {
-    this.topic = topic;
-    this.task = task;
+  constructor(topic: PlanKey, task: EvaluationPlan) {
+    this.key = topic;
+    this.evaluation = task;
   }
 }
 
 /** What is known of messages of one topic before they come. */
-interface MessagePlan extends Planned {
+interface MessagePlan extends KeyedPlan {
   /** Whether the messages are about something that has a name. */
   readonly isNamed: boolean;
   /** Whether the name is hidden; undefined where that takes more than caller, method and name to know. */
   readonly isHidden: boolean | undefined;
-  readonly task: Task;
-  readonly answers: AnswerPlan;
+  readonly evaluation: EvaluationPlan;
+  readonly response: ResponsePlan;
 }
 
 /**
@@ -86,84 +86,90 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
   const calls = settings.rules === undefined ? noRules : compileCallRules(settings.rules, clock.now);
   const results = settings.results === undefined ? noRules : compileResultRules(settings.results);
   const lists = settings.lists && compileListRules(settings.lists);
-  const names = createVisibleNames(settings, lists);
+  const names = createNameVisibility(settings, lists);
   // Whoever wants to know every step wants every rule to be asked.
-  const plans = onStep === undefined ? createPlans(planFor) : undefined;
+  const plans = onStep === undefined ? createPlanCache(planFor) : undefined;
 
   function settle(
-    subject: Subject,
+    subject: InspectedMessage,
     set: RuleSet,
-    { steps, fallback }: Pick<Task, "steps" | "fallback">,
-    memory: AnswerPlan | undefined,
+    { steps, fallback }: Pick<EvaluationPlan, "steps" | "fallback">,
+    memory: ResponsePlan | undefined,
     started: number,
-  ): PolicyVerdict {
+  ): Decision {
     const bindings = new Bindings(subject, set.needs);
-    const trace: RuleStep[] | undefined = onStep === undefined ? undefined : [];
-    const ruling = decide(steps, set.steps.length, bindings, fallback, trace);
+    const trace: RuleTrace[] | undefined = onStep === undefined ? undefined : [];
+    const ruling = decide(steps, set.ordered.length, bindings, fallback, trace);
     if (onStep !== undefined) trace?.forEach(onStep);
-    if (ruling.effects.length === 0) return verdictOf(ruling, set, clock.now() - started, memory);
-    const change = set === calls ? changeRequest : changeResponse;
-    let effects: Effects;
+    if (ruling.effects.length === 0) return toDecision(ruling, set, clock.now() - started, memory);
+    const change = set === calls ? applyRequestEffects : applyResponseEffects;
+    let effects: AppliedEffects;
     try {
       effects = change(subject.message, ruling.effects, bindings);
     } catch (error) {
-      return verdictOf({ ...ruling, ...failure(wordsOf(error)) }, set, clock.now() - started, memory);
+      return toDecision({ ...ruling, ...failure(celErrorText(error)) }, set, clock.now() - started, memory);
     }
-    const { change: form, denial, rule = ruling.rule, notes } = effects;
-    const verdict = verdictOf({ ...ruling, denial, rule, notes }, set, clock.now() - started, memory);
+    const { change: form, refusal: denial, rule = ruling.rule, notes } = effects;
+    const verdict = toDecision(
+      { ...ruling, refusal: denial, rule, notes },
+      set,
+      clock.now() - started,
+      memory,
+    );
     return verdict.effect === "deny" || form === undefined ? verdict : { ...verdict, change: form };
   }
 
-  function taskOf(subject: Subject, set: RuleSet, memory: AnswerPlan | undefined): Task {
+  function taskOf(subject: InspectedMessage, set: RuleSet, memory: ResponsePlan | undefined): EvaluationPlan {
     const fallback = fallbackOf(set, subject.method);
-    const { steps, ruling } = remainderOf(set, new Bindings(subject, set.needs), fallback);
-    return { steps, fallback, verdict: ruling && verdictOf(ruling, set, 0, memory) };
+    const { steps, result: ruling } = evaluatePartially(set, new Bindings(subject, set.needs), fallback);
+    return { steps, fallback, decision: ruling && toDecision(ruling, set, 0, memory) };
   }
 
-  function planFor(subject: Subject, topic: Topic): MessagePlan {
+  function planFor(subject: InspectedMessage, topic: PlanKey): MessagePlan {
     // Rules for answers, too, learn caller, method and name from the request.
-    const answers = new AnswerPlan(topic, taskOf(subject, results, undefined));
-    const isHidden = names.isSteady ? names.isHidden(subject) : undefined;
+    const answers = new ResponsePlan(topic, taskOf(subject, results, undefined));
+    const isHidden = names.isStatic ? names.isHidden(subject) : undefined;
     const isNamed = methodFacts(subject.method ?? "")?.target !== undefined;
-    return { topic, isNamed, isHidden, task: taskOf(subject, calls, answers), answers };
+    return { key: topic, isNamed, isHidden, evaluation: taskOf(subject, calls, answers), response: answers };
   }
 
-  function refuse(denial: Denial, started: number, notes?: readonly string[]): PolicyVerdict {
+  function refuse(denial: PolicyRefusal, started: number, notes?: readonly string[]): Decision {
     const explanation = explain(undefined, nothingRead, clock.now() - started, undefined, notes);
-    return { effect: "deny", denial, explanation };
+    return { effect: "deny", refusal: denial, explanation };
   }
 
-  function evaluateRequest(subject: Subject): PolicyVerdict {
+  function evaluateRequest(subject: InspectedMessage): Decision {
     const started = clock.now();
     const { message } = subject;
-    const plan = plans?.of(subject);
+    const plan = plans?.get(subject);
     if (plan === undefined) {
       const kind = methodFacts(message.method ?? "")?.target;
-      if (kind !== undefined && targetName(message, kind) === undefined) return refuse(unnamed, started);
-      if (kind !== undefined && hasOtherArguments(message)) return refuse(shapeless, started);
-      if (names.isHidden(subject)) return refuse(hidden, started, hiddenNotes);
-      return settle(subject, calls, wholeOf(calls, message.method), undefined, started);
+      if (kind !== undefined && requestTargetName(message, kind) === undefined)
+        return refuse(targetMissing, started);
+      if (kind !== undefined && hasOtherArguments(message)) return refuse(argumentsNotObject, started);
+      if (names.isHidden(subject)) return refuse(hiddenRefusal, started, hiddenNotes);
+      return settle(subject, calls, unplanned(calls, message.method), undefined, started);
     }
-    const { isNamed, isHidden = names.isHidden(subject), task, answers } = plan;
-    if (isNamed && hasOtherArguments(message)) return refuse(shapeless, started);
-    if (isHidden) return refuse(hidden, started, hiddenNotes);
-    return task.verdict ?? settle(subject, calls, task, answers, started);
+    const { isNamed, isHidden = names.isHidden(subject), evaluation: task, response: answers } = plan;
+    if (isNamed && hasOtherArguments(message)) return refuse(argumentsNotObject, started);
+    if (isHidden) return refuse(hiddenRefusal, started, hiddenNotes);
+    return task.decision ?? settle(subject, calls, task, answers, started);
   }
 
-  function evaluateResponse(subject: Subject, { memory }: PolicyCall): PolicyVerdict {
+  function evaluateResponse(subject: InspectedMessage, { memory }: PolicyCall): Decision {
     const { exchange, request } = subject;
     // The result of a task may come to other credentials than those that it was begun with.
     const isPlanned =
-      memory instanceof AnswerPlan &&
+      memory instanceof ResponsePlan &&
       request !== undefined &&
-      memory.topic.covers(exchange.principal, request);
-    const task = isPlanned ? memory.task : wholeOf(results, subject.method);
-    return task.verdict ?? settle(subject, results, task, undefined, clock.now());
+      memory.key.matches(exchange.principal, request);
+    const task = isPlanned ? memory.evaluation : unplanned(results, subject.method);
+    return task.decision ?? settle(subject, results, task, undefined, clock.now());
   }
 
-  function filterList(question: ListQuestion): ListVerdict {
+  function filterList(question: ListPage): ListDecision {
     const started = clock.now();
-    const { visible, ruling } = names.judge(question);
+    const { visible, result: ruling } = names.filter(question);
     const durationMs = clock.now() - started;
     const read = lists?.allReads ?? nothingRead;
     return { visible, explanation: explain(undefined, read, durationMs, ruling?.shadow, ruling?.notes) };
@@ -174,24 +180,24 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
 
 /** A message that no rule decides about passes where it belongs to the upkeep of a connection, else as the rules say. */
 function fallbackOf(set: RuleSet, method = ""): RuleSet["fallback"] {
-  return isUpkeep(method) ? "allow" : set.fallback;
+  return isLifecycleMethod(method) ? "allow" : set.fallback;
 }
 
 /** Nothing is known before a message comes: all rules are asked. */
-function wholeOf(set: RuleSet, method: string | undefined): Task {
-  return { verdict: undefined, steps: set.steps, fallback: fallbackOf(set, method) };
+function unplanned(set: RuleSet, method: string | undefined): EvaluationPlan {
+  return { decision: undefined, steps: set.ordered, fallback: fallbackOf(set, method) };
 }
 
-function verdictOf(
-  { denial, rule, reached, shadow, notes }: Ruling,
+function toDecision(
+  { refusal: denial, rule, reached, shadow, notes }: RuleSetResult,
   set: RuleSet,
   durationMs: number,
   memory: unknown,
-): PolicyVerdict {
+): Decision {
   const explanation = explain(rule?.id, set.reads[reached] ?? set.allReads, durationMs, shadow, notes);
   return denial === undefined
     ? { effect: "allow", memory, explanation }
-    : { effect: "deny", denial, explanation };
+    : { effect: "deny", refusal: denial, explanation };
 }
 
 function explain(

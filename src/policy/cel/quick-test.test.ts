@@ -4,11 +4,11 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import { environmentOf } from "./environment.ts";
 import { compileCondition } from "./expression.ts";
 import { Bindings } from "./facts.ts";
-import { quickTestOf } from "./quick-test.ts";
+import { compileFastCondition } from "./quick-test.ts";
 
 const text = fc.constantFrom("a", "ab", "b", "tools/call", "prompts/get", "");
 const field = fc.constantFrom(
@@ -96,12 +96,12 @@ function bindingsOf(tool: string, id: string): Bindings {
   };
   const message = requestOf("tools/call", { name: tool, arguments: args });
   const principal = principalNamed(id, { scopes: new Set(["a", "tools/call"]), claims: { team: "a" } });
-  const bindings = new Bindings(Subject.of(exchangeWith(message, { principal })), {
+  const bindings = new Bindings(InspectedMessage.of(exchangeWith(message, { principal })), {
     "mcp.arguments": "all",
     "principal.claims": "all",
     entry: "all",
   });
-  bindings.look("tool", { name: tool, value: {} });
+  bindings.setEntry("tool", { name: tool, value: {} });
   return bindings;
 }
 
@@ -124,7 +124,7 @@ describe("quick tests", () => {
         const compiled = compileCondition(source, "list");
         expect(compiled.ok).toBe(true);
         if (!compiled.ok) return;
-        if (quickTestOf(program.ast) !== undefined) quick++;
+        if (compileFastCondition(program.ast) !== undefined) quick++;
         const bindings = bindingsOf(tool, id);
         expect([source, outcomeOf(() => compiled.value.test(bindings))]).toEqual([
           source,
@@ -149,7 +149,7 @@ describe("quick tests", () => {
     ["mcp.arguments.?missing.orValue(false) == true", false],
     ["mcp.arguments.int + 1 == 3", undefined],
   ])("tell %s: %s", (source, expected) => {
-    const quick = quickTestOf(environmentOf("call").parse(source).ast);
+    const quick = compileFastCondition(environmentOf("call").parse(source).ast);
     expect(quick?.(bindingsOf("a", "ann"))).toBe(expected);
   });
 });

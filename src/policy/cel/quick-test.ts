@@ -2,32 +2,32 @@ import type { ASTNode } from "@marcbachmann/cel-js";
 
 import { literalOf } from "./paths.ts";
 import {
-  optionalValueOf,
-  presenceOf,
-  scopesIn,
-  valueOf,
-  type QuickFacts,
-  type QuickValue,
+  compileOptionalValue,
+  compilePresence,
+  isScopesField,
+  compileFastValue,
+  type FastFacts,
+  type FastValue,
 } from "./quick-value.ts";
 
 /**
  * A condition without the machinery of CEL: what CEL would say, or undefined where only CEL can tell, as when something
  * is missing or has another type. It never fails.
  */
-export type QuickTest = (facts: QuickFacts) => boolean | undefined;
+export type FastCondition = (facts: FastFacts) => boolean | undefined;
 
 /**
  * Finds a quick way to tell a condition; undefined where there is none. CEL's `&&` is false as soon as either side is,
  * whatever the other one does, and `||` true, so their order does not matter.
  */
-export function quickTestOf(node: ASTNode): QuickTest | undefined {
+export function compileFastCondition(node: ASTNode): FastCondition | undefined {
   switch (node.op) {
     case "&&":
       return joined(node.args, false);
     case "||":
       return joined(node.args, true);
     case "!_": {
-      const inner = quickTestOf(node.args);
+      const inner = compileFastCondition(node.args);
       return inner && ((facts) => negated(inner(facts)));
     }
     case "==":
@@ -58,12 +58,12 @@ export function quickTestOf(node: ASTNode): QuickTest | undefined {
       return membership(node.args);
     case "call":
       return node.args[0] === "has" && node.args[1][0] !== undefined
-        ? presenceOf(node.args[1][0])
+        ? compilePresence(node.args[1][0])
         : undefined;
     case "rcall":
-      return textTest(node.args) ?? truth(node);
+      return textTest(node.args) ?? booleanValue(node);
     default:
-      return truth(node);
+      return booleanValue(node);
   }
 }
 
@@ -72,8 +72,8 @@ function negated(value: boolean | undefined): boolean | undefined {
 }
 
 /** Both sides of a logical operator, of which one value decides alone. */
-function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): QuickTest | undefined {
-  const [a, b] = [quickTestOf(left), quickTestOf(right)];
+function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): FastCondition | undefined {
+  const [a, b] = [compileFastCondition(left), compileFastCondition(right)];
   const only = a ?? b;
   if (only === undefined) return undefined;
   if (a === undefined || b === undefined) {
@@ -89,8 +89,8 @@ function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): 
 }
 
 /** A value that is a condition by itself. */
-function truth(node: ASTNode): QuickTest | undefined {
-  const value = quickValueOf(node);
+function booleanValue(node: ASTNode): FastCondition | undefined {
+  const value = anyFastValue(node);
   return (
     value &&
     ((facts) => {
@@ -100,15 +100,15 @@ function truth(node: ASTNode): QuickTest | undefined {
   );
 }
 
-function quickValueOf(node: ASTNode): QuickValue | undefined {
-  return valueOf(node) ?? optionalValueOf(node);
+function anyFastValue(node: ASTNode): FastValue | undefined {
+  return compileFastValue(node) ?? compileOptionalValue(node);
 }
 
 function comparison(
   [left, right]: readonly [ASTNode, ASTNode],
   compare: (a: unknown, b: unknown) => boolean | undefined,
-): QuickTest | undefined {
-  const [a, b] = [quickValueOf(left), quickValueOf(right)];
+): FastCondition | undefined {
+  const [a, b] = [anyFastValue(left), anyFastValue(right)];
   return a && b && ((facts) => compare(a(facts), b(facts)));
 }
 
@@ -135,10 +135,10 @@ function isNumber(value: unknown): value is number | bigint {
   return typeof value === "bigint" || typeof value === "number";
 }
 
-function membership([left, right]: readonly [ASTNode, ASTNode]): QuickTest | undefined {
-  const value = quickValueOf(left);
+function membership([left, right]: readonly [ASTNode, ASTNode]): FastCondition | undefined {
+  const value = anyFastValue(left);
   if (value === undefined) return undefined;
-  if (scopesIn(right)) {
+  if (isScopesField(right)) {
     return (facts) => {
       const found = value(facts);
       return typeof found === "string" ? facts.principal.scopes.has(found) : undefined;
@@ -152,7 +152,7 @@ function membership([left, right]: readonly [ASTNode, ASTNode]): QuickTest | und
       return typeof found === "string" ? set.has(found) : undefined;
     };
   }
-  const list = quickValueOf(right);
+  const list = anyFastValue(right);
   return list && ((facts) => isIn(value(facts), list(facts)));
 }
 
@@ -163,12 +163,12 @@ function isIn(value: unknown, list: unknown): boolean | undefined {
 }
 
 function textTest([name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]]):
-  | QuickTest
+  | FastCondition
   | undefined {
   const test = Object.hasOwn(textTests, name) ? textTests[name] : undefined;
   const [argument] = args;
   if (test === undefined || argument === undefined || args.length > 1) return undefined;
-  const [text, part] = [quickValueOf(receiver), quickValueOf(argument)];
+  const [text, part] = [anyFastValue(receiver), anyFastValue(argument)];
   if (text === undefined || part === undefined) return undefined;
   return (facts) => {
     const [whole, piece] = [text(facts), part(facts)];

@@ -1,10 +1,10 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import { entryName, entryUri, type Listed } from "./facts.ts";
+import { entryName, entryUri, type CurrentEntry } from "./facts.ts";
 import { literalOf } from "./paths.ts";
 
 /** What quick ways look at: the bindings of a message, or as much of them as is known before it came. */
-export interface QuickFacts {
+export interface FastFacts {
   readonly mcp: {
     readonly method: string;
     readonly tool: string;
@@ -28,14 +28,14 @@ export interface QuickFacts {
   readonly result: unknown;
   readonly error: unknown;
   readonly entry: unknown;
-  readonly listed: Listed | undefined;
+  readonly listed: CurrentEntry | undefined;
 }
 
 /** A value without the machinery of CEL; undefined where only CEL can tell, as when something is missing. */
-export type QuickValue = (facts: QuickFacts) => unknown;
+export type FastValue = (facts: FastFacts) => unknown;
 
 /** Fields that are always there and always texts, once the message is. */
-const texts: Readonly<Record<string, QuickValue>> = {
+const textFields: Readonly<Record<string, FastValue>> = {
   "mcp.method": ({ mcp }) => mcp.method,
   "mcp.tool": ({ mcp }) => mcp.tool,
   "mcp.resource": ({ mcp }) => mcp.resource,
@@ -54,7 +54,7 @@ const texts: Readonly<Record<string, QuickValue>> = {
 };
 
 /** What holds the JSON of others. */
-const roots: Readonly<Record<string, QuickValue>> = {
+const jsonRoots: Readonly<Record<string, FastValue>> = {
   "mcp.arguments": ({ mcp }) => mcp.arguments,
   "mcp.params": ({ mcp }) => mcp.params,
   "principal.claims": ({ principal }) => principal.claims,
@@ -64,11 +64,11 @@ const roots: Readonly<Record<string, QuickValue>> = {
 };
 
 /** The value of a literal, a field, or a path through JSON. */
-export function valueOf(node: ASTNode): QuickValue | undefined {
+export function compileFastValue(node: ASTNode): FastValue | undefined {
   const literal = literalOf(node);
-  if (literal !== undefined) return isSimple(literal) ? () => literal : undefined;
+  if (literal !== undefined) return isScalar(literal) ? () => literal : undefined;
   const name = fieldName(node);
-  if (name !== undefined && Object.hasOwn(texts, name)) return texts[name];
+  if (name !== undefined && Object.hasOwn(textFields, name)) return textFields[name];
   const chain = chainOf(node);
   if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
   const { root, steps } = chain;
@@ -83,12 +83,12 @@ export function valueOf(node: ASTNode): QuickValue | undefined {
 }
 
 /** The value of `path.?to.?it.orValue(literal)`. */
-export function optionalValueOf(node: ASTNode): QuickValue | undefined {
+export function compileOptionalValue(node: ASTNode): FastValue | undefined {
   if (node.op !== "rcall" || node.args[0] !== "orValue") return undefined;
   const [fallback, ...more] = node.args[2];
   const literal = fallback === undefined ? undefined : literalOf(fallback);
   const chain = chainOf(node.args[1]);
-  if (chain === undefined || !isSimple(literal) || more.length > 0) return undefined;
+  if (chain === undefined || !isScalar(literal) || more.length > 0) return undefined;
   const { root, steps, optionalFrom } = chain;
   if (optionalFrom === steps.length) return undefined;
   return (facts) => {
@@ -103,7 +103,7 @@ export function optionalValueOf(node: ASTNode): QuickValue | undefined {
 }
 
 /** Whether there is something at a path, as `has` says it. */
-export function presenceOf(node: ASTNode): ((facts: QuickFacts) => boolean | undefined) | undefined {
+export function compilePresence(node: ASTNode): ((facts: FastFacts) => boolean | undefined) | undefined {
   const chain = node.op === "." ? chainOf(node) : undefined;
   if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
   const { root, steps } = chain;
@@ -119,12 +119,12 @@ export function presenceOf(node: ASTNode): ((facts: QuickFacts) => boolean | und
 }
 
 /** Whether a node is the scopes of the caller. */
-export function scopesIn(node: ASTNode): boolean {
+export function isScopesField(node: ASTNode): boolean {
   return fieldName(node) === "principal.scopes";
 }
 
 interface Chain {
-  readonly root: QuickValue;
+  readonly root: FastValue;
   readonly steps: readonly string[];
   /** The first step that may be missing; behind the last one where none may. */
   readonly optionalFrom: number;
@@ -137,7 +137,7 @@ function chainOf(node: ASTNode): Chain | undefined {
   let at = node;
   for (;;) {
     const name = at.op === "id" ? at.args : fieldName(at);
-    const root = name !== undefined && Object.hasOwn(roots, name) ? roots[name] : undefined;
+    const root = name !== undefined && Object.hasOwn(jsonRoots, name) ? jsonRoots[name] : undefined;
     if (root !== undefined) {
       if (steps.length === 0) return undefined;
       return { root, steps: steps.toReversed(), optionalFrom: steps.length - optionals };
@@ -154,7 +154,7 @@ function fieldName(node: ASTNode): string | undefined {
   return node.op === "." && node.args[0].op === "id" ? `${node.args[0].args}.${node.args[1]}` : undefined;
 }
 
-function isSimple(value: unknown): boolean {
+function isScalar(value: unknown): boolean {
   return (
     typeof value === "string" ||
     typeof value === "boolean" ||

@@ -1,36 +1,40 @@
-import { decide, type Ruling } from "./decide.ts";
+import { decide, type RuleSetResult } from "./decide.ts";
 import type { Bindings } from "./facts.ts";
 import type { ReadPath } from "./paths.ts";
-import type { QuickFacts } from "./quick-value.ts";
-import type { Rule, RuleSet, Step } from "./rules.ts";
+import type { FastFacts } from "./quick-value.ts";
+import type { Rule, RuleSet, OrderedRule } from "./rules.ts";
 
 /** What is left of a set of rules for the messages of one caller with one method about one name. */
-export interface Remainder {
+export interface PartialEvaluation {
   /** Rules that can still say something, in order. */
-  readonly steps: readonly Step[];
+  readonly steps: readonly OrderedRule[];
   /** What they say, where nothing of it depends on anything else in the message. */
-  readonly ruling: Ruling | undefined;
+  readonly result: RuleSetResult | undefined;
 }
 
 /**
  * Asks rules as far as caller, method and name suffice: those that cannot hold are left out, and behind one that surely
  * decides nothing follows. Whatever reads anything else, counts, or fails is left to be asked for each message.
  */
-export function remainderOf(set: RuleSet, bindings: Bindings, fallback: RuleSet["fallback"]): Remainder {
-  const facts = steadyFacts(bindings);
-  const steps: Step[] = [];
-  for (const { rule, index } of set.steps) {
-    const holds = foreseen(rule, bindings, facts);
+export function evaluatePartially(
+  set: RuleSet,
+  bindings: Bindings,
+  fallback: RuleSet["fallback"],
+): PartialEvaluation {
+  const facts = staticFacts(bindings);
+  const steps: OrderedRule[] = [];
+  for (const { rule, index } of set.ordered) {
+    const holds = staticValue(rule, bindings, facts);
     if (holds === false) continue;
-    steps.push({ rule, index, holds: holds === true });
+    steps.push({ rule, index, isKnownTrue: holds === true });
     if (holds === true && !rule.isShadow && rule.action !== "apply") break;
   }
-  return { steps, ruling: rulingOf(steps, set.steps.length, bindings, fallback) };
+  return { steps, result: staticResult(steps, set.ordered.length, bindings, fallback) };
 }
 
-function foreseen({ condition }: Rule, bindings: Bindings, facts: QuickFacts): boolean | undefined {
-  const known = condition.foresee(facts);
-  if (known !== undefined || !condition.reads.every(isSteady)) return known;
+function staticValue({ condition }: Rule, bindings: Bindings, facts: FastFacts): boolean | undefined {
+  const known = condition.evaluateStatically(facts);
+  if (known !== undefined || !condition.reads.every(isStaticPath)) return known;
   try {
     return condition.test(bindings);
   } catch {
@@ -39,32 +43,32 @@ function foreseen({ condition }: Rule, bindings: Bindings, facts: QuickFacts): b
   }
 }
 
-function rulingOf(
-  steps: readonly Step[],
+function staticResult(
+  steps: readonly OrderedRule[],
   total: number,
   bindings: Bindings,
   fallback: RuleSet["fallback"],
-): Ruling | undefined {
-  if (!steps.every(({ rule, holds }) => holds && rule.rate === undefined)) return undefined;
+): RuleSetResult | undefined {
+  if (!steps.every(({ rule, isKnownTrue: holds }) => holds && rule.rate === undefined)) return undefined;
   const ruling = decide(steps, total, bindings, fallback);
   return ruling.effects.length === 0 ? ruling : undefined;
 }
 
 /** Whether what stands at a path is the same for all messages of one caller with one method about one name. */
-export function isSteady([variable, field]: ReadPath): boolean {
+export function isStaticPath([variable, field]: ReadPath): boolean {
   if (variable === "principal") return true;
-  return variable === "mcp" && field !== undefined && steadyFields.has(field);
+  return variable === "mcp" && field !== undefined && staticFields.has(field);
 }
 
-const steadyFields: ReadonlySet<string> = new Set(["method", "tool", "resource", "prompt", "task"]);
+const staticFields: ReadonlySet<string> = new Set(["method", "tool", "resource", "prompt", "task"]);
 
 /** The facts that do not change, and nothing in place of all others. */
-function steadyFacts({ mcp, principal }: Bindings): QuickFacts {
+function staticFacts({ mcp, principal }: Bindings): FastFacts {
   const { method, tool, resource, prompt, task } = mcp;
-  return { ...nothingElse, principal, mcp: { ...nothingElse.mcp, method, tool, resource, prompt, task } };
+  return { ...unknownFacts, principal, mcp: { ...unknownFacts.mcp, method, tool, resource, prompt, task } };
 }
 
-const nothingElse = {
+const unknownFacts = {
   mcp: {
     server: undefined,
     revision: undefined,

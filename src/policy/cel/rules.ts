@@ -1,27 +1,27 @@
 import { GatewayError } from "../../errors.ts";
 import { createTokenBuckets, type TokenBuckets } from "../../state/token-buckets.ts";
 import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "../config.ts";
-import { planEdits, type Edit, type EditPlan } from "../json-edit.ts";
-import type { Denial } from "../provider.ts";
+import { planEdits, type PointerEdit, type EditPlan } from "../json-edit.ts";
+import type { PolicyRefusal } from "../provider.ts";
 import {
   compileCondition,
   compileExpression,
-  type Compiled,
-  type Condition,
+  type CompileResult,
+  type CompiledCondition,
   type Expression,
 } from "./expression.ts";
 import { toJson } from "./json-value.ts";
-import { formatReadPath, needsOf, type ReadPath } from "./paths.ts";
-import type { Needs, Scope } from "./scope.ts";
+import { formatReadPath, neededMembers, type ReadPath } from "./paths.ts";
+import type { NeededMembers, ExpressionScope } from "./scope.ts";
 
 /** A rule that is ready to be asked. */
 export interface Rule {
   readonly id: string;
   readonly action: "deny" | "allow" | "apply";
-  readonly condition: Condition;
+  readonly condition: CompiledCondition;
   readonly isShadow: boolean;
   /** What a `deny` says. */
-  readonly denial: Denial;
+  readonly refusal: PolicyRefusal;
   readonly scopes: readonly string[] | undefined;
   readonly rate: RateEffect | undefined;
   readonly edits: EditEffect | undefined;
@@ -42,18 +42,18 @@ export interface EditEffect {
 }
 
 /** A rule at its place among the others. */
-export interface Step {
+export interface OrderedRule {
   readonly rule: Rule;
   readonly index: number;
   /** Its condition is known to hold and need not be asked. */
-  readonly holds: boolean;
+  readonly isKnownTrue: boolean;
 }
 
 /** The rules of one list, in order. */
 export interface RuleSet {
-  readonly steps: readonly Step[];
+  readonly ordered: readonly OrderedRule[];
   /** What has to be built of open JSON for them. */
-  readonly needs: Needs;
+  readonly needs: NeededMembers;
   /** What the rules up to each one look at, as explanations have it. */
   readonly reads: readonly (readonly string[])[];
   readonly allReads: readonly string[];
@@ -62,7 +62,7 @@ export interface RuleSet {
 }
 
 /** No rules at all, under which everything passes. */
-export const noRules: RuleSet = { steps: [], needs: {}, reads: [], allReads: [], fallback: "allow" };
+export const noRules: RuleSet = { ordered: [], needs: {}, reads: [], allReads: [], fallback: "allow" };
 
 /** Makes the rules for messages that ask; what none of them allows is denied. */
 export function compileCallRules(configs: readonly CallRuleConfig[], now: () => number): RuleSet {
@@ -89,7 +89,7 @@ export function compileResultRules(configs: readonly ResultRuleConfig[]): RuleSe
     const edits = editsOf(config, {}, "", id);
     return { ...baseOf(config, id, "result"), ...noGate, edits, detect: config.detect };
   });
-  return ruleSet(rules, rules.some(decidesFor) ? "deny" : "allow");
+  return ruleSet(rules, rules.some(isEnforcedAllow) ? "deny" : "allow");
 }
 
 /** Makes the rules for entries of lists; once one of them allows something, the rest is hidden. */
@@ -100,13 +100,13 @@ export function compileListRules(configs: readonly ListRuleConfig[]): RuleSet {
     edits: undefined,
     detect: undefined,
   }));
-  return ruleSet(rules, rules.some(decidesFor) ? "deny" : "allow");
+  return ruleSet(rules, rules.some(isEnforcedAllow) ? "deny" : "allow");
 }
 
 const noGate = { scopes: undefined, rate: undefined } as const;
 
 /** A rule in shadow mode changes nothing, not even what happens without it. */
-function decidesFor({ action, isShadow }: Pick<Rule, "action" | "isShadow">): boolean {
+function isEnforcedAllow({ action, isShadow }: Pick<Rule, "action" | "isShadow">): boolean {
   return action === "allow" && !isShadow;
 }
 
@@ -120,14 +120,14 @@ interface WrittenRule {
   readonly shadow: boolean;
 }
 
-function baseOf(config: WrittenRule, id: string, scope: Scope) {
+function baseOf(config: WrittenRule, id: string, scope: ExpressionScope) {
   const { deny, allow, apply, reason, code, hide, shadow } = config;
   return {
     id,
     action: deny !== undefined ? "deny" : allow !== undefined ? "allow" : "apply",
     condition: valueOf(compileCondition(deny ?? allow ?? apply ?? "", scope), id),
     isShadow: shadow,
-    denial: {
+    refusal: {
       kind: hide === true ? "hidden" : "forbidden",
       code: code ?? "denied_by_rule",
       reason: reason ?? "The policy of this gateway does not allow this.",
@@ -142,7 +142,7 @@ function editsOf(
   id: string,
 ): EditEffect | undefined {
   const sets = Object.entries(set);
-  const edits: Edit[] = [
+  const edits: PointerEdit[] = [
     ...sets.map(([pointer], index) => ({ pointer: prefix + pointer, action: { set: index } })),
     ...redact.map((pointer) => ({ pointer: prefix + pointer, action: "redact" as const })),
     ...remove.map((pointer) => ({ pointer: prefix + pointer, action: "remove" as const })),
@@ -164,8 +164,8 @@ function ruleSet(rules: readonly Rule[], fallback: RuleSet["fallback"]): RuleSet
     paths.push(...condition.reads, ...demanded, ...(rate?.by.reads ?? []), ...values);
     return namesOf(paths);
   });
-  const steps = rules.map((rule, index) => ({ rule, index, holds: false }));
-  return { steps, needs: needsOf(paths), reads, allReads: namesOf(paths), fallback };
+  const steps = rules.map((rule, index) => ({ rule, index, isKnownTrue: false }));
+  return { ordered: steps, needs: neededMembers(paths), reads, allReads: namesOf(paths), fallback };
 }
 
 function namesOf(paths: readonly ReadPath[]): readonly string[] {
@@ -173,7 +173,7 @@ function namesOf(paths: readonly ReadPath[]): readonly string[] {
 }
 
 /** The configuration has been checked; a mistake that is found here was handed in by other ways. */
-function valueOf<T>(compiled: Compiled<T>, id: string): T {
+function valueOf<T>(compiled: CompileResult<T>, id: string): T {
   if (compiled.ok) return compiled.value;
   const { message, offset } = compiled.problem;
   throw new GatewayError("config_invalid", `rule ${id}: ${message} (at character ${offset + 1})`);

@@ -1,7 +1,7 @@
 import type { NameSet } from "./name-set.ts";
 
 /** Where an expression stands, which decides what it can look at. */
-export type Scope = "call" | "result" | "list" | "mapping";
+export type ExpressionScope = "call" | "result" | "list" | "mapping";
 
 /** The fields of a type that CEL knows, by name. */
 type Fields = Readonly<Record<string, string>>;
@@ -9,7 +9,7 @@ type Fields = Readonly<Record<string, string>>;
 const anyMap = "map<string, dyn>";
 
 /** The types of the variables, as the rules are checked against them. */
-export const types = {
+export const celTypes = {
   Mcp: {
     method: "string",
     tool: "string",
@@ -36,12 +36,12 @@ export const types = {
 } as const satisfies Readonly<Record<string, Fields>>;
 
 /** The name of a type of a variable. */
-export type TypeName = keyof typeof types;
+export type TypeName = keyof typeof celTypes;
 
 const shared = { principal: "Principal", mcp: "Mcp", request: "Request", session: "Session" } as const;
 
 /** The variables of each scope and their types. */
-export const variables: Readonly<Record<Scope, Readonly<Record<string, string>>>> = {
+export const variables: Readonly<Record<ExpressionScope, Readonly<Record<string, string>>>> = {
   call: shared,
   result: { ...shared, result: anyMap, error: anyMap },
   list: { ...shared, entry: anyMap },
@@ -53,7 +53,7 @@ export const variables: Readonly<Record<Scope, Readonly<Record<string, string>>>
  * Variables and fields that hold JSON of others, by path. Only those members are built that some rule of the set
  * looks at.
  */
-export const openPaths = [
+export const jsonVariables = [
   "mcp.arguments",
   "mcp.params",
   "principal.claims",
@@ -63,7 +63,7 @@ export const openPaths = [
 ] as const;
 
 /** A path of open JSON. */
-export type OpenPath = (typeof openPaths)[number];
+export type JsonVariable = (typeof jsonVariables)[number];
 
 /** The members of open JSON that rules look at; all of them where a path has no set. */
-export type Needs = Readonly<Partial<Record<OpenPath, NameSet | "all">>>;
+export type NeededMembers = Readonly<Partial<Record<JsonVariable, NameSet | "all">>>;

@@ -2,11 +2,11 @@
  * Whether a method belongs to the upkeep of a connection: it opens it, lists what there is, reports, or follows up on a
  * request that was decided about already. Rules can deny it; where none says anything, it passes.
  */
-export function isUpkeep(method: string): boolean {
-  return upkeep.has(method) || method.startsWith("notifications/");
+export function isLifecycleMethod(method: string): boolean {
+  return lifecycleMethods.has(method) || method.startsWith("notifications/");
 }
 
-const upkeep: ReadonlySet<string> = new Set([
+const lifecycleMethods: ReadonlySet<string> = new Set([
   "initialize",
   "ping",
   "server/discover",

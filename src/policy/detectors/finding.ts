@@ -1,5 +1,5 @@
 /** Something that was found in a text: which kind of thing, and where. */
-export interface Finding {
+export interface Detection {
   /** What it is, such as `aws-access-key`; never the thing itself. */
   readonly kind: string;
   readonly start: number;
@@ -7,10 +7,10 @@ export interface Finding {
 }
 
 /** Looks for things in a text, in time linear to it. What it finds may overlap, in any order. */
-export type Detector = (text: string) => readonly Finding[];
+export type Detector = (text: string) => readonly Detection[];
 
 /** A kind of thing that a pattern tells. */
-export interface Pattern {
+export interface DetectorPattern {
   readonly kind: string;
   /** Every repetition in it is bounded, and no match can begin inside of what another one has walked through. */
   readonly form: RegExp;
@@ -21,9 +21,9 @@ export interface Pattern {
 }
 
 /** Makes a detector of patterns. */
-export function createDetector(patterns: readonly Pattern[]): Detector {
+export function createDetector(patterns: readonly DetectorPattern[]): Detector {
   return (text) => {
-    let findings: Finding[] | undefined;
+    let findings: Detection[] | undefined;
     for (const { kind, form, hint, check } of patterns) {
       if (hint !== undefined && !text.includes(hint)) continue;
       form.lastIndex = 0;
@@ -36,7 +36,7 @@ export function createDetector(patterns: readonly Pattern[]): Detector {
   };
 }
 
-const none: readonly Finding[] = [];
+const none: readonly Detection[] = [];
 
 /** Rounds after which a text that still has findings is given up as a whole. */
 const mostRounds = 8;
@@ -45,7 +45,11 @@ const mostRounds = 8;
  * The text with everything that is found replaced by what kind of thing it was. What stood in the way of another finding
  * may be gone then, so it is looked at again until nothing is found.
  */
-export function redactText(text: string, detect: Detector, found: readonly Finding[] = detect(text)): string {
+export function redactText(
+  text: string,
+  detect: Detector,
+  found: readonly Detection[] = detect(text),
+): string {
   let clean = text;
   let findings = found;
   for (let round = 0; findings.length > 0; round++) {
@@ -56,7 +60,7 @@ export function redactText(text: string, detect: Detector, found: readonly Findi
   return clean;
 }
 
-function withoutFindings(text: string, findings: readonly Finding[]): string {
+function withoutFindings(text: string, findings: readonly Detection[]): string {
   const ordered = findings.toSorted((one, other) => one.start - other.start || other.end - one.end);
   let result = "";
   let at = 0;

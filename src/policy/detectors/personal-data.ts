@@ -1,7 +1,7 @@
-import { createDetector, type Detector, type Finding, type Pattern } from "./finding.ts";
+import { createDetector, type Detector, type Detection, type DetectorPattern } from "./finding.ts";
 
 /** Numbers of people and their accounts. */
-export const personalPatterns: readonly Pattern[] = [
+export const personalPatterns: readonly DetectorPattern[] = [
   { kind: "card-number", form: /(?<!\d|\d\.)\d(?:[ -]?\d){12,18}(?!\d|\.\d)/gu, check: hasLuhnDigit },
   {
     kind: "iban",
@@ -29,8 +29,8 @@ const longestLocal = 64;
 const domain = /(?:[\dA-Za-z](?:[\dA-Za-z-]{0,61}[\dA-Za-z])?\.){1,8}[A-Za-z]{2,63}/uy;
 
 /** From each `@` outwards, so that a text without any costs nothing. */
-function mailAddresses(text: string): readonly Finding[] {
-  const findings: Finding[] = [];
+function mailAddresses(text: string): readonly Detection[] {
+  const findings: Detection[] = [];
   for (let at = text.indexOf("@"); at !== -1; at = text.indexOf("@", at + 1)) {
     let start = at;
     while (start > 0 && at - start < longestLocal && localPart.test(text.charAt(start - 1))) start--;

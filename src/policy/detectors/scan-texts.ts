@@ -1,11 +1,11 @@
 import type { Span } from "../../protocol/json/outline.ts";
 import { decodeString } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/splice.ts";
-import { scanString, type StringNotes } from "../../protocol/json/strings.ts";
+import { scanString, type StringScanState } from "../../protocol/json/strings.ts";
 import { redactText, type Detector } from "./finding.ts";
 
 /** What was found in the texts of a JSON value. */
-export interface TextScan {
+export interface StringScan {
   /** The kinds of things that were found, each once. */
   readonly kinds: readonly string[];
   /** What to replace so that none of them is left; members whose names hold one stay. */
@@ -20,8 +20,8 @@ const shortestNumber = 13;
  * Looks into every text of the value at a span, names of members and long numbers included. The bytes have been
  * accepted by the scanner; they are walked through once.
  */
-export function scanTexts(bytes: Buffer, span: Span, detect: Detector): TextScan {
-  const notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+export function scanJsonStrings(bytes: Buffer, span: Span, detect: Detector): StringScan {
+  const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   const kinds = new Set<string>();
   const replacements: Replacement[] = [];
   let isInName = false;

@@ -1,7 +1,7 @@
-import { createDetector, type Detector, type Finding, type Pattern } from "./finding.ts";
+import { createDetector, type Detector, type Detection, type DetectorPattern } from "./finding.ts";
 
 /** Keys and tokens that are told by how they begin. */
-export const secretPatterns: readonly Pattern[] = [
+export const secretPatterns: readonly DetectorPattern[] = [
   { kind: "aws-access-key", form: /(?<![\w-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
   { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
   { kind: "github-token", hint: "github_pat_", form: /(?<!\w)github_pat_\w{22,255}/gu },
@@ -33,8 +33,8 @@ const keyEnd = "-----END ";
 const longestLabel = 64;
 
 /** Private keys in PEM (RFC 7468), from the first line to the last, or to the end of the text where that is missing. */
-function privateKeys(text: string): readonly Finding[] {
-  const findings: Finding[] = [];
+function privateKeys(text: string): readonly Detection[] {
+  const findings: Detection[] = [];
   let at = text.indexOf(keyBegin);
   while (at !== -1) {
     const label = text.slice(at + keyBegin.length, at + keyBegin.length + longestLabel);

@@ -1,44 +1,44 @@
 import type { Exchange } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import type { DecidedList, DecisionEvent, DecisionPhase, DecisionTarget } from "../decision.ts";
-import type { Denial, Explanation } from "../provider.ts";
+import type { FilteredList, DecisionEvent, DecisionPhase, DecisionTarget } from "../decision.ts";
+import type { PolicyRefusal, Explanation } from "../provider.ts";
 
 /** What only some decisions have. */
-export interface DecisionExtras {
-  readonly denial?: Denial | undefined;
-  readonly list?: DecidedList | undefined;
+export interface DecisionRecordOptions {
+  readonly refusal?: PolicyRefusal | undefined;
+  readonly list?: FilteredList | undefined;
   readonly cause?: unknown;
 }
 
 /** A decision as listeners see it. A class: what is read from the message, and the id, are made when asked for. */
-export class Decision implements DecisionEvent {
+export class DecisionRecord implements DecisionEvent {
   readonly phase: DecisionPhase;
   readonly effect: DecisionEvent["effect"];
   readonly isEnforced: boolean;
-  readonly denial: Denial | undefined;
-  readonly list: DecidedList | undefined;
+  readonly refusal: PolicyRefusal | undefined;
+  readonly list: FilteredList | undefined;
   readonly explanation: Explanation;
   readonly cause: unknown;
-  readonly #subject: Subject;
+  readonly #subject: InspectedMessage;
   readonly #newId: () => string;
   #id: string | undefined;
 
   constructor(
-    subject: Subject,
+    subject: InspectedMessage,
     phase: DecisionPhase,
     effect: DecisionEvent["effect"],
     explanation: Explanation,
     isEnforced: boolean,
     newId: () => string,
-    { denial, list, cause }: DecisionExtras,
+    { refusal: denial, list, cause }: DecisionRecordOptions,
   ) {
     this.#subject = subject;
     this.#newId = newId;
     this.phase = phase;
     this.effect = effect;
     this.isEnforced = isEnforced;
-    this.denial = denial;
+    this.refusal = denial;
     this.list = list;
     this.explanation = explanation;
     this.cause = cause;

@@ -5,7 +5,7 @@ import { messageFrom } from "../../../test/support/exchange.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import { parse } from "../../protocol/parse.ts";
-import { withMember } from "./edit.ts";
+import { replaceMember } from "./edit.ts";
 
 describe("withMember", () => {
   it("knows of the new text what the scanner would find in it", () => {
@@ -19,7 +19,7 @@ describe("withMember", () => {
         const message = messageFrom(`${blank}{"jsonrpc":"2.0","result":{${inside}},"id":7}${blank}`);
         const span = spanOf(message.outline, "result.tools");
         if (span === undefined) throw new Error("there is no list");
-        const made = withMember(message, span, Buffer.from(`[${after.join(",")}]`));
+        const made = replaceMember(message, span, Buffer.from(`[${after.join(",")}]`));
         const again = parse(made.bytes, { revision: "unknown", mode: "observe" });
         if (!again.ok || again.form !== "single") throw new Error("it is no message any more");
         expect(made.outline.spans).toEqual(again.message.outline.spans);
@@ -35,7 +35,7 @@ describe("withMember", () => {
     const second = outcome.ok && outcome.form === "batch" ? outcome.members[1] : undefined;
     if (second?.ok !== true) throw new Error("there is no second member");
     const span = spanOf(second.message.outline, "result.tools") ?? { start: 0, end: 0 };
-    const made = withMember(second.message, span, Buffer.from("[4]"));
+    const made = replaceMember(second.message, span, Buffer.from("[4]"));
     expect(made.bytes.toString()).toBe('{"jsonrpc":"2.0","id":2,"result":{"tools":[4]}}');
     expect(memberSource(made, "id")).toBe("2");
     expect(memberSource(made, "result.tools")).toBe("[4]");

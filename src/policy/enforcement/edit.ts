@@ -10,7 +10,7 @@ import { parse } from "../../protocol/parse.ts";
  * in it: what the scanner found of all the rest stays true, so nothing is scanned again. The span is that of a member
  * inside which the scanner keeps no others.
  */
-export function withMember<M extends Message>(message: M, span: Span, json: Buffer): M {
+export function replaceMember<M extends Message>(message: M, span: Span, json: Buffer): M {
   const { outline } = message;
   const bytes = splice(message.bytes, outline, [{ span, bytes: json }]);
   const before = outline.start;
@@ -24,7 +24,7 @@ export function withMember<M extends Message>(message: M, span: Span, json: Buff
 }
 
 /** The message with spans replaced, parsed as strictly as anything from a wire; undefined where that is no message. */
-export function edited(
+export function spliceMessage(
   message: Message,
   replacements: readonly Replacement[],
   exchange: Exchange,

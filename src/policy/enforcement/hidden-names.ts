@@ -1,45 +1,54 @@
 import { applyChange } from "../../intercept/change.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import { pointerTo } from "../../protocol/json/pointer.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import { parseText } from "../../protocol/parse.ts";
-import type { Denial, ListEntry, ListKind } from "../provider.ts";
-import { andThen, together, unjudgeable } from "./judge.ts";
-import type { Judge, Ruling, Soon } from "./judge.ts";
-import { mentionsIn } from "./mentions.ts";
-import type { Mention } from "./mentions.ts";
-import { plainUriProblem } from "./plain-uri.ts";
-import { completedUris, referenceIn } from "./references.ts";
+import type { PolicyRefusal, ListEntry, ListKind } from "../provider.ts";
+import { andThen, allSettledOrPromise, notEvaluable } from "./judge.ts";
+import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import { resourceMentions } from "./mentions.ts";
+import type { ResourceMention } from "./mentions.ts";
+import { nonCanonicalUriReason } from "./plain-uri.ts";
+import { completedResourceUris, completionReference } from "./references.ts";
 
 /** Keeps names that the caller may not know of out of everything but lists, where they stand in plain sight. */
 export interface HiddenNames {
   /** Looks at a message that asks and has passed: what it is about may be hidden. */
-  asked(subject: Subject, memory: unknown): Soon<Ruling>;
+  checkRequest(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
   /** Looks at a result: links, embedded resources and completed values that are hidden are taken out. */
-  answered(subject: Subject): Soon<Ruling>;
+  checkResult(subject: InspectedMessage): MaybePromise<CheckOutcome>;
 }
 
-const hidden: Denial = { kind: "hidden", code: "hidden", reason: "there is no such name" };
+const hidden: PolicyRefusal = { kind: "hidden", code: "hidden", reason: "there is no such name" };
 
 /** Makes the checks for one route; where a provider knows nothing of lists, nothing is hidden. */
-export function createHiddenNames(judge: Judge, limits: ParseLimits | undefined): HiddenNames {
+export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefined): HiddenNames {
   /** Lets a message about one name pass where the name may be known. */
-  function about(subject: Subject, kind: ListKind, name: string, memory: unknown): Soon<Ruling> {
-    return andThen(judge.look(subject, kind, [bare(kind, name)]), (sight): Ruling => {
+  function about(
+    subject: InspectedMessage,
+    kind: ListKind,
+    name: string,
+    memory: unknown,
+  ): MaybePromise<CheckOutcome> {
+    return andThen(judge.checkVisibility(subject, kind, [bare(kind, name)]), (sight): CheckOutcome => {
       if (sight.type === "refuse") return sight;
       return sight.visible[0] === true
         ? { type: "pass", message: subject.message, memory }
-        : { type: "refuse", denial: hidden, decision: "" };
+        : { type: "refuse", refusal: hidden, decisionId: "" };
     });
   }
 
   /** Takes out what speaks of resources that are hidden. */
-  function without(subject: Subject, mentions: readonly Mention[], memory: unknown): Soon<Ruling> {
+  function without(
+    subject: InspectedMessage,
+    mentions: readonly ResourceMention[],
+    memory: unknown,
+  ): MaybePromise<CheckOutcome> {
     if (mentions.length === 0) return { type: "pass", message: subject.message, memory };
     const uris = [...new Set(mentions.map(({ uri }) => uri))];
     const entries = uris.map((uri) => bare("resource", uri));
-    return andThen(judge.look(subject, "resource", entries), (sight): Ruling => {
+    return andThen(judge.checkVisibility(subject, "resource", entries), (sight): CheckOutcome => {
       if (sight.type === "refuse") return sight;
       const shown = new Set(uris.filter((_, index) => sight.visible[index] === true));
       const gone = mentions.filter(({ uri }) => !shown.has(uri));
@@ -47,7 +56,11 @@ export function createHiddenNames(judge: Judge, limits: ParseLimits | undefined)
     });
   }
 
-  function removed(subject: Subject, mentions: readonly Mention[], memory: unknown): Ruling {
+  function removed(
+    subject: InspectedMessage,
+    mentions: readonly ResourceMention[],
+    memory: unknown,
+  ): CheckOutcome {
     const { message, exchange } = subject;
     if (mentions.length === 0) return { type: "pass", message, memory };
     // From the end, so that the places before keep their numbers; one element may speak of two.
@@ -55,24 +68,24 @@ export function createHiddenNames(judge: Judge, limits: ParseLimits | undefined)
     const outcome = applyChange(message, { remove }, { revision: exchange.revision, limits });
     return outcome.ok
       ? { type: "pass", message: outcome.message, memory }
-      : judge.fail(subject, `hidden names could not be taken out: ${outcome.problem}`);
+      : judge.refuse(subject, `hidden names could not be taken out: ${outcome.problem}`);
   }
 
   /**
    * The resources that a listen wants to hear of are subscribed to by it: each is asked about as the request that
    * subscribes to it in other revisions, and those that may not be are left out, as if the server did not honour them.
    */
-  function listening(subject: Subject, memory: unknown): Soon<Ruling> {
+  function listening(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
     const wanted: unknown = Reflect.get(
       Object(memberValue(subject.message, "params.notifications")),
       "resourceSubscriptions",
     );
     if (!Array.isArray(wanted) || wanted.length === 0)
       return { type: "pass", message: subject.message, memory };
-    const mentions = wanted.flatMap((uri: unknown, index): Mention[] =>
+    const mentions = wanted.flatMap((uri: unknown, index): ResourceMention[] =>
       typeof uri === "string" ? [{ uri, path: [...subscriptionsPath, index] }] : [],
     );
-    const rulings = together(mentions.map(({ uri }) => subscription(subject, uri)));
+    const rulings = allSettledOrPromise(mentions.map(({ uri }) => subscription(subject, uri)));
     return andThen(rulings, (known) => {
       const refused = mentions.filter((_, index) => known[index]?.type !== "pass");
       const ruling = removed(subject, refused, memory);
@@ -80,46 +93,53 @@ export function createHiddenNames(judge: Judge, limits: ParseLimits | undefined)
       const left = subject.with(ruling.message);
       const places = mentions
         .filter((_, index) => known[index]?.type === "pass")
-        .map(({ uri }, index): Mention => ({ uri, path: [...subscriptionsPath, index] }));
+        .map(({ uri }, index): ResourceMention => ({ uri, path: [...subscriptionsPath, index] }));
       return without(left, places, memory);
     });
   }
 
-  function subscription(subject: Subject, uri: string): Soon<Ruling> {
-    if (plainUriProblem(uri) !== undefined) return judge.fail(subject, "a URI is not plain", unjudgeable);
+  function subscription(subject: InspectedMessage, uri: string): MaybePromise<CheckOutcome> {
+    if (nonCanonicalUriReason(uri) !== undefined)
+      return judge.refuse(subject, "a URI is not plain", notEvaluable);
     const text = `{"jsonrpc":"2.0","id":${subject.answerId?.json ?? 0},"method":"resources/subscribe","params":{"uri":${JSON.stringify(uri)}}}`;
     const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
     if (!outcome.ok || outcome.form !== "single")
-      return judge.fail(subject, "a subscription could not be asked about");
+      return judge.refuse(subject, "a subscription could not be asked about");
     const { message } = outcome;
-    return judge.judge(Subject.of({ ...subject.exchange, message, original: message }), undefined);
+    return judge.evaluate(
+      InspectedMessage.of({ ...subject.exchange, message, original: message }),
+      undefined,
+    );
   }
 
   return {
-    asked: (subject, memory) => {
+    checkRequest: (subject, memory) => {
       const { message, method } = subject;
-      const untouched: Ruling = { type: "pass", message, memory };
+      const untouched: CheckOutcome = { type: "pass", message, memory };
       if (method === "subscriptions/listen") return listening(subject, memory);
-      if (!judge.seesLists) return untouched;
+      if (!judge.filtersLists) return untouched;
       if (method === "notifications/resources/updated") {
         const uri = memberString(message, "params.uri");
         return uri === undefined ? untouched : about(subject, "resource", uri, memory);
       }
-      if (method === "notifications/tasks") return without(subject, mentionsIn(message), memory);
+      if (method === "notifications/tasks") return without(subject, resourceMentions(message), memory);
       if (method !== "completion/complete") return untouched;
-      const reference = referenceIn(message);
+      const reference = completionReference(message);
       return reference === undefined ? untouched : about(subject, reference.kind, reference.name, memory);
     },
-    answered: (subject) => {
+    checkResult: (subject) => {
       const { message, request } = subject;
-      if (!judge.seesLists || message.kind !== "result" || request === undefined)
+      if (!judge.filtersLists || message.kind !== "result" || request === undefined)
         return { type: "pass", message, memory: undefined };
       if (request.method === "completion/complete") {
-        const completed = completedUris(request, message);
-        const mentions = completed.map(({ uri, index }): Mention => ({ uri, path: [...valuesPath, index] }));
+        const completed = completedResourceUris(request, message);
+        const mentions = completed.map(({ uri, index }): ResourceMention => ({
+          uri,
+          path: [...valuesPath, index],
+        }));
         return without(subject, mentions, undefined);
       }
-      const mentions = mentionsIn(message);
+      const mentions = resourceMentions(message);
       // What was asked for by its URI has been decided about as such.
       const own = request.method === "resources/read" ? memberString(request, "params.uri") : undefined;
       return without(
@@ -141,7 +161,7 @@ function bare(kind: ListKind, name: string): ListEntry {
 }
 
 /** Whether messages that ask may be about something hidden, so that the checks above have something to do. */
-export function mayBeAboutNames(method: string): boolean {
+export function mayNameHidden(method: string): boolean {
   return nameMethods.has(method);
 }
 

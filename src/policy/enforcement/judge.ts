@@ -1,40 +1,42 @@
 import type { Cancellation } from "../../exchange.ts";
 import { isThenable } from "../../intercept/ask.ts";
 import { applyChange } from "../../intercept/change.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import type { DecisionEvent, DecisionListener, DecisionPhase } from "../decision.ts";
 import type {
-  Denial,
+  PolicyRefusal,
   Explanation,
   ListEntry,
   ListKind,
-  ListVerdict,
+  ListDecision,
   PolicyCall,
   PolicyProvider,
-  PolicyVerdict,
+  Decision,
 } from "../provider.ts";
-import { Decision } from "./decision-record.ts";
-import type { DecisionExtras } from "./decision-record.ts";
+import { DecisionRecord } from "./decision-record.ts";
+import type { DecisionRecordOptions } from "./decision-record.ts";
 
 /** Something that is known at once, or in a while. */
-export type Soon<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
 
 /** A no, and the decision that it was. */
-export interface Refused {
+export interface RefuseOutcome {
   readonly type: "refuse";
-  readonly denial: Denial;
-  readonly decision: string;
+  readonly refusal: PolicyRefusal;
+  readonly decisionId: string;
 }
 
 /** What is to become of a message. */
-export type Ruling = { readonly type: "pass"; readonly message: Message; readonly memory: unknown } | Refused;
+export type CheckOutcome =
+  | { readonly type: "pass"; readonly message: Message; readonly memory: unknown }
+  | RefuseOutcome;
 
 /** Which names may be seen, in the order of the question; or that no decision could be had. */
-export type Sight = { readonly type: "seen"; readonly visible: readonly boolean[] } | Refused;
+export type Visibility = { readonly type: "seen"; readonly visible: readonly boolean[] } | RefuseOutcome;
 
 /** What a judge is made of. */
-export interface JudgeOptions {
+export interface EvaluatorDeps {
   readonly provider: PolicyProvider;
   /** Whether what it decides is carried out, or only told. */
   readonly isEnforced: boolean;
@@ -46,29 +48,41 @@ export interface JudgeOptions {
 }
 
 /** Puts questions to a provider and makes of its verdicts what is to be done. Nothing that it does ever throws. */
-export interface Judge {
+export interface Evaluator {
   /** Whether there is somebody to ask about names at all. */
-  readonly seesLists: boolean;
+  readonly filtersLists: boolean;
   /** Decides about a message; what was left by the verdict on its request goes with it. */
-  judge(subject: Subject, memory: unknown): Soon<Ruling>;
+  evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
   /** Decides which names the caller may know of. */
-  look(subject: Subject, kind: ListKind, entries: readonly ListEntry[]): Soon<Sight>;
+  checkVisibility(
+    subject: InspectedMessage,
+    kind: ListKind,
+    entries: readonly ListEntry[],
+  ): MaybePromise<Visibility>;
   /** Refuses what cannot be judged, or could not be brought into the form that was decided on. */
-  fail(subject: Subject, problem: string, denial?: Denial): Refused;
+  refuse(subject: InspectedMessage, problem: string, denial?: PolicyRefusal): RefuseOutcome;
 }
 
 /** Makes a judge. It answers at once where its provider does, and fails closed: without a verdict nothing passes. */
-export function createJudge(options: JudgeOptions): Judge {
+export function createEvaluator(options: EvaluatorDeps): Evaluator {
   const { provider, isEnforced, newDecisionId, onDecision, limits } = options;
 
   function tell(
-    subject: Subject,
+    subject: InspectedMessage,
     phase: DecisionPhase,
     effect: DecisionEvent["effect"],
     explanation: Explanation,
-    extras: DecisionExtras = noExtras,
-  ): Decision {
-    const decision = new Decision(subject, phase, effect, explanation, isEnforced, newDecisionId, extras);
+    extras: DecisionRecordOptions = noExtras,
+  ): DecisionRecord {
+    const decision = new DecisionRecord(
+      subject,
+      phase,
+      effect,
+      explanation,
+      isEnforced,
+      newDecisionId,
+      extras,
+    );
     try {
       onDecision?.(decision);
     } catch {
@@ -77,19 +91,24 @@ export function createJudge(options: JudgeOptions): Judge {
     return decision;
   }
 
-  function refuse(subject: Subject, denial: Denial, explanation: Explanation, cause?: unknown): Refused {
-    const { id } = tell(subject, subject.phase, "deny", explanation, { denial, cause });
-    return { type: "refuse", denial, decision: id };
+  function refuse(
+    subject: InspectedMessage,
+    denial: PolicyRefusal,
+    explanation: Explanation,
+    cause?: unknown,
+  ): RefuseOutcome {
+    const { id } = tell(subject, subject.phase, "deny", explanation, { refusal: denial, cause });
+    return { type: "refuse", refusal: denial, decisionId: id };
   }
 
-  function failed(subject: Subject, problem: string, cause: unknown): Refused {
+  function failed(subject: InspectedMessage, problem: string, cause: unknown): RefuseOutcome {
     return refuse(subject, noDecision, explain(provider.name, problem), cause);
   }
 
-  function rule(subject: Subject, verdict: PolicyVerdict): Ruling {
+  function rule(subject: InspectedMessage, verdict: Decision): CheckOutcome {
     const { explanation } = verdict;
     const { message, phase } = subject;
-    if (verdict.effect === "deny") return refuse(subject, verdict.denial, explanation);
+    if (verdict.effect === "deny") return refuse(subject, verdict.refusal, explanation);
     const { change, memory } = verdict;
     if (change === undefined) {
       if (onDecision !== undefined) tell(subject, phase, "allow", explanation);
@@ -101,7 +120,7 @@ export function createJudge(options: JudgeOptions): Judge {
     return { type: "pass", message: outcome.message, memory };
   }
 
-  function judge(subject: Subject, memory: unknown): Soon<Ruling> {
+  function judge(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
     const call = new Call(subject.exchange.cancellation, memory);
     try {
       const verdict =
@@ -117,8 +136,13 @@ export function createJudge(options: JudgeOptions): Judge {
     }
   }
 
-  function see(subject: Subject, kind: ListKind, entries: readonly ListEntry[], verdict: ListVerdict): Sight {
-    const { visible, denial, explanation } = verdict;
+  function see(
+    subject: InspectedMessage,
+    kind: ListKind,
+    entries: readonly ListEntry[],
+    verdict: ListDecision,
+  ): Visibility {
+    const { visible, refusal: denial, explanation } = verdict;
     if (denial !== undefined) return refuse(subject, denial, explanation);
     if (visible.length !== entries.length)
       return failed(subject, "the provider did not decide about every name", undefined);
@@ -130,7 +154,11 @@ export function createJudge(options: JudgeOptions): Judge {
     return { type: "seen", visible };
   }
 
-  function look(subject: Subject, kind: ListKind, entries: readonly ListEntry[]): Soon<Sight> {
+  function look(
+    subject: InspectedMessage,
+    kind: ListKind,
+    entries: readonly ListEntry[],
+  ): MaybePromise<Visibility> {
     if (provider.filterList === undefined || entries.length === 0)
       return { type: "seen", visible: entries.map(() => true) };
     const call = new Call(subject.exchange.cancellation, undefined);
@@ -146,25 +174,26 @@ export function createJudge(options: JudgeOptions): Judge {
   }
 
   return {
-    seesLists: provider.filterList !== undefined,
-    judge,
-    look,
-    fail: (subject, problem, denial = noDecision) => refuse(subject, denial, explain(provider.name, problem)),
+    filtersLists: provider.filterList !== undefined,
+    evaluate: judge,
+    checkVisibility: look,
+    refuse: (subject, problem, denial = noDecision) =>
+      refuse(subject, denial, explain(provider.name, problem)),
   };
 }
 
 /** Whether it is known already what is to become of a message. */
-export function isRuled(ruling: Soon<Ruling>): ruling is Ruling {
+export function isSettled(ruling: MaybePromise<CheckOutcome>): ruling is CheckOutcome {
   return "type" in ruling;
 }
 
 /** Goes on with a value: at once where it is there, so that messages which need no waiting keep their order. */
-export function andThen<T, U>(value: Soon<T>, goOn: (value: T) => Soon<U>): Soon<U> {
+export function andThen<T, U>(value: MaybePromise<T>, goOn: (value: T) => MaybePromise<U>): MaybePromise<U> {
   return isThenable(value) ? value.then(goOn) : goOn(value);
 }
 
 /** All values in their order: at once where all are there. */
-export function together<T>(values: readonly Soon<T>[]): Soon<readonly T[]> {
+export function allSettledOrPromise<T>(values: readonly MaybePromise<T>[]): MaybePromise<readonly T[]> {
   const known: T[] = [];
   for (const value of values) {
     if (isThenable(value)) return Promise.all(values.map((one) => Promise.resolve(one)));
@@ -173,17 +202,17 @@ export function together<T>(values: readonly Soon<T>[]): Soon<readonly T[]> {
   return known;
 }
 
-const noExtras: DecisionExtras = { denial: undefined, list: undefined, cause: undefined };
+const noExtras: DecisionRecordOptions = { refusal: undefined, list: undefined, cause: undefined };
 
 /** What an agent is told when no decision could be had: how that came is for the log alone. */
-const noDecision: Denial = {
+const noDecision: PolicyRefusal = {
   kind: "unavailable",
   code: "no_decision",
   reason: "no decision about this could be had, so it is refused; try again later",
 };
 
 /** What an agent is told about a message that no policy can be asked about. */
-export const unjudgeable: Denial = {
+export const notEvaluable: PolicyRefusal = {
   kind: "invalid",
   code: "not_judgeable",
   reason: "the message holds something that cannot be understood, so it cannot be decided about",

@@ -73,7 +73,7 @@ describe("lists", () => {
 
   it("are refused with the provider's own words where it gives some", async () => {
     const denial = { kind: "rate", code: "too_much", reason: "come back later", retryAfter: 7 } as const;
-    const filterList = () => ({ visible: [true], denial, explanation });
+    const filterList = () => ({ visible: [true], refusal: denial, explanation });
     const bench = createPolicyBench({ ...fakeProvider(), filterList }, answering({ tools: [{ name: "a" }] }));
     const { message } = await bench.handle(exchangeWith(requestOf("tools/list")));
     expect(valueOf(message)).toMatchObject({ error: { data: { reason: "too_much", retryAfter: 7 } } });

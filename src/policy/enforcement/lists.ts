@@ -1,4 +1,4 @@
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import type { MemberName, Span } from "../../protocol/json/outline.ts";
 import { decodeString, typeAt } from "../../protocol/json/read.ts";
@@ -7,9 +7,9 @@ import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider.ts";
-import { edited, withMember } from "./edit.ts";
+import { spliceMessage, replaceMember } from "./edit.ts";
 import { andThen } from "./judge.ts";
-import type { Judge, Ruling, Soon } from "./judge.ts";
+import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
 
 /** Where a list stands in the answer to a method, and what its entries are called by. */
 interface ListFacts {
@@ -37,7 +37,7 @@ export function isListMethod(method: string | undefined): boolean {
  * Takes the entries out of a page that the caller may not know of. Everything else stays byte for byte, the cursor
  * included: an emptied page still leads to the next one.
  */
-export function filterPage(subject: Subject, judge: Judge): Soon<Ruling> {
+export function filterListPage(subject: InspectedMessage, judge: Evaluator): MaybePromise<CheckOutcome> {
   const { message, method } = subject;
   const facts = lists.get(method ?? "");
   const span = facts === undefined ? undefined : spanOf(message.outline, facts.member);
@@ -50,19 +50,19 @@ export function filterPage(subject: Subject, judge: Judge): Soon<Ruling> {
     const name = nameIn(bytes, element, facts.name);
     return name === undefined ? [] : [new Entry(bytes, element, name)];
   });
-  return andThen(judge.look(subject, facts.kind, entries), (sight) => {
+  return andThen(judge.checkVisibility(subject, facts.kind, entries), (sight) => {
     if (sight.type === "refuse") return sight;
     const { visible } = sight;
     if (entries.length === elements.length && visible.every(Boolean)) return pass(message);
     // An entry without a name cannot be judged, and nobody could ask for it: it is not shown either.
     const shown = entries.filter((_, index) => visible[index] === true);
-    return pass(withMember(message, span, listOf(bytes, shown)));
+    return pass(replaceMember(message, span, listOf(bytes, shown)));
   });
 }
 
 /** What filters made of an answer depends on who asked: nobody else's cache may keep it (MCP 2026-07-28, Caching). */
 export function withPrivateCache(
-  subject: Subject,
+  subject: InspectedMessage,
   message: Message,
   limits: ParseLimits | undefined,
 ): Message {
@@ -73,7 +73,7 @@ export function withPrivateCache(
   if (span === undefined || message.bytes.toString("latin1", span.start, span.end) === privateScope)
     return message;
   const scope: Replacement = { span, bytes: Buffer.from(privateScope) };
-  return edited(message, [scope], exchange, limits) ?? message;
+  return spliceMessage(message, [scope], exchange, limits) ?? message;
 }
 
 const privateScope = '"private"';
@@ -90,7 +90,7 @@ function listOf(bytes: Buffer, entries: readonly Entry[]): Buffer {
   return Buffer.concat(parts);
 }
 
-function pass(message: Message): Ruling {
+function pass(message: Message): CheckOutcome {
   return { type: "pass", message, memory: undefined };
 }
 

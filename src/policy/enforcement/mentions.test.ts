@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { messageFrom } from "../../../test/support/exchange.ts";
 import { resultOf } from "../../../test/support/messages.ts";
-import { mayMention, mentionsIn } from "./mentions.ts";
+import { mayMentionResource, resourceMentions } from "./mentions.ts";
 
 const link = { type: "resource_link", uri: "file:///a", name: "a" };
 /** Short answers are searched byte by byte, long ones natively. */
@@ -16,8 +16,8 @@ describe.each(texts)("a %s answer", (_, text) => {
 
   it("that speaks of a resource is found out", () => {
     const message = resultOf({ content: [block, link] });
-    expect(mayMention(message)).toBe(true);
-    expect(mentionsIn(message)).toEqual([{ uri: "file:///a", path: ["result", "content", 1] }]);
+    expect(mayMentionResource(message)).toBe(true);
+    expect(resourceMentions(message)).toEqual([{ uri: "file:///a", path: ["result", "content", 1] }]);
   });
 
   it("that speaks of one in escapes is found out", () => {
@@ -25,12 +25,12 @@ describe.each(texts)("a %s answer", (_, text) => {
     const message = messageFrom(
       `{"jsonrpc":"2.0","id":1,"result":{"content":[${JSON.stringify(block)},${escaped}]}}`,
     );
-    expect(mayMention(message)).toBe(true);
-    expect(mentionsIn(message).map(({ uri }) => uri)).toEqual(["file:///a"]);
+    expect(mayMentionResource(message)).toBe(true);
+    expect(resourceMentions(message).map(({ uri }) => uri)).toEqual(["file:///a"]);
   });
 
   it("with the contents of a resource is found out", () => {
-    expect(mayMention(resultOf({ contents: [{ uri: "file:///a", text }] }))).toBe(true);
+    expect(mayMentionResource(resultOf({ contents: [{ uri: "file:///a", text }] }))).toBe(true);
   });
 
   it.each<[string, unknown]>([
@@ -40,13 +40,13 @@ describe.each(texts)("a %s answer", (_, text) => {
     ["a line feed", { content: [block, { type: "text", text: "one\ntwo" }] }],
   ])("with %s is not", (__, result) => {
     const message = resultOf(result);
-    expect(mayMention(message)).toBe(false);
-    expect(mentionsIn(message)).toEqual([]);
+    expect(mayMentionResource(message)).toBe(false);
+    expect(resourceMentions(message)).toEqual([]);
   });
 
   it("is searched up to its end and no further", () => {
     const [first, second] = [resultOf({ content: [block] }), resultOf({ content: [link] })];
     const bytes = Buffer.concat([first.bytes, second.bytes]);
-    expect(mayMention({ ...first, bytes })).toBe(false);
+    expect(mayMentionResource({ ...first, bytes })).toBe(false);
   });
 });

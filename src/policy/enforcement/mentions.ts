@@ -3,7 +3,7 @@ import { memberSource } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 
 /** A resource that a result speaks of, and what to take out where it is hidden. */
-export interface Mention {
+export interface ResourceMention {
   readonly uri: string;
   /** Of the array element that holds it, from the message's root. */
   readonly path: readonly (string | number)[];
@@ -32,18 +32,18 @@ const maxDepth = 128;
  * Finds links to resources, embedded resources and the contents of resources in a result, wherever it holds them: the
  * content of a tool's result, the messages of a prompt, a task's result inside its task.
  */
-export function mentionsIn(message: Message): readonly Mention[] {
-  if (!mayMention(message)) return [];
+export function resourceMentions(message: Message): readonly ResourceMention[] {
+  if (!mayMentionResource(message)) return [];
   const member = message.kind === "result" ? "result" : "params";
   const source = memberSource(message, member);
   if (source === undefined) return [];
-  const mentions: Mention[] = [];
+  const mentions: ResourceMention[] = [];
   visit(JSON.parse(source), [member], undefined, mentions);
   return mentions;
 }
 
 /** Whether a result could speak of a resource: most do not, and to search their bytes costs next to nothing. */
-export function mayMention({ bytes, outline }: Message): boolean {
+export function mayMentionResource({ bytes, outline }: Message): boolean {
   const { start, end, spans } = outline;
   if ((spans[contentsSlot] ?? -1) >= 0) return true;
   if (end - start <= fewBytes) return hasMark(bytes, start, end);
@@ -67,7 +67,7 @@ function hasMark(bytes: Uint8Array, start: number, end: number): boolean {
 type Path = readonly (string | number)[];
 
 /** `element` is the path of the array element that the value stands in. */
-function visit(value: unknown, path: Path, element: Path | undefined, mentions: Mention[]): void {
+function visit(value: unknown, path: Path, element: Path | undefined, mentions: ResourceMention[]): void {
   if (typeof value !== "object" || value === null || path.length > maxDepth) return;
   if (Array.isArray(value)) {
     const isContents = path.at(-1) === "contents";

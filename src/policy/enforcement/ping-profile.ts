@@ -1,9 +1,9 @@
-import type { Denial } from "../provider.ts";
+import type { PolicyRefusal } from "../provider.ts";
 import { messageInBody } from "../sideband/pdp-answer.ts";
 import { jsonRpcCode } from "../sideband/refusal-answer.ts";
 
 /** The status that a denial has without an answer of the decision point. */
-const statusOf: Readonly<Record<Denial["kind"], number>> = {
+const statusOf: Readonly<Record<PolicyRefusal["kind"], number>> = {
   forbidden: 403,
   hidden: 404,
   scope: 403,
@@ -13,7 +13,7 @@ const statusOf: Readonly<Record<Denial["kind"], number>> = {
 };
 
 /** The HTTP status of a refusal: that of the decision point's own answer, where it wrote one. */
-export function pingStatus({ kind, http }: Denial): number {
+export function pingStatus({ kind, http }: PolicyRefusal): number {
   return http?.status ?? statusOf[kind];
 }
 
@@ -21,6 +21,6 @@ export function pingStatus({ kind, http }: Denial): number {
 export const pingCode = jsonRpcCode;
 
 /** The words of a refusal: those of the decision point's JSON where it has any, else the reason. */
-export function pingMessage({ http }: Denial, reason: string): string {
+export function pingMessage({ http }: PolicyRefusal, reason: string): string {
   return (http === undefined ? undefined : messageInBody(http.body)) ?? reason;
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
 import { createPolicyBench } from "../../../test/support/policy.ts";
-import { plainUriProblem } from "./plain-uri.ts";
+import { nonCanonicalUriReason } from "./plain-uri.ts";
 
 describe("plainUriProblem", () => {
   it.each([
@@ -19,7 +19,7 @@ describe("plainUriProblem", () => {
     "ui://x/y?a=/../b",
     "screen://localhost/~me",
   ])("takes %s", (uri) => {
-    expect(plainUriProblem(uri)).toBeUndefined();
+    expect(nonCanonicalUriReason(uri)).toBeUndefined();
   });
 
   it.each([
@@ -35,7 +35,7 @@ describe("plainUriProblem", () => {
     "https:\\\\example.com\\a",
     "vault://secret\u0000",
   ])("refuses %j", (uri) => {
-    expect(plainUriProblem(uri)).toBeTypeOf("string");
+    expect(nonCanonicalUriReason(uri)).toBeTypeOf("string");
   });
 
   it("leaves a reader of URLs nothing to change but blanks, which become %20", () => {
@@ -57,7 +57,7 @@ describe("plainUriProblem", () => {
     fc.assert(
       fc.property(start, fc.array(piece), (before, pieces) => {
         const uri = before + pieces.join("");
-        if (plainUriProblem(uri) !== undefined || !URL.canParse(uri)) return;
+        if (nonCanonicalUriReason(uri) !== undefined || !URL.canParse(uri)) return;
         expect(new URL(uri).href).toBe(uri.replaceAll(" ", "%20"));
       }),
     );

@@ -9,7 +9,7 @@ const dotSegment = /(?:^|\/)\.{1,2}(?:\/|$)/u;
  * the case of schemes and some hosts, decode what need not be encoded and resolve dots (RFC 3986 section 6.2.2, WHATWG
  * URL): two spellings could then be one resource to a server and two to a policy.
  */
-export function plainUriProblem(uri: string): string | undefined {
+export function nonCanonicalUriReason(uri: string): string | undefined {
   if (control.test(uri)) return "it holds a control character";
   if (uri.trim() !== uri) return "it has blanks around it";
   const colon = uri.indexOf(":");

@@ -2,8 +2,8 @@ import type { Exchange } from "../../exchange.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 
 /** A question of a server that has been let through, and what its verdict left for the answer. */
-export interface AskedQuestion {
-  readonly question: RequestMessage;
+export interface PendingInputRequest {
+  readonly request: RequestMessage;
   readonly memory: unknown;
 }
 
@@ -11,9 +11,9 @@ export interface AskedQuestion {
  * What was asked in results that wait for input, until the retry that answers it. Nothing depends on it but how much
  * is known when the answer is judged, so it may forget: the longest unused goes first.
  */
-export interface QuestionMemory {
-  keep(exchange: Exchange, state: string | undefined, key: string, asked: AskedQuestion): void;
-  take(exchange: Exchange, state: string | undefined, key: string): AskedQuestion | undefined;
+export interface PendingInputRequests {
+  keep(exchange: Exchange, state: string | undefined, key: string, asked: PendingInputRequest): void;
+  take(exchange: Exchange, state: string | undefined, key: string): PendingInputRequest | undefined;
   readonly size: number;
 }
 
@@ -22,11 +22,11 @@ const maxQuestions = 1000;
 const maxBytes = 16 * 1024;
 
 /** Makes an empty memory. */
-export function createQuestionMemory(): QuestionMemory {
-  const questions = new Map<string, AskedQuestion>();
+export function createPendingInputRequests(): PendingInputRequests {
+  const questions = new Map<string, PendingInputRequest>();
   return {
     keep: (exchange, state, key, asked) => {
-      if (asked.question.bytes.length > maxBytes) return;
+      if (asked.request.bytes.length > maxBytes) return;
       questions.set(placeOf(exchange, state, key), asked);
       const [oldest] = questions.keys();
       if (questions.size > maxQuestions && oldest !== undefined) questions.delete(oldest);

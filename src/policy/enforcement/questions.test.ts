@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { allow, answering, createPolicyBench, deny, type FakeRules } from "../../../test/support/policy.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 
 const modern = { revision: "2026-07-28", era: "modern" } as const;
 const inputRequests = {
@@ -12,7 +12,7 @@ const inputRequests = {
 };
 const result = { resultType: "input_required", inputRequests, requestState: "state-1" };
 const call = (extra: object = {}) => requestOf("tools/call", { name: "moor", arguments: {}, ...extra });
-const seenAs = ({ phase, direction, method }: Subject): string => `${phase} ${direction} ${method}`;
+const seenAs = ({ phase, direction, method }: InspectedMessage): string => `${phase} ${direction} ${method}`;
 
 describe("questions in results and answers in requests", () => {
   it("are to a policy what they are in other revisions", async () => {

@@ -1,5 +1,5 @@
 import type { Exchange } from "../../exchange.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { MemberName, Span } from "../../protocol/json/outline.ts";
 import { decodeString, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
@@ -7,10 +7,10 @@ import type { Replacement } from "../../protocol/json/splice.ts";
 import { membersOf } from "../../protocol/json/walk.ts";
 import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { parseText } from "../../protocol/parse.ts";
-import { edited } from "./edit.ts";
-import { andThen, unjudgeable } from "./judge.ts";
-import type { Judge, Ruling, Soon } from "./judge.ts";
-import { createQuestionMemory } from "./question-memory.ts";
+import { spliceMessage } from "./edit.ts";
+import { andThen, notEvaluable } from "./judge.ts";
+import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import { createPendingInputRequests } from "./question-memory.ts";
 
 /**
  * Judges what modern servers ask inside results and notifications about tasks, and what clients answer inside requests, as the requests and
@@ -18,21 +18,21 @@ import { createQuestionMemory } from "./question-memory.ts";
  * thing. A result with a question that is refused is refused as a whole, and so is a retry with such an answer: to
  * take a question out would only make the server ask it again.
  */
-export interface Questions {
+export interface InputRequestChecks {
   /** Judges the questions of a result or notification; passes one that asks nothing. */
-  asked(subject: Subject): Soon<Ruling>;
+  checkInputRequests(subject: InspectedMessage): MaybePromise<CheckOutcome>;
   /** Judges the answers of a retry; passes a request that brings none. */
-  answered(subject: Subject, memory: unknown): Soon<Ruling>;
+  checkInputResponses(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
 }
 
 /** Whether a result asks for input, or a notification about a task that waits for it (Tasks extension). */
-export function asksForInput({ kind, outline }: Message): boolean {
+export function hasInputRequests({ kind, outline }: Message): boolean {
   if (kind !== "result" && kind !== "notification") return false;
   return (outline.spans[kind === "result" ? requestsSlot : noticeSlot] ?? -1) >= 0;
 }
 
 /** Whether a request brings answers. */
-export function bringsInput(message: Message): boolean {
+export function hasInputResponses(message: Message): boolean {
   return message.kind === "request" && (message.outline.spans[responsesSlot] ?? -1) >= 0;
 }
 
@@ -41,35 +41,38 @@ const noticeSlot = slotOf("params.inputRequests");
 const responsesSlot = slotOf("params.inputResponses");
 
 /** Makes the checks for one route. */
-export function createQuestions(judge: Judge, limits: ParseLimits | undefined): Questions {
-  const remembered = createQuestionMemory();
+export function createInputRequestChecks(
+  judge: Evaluator,
+  limits: ParseLimits | undefined,
+): InputRequestChecks {
+  const remembered = createPendingInputRequests();
 
   /** Goes through the entries one after the other, until one is refused. */
   function each(
-    subject: Subject,
+    subject: InspectedMessage,
     member: MemberName,
     memory: unknown,
-    decide: (key: string, value: Span) => Soon<Ruling | undefined>,
+    decide: (key: string, value: Span) => MaybePromise<CheckOutcome | undefined>,
     changed: (ruled: Message) => { readonly json: string } | undefined,
-  ): Soon<Ruling> {
+  ): MaybePromise<CheckOutcome> {
     const { message, exchange } = subject;
     const span = spanOf(message.outline, member);
     if (span === undefined) return { type: "pass", message, memory };
     if (typeAt(message.bytes, span.start) !== "object")
-      return judge.fail(subject, `${member} is no object`, unjudgeable);
+      return judge.refuse(subject, `${member} is no object`, notEvaluable);
     const entries = [...membersOf(message.bytes, span)];
     const replacements: Replacement[] = [];
-    const from = (index: number): Soon<Ruling> => {
+    const from = (index: number): MaybePromise<CheckOutcome> => {
       const entry = entries[index];
       if (entry === undefined) {
-        const made = edited(message, replacements, exchange, limits);
+        const made = spliceMessage(message, replacements, exchange, limits);
         return made === undefined
-          ? judge.fail(subject, `${member} could not be changed`)
+          ? judge.refuse(subject, `${member} could not be changed`)
           : { type: "pass", message: made, memory };
       }
       return andThen(decide(entry.name, entry.value), (ruling) => {
         if (ruling === undefined)
-          return judge.fail(subject, `an entry of ${member} cannot be judged`, unjudgeable);
+          return judge.refuse(subject, `an entry of ${member} cannot be judged`, notEvaluable);
         if (ruling.type === "refuse") return ruling;
         const change = changed(ruling.message);
         if (change !== undefined) replacements.push({ span: entry.value, bytes: Buffer.from(change.json) });
@@ -80,7 +83,7 @@ export function createQuestions(judge: Judge, limits: ParseLimits | undefined): 
   }
 
   return {
-    asked: (subject) => {
+    checkInputRequests: (subject) => {
       const { message, exchange } = subject;
       const state = memberString(message, "result.requestState");
       let before: Message | undefined;
@@ -92,16 +95,19 @@ export function createQuestions(judge: Judge, limits: ParseLimits | undefined): 
           const question = questionAt(message, key, value);
           if (question === undefined) return undefined;
           before = question;
-          return andThen(judge.judge(Subject.of(fromServer(exchange, question)), undefined), (ruling) => {
-            if (ruling.type === "pass")
-              remembered.keep(exchange, state, key, { question, memory: ruling.memory });
-            return ruling;
-          });
+          return andThen(
+            judge.evaluate(InspectedMessage.of(fromServer(exchange, question)), undefined),
+            (ruling) => {
+              if (ruling.type === "pass")
+                remembered.keep(exchange, state, key, { request: question, memory: ruling.memory });
+              return ruling;
+            },
+          );
         },
         (ruled) => (ruled === before ? undefined : { json: entryText(ruled) }),
       );
     },
-    answered: (subject, memory) => {
+    checkInputResponses: (subject, memory) => {
       const { message, exchange } = subject;
       const state = memberString(message, "params.requestState");
       let before: Message | undefined;
@@ -111,12 +117,12 @@ export function createQuestions(judge: Judge, limits: ParseLimits | undefined): 
         memory,
         (key, value) => {
           const asked = remembered.take(exchange, state, key);
-          const question = asked?.question ?? questionFor(message, key, value);
+          const question = asked?.request ?? questionFor(message, key, value);
           const answer = answerAt(message, key, value);
           if (question === undefined || answer === undefined) return undefined;
           before = answer;
-          const reply = Subject.answering(fromServer(exchange, question), question, answer);
-          return judge.judge(reply, asked?.memory);
+          const reply = InspectedMessage.answering(fromServer(exchange, question), question, answer);
+          return judge.evaluate(reply, asked?.memory);
         },
         (ruled) => (ruled === before ? undefined : { json: memberSource(ruled, "result") ?? "{}" }),
       );

@@ -3,13 +3,13 @@ import type { Message, RequestMessage } from "../../protocol/message.ts";
 import type { ListKind } from "../provider.ts";
 
 /** What a completion is asked for. */
-export interface Reference {
+export interface CompletionReference {
   readonly kind: ListKind;
   readonly name: string;
 }
 
 /** The prompt, resource or template that a `completion/complete` request names; undefined where it names none. */
-export function referenceIn(request: Message): Reference | undefined {
+export function completionReference(request: Message): CompletionReference | undefined {
   const reference: unknown = Object(memberValue(request, "params.ref"));
   const type: unknown = Reflect.get(Object(reference), "type");
   const key = type === "ref/prompt" ? "name" : "uri";
@@ -29,8 +29,8 @@ export interface CompletedUri {
  * The resources that the values of a completion lead to, where the template is whole with them. Values of a template
  * that still lacks something name no resource yet.
  */
-export function completedUris(request: RequestMessage, answer: Message): readonly CompletedUri[] {
-  const reference = referenceIn(request);
+export function completedResourceUris(request: RequestMessage, answer: Message): readonly CompletedUri[] {
+  const reference = completionReference(request);
   const values: unknown = Reflect.get(Object(memberValue(answer, "result.completion")), "values");
   if (reference?.kind !== "resource-template" || !Array.isArray(values)) return [];
   const params: unknown = memberValue(request, "params");
@@ -44,12 +44,12 @@ export function completedUris(request: RequestMessage, answer: Message): readonl
   });
 }
 
-const expression = /\{([+#./;?&]?)([^{}:*]+)(?::\d+|\*)?\}/gu;
+const templateExpression = /\{([+#./;?&]?)([^{}:*]+)(?::\d+|\*)?\}/gu;
 
 /** RFC 6570 for one variable an expression, which is what templates of resources have; undefined if one is missing. */
 function expand(template: string, values: Readonly<Record<string, unknown>>): string | undefined {
   let isWhole = true;
-  const uri = template.replace(expression, (_, operator: string, name: string) => {
+  const uri = template.replace(templateExpression, (_, operator: string, name: string) => {
     const value = values[name];
     if (typeof value !== "string") {
       isWhole = false;

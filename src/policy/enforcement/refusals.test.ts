@@ -7,13 +7,13 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../exchange.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
-import type { Denial, DenialKind } from "../provider.ts";
-import type { RefusalSettings } from "./refusals.ts";
+import type { PolicyRefusal, RefusalKind } from "../provider.ts";
+import type { RefusalOptions } from "./refusals.ts";
 
 const modern = { revision: "2026-07-28", era: "modern" } as const;
 const call = requestOf("tools/call", { name: "weigh" });
 
-async function refused(denial: Partial<Denial>, settings: Partial<RefusalSettings> = {}) {
+async function refused(denial: Partial<PolicyRefusal>, settings: Partial<RefusalOptions> = {}) {
   const refusals = { profile: "default", denialStatus: "in-band", ...settings } as const;
   const bench = createPolicyBench({ request: () => deny(denial) }, undefined, { refusals });
   const { message, ...rest } = await bench.handle(exchangeWith(call));
@@ -21,7 +21,7 @@ async function refused(denial: Partial<Denial>, settings: Partial<RefusalSetting
 }
 
 describe("refusals", () => {
-  it.each<[DenialKind, number, number]>([
+  it.each<[RefusalKind, number, number]>([
     ["forbidden", 4030, 200],
     ["rate", 4290, 429],
     ["unavailable", 5030, 503],
@@ -41,7 +41,7 @@ describe("refusals", () => {
     });
   });
 
-  it.each<[DenialKind, number]>([
+  it.each<[RefusalKind, number]>([
     ["forbidden", -32001],
     ["rate", -32001],
     ["unavailable", -32603],

@@ -1,13 +1,13 @@
 import { GatewayError } from "../../errors.ts";
 import type { ErrorCode } from "../../errors.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import { gatewayErrorMessage } from "../../reply.ts";
-import type { Denial, DenialKind } from "../provider.ts";
+import type { PolicyRefusal, RefusalKind } from "../provider.ts";
 import { pingCode, pingMessage, pingStatus } from "./ping-profile.ts";
-import { unknownReply } from "./unknown-name.ts";
-import type { UnknownForms } from "./unknown-forms.ts";
+import { notFoundReply } from "./unknown-name.ts";
+import type { NotFoundTemplates } from "./unknown-forms.ts";
 
 /**
  * Which numbers refusals have: `default` those of the gateway's own table, `coaz` those of the AuthZEN profile for MCP,
@@ -16,7 +16,7 @@ import type { UnknownForms } from "./unknown-forms.ts";
 export type RefusalProfile = "default" | "coaz" | "ping";
 
 /** How refusals are told. */
-export interface RefusalSettings {
+export interface RefusalOptions {
   readonly profile: RefusalProfile;
   /**
    * Whether a denial is answered in band, with status 200, or by status 403. Clients show their users what an answer
@@ -26,10 +26,10 @@ export interface RefusalSettings {
 }
 
 /** Makes the answer to a message that was refused. Throws only where a challenge has to be answered (step-up). */
-export type Refuse = (subject: Subject, denial: Denial, decision: string) => Reply;
+export type WriteRefusal = (subject: InspectedMessage, denial: PolicyRefusal, decision: string) => Reply;
 
 /** What each kind of no is in the table of errors; `hidden` has no row, for it must look like nothing of ours. */
-const errorOf: Readonly<Record<Exclude<DenialKind, "hidden">, ErrorCode>> = {
+const errorOf: Readonly<Record<Exclude<RefusalKind, "hidden">, ErrorCode>> = {
   forbidden: "policy_denied",
   scope: "insufficient_scope",
   rate: "rate_limited",
@@ -38,7 +38,7 @@ const errorOf: Readonly<Record<Exclude<DenialKind, "hidden">, ErrorCode>> = {
 };
 
 /** COAZ-MCP binding, "Error handling": denial, mapping error, failure of the decision point. */
-const coazCode: Readonly<Record<Exclude<DenialKind, "hidden">, number>> = {
+const coazCode: Readonly<Record<Exclude<RefusalKind, "hidden">, number>> = {
   forbidden: -32001,
   scope: -32001,
   rate: -32001,
@@ -47,27 +47,30 @@ const coazCode: Readonly<Record<Exclude<DenialKind, "hidden">, number>> = {
 };
 
 /** Makes refusals in one form. */
-export function createRefusals({ profile, denialStatus }: RefusalSettings, forms: UnknownForms): Refuse {
+export function createRefusalWriter(
+  { profile, denialStatus }: RefusalOptions,
+  forms: NotFoundTemplates,
+): WriteRefusal {
   return (subject, denial, decision) => {
     const { message } = subject;
     const request = message.kind === "request" ? message : undefined;
     // What was never there cannot have run; a result that shall not exist is refused like any other.
     if (denial.kind === "hidden" && request !== undefined) {
-      return unknownReply(subject, request, forms);
+      return notFoundReply(subject, request, forms);
     }
     const error = errorFor(subject, denial, decision);
-    if (profile === "ping") return ping(subject, denial, error);
+    if (profile === "ping") return pingReply(subject, denial, error);
     if (error.code === "insufficient_scope" && subject.request === undefined) throw error;
     const code = profile === "coaz" ? coazCode[kindOf(denial)] : error.facts.jsonrpc;
-    return answer(subject, error, code, statusIn(profile, error, denialStatus), denial.retryAfter);
+    return refusalReply(subject, error, code, statusIn(profile, error, denialStatus), denial.retryAfter);
   };
 }
 
-function kindOf({ kind }: Denial): Exclude<DenialKind, "hidden"> {
+function kindOf({ kind }: PolicyRefusal): Exclude<RefusalKind, "hidden"> {
   return kind === "hidden" ? "forbidden" : kind;
 }
 
-function errorFor(subject: Subject, denial: Denial, decision: string): GatewayError {
+function errorFor(subject: InspectedMessage, denial: PolicyRefusal, decision: string): GatewayError {
   const { code, reason, scopes, retryAfter } = denial;
   // A response is refused after the effect, and whoever reads the error must be able to tell.
   const hasRun = subject.request !== undefined;
@@ -85,17 +88,17 @@ function errorFor(subject: Subject, denial: Denial, decision: string): GatewayEr
 function statusIn(
   profile: RefusalProfile,
   error: GatewayError,
-  denialStatus: RefusalSettings["denialStatus"],
+  denialStatus: RefusalOptions["denialStatus"],
 ): number | undefined {
   if (profile === "coaz") return 200;
-  const { http, httpInstead } = error.facts;
+  const { http, alternateHttp: httpInstead } = error.facts;
   return error.code === "policy_denied" && denialStatus === "forbidden"
     ? (httpInstead?.status ?? http)
     : http;
 }
 
-function answer(
-  subject: Subject,
+function refusalReply(
+  subject: InspectedMessage,
   error: GatewayError,
   code: number | undefined,
   status: number | undefined,
@@ -112,10 +115,10 @@ function answer(
 }
 
 /** PA-168 to PA-175: code by the status of the refusal, its own words, its own status. */
-function ping(subject: Subject, denial: Denial, error: GatewayError): Reply {
+function pingReply(subject: InspectedMessage, denial: PolicyRefusal, error: GatewayError): Reply {
   const status = pingStatus(denial);
   const told = new GatewayError(error.code, pingMessage(denial, error.message), {
     details: error.details ?? {},
   });
-  return answer(subject, told, pingCode(status), status, denial.retryAfter);
+  return refusalReply(subject, told, pingCode(status), status, denial.retryAfter);
 }

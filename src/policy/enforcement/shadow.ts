@@ -1,24 +1,24 @@
 import type { Exchange } from "../../exchange.ts";
 import { isThenable } from "../../intercept/ask.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import type { Interceptor, Reply } from "../../pipeline.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 import { andThen } from "./judge.ts";
-import type { Judge, Ruling, Soon } from "./judge.ts";
-import { filterPage, isListMethod } from "./lists.ts";
+import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import { filterListPage, isListMethod } from "./lists.ts";
 
 /** How many decisions may be under way before messages go by unasked: watching must not cost what it watches. */
-const maxUnderWay = 1000;
+const maxConcurrent = 1000;
 
 /**
  * Makes the step that only finds out what would be decided: every message goes on as it is, and at once. The judge
  * tells its decisions, and that they were not carried out.
  */
-export function createShadow(judge: Judge): Interceptor {
+export function createShadowEnforcement(judge: Evaluator): Interceptor {
   let underWay = 0;
 
-  function watch(decide: () => Soon<Ruling>): Soon<Ruling> | undefined {
-    if (underWay >= maxUnderWay) return undefined;
+  function watch(decide: () => MaybePromise<CheckOutcome>): MaybePromise<CheckOutcome> | undefined {
+    if (underWay >= maxConcurrent) return undefined;
     const ruling = decide();
     if (!isThenable(ruling)) return ruling;
     underWay++;
@@ -33,22 +33,22 @@ export function createShadow(judge: Judge): Interceptor {
     exchange: Exchange,
     request: RequestMessage,
     { message }: Reply,
-    asked: Soon<Ruling>,
+    asked: MaybePromise<CheckOutcome>,
   ): void {
     if (message === undefined) return;
-    const subject = Subject.answering(exchange, request, message);
+    const subject = InspectedMessage.answering(exchange, request, message);
     void watch(() =>
       andThen(asked, (ruling) => {
         const memory = ruling.type === "pass" ? ruling.memory : undefined;
-        const filtered = isListMethod(subject.method) ? filterPage(subject, judge) : ruling;
-        return andThen(filtered, () => judge.judge(subject, memory));
+        const filtered = isListMethod(subject.method) ? filterListPage(subject, judge) : ruling;
+        return andThen(filtered, () => judge.evaluate(subject, memory));
       }),
     );
   }
 
   return (next) => (exchange) => {
-    const subject = Subject.of(exchange);
-    const asked = watch(() => judge.judge(subject, undefined));
+    const subject = InspectedMessage.of(exchange);
+    const asked = watch(() => judge.evaluate(subject, undefined));
     const reply = next(exchange);
     const { message } = exchange;
     if (message.kind !== "request" || asked === undefined) return reply;

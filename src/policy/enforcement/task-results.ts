@@ -1,5 +1,5 @@
 import type { Exchange } from "../../exchange.ts";
-import { Subject } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import { slotOf, spanOf } from "../../protocol/json/outline.ts";
 import type { Span } from "../../protocol/json/outline.ts";
@@ -8,10 +8,10 @@ import { membersOf } from "../../protocol/json/walk.ts";
 import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parseText } from "../../protocol/parse.ts";
-import type { Denial } from "../provider.ts";
-import { edited } from "./edit.ts";
+import type { PolicyRefusal } from "../provider.ts";
+import { spliceMessage } from "./edit.ts";
 import { andThen } from "./judge.ts";
-import type { Judge, Ruling, Soon } from "./judge.ts";
+import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
 
 /**
  * Judges the results of tasks as what they are: answers to the calls that began them. Without that a rule about a
@@ -19,12 +19,12 @@ import type { Judge, Ruling, Soon } from "./judge.ts";
  */
 export interface TaskResults {
   /** Remembers the request that a task began with, where its answer is a task. */
-  began(subject: Subject, request: RequestMessage, memory: unknown): void;
+  remember(subject: InspectedMessage, request: RequestMessage, memory: unknown): void;
   /** Judges the result of a task in an answer or a notification; passes what holds none. */
-  ended(subject: Subject): Soon<Ruling>;
+  checkResult(subject: InspectedMessage): MaybePromise<CheckOutcome>;
 }
 
-interface Begun {
+interface StartedTask {
   readonly request: RequestMessage;
   readonly memory: unknown;
 }
@@ -37,21 +37,21 @@ const taskSlot = slotOf("result.task");
 const holders: ReadonlySet<string> = new Set(["tasks/result", "tasks/get", "notifications/tasks"]);
 
 /** Whether a message may hold the result of a task. */
-export function holdsTask(method: string | undefined): boolean {
+export function mayHoldTaskResult(method: string | undefined): boolean {
   return method !== undefined && holders.has(method);
 }
 
 /** Makes the checks for one route. */
-export function createTaskResults(judge: Judge, limits: ParseLimits | undefined): TaskResults {
-  const tasks = new Map<string, Begun>();
+export function createTaskResults(judge: Evaluator, limits: ParseLimits | undefined): TaskResults {
+  const tasks = new Map<string, StartedTask>();
 
-  function begunBy({ exchange, message, request }: Subject): Begun | undefined {
+  function begunBy({ exchange, message, request }: InspectedMessage): StartedTask | undefined {
     const id = memberString(request ?? message, "params.taskId");
     return id === undefined ? undefined : tasks.get(keyOf(exchange, id));
   }
 
   return {
-    began: ({ exchange, message }, request, memory) => {
+    remember: ({ exchange, message }, request, memory) => {
       // Most answers are no tasks, which their outline shows at once.
       const { spans } = message.outline;
       if ((spans[taskIdSlot] ?? -1) < 0 && (spans[taskSlot] ?? -1) < 0) return;
@@ -63,38 +63,41 @@ export function createTaskResults(judge: Judge, limits: ParseLimits | undefined)
       const [oldest] = tasks.keys();
       if (tasks.size > maxTasks && oldest !== undefined) tasks.delete(oldest);
     },
-    ended: (subject) => {
+    checkResult: (subject) => {
       const { message, exchange } = subject;
       const begun = begunBy(subject);
-      const untouched: Ruling = { type: "pass", message, memory: undefined };
+      const untouched: CheckOutcome = { type: "pass", message, memory: undefined };
       const isWhole = subject.request?.method === "tasks/result" && message.kind === "result";
       const inner = isWhole ? undefined : resultIn(message);
       if (!isWhole && inner === undefined) return untouched;
       // Nobody can tell which rules hold for it: whoever makes many tasks must not get this one unjudged.
-      if (begun === undefined) return judge.fail(subject, "it is not known how the task began", forgotten);
+      if (begun === undefined) return judge.refuse(subject, "it is not known how the task began", forgotten);
       const { direction } = subject.request === undefined ? reversed(exchange) : exchange;
       const asked = { ...exchange, direction, message: begun.request };
       if (inner === undefined)
-        return judge.judge(Subject.answering(asked, begun.request, message), begun.memory);
+        return judge.evaluate(InspectedMessage.answering(asked, begun.request, message), begun.memory);
       const text = message.bytes.toString("utf8", inner.start, inner.end);
       const answer = answerFrom(begun.request, text);
-      if (answer === undefined) return judge.fail(subject, "the result of a task is no result");
-      return andThen(judge.judge(Subject.answering(asked, begun.request, answer), begun.memory), (ruling) => {
-        if (ruling.type === "refuse" || ruling.message === answer) {
-          return ruling.type === "refuse" ? ruling : untouched;
-        }
-        const json = Buffer.from(memberSource(ruling.message, "result") ?? "{}");
-        const made = edited(message, [{ span: inner, bytes: json }], exchange, limits);
-        return made === undefined
-          ? judge.fail(subject, "the result of a task could not be changed")
-          : { type: "pass", message: made, memory: undefined };
-      });
+      if (answer === undefined) return judge.refuse(subject, "the result of a task is no result");
+      return andThen(
+        judge.evaluate(InspectedMessage.answering(asked, begun.request, answer), begun.memory),
+        (ruling) => {
+          if (ruling.type === "refuse" || ruling.message === answer) {
+            return ruling.type === "refuse" ? ruling : untouched;
+          }
+          const json = Buffer.from(memberSource(ruling.message, "result") ?? "{}");
+          const made = spliceMessage(message, [{ span: inner, bytes: json }], exchange, limits);
+          return made === undefined
+            ? judge.refuse(subject, "the result of a task could not be changed")
+            : { type: "pass", message: made, memory: undefined };
+        },
+      );
     },
   };
 }
 
 /** What an agent is told about a task whose beginning has been forgotten, as after a restart. */
-const forgotten: Denial = {
+const forgotten: PolicyRefusal = {
   kind: "forbidden",
   code: "task_forgotten",
   reason: "it is not known any more which call began this task; call the tool again",

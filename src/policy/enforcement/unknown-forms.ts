@@ -12,14 +12,14 @@ import { parseText } from "../../protocol/parse.ts";
  * How a server answers to names that it does not know, as each caller has met it. A caller who compares finds that what
  * is hidden is answered in the same words. Kept apart by caller: an answer may repeat what somebody sent.
  */
-export interface UnknownForms {
+export interface NotFoundTemplates {
   /** Learns from an answer, where it is one to an unknown name, and whether it came on a stream. */
   learn(exchange: Exchange, request: RequestMessage, reply: Reply, isStreamed: boolean): void;
   /** The answer to a request about a name that shall not exist; undefined where this caller has met none. */
-  answer(exchange: Exchange, request: RequestMessage): Reply | undefined;
+  replyFor(exchange: Exchange, request: RequestMessage): Reply | undefined;
 }
 
-interface Form {
+interface NotFoundTemplate {
   /** The answer's text around the places where the name stood. */
   readonly parts: readonly string[];
   readonly status: number | undefined;
@@ -38,27 +38,27 @@ const isErrorSlot = slotOf("result.isError");
 const letterT = 0x74;
 
 /** Makes an empty memory. */
-export function createUnknownForms(): UnknownForms {
-  const forms = new Map<string, Form>();
+export function createNotFoundTemplates(): NotFoundTemplates {
+  const forms = new Map<string, NotFoundTemplate>();
 
   return {
     learn: (exchange, request, { message, status }, isStreamed) => {
-      if (message === undefined || !tellsUnknown(message)) return;
+      if (message === undefined || !isNotFoundError(message)) return;
       const name = nameOf(request);
       if (name === undefined || name === "") return;
-      const parts = withoutId(message).split(inner(name));
+      const parts = withoutId(message).split(jsonStringBody(name));
       if (parts.length < 2) return;
-      const key = keyOf(exchange, request);
+      const key = templateKey(exchange, request);
       forms.delete(key);
       forms.set(key, { parts, status, isStreamed });
       const [oldest] = forms.keys();
       if (forms.size > maxForms && oldest !== undefined) forms.delete(oldest);
     },
-    answer: (exchange, request) => {
+    replyFor: (exchange, request) => {
       const name = nameOf(request);
-      const form = name === undefined ? undefined : forms.get(keyOf(exchange, request));
+      const form = name === undefined ? undefined : forms.get(templateKey(exchange, request));
       if (form === undefined || name === undefined) return undefined;
-      const text = form.parts.join(inner(name)).replace(placeholder, () => request.id.json);
+      const text = form.parts.join(jsonStringBody(name)).replace(idPlaceholder, () => request.id.json);
       const outcome = parseText(text, { revision: exchange.revision, mode: "enforce" });
       if (!outcome.ok || outcome.form !== "single") return undefined;
       const { message } = outcome;
@@ -69,7 +69,7 @@ export function createUnknownForms(): UnknownForms {
 }
 
 /** Whether an answer is an error, or the result of a tool that is one, which says that something is not known. */
-function tellsUnknown(message: Message): boolean {
+function isNotFoundError(message: Message): boolean {
   if (message.outline.end - message.outline.start > maxBytes) return false;
   if (message.kind === "error") {
     const code: unknown = memberValue(message, "error.code");
@@ -101,19 +101,19 @@ function nameOf(request: RequestMessage): string | undefined {
 }
 
 /** No JSON text holds a line feed inside its strings, so it cannot stand in an answer. */
-const placeholder = "\n";
+const idPlaceholder = "\n";
 
 function withoutId(message: Message): string {
   const id = spanOf(message.outline, "id");
   if (id === undefined) return messageBytes(message).toString();
-  return splice(message.bytes, message.outline, [{ span: id, bytes: Buffer.from(placeholder) }]).toString();
+  return splice(message.bytes, message.outline, [{ span: id, bytes: Buffer.from(idPlaceholder) }]).toString();
 }
 
 /** A name as it stands inside a JSON string. */
-function inner(name: string): string {
+function jsonStringBody(name: string): string {
   return JSON.stringify(name).slice(1, -1);
 }
 
-function keyOf({ principal, era }: Exchange, { method }: RequestMessage): string {
+function templateKey({ principal, era }: Exchange, { method }: RequestMessage): string {
   return `${era} ${method} ${principal.id}`;
 }

@@ -1,4 +1,4 @@
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import type { Reply } from "../../pipeline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
@@ -6,21 +6,25 @@ import { methodFacts } from "../../protocol/methods.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { errorMessage } from "../../reply.ts";
 import type { ErrorBody } from "../../reply.ts";
-import type { UnknownForms } from "./unknown-forms.ts";
+import type { NotFoundTemplates } from "./unknown-forms.ts";
 
 /**
  * The answer to a request about something that the caller may not know of: the very one for a name that does not
  * exist, without any mark of the gateway. In the words of the server itself where the caller has met them, else in
  * those of the specification.
  */
-export function unknownReply(subject: Subject, request: RequestMessage, forms: UnknownForms): Reply {
-  const learned = forms.answer(subject.exchange, request);
+export function notFoundReply(
+  subject: InspectedMessage,
+  request: RequestMessage,
+  forms: NotFoundTemplates,
+): Reply {
+  const learned = forms.replyFor(subject.exchange, request);
   if (learned !== undefined) return learned;
-  return { message: errorMessage(request.id, specified(subject, request)) };
+  return { message: errorMessage(request.id, specNotFoundError(subject, request)) };
 }
 
 /** MCP 2025-11-25 and 2026-07-28: Tools, Prompts, Resources and Completion, each under "Error Handling". */
-function specified({ exchange }: Subject, request: RequestMessage): ErrorBody {
+function specNotFoundError({ exchange }: InspectedMessage, request: RequestMessage): ErrorBody {
   const { method } = request;
   const uri = memberString(request, "params.uri");
   switch (methodFacts(method)?.target) {

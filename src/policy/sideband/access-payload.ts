@@ -7,8 +7,8 @@ import { countValues, toHeaderMap, toSidebandHeaders } from "./header-format.ts"
 import type { HeaderMap } from "./header-format.ts";
 import { objectText } from "./json-text.ts";
 import type { TextMember } from "./json-text.ts";
-import { mcpFacts, mcpMember } from "./mcp-facts.ts";
-import type { McpFacts } from "./mcp-facts.ts";
+import { mcpSummary, mcpMember } from "./mcp-facts.ts";
+import type { McpSummary } from "./mcp-facts.ts";
 import type { Payload } from "./payload-size.ts";
 import { composeUrl } from "./request-url.ts";
 import type { SidebandSettings } from "./settings.ts";
@@ -22,7 +22,7 @@ export interface AccessPayload extends Payload {
   readonly headers: HeaderMap;
   readonly httpVersion: string;
   readonly certificate: ClientCertificate | undefined;
-  readonly mcp: McpFacts | undefined;
+  readonly mcp: McpSummary | undefined;
   /** Query arguments that the decision point does not get to see. */
   readonly omittedArguments: number;
 }
@@ -41,17 +41,17 @@ export type ComposedAccess =
 /** Puts a request into the form of the Sideband API (PA-042 to PA-052, PA-158 to PA-161). */
 export function composeAccess(facts: HttpRequestFacts, settings: SidebandSettings): ComposedAccess {
   const headers = toHeaderMap(facts.headers);
-  if (headers === undefined) return refused("a header value is neither a text nor a list of texts");
+  if (headers === undefined) return accessProblem("a header value is neither a text nor a list of texts");
   if (countValues(headers) >= (facts.headerLimit ?? Number.POSITIVE_INFINITY)) {
-    return refused("there are more headers than can be read");
+    return accessProblem("there are more headers than can be read");
   }
   const composed = composeUrl(facts);
-  if (composed === undefined) return refused("the path is not UTF-8");
+  if (composed === undefined) return accessProblem("the path is not UTF-8");
   const { clientCertificate: pem } = facts;
   const certificate =
     pem === undefined ? undefined : toClientCertificate(pem, settings.include_full_cert_chain);
   if (pem !== undefined && certificate === undefined) {
-    return refused("the client certificate cannot be read, or its key is of another type");
+    return accessProblem("the client certificate cannot be read, or its key is of another type");
   }
   const reading = mcpContextOf(facts.body, { enableMcp: settings.enable_mcp });
   if (reading.kind === "refused") {
@@ -75,7 +75,7 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
     ["http_version", JSON.stringify(httpVersion)],
     certificate === undefined ? undefined : ["client_certificate", JSON.stringify(certificate)],
     facts.accessToken === undefined ? undefined : ["access_token", JSON.stringify(facts.accessToken)],
-    ...mcpMembers(context, headers, settings),
+    ...trafficMembers(context, headers, settings),
   ];
   return {
     ok: true,
@@ -87,7 +87,7 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
       headers,
       httpVersion,
       certificate,
-      mcp: context === undefined ? undefined : mcpFacts(context),
+      mcp: context === undefined ? undefined : mcpSummary(context),
       omittedArguments,
       body: facts.body.toString("utf8"),
       render: (body) => objectText([...before, ["body", JSON.stringify(body)], ...after]),
@@ -95,11 +95,11 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
   };
 }
 
-function refused(problem: string): ComposedAccess {
+function accessProblem(problem: string): ComposedAccess {
   return { ok: false, problem };
 }
 
-function mcpMembers(
+function trafficMembers(
   context: McpContext | undefined,
   headers: HeaderMap,
   settings: SidebandSettings,

@@ -1,26 +1,26 @@
 import { composeAccess } from "./access-payload.ts";
 import type { AccessPayload } from "./access-payload.ts";
 import type { EngineCall, HttpRequestFacts, RequestOutcome, StoredContext } from "./contract.ts";
-import { jsonRpcForm, logAnswer, logQuestion, refuseWith, warnOfMissing } from "./engine-parts.ts";
-import type { EngineParts } from "./engine-parts.ts";
-import { closedGate, judgeOutcome, opensGate } from "./judge-outcome.ts";
+import { jsonRpcForm, logAnswer, logQuery, countedRefusal, warnAboutMissing } from "./engine-parts.ts";
+import type { PhaseDeps } from "./engine-parts.ts";
+import { unavailableRefusal, classifyOutcome, failsOpen } from "./judge-outcome.ts";
 import { objectText } from "./json-text.ts";
 import { fitPayload } from "./payload-size.ts";
 import type { FittedPayload } from "./payload-size.ts";
-import { readAccessAnswer } from "./pdp-answer.ts";
+import { parseAccessAnswer } from "./pdp-answer.ts";
 import type { AccessAnswer } from "./pdp-answer.ts";
-import { invalidAnswer, policyDenial, writeRefusal } from "./refusal-answer.ts";
+import { invalidAnswer, policyRefusal, formatRefusalAnswer } from "./refusal-answer.ts";
 import type { RefusalFacts } from "./refusal-answer.ts";
 import { changesWithoutAnswer, requestChanges } from "./request-changes.ts";
 
 /** Makes the function that decides about requests: compose, ask, judge, and list the changes. */
-export function createAccessPhase(
-  parts: EngineParts,
+export function createAccessEvaluation(
+  parts: PhaseDeps,
 ): (facts: HttpRequestFacts, call: EngineCall) => Promise<RequestOutcome> {
   const { settings, log, instruments } = parts;
 
   function refuse(facts: RefusalFacts, payload: AccessPayload): RequestOutcome {
-    return { action: "answer", ...refuseWith(parts, facts, payload.mcp) };
+    return { action: "answer", ...countedRefusal(parts, facts, payload.mcp) };
   }
 
   function proceedWithoutAnswer(payload: AccessPayload, fitted: FittedPayload): RequestOutcome {
@@ -41,7 +41,7 @@ export function createAccessPhase(
     payload: AccessPayload,
     fitted: FittedPayload,
   ): RequestOutcome {
-    return opensGate(cause, settings, log)
+    return failsOpen(cause, settings, log)
       ? proceedWithoutAnswer(payload, fitted)
       : refuse(otherwise, payload);
   }
@@ -75,8 +75,8 @@ export function createAccessPhase(
   ): RequestOutcome {
     switch (answer.kind) {
       case "deny": {
-        log("info", "Request denied by policy provider", { status_code: answer.denied.status });
-        return refuse(policyDenial(answer.denied), payload);
+        log("info", "Request denied by policy provider", { status_code: answer.refusal.status });
+        return refuse(policyRefusal(answer.refusal), payload);
       }
       case "invalid":
         log("error", "Sideband answer is not valid JSON of the expected form");
@@ -96,7 +96,7 @@ export function createAccessPhase(
           return refuse(invalidAnswer, payload);
         }
         for (const warning of list.warnings) log("warn", "Policy answer", { warning });
-        warnOfMissing(parts, list.missing);
+        warnAboutMissing(parts, list.missing);
         const store = storedContext(payload, fitted, answer.allowed.state);
         return { action: "continue", decision: "allow", changes: list.changes, store };
       }
@@ -108,7 +108,7 @@ export function createAccessPhase(
     if (!composed.ok) {
       log("warn", "Request cannot be put to the policy", { problem: composed.problem });
       const form = composed.mcp === undefined ? undefined : jsonRpcForm(settings, composed.mcp);
-      return { action: "answer", ...writeRefusal(badRequest(composed.problem), form) };
+      return { action: "answer", ...formatRefusalAnswer(badRequest(composed.problem), form) };
     }
     const { payload } = composed;
     const { mcp } = payload;
@@ -128,25 +128,25 @@ export function createAccessPhase(
       return refuse(tooLarge, payload);
     }
     if (fitted.isTruncated) log("warn", "Body shortened to fit max_sideband_body_bytes");
-    logQuestion(parts, "/sideband/request", fitted.text);
-    const outcome = await parts.ask({
+    logQuery(parts, "/sideband/request", fitted.text);
+    const outcome = await parts.query({
       phase: "access",
       body: Buffer.from(fitted.text),
       mcpMethod: mcp?.method,
       call,
       read(body) {
         logAnswer(parts, body);
-        const answer = readAccessAnswer(body);
+        const answer = parseAccessAnswer(body);
         const { kind } = answer;
         return { answer, decision: kind === "allow" || kind === "deny" ? kind : "error" };
       },
     });
-    const judged = judgeOutcome(outcome, settings, log);
+    const judged = classifyOutcome(outcome, settings, log);
     switch (judged.kind) {
       case "refuse":
         return refuse(judged.facts, payload);
       case "unavailable":
-        return withoutDecision(judged.cause, closedGate, payload, fitted);
+        return withoutDecision(judged.cause, unavailableRefusal, payload, fitted);
       case "answer":
         return carryOut(judged.answer, facts, payload, fitted);
     }
@@ -154,7 +154,7 @@ export function createAccessPhase(
 }
 
 /** A payload, or why there is none: what cannot be written as JSON is a bad request too (PA-053). */
-function compose(facts: HttpRequestFacts, { settings }: EngineParts): ReturnType<typeof composeAccess> {
+function compose(facts: HttpRequestFacts, { settings }: PhaseDeps): ReturnType<typeof composeAccess> {
   try {
     return composeAccess(facts, settings);
   } catch (error) {

@@ -1,10 +1,10 @@
 import * as z from "zod";
 
-import { recognisedMethods } from "../../protocol/mcp-context.ts";
+import { recognizedMethods } from "../../protocol/mcp-context.ts";
 import { parseSidebandSettings } from "./settings-parse.ts";
 import { settingDefinitions } from "./settings.ts";
 import type { SidebandSettings } from "./settings.ts";
-import { problemOfServiceUrl } from "./service-url.ts";
+import { serviceUrlProblem } from "./service-url.ts";
 
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
@@ -15,7 +15,7 @@ const headerName = z
 
 const file = z.string().min(1).optional();
 
-const methods = z.enum(recognisedMethods);
+const methods = z.enum(recognizedMethods);
 
 /** What a setting is for, in the words of the table that Kong's schema is made from too. */
 const about = (name: keyof SidebandSettings): string => settingDefinitions[name].description;
@@ -30,7 +30,7 @@ export function createSidebandConfig(duration: DurationField) {
     serviceUrl: z
       .string()
       .superRefine((text, context) => {
-        const message = problemOfServiceUrl(text);
+        const message = serviceUrlProblem(text);
         if (message !== undefined) context.addIssue({ code: "custom", message });
       })
       .meta({ format: "uri" })

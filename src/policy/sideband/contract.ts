@@ -90,7 +90,7 @@ export type RequestOutcome =
       /** To be kept for the response; undefined when there will be no question about it. */
       readonly store: StoredContext | undefined;
     }
-  | { readonly action: "answer"; readonly answer: HttpAnswer; readonly refusal: Refusal };
+  | { readonly action: "answer"; readonly answer: ClientAnswer; readonly refusal: SidebandRefusal };
 
 /** One thing to change about the request before it goes upstream. */
 export type RequestChange =
@@ -110,24 +110,24 @@ export type ResponseOutcome =
   | { readonly action: "pass"; readonly decision: "skipped" | "fail-open" }
   | {
       readonly action: "answer";
-      readonly answer: HttpAnswer;
+      readonly answer: ClientAnswer;
       /** Upstream headers that the client must not get. */
       readonly clearHeaders: readonly string[];
       /** Present when the client gets an error in place of the response. */
-      readonly refusal?: Refusal;
+      readonly refusal?: SidebandRefusal;
       /** Whether the body is the upstream's own, byte for byte. */
       readonly isOriginalBody: boolean;
     };
 
 /** A whole HTTP answer for the client. `content-length`, `transfer-encoding` and `connection` are never in it. */
-export interface HttpAnswer {
+export interface ClientAnswer {
   readonly status: number;
   readonly headers: HeadersOut;
   readonly body: Buffer;
 }
 
 /** Why the client gets an answer of ours; also the `reason` of `mcp_denied_total` (PA-188). */
-export type RefusalReason =
+export type SidebandRefusalReason =
   /** The policy refused. */
   | "policy"
   /** The decision point could not be reached, failed, or the breaker is open after that. */
@@ -148,8 +148,8 @@ export type RefusalReason =
   | "internal";
 
 /** The facts behind an answer that refuses. */
-export interface Refusal {
-  readonly reason: RefusalReason;
+export interface SidebandRefusal {
+  readonly reason: SidebandRefusalReason;
   readonly status: number;
   /** For people and agents: the policy's own words where it has some. */
   readonly message: string;
@@ -219,7 +219,7 @@ export interface PdpClient {
 }
 
 /** What an engine needs from outside. */
-export interface EngineSurroundings {
+export interface SidebandEngineDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: (entry: SidebandLogEntry) => void;
@@ -256,5 +256,5 @@ export type BreakerKind = "rate" | "failure";
 /** Makes an engine. */
 export type CreateSidebandEngine = (
   settings: SidebandSettings,
-  surroundings: EngineSurroundings,
+  surroundings: SidebandEngineDeps,
 ) => HttpPolicyEngine;

@@ -1,4 +1,4 @@
-import { isObject, parseJson } from "./json-text.ts";
+import { isJsonRecord, parseJson } from "./json-text.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 const redacted = "[REDACTED]";
@@ -34,7 +34,7 @@ export function createShowForLog(settings: SidebandSettings): ShowForLog {
     if (name === "state") return `[opaque, ${Buffer.byteLength(JSON.stringify(value))} bytes]`;
     if (name === "mcp_tool_arguments") return shortenValue(value, most);
     const isNested = name === "request" || name === "response" || name === "mcp";
-    return isNested && isObject(value) ? showObject(value) : value;
+    return isNested && isJsonRecord(value) ? showObject(value) : value;
   }
 
   function showObject(value: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -43,12 +43,12 @@ export function createShowForLog(settings: SidebandSettings): ShowForLog {
 
   return (text) => {
     const value = parseJson(text);
-    return isObject(value) ? showObject(value) : truncateText(text, most);
+    return isJsonRecord(value) ? showObject(value) : truncateText(text, most);
   };
 }
 
 function hideHeaders(headers: unknown, hidden: ReadonlySet<string>): unknown {
-  if (!isObject(headers)) return headers;
+  if (!isJsonRecord(headers)) return headers;
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, hidden.has(name.toLowerCase()) ? redacted : value]),
   );

@@ -1,17 +1,17 @@
 import type { ShowForLog } from "./debug-text.ts";
-import type { WriteLog } from "./log.ts";
-import type { McpFacts } from "./mcp-facts.ts";
+import type { PhaseLog } from "./log.ts";
+import type { McpSummary } from "./mcp-facts.ts";
 import type { Instruments } from "./metrics.ts";
-import type { Ask } from "./pdp-call.ts";
-import { writeRefusal } from "./refusal-answer.ts";
-import type { JsonRpcForm, RefusalFacts, Refused } from "./refusal-answer.ts";
+import type { QuerySideband } from "./pdp-call.ts";
+import { formatRefusalAnswer } from "./refusal-answer.ts";
+import type { JsonRpcForm, RefusalFacts, RefusalAnswer } from "./refusal-answer.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** What a phase is made of. */
-export interface EngineParts {
+export interface PhaseDeps {
   readonly settings: SidebandSettings;
-  readonly ask: Ask;
-  readonly log: WriteLog;
+  readonly query: QuerySideband;
+  readonly log: PhaseLog;
   readonly instruments: Instruments;
   readonly show: ShowForLog;
   readonly knownMethods: ReadonlySet<string>;
@@ -22,19 +22,23 @@ export interface EngineParts {
 /** The JSON-RPC form, where the settings want it and the request is MCP (PA-176). */
 export function jsonRpcForm(
   settings: SidebandSettings,
-  mcp: Pick<McpFacts, "id"> | undefined,
+  mcp: Pick<McpSummary, "id"> | undefined,
 ): JsonRpcForm | undefined {
   return settings.enable_mcp && settings.mcp_jsonrpc_errors && mcp !== undefined ? { id: mcp.id } : undefined;
 }
 
 /** Writes a refusal in its form, and counts it. */
-export function refuseWith(parts: EngineParts, facts: RefusalFacts, mcp: McpFacts | undefined): Refused {
+export function countedRefusal(
+  parts: PhaseDeps,
+  facts: RefusalFacts,
+  mcp: McpSummary | undefined,
+): RefusalAnswer {
   if (mcp !== undefined) parts.instruments.mcpDenied(mcp, facts.reason);
-  return writeRefusal(facts, jsonRpcForm(parts.settings, mcp));
+  return formatRefusalAnswer(facts, jsonRpcForm(parts.settings, mcp));
 }
 
 /** Says what is about to be sent: always that, and with debug logging what (PA-134, PA-215). */
-export function logQuestion(parts: EngineParts, path: string, text: string): void {
+export function logQuery(parts: PhaseDeps, path: string, text: string): void {
   const { settings, log, show } = parts;
   log("debug", path.endsWith("request") ? "Sending sideband request" : "Sending sideband response", {
     path,
@@ -43,12 +47,12 @@ export function logQuestion(parts: EngineParts, path: string, text: string): voi
 }
 
 /** Shows an answer that came, with debug logging only. */
-export function logAnswer({ settings, log, show }: EngineParts, body: Buffer): void {
+export function logAnswer({ settings, log, show }: PhaseDeps, body: Buffer): void {
   if (settings.enable_debug_logging) log("debug", "Sideband answer", { answer: show(body.toString("utf8")) });
 }
 
 /** Warns of members that an answer lacks, of each once: a decision point that leaves one out does so always (PA-074). */
-export function warnOfMissing({ log, warnedOf }: EngineParts, missing: readonly string[]): void {
+export function warnAboutMissing({ log, warnedOf }: PhaseDeps, missing: readonly string[]): void {
   for (const name of missing) {
     if (warnedOf.has(name)) continue;
     warnedOf.add(name);

@@ -1,14 +1,14 @@
 import { createBreaker } from "../breaker.ts";
-import { createAccessPhase } from "./access-phase.ts";
-import type { BreakerKind, EnginePhase, EngineSurroundings, HttpPolicyEngine } from "./contract.ts";
+import { createAccessEvaluation } from "./access-phase.ts";
+import type { BreakerKind, EnginePhase, SidebandEngineDeps, HttpPolicyEngine } from "./contract.ts";
 import { createShowForLog } from "./debug-text.ts";
-import type { EngineParts } from "./engine-parts.ts";
-import { createWriteLog } from "./log.ts";
+import type { PhaseDeps } from "./engine-parts.ts";
+import { createPhaseLog } from "./log.ts";
 import { createInstruments } from "./metrics.ts";
-import { createAsk } from "./pdp-call.ts";
+import { createSidebandQuery } from "./pdp-call.ts";
 import { createPdpClient } from "./pdp-client.ts";
 import { kongMethods } from "./request-changes.ts";
-import { createResponsePhase } from "./response-phase.ts";
+import { createResponseEvaluation } from "./response-phase.ts";
 import { parseServiceUrl } from "./service-url.ts";
 import type { SidebandSettings } from "./settings.ts";
 
@@ -18,7 +18,7 @@ export const kongPlugin = { name: "idpartners-ping-authorize", version: "2.1.0" 
 /** Makes the engine that asks PingAuthorize over its Sideband API. The settings are those of `parseSidebandSettings`. */
 export function createSidebandEngine(
   settings: SidebandSettings,
-  surroundings: EngineSurroundings,
+  surroundings: SidebandEngineDeps,
 ): HttpPolicyEngine {
   const { clock, setTimer, plugin = kongPlugin.name } = surroundings;
   const service = parseServiceUrl(settings.service_url);
@@ -31,28 +31,28 @@ export function createSidebandEngine(
       tls: surroundings.tls,
       setTimer,
     });
-  const ask = createAsk({
+  const ask = createSidebandQuery({
     settings,
     service,
     client,
     breaker: surroundings.breaker ?? createBreaker<BreakerKind>(clock),
     instruments,
-    surroundings,
+    deps: surroundings,
     userAgent: surroundings.userAgent ?? `Kong/${kongPlugin.version}`,
   });
   const show = createShowForLog(settings);
   const { knownMethods = kongMethods } = surroundings;
-  const partsOf = (phase: EnginePhase): EngineParts => ({
+  const partsOf = (phase: EnginePhase): PhaseDeps => ({
     settings,
-    ask,
+    query: ask,
     instruments,
     show,
     knownMethods,
     warnedOf: new Set(),
-    log: createWriteLog(surroundings.log, { plugin, phase, service_url: service.shown }),
+    log: createPhaseLog(surroundings.log, { plugin, phase, service_url: service.shown }),
   });
-  const access = createAccessPhase(partsOf("access"));
-  const response = createResponsePhase(partsOf("response"));
+  const access = createAccessEvaluation(partsOf("access"));
+  const response = createResponseEvaluation(partsOf("response"));
   return {
     hasResponsePhase: !settings.skip_response_phase,
     evaluateRequest: (facts, call = {}) => access(facts, call),

@@ -45,6 +45,6 @@ export function parseJson(text: string): unknown {
 }
 
 /** Whether a value is an object and no list. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isJsonRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 import type { PdpReply } from "./contract.ts";
 import type { HeaderMap } from "./header-format.ts";
-import { isObject, parseJson } from "./json-text.ts";
-import type { WriteLog } from "./log.ts";
+import { isJsonRecord, parseJson } from "./json-text.ts";
+import type { PhaseLog } from "./log.ts";
 import { messageInBody } from "./pdp-answer.ts";
 import type { PdpOutcome } from "./pdp-call.ts";
 import { rateLimited, rejected, unavailable } from "./refusal-answer.ts";
@@ -10,7 +10,7 @@ import { responseStatusText } from "./response-payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** What follows from how a question ended, before any answer is looked at (PA-065). */
-export type Judgement<Answer> =
+export type ClassifiedOutcome<Answer> =
   | { readonly kind: "answer"; readonly answer: Answer }
   /** The client gets this, whatever `fail_open` says. */
   | { readonly kind: "refuse"; readonly facts: RefusalFacts }
@@ -18,11 +18,11 @@ export type Judgement<Answer> =
   | { readonly kind: "unavailable"; readonly cause: string };
 
 /** Judges by the status alone; an answer is read only when it is a decision (PA-066). Logs what went wrong. */
-export function judgeOutcome<Answer>(
+export function classifyOutcome<Answer>(
   outcome: PdpOutcome<Answer>,
   settings: SidebandSettings,
-  log: WriteLog,
-): Judgement<Answer> {
+  log: PhaseLog,
+): ClassifiedOutcome<Answer> {
   switch (outcome.kind) {
     case "answer":
       return { kind: "answer", answer: outcome.answer };
@@ -42,7 +42,7 @@ export function judgeOutcome<Answer>(
       logReply(outcome.reply, log);
       const { status } = outcome.reply;
       if (settings.passthrough_status_codes.includes(status)) {
-        return { kind: "refuse", facts: passthrough(outcome.reply) };
+        return { kind: "refuse", facts: passthroughRefusal(outcome.reply) };
       }
       if (outcome.tripped?.kind === "rate") {
         return { kind: "refuse", facts: rateLimited(outcome.tripped.remainingSeconds) };
@@ -55,9 +55,9 @@ export function judgeOutcome<Answer>(
 }
 
 /** PingAuthorize's refusals are warnings, its failures errors, with what it says about them (PA-129). */
-function logReply({ status, body }: PdpReply, log: WriteLog): void {
+function logReply({ status, body }: PdpReply, log: PhaseLog): void {
   const value = parseJson(body.toString("utf8"));
-  const { message, id } = isObject(value) ? value : {};
+  const { message, id } = isJsonRecord(value) ? value : {};
   const fields = { status, message, id };
   if (status >= 500) log("error", "Sideband request failed", fields);
   else if (status >= 400) log("warn", "Sideband request denied", fields);
@@ -65,30 +65,30 @@ function logReply({ status, body }: PdpReply, log: WriteLog): void {
 }
 
 /** The decision point's own answer for the client (PA-127). */
-function passthrough({ status, headers, body }: PdpReply): RefusalFacts {
+function passthroughRefusal({ status, headers, body }: PdpReply): RefusalFacts {
   const text = body.toString("utf8");
   const isJson = parseJson(text) !== undefined;
-  const contentType = isJson ? "application/json" : first(headers["content-type"]);
+  const contentType = isJson ? "application/json" : firstValue(headers["content-type"]);
   const kept: HeaderMap = new Map(
     [
       ["content-type", contentType] as const,
       // Of the others only this one is meant for whoever is refused.
-      ["retry-after", first(headers["retry-after"])] as const,
+      ["retry-after", firstValue(headers["retry-after"])] as const,
     ].flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const])),
   );
   const message = messageInBody(text) ?? (responseStatusText(status) || "Request refused.");
   return { reason: "passthrough", status, message, headers: kept, body: text };
 }
 
-function first(value: string | readonly string[] | undefined): string | undefined {
+function firstValue(value: string | readonly string[] | undefined): string | undefined {
   return typeof value === "string" ? value : value?.[0];
 }
 
 /** Whether the gate is open although nobody could be asked; says so in the log (PA-130). */
-export function opensGate(cause: string, settings: SidebandSettings, log: WriteLog): boolean {
+export function failsOpen(cause: string, settings: SidebandSettings, log: PhaseLog): boolean {
   if (settings.fail_open) log("warn", "No decision, fail-open is on: letting it through", { cause });
   return settings.fail_open;
 }
 
 /** The refusal when nobody could be asked and the gate is closed. */
-export const closedGate: RefusalFacts = unavailable;
+export const unavailableRefusal: RefusalFacts = unavailable;

@@ -1,17 +1,17 @@
 import type { EnginePhase, SidebandLogEntry } from "./contract.ts";
 
 /** Writes log entries of one phase. */
-export type WriteLog = (
+export type PhaseLog = (
   level: SidebandLogEntry["level"],
   msg: string,
   fields?: Readonly<Record<string, unknown>>,
 ) => void;
 
 /** Makes the writer for a phase; every entry carries the same head (PA-133). */
-export function createWriteLog(
+export function createPhaseLog(
   write: (entry: SidebandLogEntry) => void,
   head: { readonly plugin: string; readonly phase: EnginePhase; readonly service_url: string },
-): WriteLog {
+): PhaseLog {
   return (level, msg, fields = {}) => write({ ...head, level, msg, ...fields });
 }
 

@@ -1,9 +1,9 @@
 import type { McpContext } from "../../protocol/mcp-context.ts";
-import { isObject, memberText, objectText, parseJson } from "./json-text.ts";
+import { isJsonRecord, memberText, objectText, parseJson } from "./json-text.ts";
 import type { TextMember } from "./json-text.ts";
 
 /** What both phases need to know of an MCP request. */
-export interface McpFacts {
+export interface McpSummary {
   readonly method: string;
   /** The request's id as JSON text; undefined where it had none. */
   readonly id: string | undefined;
@@ -18,7 +18,7 @@ export function mcpMember(context: McpContext): string {
 }
 
 /** The facts of a request that is MCP. */
-export function mcpFacts(context: McpContext): McpFacts {
+export function mcpSummary(context: McpContext): McpSummary {
   return {
     method: context.method,
     id: context.id?.json,
@@ -28,10 +28,10 @@ export function mcpFacts(context: McpContext): McpFacts {
 }
 
 /** The facts as they were stored; undefined when the request was not MCP. */
-export function storedMcpFacts(stored: string | undefined): McpFacts | undefined {
+export function storedMcpSummary(stored: string | undefined): McpSummary | undefined {
   if (stored === undefined) return undefined;
   const value = parseJson(stored);
-  if (!isObject(value) || typeof value.mcp_method !== "string") return undefined;
+  if (!isJsonRecord(value) || typeof value.mcp_method !== "string") return undefined;
   return {
     method: value.mcp_method,
     id: memberText(Buffer.from(stored), "mcp_jsonrpc_id"),

@@ -1,7 +1,7 @@
 import { createRegistry } from "../../telemetry/metrics.ts";
 import { sidebandMetricDefinitions } from "../../telemetry/sideband-metric-names.ts";
 import type { EnginePhase, SidebandSpan, SidebandTelemetry } from "./contract.ts";
-import type { McpFacts } from "./mcp-facts.ts";
+import type { McpSummary } from "./mcp-facts.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** Every metric of the engine, as the Kong plugin has them; a gateway tells them apart by route. */
@@ -16,8 +16,8 @@ export interface Instruments {
   called(phase: EnginePhase, result: string, durationMs: number): void;
   breakerState(isOpen: boolean): void;
   decided(decision: "allow" | "deny"): void;
-  mcpRequest(mcp: McpFacts): void;
-  mcpDenied(mcp: McpFacts, reason: string): void;
+  mcpRequest(mcp: McpSummary): void;
+  mcpDenied(mcp: McpSummary, reason: string): void;
 }
 
 const silent: Instruments = {

@@ -5,7 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
 /** A question that reached the mock. */
-export interface MockQuestion {
+export interface MockPingRequest {
   readonly endpoint: "request" | "response";
   /** The payload. */
   readonly payload: Readonly<Record<string, unknown>>;
@@ -39,7 +39,7 @@ export interface MockReply {
 }
 
 /** Decides about a question. */
-export type MockPolicy = (question: MockQuestion) => MockReply | Promise<MockReply>;
+export type MockPolicy = (question: MockPingRequest) => MockReply | Promise<MockReply>;
 
 /** A stand-in for PingAuthorize on this machine, for tests and examples. */
 export interface MockPingAuthorize extends AsyncDisposable {
@@ -47,7 +47,7 @@ export interface MockPingAuthorize extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   /** Everything that was asked, in order; those with a wrong secret are not among them. */
-  readonly questions: readonly MockQuestion[];
+  readonly requests: readonly MockPingRequest[];
   /** How many connections were opened. */
   readonly connections: () => number;
   /** Replaces the policy for requests; `allowRequest` until then. */
@@ -60,7 +60,7 @@ export interface MockPingAuthorize extends AsyncDisposable {
 }
 
 /** How a mock is set up. */
-export interface MockOptions {
+export interface MockPingAuthorizeOptions {
   /** The header and value that callers must send; anything is accepted unless given. */
   readonly secret?: { readonly header: string; readonly value: string };
   /** Serves https with this key and certificate (PEM); with `requestCert` it asks for the caller's too. */
@@ -80,13 +80,15 @@ export interface MockOptions {
 }
 
 /** Starts a mock on the loopback interface. It allows everything until told otherwise. */
-export async function startMockPingAuthorize(options: MockOptions = {}): Promise<MockPingAuthorize> {
+export async function startMockPingAuthorize(
+  options: MockPingAuthorizeOptions = {},
+): Promise<MockPingAuthorize> {
   const { secret, tls, basePath = "" } = options;
   const policies = {
     request: options.onRequest ?? allowRequest,
     response: options.onResponse ?? allowResponse,
   };
-  const questions: MockQuestion[] = [];
+  const questions: MockPingRequest[] = [];
   const numbers = new Map<Socket, number>();
   let opened = 0;
 
@@ -103,7 +105,7 @@ export async function startMockPingAuthorize(options: MockOptions = {}): Promise
       return;
     }
     const payload: unknown = JSON.parse(text);
-    const question: MockQuestion = {
+    const question: MockPingRequest = {
       endpoint,
       // The engine sends objects only, and whoever does not gets an error for it.
       payload: payload as Readonly<Record<string, unknown>>,
@@ -145,7 +147,7 @@ export async function startMockPingAuthorize(options: MockOptions = {}): Promise
   return {
     url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${basePath}`,
     port,
-    questions,
+    requests: questions,
     connections: () => opened,
     onRequest: (policy) => {
       policies.request = policy;
@@ -164,7 +166,7 @@ export const allowRequest: MockPolicy = ({ payload }) => ({ json: payload });
 
 /** Allows a request with some members changed, or with a state. */
 export function allowWith(
-  changes: (question: MockQuestion) => Readonly<Record<string, unknown>>,
+  changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>,
 ): MockPolicy {
   return (question) => ({ json: { ...question.payload, ...changes(question) } });
 }
@@ -185,12 +187,12 @@ export const allowResponse: MockPolicy = (question) => resultOf(question, {});
 
 /** Lets a response through with some members changed. */
 export function changeResponse(
-  changes: (question: MockQuestion) => Readonly<Record<string, unknown>>,
+  changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>,
 ): MockPolicy {
   return (question) => resultOf(question, changes(question));
 }
 
-function resultOf({ payload }: MockQuestion, changes: Readonly<Record<string, unknown>>): MockReply {
+function resultOf({ payload }: MockPingRequest, changes: Readonly<Record<string, unknown>>): MockReply {
   const { method, url, http_version, response_code, response_status, headers, body } = payload;
   return {
     json: { method, url, http_version, response_code, response_status, headers, body, ...changes },
@@ -203,7 +205,7 @@ function clientNameOf(socket: Socket): string | undefined {
   return typeof name === "string" ? name : undefined;
 }
 
-function endpointOf(path: string, basePath: string): MockQuestion["endpoint"] | undefined {
+function endpointOf(path: string, basePath: string): MockPingRequest["endpoint"] | undefined {
   if (path === `${basePath}/sideband/request`) return "request";
   return path === `${basePath}/sideband/response` ? "response" : undefined;
 }

@@ -2,12 +2,12 @@ import { isUtf8 } from "node:buffer";
 
 import { fromSidebandHeaders } from "./header-format.ts";
 import type { HeaderMap } from "./header-format.ts";
-import { isObject, memberText, parseJson } from "./json-text.ts";
+import { isJsonRecord, memberText, parseJson } from "./json-text.ts";
 
 /** What the decision point made of a request. `missing` says which members it left out; these mean no change. */
 export type AccessAnswer =
   | { readonly kind: "allow"; readonly allowed: AllowedRequest }
-  | { readonly kind: "deny"; readonly denied: DecidedResponse }
+  | { readonly kind: "deny"; readonly refusal: PolicyResponse }
   /** Not JSON, or JSON of another shape: nothing was decided. */
   | { readonly kind: "invalid" }
   /** Something was decided, but it cannot be carried out: never let through (PA-208). */
@@ -28,7 +28,7 @@ export interface AllowedRequest {
 }
 
 /** A response as the policy wrote it. */
-export interface DecidedResponse {
+export interface PolicyResponse {
   readonly status: number;
   /** The words for the status; empty where it gave none. */
   readonly statusText: string;
@@ -37,13 +37,13 @@ export interface DecidedResponse {
 }
 
 /** Reads the answer to a question about a request (PA-066 to PA-071, PA-208). */
-export function readAccessAnswer(body: Buffer): AccessAnswer {
+export function parseAccessAnswer(body: Buffer): AccessAnswer {
   const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
-  if (!isObject(value)) return { kind: "invalid" };
+  if (!isJsonRecord(value)) return { kind: "invalid" };
   const { response } = value;
   if (response !== undefined && response !== null) {
     const denied = readDecidedResponse(response);
-    return typeof denied === "string" ? { kind: "unusable" } : { kind: "deny", denied };
+    return typeof denied === "string" ? { kind: "unusable" } : { kind: "deny", refusal: denied };
   }
   const { method, url, headers, body: newBody } = value;
   const map = isAbsent(headers) ? undefined : fromSidebandHeaders(headers);
@@ -67,22 +67,22 @@ export function readAccessAnswer(body: Buffer): AccessAnswer {
 
 /** What the decision point made of a response; the kinds are those of {@link AccessAnswer}. */
 export type ResponseResult =
-  | { readonly kind: "result"; readonly result: DecidedResponse }
+  | { readonly kind: "result"; readonly result: PolicyResponse }
   | { readonly kind: "invalid" }
   | { readonly kind: "unusable" };
 
 /** Reads the answer to a question about a response (PA-092, PA-094, PA-208). */
-export function readResponseResult(body: Buffer): ResponseResult {
+export function parseResponseResult(body: Buffer): ResponseResult {
   const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
-  if (!isObject(value)) return { kind: "invalid" };
+  if (!isJsonRecord(value)) return { kind: "invalid" };
   const result = readDecidedResponse(value);
   if (result === "status") return { kind: "unusable" };
   return result === "shape" ? { kind: "invalid" } : { kind: "result", result };
 }
 
 /** The response, or which part of it is unusable. */
-function readDecidedResponse(value: unknown): DecidedResponse | "status" | "shape" {
-  if (!isObject(value)) return "shape";
+function readDecidedResponse(value: unknown): PolicyResponse | "status" | "shape" {
+  if (!isJsonRecord(value)) return "shape";
   const status = toStatus(value.response_code);
   if (status === undefined) return "status";
   const { body, headers, response_status: text } = value;
@@ -110,8 +110,8 @@ function isTextOrAbsent(value: unknown): value is string | undefined | null {
 /** The words in an error body that say what is wrong, wherever the templates of PingAuthorize put them (PA-168). */
 export function messageInBody(body: string): string | undefined {
   const value = parseJson(body);
-  if (!isObject(value)) return undefined;
-  const inner = isObject(value.error) ? value.error.message : undefined;
+  if (!isJsonRecord(value)) return undefined;
+  const inner = isJsonRecord(value.error) ? value.error.message : undefined;
   const candidates = [value.message, value.errorMessage, value.error_description, inner];
   return candidates.find((text): text is string => typeof text === "string" && text !== "");
 }

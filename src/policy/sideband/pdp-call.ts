@@ -4,7 +4,7 @@ import type {
   BreakerKind,
   EngineCall,
   EnginePhase,
-  EngineSurroundings,
+  SidebandEngineDeps,
   PdpClient,
   PdpReply,
 } from "./contract.ts";
@@ -31,7 +31,7 @@ export type PdpOutcome<Answer> =
   | { readonly kind: "open"; readonly open: OpenBreaker<BreakerKind> };
 
 /** One question. */
-export interface Question<Answer> {
+export interface SidebandQuery<Answer> {
   readonly phase: EnginePhase;
   readonly body: Buffer;
   /** The MCP method that the question is about; undefined for other traffic (PA-212). */
@@ -42,16 +42,16 @@ export interface Question<Answer> {
 }
 
 /** Puts a question; rejects only when the question's signal was aborted. */
-export type Ask = <Answer>(question: Question<Answer>) => Promise<PdpOutcome<Answer>>;
+export type QuerySideband = <Answer>(question: SidebandQuery<Answer>) => Promise<PdpOutcome<Answer>>;
 
 /** What asking needs. */
-export interface AskOptions {
+export interface QuerySidebandDeps {
   readonly settings: SidebandSettings;
   readonly service: ServiceUrl;
   readonly client: PdpClient;
   readonly breaker: Breaker<BreakerKind>;
   readonly instruments: Instruments;
-  readonly surroundings: Pick<EngineSurroundings, "clock" | "setTimer" | "secret" | "onRetry">;
+  readonly deps: Pick<SidebandEngineDeps, "clock" | "setTimer" | "secret" | "onRetry">;
   readonly userAgent: string;
 }
 
@@ -61,8 +61,8 @@ type Attempt = { readonly reply: PdpReply } | { readonly error: string };
 const failureSeconds = 30;
 
 /** Makes the function that puts questions: breaker, retries and telemetry around the HTTP client. */
-export function createAsk(options: AskOptions): Ask {
-  const { settings, service, client, breaker, instruments, surroundings } = options;
+export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
+  const { settings, service, client, breaker, instruments, deps: surroundings } = options;
   const { clock, setTimer } = surroundings;
 
   async function headersFor(body: Buffer): Promise<Readonly<Record<string, string>>> {
@@ -84,7 +84,7 @@ export function createAsk(options: AskOptions): Ask {
     return mayRetry ? settings.max_retries : 0;
   }
 
-  async function attempts(question: Question<unknown>): Promise<Attempt> {
+  async function attempts(question: SidebandQuery<unknown>): Promise<Attempt> {
     const { phase, body, mcpMethod, call } = question;
     const deadline = clock.now() + (call.budgetMs ?? Number.POSITIVE_INFINITY);
     const path = endpointPathOf(service, phase === "access" ? "request" : "response");

@@ -7,8 +7,8 @@ import { echoed } from "../../../test/support/fake-pdp.ts";
 import type { FakeCall, FakeReply } from "../../../test/support/fake-pdp.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import type { Exchange } from "../../exchange.ts";
-import { Subject } from "../../intercept/subject.ts";
-import type { PolicyVerdict } from "../provider.ts";
+import { InspectedMessage } from "../../intercept/subject.ts";
+import type { Decision } from "../provider.ts";
 import { createSidebandConfig } from "./config.ts";
 import { createSidebandProvider } from "./provider.ts";
 import { toAccessToken } from "./synthetic-http.ts";
@@ -56,16 +56,17 @@ function providerWith(
 
 const call = { signal: new AbortController().signal, memory: undefined };
 const request = messageFrom(mcpFixtures.toolsCall);
-const subject = (facts: Partial<Exchange> = {}): Subject => Subject.of(exchangeWith(request, facts));
+const subject = (facts: Partial<Exchange> = {}): InspectedMessage =>
+  InspectedMessage.of(exchangeWith(request, facts));
 const response = messageFrom('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}');
 
-function answering(): Subject {
+function answering(): InspectedMessage {
   if (request.kind !== "request") throw new Error("the fixture is a request");
-  return Subject.answering(exchangeWith(request), request, response);
+  return InspectedMessage.answering(exchangeWith(request), request, response);
 }
 
-function denialOf(verdict: PolicyVerdict) {
-  if (verdict.effect === "deny") return verdict.denial;
+function denialOf(verdict: Decision) {
+  if (verdict.effect === "deny") return verdict.refusal;
   throw new Error("allowed");
 }
 
@@ -163,7 +164,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
     async (_when, reply, kind, opens) => {
       const { provider } = providerWith(() => reply);
       const denial = denialOf(await provider.evaluateRequest(subject(), call));
-      expect([denial.kind, denial.neverOpen]).toEqual([
+      expect([denial.kind, denial.neverFailOpen]).toEqual([
         kind,
         kind === "unavailable" && !opens ? true : undefined,
       ]);

@@ -1,13 +1,13 @@
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import type { OnFailOpen } from "../fail-open.ts";
-import type { Denial, Explanation, PolicyCall, PolicyProvider, PolicyVerdict } from "../provider.ts";
+import type { PolicyRefusal, Explanation, PolicyCall, PolicyProvider, Decision } from "../provider.ts";
 import { toSidebandSettings } from "./config.ts";
 import type { SidebandConfig } from "./config.ts";
 import type {
-  EngineSurroundings,
-  HttpAnswer,
-  Refusal,
-  RefusalReason,
+  SidebandEngineDeps,
+  ClientAnswer,
+  SidebandRefusal,
+  SidebandRefusalReason,
   RequestChange,
   StoredContext,
 } from "./contract.ts";
@@ -15,8 +15,8 @@ import { createSidebandEngine } from "./engine.ts";
 import { toRequestFacts, toResponseFacts } from "./synthetic-http.ts";
 
 /** What a provider needs from outside, besides what its engine needs. */
-export interface SidebandProviderSurroundings extends Pick<
-  EngineSurroundings,
+export interface SidebandProviderDeps extends Pick<
+  SidebandEngineDeps,
   | "clock"
   | "setTimer"
   | "log"
@@ -37,7 +37,7 @@ export interface SidebandProviderSurroundings extends Pick<
 const name = "pingauthorize";
 
 /** What the policy gets to see of a message. */
-const seen: readonly string[] = ["message", "principal", "request", "mcp"];
+const readByPolicy: readonly string[] = ["message", "principal", "request", "mcp"];
 
 /**
  * PingAuthorize as a provider of the gateway: messages become HTTP requests as `synthetic-http.ts` says, and what the
@@ -46,7 +46,7 @@ const seen: readonly string[] = ["message", "principal", "request", "mcp"];
  */
 export function createSidebandProvider(
   config: SidebandConfig,
-  surroundings: SidebandProviderSurroundings,
+  surroundings: SidebandProviderDeps,
 ): PolicyProvider {
   const { clock, failOpen = false, onFailOpen } = surroundings;
   const engine = createSidebandEngine(toSidebandSettings(config, failOpen), {
@@ -59,24 +59,24 @@ export function createSidebandProvider(
   const explain = (startedAt: number, notes: readonly string[] = []): Explanation => ({
     provider: name,
     rule: undefined,
-    read: seen,
+    read: readByPolicy,
     durationMs: clock.now() - startedAt,
     ...(notes.length === 0 ? {} : { notes }),
   });
 
-  function open(startedAt: number, memory: unknown): PolicyVerdict {
+  function open(startedAt: number, memory: unknown): Decision {
     const problem = "PingAuthorize could not be asked";
     onFailOpen?.(problem);
     return { effect: "allow", memory, explanation: explain(startedAt, [`the gate was open: ${problem}`]) };
   }
 
-  function deny(startedAt: number, refusal: Refusal, answer: HttpAnswer): PolicyVerdict {
-    const denial = toDenial(refusal, answer);
-    return { effect: "deny", denial, explanation: explain(startedAt, [`status ${refusal.status}`]) };
+  function deny(startedAt: number, refusal: SidebandRefusal, answer: ClientAnswer): Decision {
+    const denial = toPolicyRefusal(refusal, answer);
+    return { effect: "deny", refusal: denial, explanation: explain(startedAt, [`status ${refusal.status}`]) };
   }
 
   /** What the policy wants cannot be done here. */
-  function cannot(startedAt: number, what: string): PolicyVerdict {
+  function cannot(startedAt: number, what: string): Decision {
     const refusal = { reason: "invalid_answer", status: 502, message: couldNotBeChecked } as const;
     const verdict = deny(startedAt, refusal, { status: 502, headers: {}, body: Buffer.alloc(0) });
     return {
@@ -85,7 +85,7 @@ export function createSidebandProvider(
     };
   }
 
-  async function evaluateRequest(subject: Subject, { signal }: PolicyCall): Promise<PolicyVerdict> {
+  async function evaluateRequest(subject: InspectedMessage, { signal }: PolicyCall): Promise<Decision> {
     const startedAt = clock.now();
     const outcome = await engine.evaluateRequest(toRequestFacts(subject, config.publicUrl), { signal });
     if (outcome.action === "answer") return deny(startedAt, outcome.refusal, outcome.answer);
@@ -101,7 +101,10 @@ export function createSidebandProvider(
     };
   }
 
-  async function evaluateResponse(subject: Subject, { signal, memory }: PolicyCall): Promise<PolicyVerdict> {
+  async function evaluateResponse(
+    subject: InspectedMessage,
+    { signal, memory }: PolicyCall,
+  ): Promise<Decision> {
     const startedAt = clock.now();
     if (!isStored(memory)) {
       // Nothing was asked about the request, so a policy cannot know what this answers (PA-217).
@@ -131,7 +134,7 @@ export function createSidebandProvider(
 const couldNotBeChecked = "the decision about this could not be carried out, so it is refused";
 
 /** Bodies can be changed; a header that goes nowhere can be taken off, for nobody will see it. */
-function isPossible(change: RequestChange, { exchange: { transport } }: Subject): boolean {
+function isPossible(change: RequestChange, { exchange: { transport } }: InspectedMessage): boolean {
   if (change.type === "set-body") return true;
   const forwarded = transport.type === "http" ? transport.headers : {};
   return change.type === "clear-header" && !Object.hasOwn(forwarded, change.name);
@@ -146,20 +149,22 @@ function isStored(memory: unknown): memory is StoredContext {
  * What kind of no a refusal is. A decision point that refuses us, or whose answer cannot be followed, is no lack of a
  * decision: that must stay shut where the gate is open for lack of one (PA-126, PA-208, PA-209).
  */
-const kinds: Readonly<Record<RefusalReason, Pick<Denial, "kind" | "code" | "neverOpen">>> = {
+const refusalKinds: Readonly<
+  Record<SidebandRefusalReason, Pick<PolicyRefusal, "kind" | "code" | "neverFailOpen">>
+> = {
   policy: { kind: "forbidden", code: "denied_by_policy" },
   unavailable: { kind: "unavailable", code: "decision_point_unavailable" },
   rate_limited: { kind: "rate", code: "decision_point_rate_limited" },
   passthrough: { kind: "forbidden", code: "decision_point_refused" },
-  rejected: { kind: "unavailable", code: "decision_point_rejected", neverOpen: true },
-  invalid_answer: { kind: "unavailable", code: "decision_not_usable", neverOpen: true },
+  rejected: { kind: "unavailable", code: "decision_point_rejected", neverFailOpen: true },
+  invalid_answer: { kind: "unavailable", code: "decision_not_usable", neverFailOpen: true },
   too_large: { kind: "invalid", code: "too_large_to_decide" },
   bad_request: { kind: "invalid", code: "not_decidable" },
-  internal: { kind: "unavailable", code: "decision_failed", neverOpen: true },
+  internal: { kind: "unavailable", code: "decision_failed", neverFailOpen: true },
 };
 
-function toDenial(refusal: Refusal, { status, headers, body }: HttpAnswer): Denial {
-  const { code, ...facts } = kinds[refusal.reason];
+function toPolicyRefusal(refusal: SidebandRefusal, { status, headers, body }: ClientAnswer): PolicyRefusal {
+  const { code, ...facts } = refusalKinds[refusal.reason];
   return {
     ...(refusal.isUndecided === true ? { kind: "unavailable" } : facts),
     code,

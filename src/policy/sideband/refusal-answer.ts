@@ -1,19 +1,19 @@
-import type { HttpAnswer, Refusal, RefusalReason } from "./contract.ts";
+import type { ClientAnswer, SidebandRefusal, SidebandRefusalReason } from "./contract.ts";
 import { toHeadersOut, withoutConnectionHeaders } from "./header-format.ts";
 import type { HeaderMap } from "./header-format.ts";
 import { objectText } from "./json-text.ts";
 import { messageInBody } from "./pdp-answer.ts";
-import type { DecidedResponse } from "./pdp-answer.ts";
+import type { PolicyResponse } from "./pdp-answer.ts";
 
 /** An answer that refuses, and the facts behind it. */
-export interface Refused {
-  readonly answer: HttpAnswer;
-  readonly refusal: Refusal;
+export interface RefusalAnswer {
+  readonly answer: ClientAnswer;
+  readonly refusal: SidebandRefusal;
 }
 
 /** What a refusal is made of, before its form is chosen. */
 export interface RefusalFacts {
-  readonly reason: RefusalReason;
+  readonly reason: SidebandRefusalReason;
   readonly status: number;
   readonly message: string;
   readonly headers?: HeaderMap;
@@ -30,10 +30,10 @@ export interface JsonRpcForm {
 const noHeaders: HeaderMap = new Map();
 
 /** Writes a refusal: as it is, or as a JSON-RPC error with the same status (PA-168 to PA-176, PA-214). */
-export function writeRefusal(facts: RefusalFacts, jsonRpc: JsonRpcForm | undefined): Refused {
+export function formatRefusalAnswer(facts: RefusalFacts, jsonRpc: JsonRpcForm | undefined): RefusalAnswer {
   const { reason, status, message, retryAfter, isUndecided } = facts;
   const headers = new Map(withoutConnectionHeaders(facts.headers ?? noHeaders));
-  const refusal: Refusal = {
+  const refusal: SidebandRefusal = {
     reason,
     status,
     message,
@@ -129,7 +129,7 @@ export const invalidAnswer: RefusalFacts = {
 };
 
 /** The policy's own refusal, with the words it gives for it (PA-168). */
-export function policyDenial({ status, statusText, headers, body }: DecidedResponse): RefusalFacts {
+export function policyRefusal({ status, statusText, headers, body }: PolicyResponse): RefusalFacts {
   const message = messageInBody(body) ?? (statusText === "" ? "Access denied" : statusText);
   return { reason: "policy", status, message, body, ...(headers === undefined ? {} : { headers }) };
 }

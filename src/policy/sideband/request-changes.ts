@@ -6,7 +6,7 @@ import { connectionHeaders, toHeadersOut } from "./header-format.ts";
 import type { HeaderMap } from "./header-format.ts";
 import { rebuildMcpBody } from "./mcp-body.ts";
 import type { AllowedRequest } from "./pdp-answer.ts";
-import { parseUrl } from "./request-url.ts";
+import { parseHttpUrl } from "./request-url.ts";
 
 /** The methods that Kong can set on an upstream request. */
 export const kongMethods: ReadonlySet<string> = new Set(
@@ -117,7 +117,7 @@ interface UrlChanges {
 
 function urlChanges(sent: string, wanted: string | undefined): UrlChanges | undefined {
   if (wanted === undefined || wanted === sent) return { changes: [], setsHost: false, schemeChanged: false };
-  const [before, after] = [parseUrl(sent), parseUrl(wanted)];
+  const [before, after] = [parseHttpUrl(sent), parseHttpUrl(wanted)];
   if (after === undefined) return undefined;
   // What we were asked about may be no URL to us, as with a host that no URL can have; then every part is new.
   const setsHost = before?.host !== after.host || before.port !== after.port;

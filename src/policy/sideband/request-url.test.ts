@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { requestFacts } from "../../../test/support/mock-pingauthorize.ts";
-import { composeUrl, encodePath, parseUrl, reencodeQuery } from "./request-url.ts";
+import { composeUrl, encodePath, parseHttpUrl, reencodeQuery } from "./request-url.ts";
 
 describe("the URL of a payload", () => {
   it("[PA-045] always has the port, also the scheme's own", () => {
@@ -67,9 +67,9 @@ describe("the URL of a payload", () => {
 
 describe("the URL of an answer", () => {
   it("[PA-079] gets the default port of its scheme", () => {
-    expect(parseUrl("https://a.example/x")?.port).toBe(443);
-    expect(parseUrl("http://a.example/x")?.port).toBe(80);
-    expect(parseUrl("HTTPS://A.example:8443")).toEqual({
+    expect(parseHttpUrl("https://a.example/x")?.port).toBe(443);
+    expect(parseHttpUrl("http://a.example/x")?.port).toBe(80);
+    expect(parseHttpUrl("HTTPS://A.example:8443")).toEqual({
       scheme: "https",
       host: "a.example",
       port: 8443,
@@ -79,8 +79,11 @@ describe("the URL of an answer", () => {
   });
 
   it("is taken apart without being normalised", () => {
-    expect(parseUrl("https://a:1/x/../y%2F?b=c&d#e")).toMatchObject({ path: "/x/../y%2F", query: "b=c&d" });
-    expect(parseUrl("http://[::1]:8080/")).toMatchObject({ host: "[::1]", port: 8080 });
+    expect(parseHttpUrl("https://a:1/x/../y%2F?b=c&d#e")).toMatchObject({
+      path: "/x/../y%2F",
+      query: "b=c&d",
+    });
+    expect(parseHttpUrl("http://[::1]:8080/")).toMatchObject({ host: "[::1]", port: 8080 });
   });
 
   it.each([
@@ -92,6 +95,6 @@ describe("the URL of an answer", () => {
     "https://host:99999/",
     "http://a b/",
   ])("[PA-210] is none: %s", (text) => {
-    expect(parseUrl(text)).toBeUndefined();
+    expect(parseHttpUrl(text)).toBeUndefined();
   });
 });

@@ -65,7 +65,7 @@ const urlForm = /^([a-z][\d+.a-z-]*):\/\/([^/?#]+)(\/[^?#]*)?(?:\?([^#]*))?(?:#.
 const authorityForm = /^(\[[^\]@\\]*\]|[^:@\\]*)(?::(\d*))?$/u;
 
 /** Takes an absolute http or https URL apart without normalising its path; undefined when it is none (PA-210). */
-export function parseUrl(text: string): UrlParts | undefined {
+export function parseHttpUrl(text: string): UrlParts | undefined {
   const [, scheme = "", authority = "", path = "", query = ""] = urlForm.exec(text) ?? [];
   const [, host = "", port = ""] = authorityForm.exec(authority) ?? [];
   if (host === "" || !URL.canParse(text)) return undefined;

@@ -4,10 +4,10 @@ import { decodeContent } from "./content-coding.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
 import { countValues, toHeaderMap, toSidebandHeaders } from "./header-format.ts";
 import type { HeaderMap } from "./header-format.ts";
-import { isObject, objectText, parseJson } from "./json-text.ts";
+import { isJsonRecord, objectText, parseJson } from "./json-text.ts";
 import type { TextMember } from "./json-text.ts";
-import { storedMcpFacts } from "./mcp-facts.ts";
-import type { McpFacts } from "./mcp-facts.ts";
+import { storedMcpSummary } from "./mcp-facts.ts";
+import type { McpSummary } from "./mcp-facts.ts";
 import { shortenBody } from "./payload-size.ts";
 import type { Payload } from "./payload-size.ts";
 import type { SidebandSettings } from "./settings.ts";
@@ -15,7 +15,7 @@ import type { SidebandSettings } from "./settings.ts";
 /** What is sent about a response, and what the result is compared with. */
 export interface ResponsePayload extends Payload {
   readonly headers: HeaderMap;
-  readonly mcp: McpFacts | undefined;
+  readonly mcp: McpSummary | undefined;
   /** What the decision point sees of the body. */
   readonly seen: FinalResponse;
   /** The body that `seen` is a part of: the upstream's, without its content coding. */
@@ -34,13 +34,14 @@ export async function composeResponse(
   settings: SidebandSettings,
 ): Promise<ComposedResponse> {
   const headers = toHeaderMap(facts.headers);
-  if (headers === undefined) return refused(400, "a header value is neither a text nor a list of texts");
+  if (headers === undefined)
+    return responseProblem(400, "a header value is neither a text nor a list of texts");
   if (countValues(headers) >= (facts.headerLimit ?? Number.POSITIVE_INFINITY)) {
-    return refused(502, "there are more headers than can be read");
+    return responseProblem(502, "there are more headers than can be read");
   }
   const original = parseJson(stored.paz_original_request);
-  if (!isOriginal(original)) return refused(500, "the stored request is not what was stored");
-  const mcp = settings.enable_mcp ? storedMcpFacts(stored.paz_mcp) : undefined;
+  if (!isOriginal(original)) return responseProblem(500, "the stored request is not what was stored");
+  const mcp = settings.enable_mcp ? storedMcpSummary(stored.paz_mcp) : undefined;
   const decoded = await decodeContent(facts.body, headers.get("content-encoding"));
   const plainBody = decoded ?? facts.body;
   const sentHeaders = decoded === undefined ? headers : without(headers, "content-encoding");
@@ -91,11 +92,12 @@ interface OriginalRequest {
 
 function isOriginal(value: unknown): value is OriginalRequest {
   return (
-    isObject(value) && [value.method, value.url, value.http_version].every((part) => typeof part === "string")
+    isJsonRecord(value) &&
+    [value.method, value.url, value.http_version].every((part) => typeof part === "string")
   );
 }
 
-function refused(status: 400 | 500 | 502, problem: string): ComposedResponse {
+function responseProblem(status: 400 | 500 | 502, problem: string): ComposedResponse {
   return { ok: false, status, problem };
 }
 

@@ -1,35 +1,35 @@
-import { bodyAfterPolicy, isEventStream } from "../../protocol/sse-final-response.ts";
+import { bodyAfterPolicy, isEventStreamContentType } from "../../protocol/sse-final-response.ts";
 import type { EngineCall, HttpResponseFacts, ResponseOutcome, StoredContext } from "./contract.ts";
-import { logAnswer, logQuestion, refuseWith, warnOfMissing } from "./engine-parts.ts";
-import type { EngineParts } from "./engine-parts.ts";
+import { logAnswer, logQuery, countedRefusal, warnAboutMissing } from "./engine-parts.ts";
+import type { PhaseDeps } from "./engine-parts.ts";
 import { toHeadersOut, withoutConnectionHeaders } from "./header-format.ts";
 import type { HeaderMap } from "./header-format.ts";
-import { closedGate, judgeOutcome, opensGate } from "./judge-outcome.ts";
-import type { McpFacts } from "./mcp-facts.ts";
+import { unavailableRefusal, classifyOutcome, failsOpen } from "./judge-outcome.ts";
+import type { McpSummary } from "./mcp-facts.ts";
 import { fitPayload } from "./payload-size.ts";
 import type { FittedPayload } from "./payload-size.ts";
-import { readResponseResult } from "./pdp-answer.ts";
-import type { DecidedResponse, ResponseResult } from "./pdp-answer.ts";
-import { invalidAnswer, policyDenial } from "./refusal-answer.ts";
+import { parseResponseResult } from "./pdp-answer.ts";
+import type { PolicyResponse, ResponseResult } from "./pdp-answer.ts";
+import { invalidAnswer, policyRefusal } from "./refusal-answer.ts";
 import type { RefusalFacts } from "./refusal-answer.ts";
 import { composeResponse } from "./response-payload.ts";
 import type { ComposedResponse, ResponsePayload } from "./response-payload.ts";
 
 /** Upstream headers that stay although the result does not name them (PA-093). */
-const preserved: ReadonlySet<string> = new Set(["content-length", "date", "connection", "vary"]);
+const preservedHeaders: ReadonlySet<string> = new Set(["content-length", "date", "connection", "vary"]);
 
 /** Makes the function that decides about responses: compose, ask, judge, and write the client's answer. */
-export function createResponsePhase(
-  parts: EngineParts,
+export function createResponseEvaluation(
+  parts: PhaseDeps,
 ): (facts: HttpResponseFacts, stored: StoredContext, call: EngineCall) => Promise<ResponseOutcome> {
   const { settings, log } = parts;
 
   function refuse(
     facts: RefusalFacts,
     upstream: Iterable<string>,
-    mcp: McpFacts | undefined,
+    mcp: McpSummary | undefined,
   ): ResponseOutcome {
-    const { answer, refusal } = refuseWith(parts, facts, mcp);
+    const { answer, refusal } = countedRefusal(parts, facts, mcp);
     const clearHeaders = headersToClear(upstream, new Set(Object.keys(answer.headers)));
     return { action: "answer", answer, refusal, clearHeaders, isOriginalBody: false };
   }
@@ -43,7 +43,7 @@ export function createResponsePhase(
     const upstream = payload.headers.keys();
     if (result.kind === "invalid") {
       log("error", "Sideband answer is not valid JSON of the expected form");
-      return opensGate("invalid answer", settings, log)
+      return failsOpen("invalid answer", settings, log)
         ? { action: "pass", decision: "fail-open" }
         : refuse({ ...invalidAnswer, isUndecided: true }, upstream, payload.mcp);
     }
@@ -52,13 +52,13 @@ export function createResponsePhase(
       return refuse(invalidAnswer, upstream, payload.mcp);
     }
     const decided = result.result;
-    const isDenied = isDenial(decided.status, facts.status);
+    const isDenied = isRefusalStatus(decided.status, facts.status);
     if (isDenied) log("info", "Response denied by policy provider", { status_code: decided.status });
     // Such a denial is an error in JSON-RPC form; all others go out as the policy wrote them (PA-175).
     if (isDenied && payload.mcp !== undefined && settings.mcp_jsonrpc_errors) {
-      return refuse(policyDenial(decided), upstream, payload.mcp);
+      return refuse(policyRefusal(decided), upstream, payload.mcp);
     }
-    if (decided.headers === undefined) warnOfMissing(parts, ["headers"]);
+    if (decided.headers === undefined) warnAboutMissing(parts, ["headers"]);
     const isEcho = decided.body === fitted.sentBody;
     if (fitted.isTruncated && !isEcho && !isDenied) {
       log("error", "A change that the policy asks for cannot be carried out", {
@@ -66,9 +66,9 @@ export function createResponsePhase(
       });
       return refuse(invalidAnswer, upstream, payload.mcp);
     }
-    const outcome = toClient(decided, facts, payload, fitted, isDenied);
+    const outcome = toClientAnswer(decided, facts, payload, fitted, isDenied);
     if (!isDenied) return outcome;
-    const { reason, status, message } = policyDenial(decided);
+    const { reason, status, message } = policyRefusal(decided);
     if (payload.mcp !== undefined) parts.instruments.mcpDenied(payload.mcp, reason);
     return { ...outcome, refusal: { reason, status, message } };
   }
@@ -98,27 +98,27 @@ export function createResponsePhase(
       return refuse(tooLarge, payload.headers.keys(), mcp);
     }
     if (fitted.isTruncated) log("warn", "Body shortened to fit max_sideband_body_bytes");
-    logQuestion(parts, "/sideband/response", fitted.text);
-    const outcome = await parts.ask<ResponseResult>({
+    logQuery(parts, "/sideband/response", fitted.text);
+    const outcome = await parts.query<ResponseResult>({
       phase: "response",
       body: Buffer.from(fitted.text),
       mcpMethod: mcp?.method,
       call,
       read(body) {
         logAnswer(parts, body);
-        const answer = readResponseResult(body);
+        const answer = parseResponseResult(body);
         if (answer.kind !== "result") return { answer, decision: "error" };
-        return { answer, decision: isDenial(answer.result.status, facts.status) ? "deny" : "allow" };
+        return { answer, decision: isRefusalStatus(answer.result.status, facts.status) ? "deny" : "allow" };
       },
     });
-    const judged = judgeOutcome(outcome, settings, log);
+    const judged = classifyOutcome(outcome, settings, log);
     switch (judged.kind) {
       case "refuse":
         return refuse(judged.facts, payload.headers.keys(), mcp);
       case "unavailable":
-        return opensGate(judged.cause, settings, log)
+        return failsOpen(judged.cause, settings, log)
           ? { action: "pass", decision: "fail-open" }
-          : refuse(closedGate, payload.headers.keys(), mcp);
+          : refuse(unavailableRefusal, payload.headers.keys(), mcp);
       case "answer":
         return carryOut(judged.answer, facts, payload, fitted);
     }
@@ -126,13 +126,13 @@ export function createResponsePhase(
 }
 
 /** A result that is an error where the upstream's response was another one or none (PA-175). */
-function isDenial(status: number, upstreamStatus: number): boolean {
+function isRefusalStatus(status: number, upstreamStatus: number): boolean {
   return status >= 400 && status !== upstreamStatus;
 }
 
 /** The client's answer: the upstream's own bytes where the policy only repeated what it saw (PA-206, PA-207). */
-function toClient(
-  decided: DecidedResponse,
+function toClientAnswer(
+  decided: PolicyResponse,
   facts: HttpResponseFacts,
   payload: ResponsePayload,
   fitted: FittedPayload,
@@ -155,7 +155,12 @@ function toClient(
   const coding = payload.headers.get("content-encoding");
   if (isOriginalBody && coding !== undefined) headers.set("content-encoding", coding);
   const upstreamType = payload.headers.get("content-type");
-  if (isPart && payload.seen.extracted && !isEventStream(contentType) && upstreamType !== undefined) {
+  if (
+    isPart &&
+    payload.seen.extracted &&
+    !isEventStreamContentType(contentType) &&
+    upstreamType !== undefined
+  ) {
     headers.set("content-type", upstreamType);
   }
   return {
@@ -174,14 +179,14 @@ function headersToClear(
   upstream: Iterable<string>,
   kept: { has(name: string): boolean } | HeaderMap,
 ): readonly string[] {
-  return [...upstream].filter((name) => !kept.has(name) && !preserved.has(name));
+  return [...upstream].filter((name) => !kept.has(name) && !preservedHeaders.has(name));
 }
 
 /** A payload, or the status that refuses: what cannot be written as JSON is our own fault here (PA-053). */
 async function compose(
   facts: HttpResponseFacts,
   stored: StoredContext,
-  { settings }: EngineParts,
+  { settings }: PhaseDeps,
 ): Promise<ComposedResponse> {
   try {
     return await composeResponse(facts, stored, settings);

@@ -13,7 +13,7 @@ export interface ServiceUrl {
 const endpointPath = /\/sideband(?:\/request|\/response)?\/?$/iu;
 
 /** What is wrong with a `service_url`, as a sentence that goes on from its name; undefined when nothing is (PA-010, PA-011). */
-export function problemOfServiceUrl(text: string): string | undefined {
+export function serviceUrlProblem(text: string): string | undefined {
   if (!/^https?:\/\//iu.test(text)) return "must begin with http:// or https://";
   if (!URL.canParse(text)) return "is not a URL with a host";
   const { pathname, search, hash } = new URL(text);

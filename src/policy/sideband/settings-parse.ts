@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import { problemOfServiceUrl } from "./service-url.ts";
+import { serviceUrlProblem } from "./service-url.ts";
 import { settingDefinitions } from "./settings.ts";
 import type { SettingDefinition, SidebandSettings } from "./settings.ts";
 
@@ -75,7 +75,7 @@ function problemOfStrings(oneOf: readonly string[] | undefined, value: unknown):
 
 /** What the table cannot say. */
 function problemOfNamed(name: string, value: unknown): string | undefined {
-  if (name === "service_url") return problemOfServiceUrl(String(value));
+  if (name === "service_url") return serviceUrlProblem(String(value));
   if (name === "secret_header_name")
     return headerToken.test(String(value)) ? undefined : "is not the name of an HTTP header";
   return undefined;

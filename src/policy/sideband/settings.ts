@@ -1,4 +1,4 @@
-import { recognisedMethods, type RecognisedMethod } from "../../protocol/mcp-context.ts";
+import { recognizedMethods, type RecognizedMethod } from "../../protocol/mcp-context.ts";
 
 /** The settings of the Sideband engine, under the names that the Kong plugin's configuration gives them. */
 export interface SidebandSettings {
@@ -49,7 +49,7 @@ export interface SidebandSettings {
   /** Request headers that are repeated in `extracted_headers`. */
   readonly extract_headers: readonly string[];
   /** MCP methods whose questions may be retried. */
-  readonly mcp_retry_methods: readonly RecognisedMethod[];
+  readonly mcp_retry_methods: readonly RecognizedMethod[];
 }
 
 /** What a value of one setting may be. `description` is for people, the rest for programs. */
@@ -202,7 +202,7 @@ export const settingDefinitions: { readonly [Name in keyof SidebandSettings]: Se
   mcp_retry_methods: {
     type: "strings",
     default: ["tools/list", "resources/list", "prompts/list", "initialize"],
-    oneOf: recognisedMethods,
+    oneOf: recognizedMethods,
     description: "MCP methods whose questions may be retried.",
   },
 };

@@ -1,5 +1,5 @@
 import type { Exchange, Principal } from "../../exchange.ts";
-import type { Subject } from "../../intercept/subject.ts";
+import type { InspectedMessage } from "../../intercept/subject.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import type { HttpRequestFacts, HttpResponseFacts } from "./contract.ts";
 
@@ -22,7 +22,7 @@ const directionHeader = "headgate-direction";
  * "Ours" are `host`, `content-type`, `mcp-protocol-version` and `headgate-direction`. The body is the message, byte
  * for byte, and `access_token` what is known of the caller.
  */
-export function toRequestFacts({ exchange, message }: Subject, publicUrl: string): HttpRequestFacts {
+export function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: string): HttpRequestFacts {
   const { transport, route, principal, revision } = exchange;
   const base = new URL(publicUrl);
   const scheme = base.protocol.slice(0, -1);
@@ -56,7 +56,7 @@ function directionOf({ direction }: Exchange): Readonly<Record<string, string>> 
 }
 
 /** The HTTP response that stands for an answer: status 200, for JSON-RPC errors travel in band. */
-export function toResponseFacts({ message }: Subject): HttpResponseFacts {
+export function toResponseFacts({ message }: InspectedMessage): HttpResponseFacts {
   return { status: 200, headers: { "content-type": "application/json" }, body: messageBytes(message) };
 }
 

@@ -2,7 +2,7 @@ import { spanOf } from "./outline.ts";
 import type { MemberName, Outline } from "./outline.ts";
 
 /** Bytes together with the outline of the value in them; every message is one. */
-export interface Outlined {
+export interface ScannedJson {
   readonly bytes: Buffer;
   readonly outline: Outline;
 }
@@ -29,33 +29,33 @@ export function typeAt(bytes: Uint8Array, offset: number): JsonType {
 }
 
 /** The type of a member, or undefined when the message does not have it. */
-export function memberType(source: Outlined, name: MemberName): JsonType | undefined {
+export function memberType(source: ScannedJson, name: MemberName): JsonType | undefined {
   const span = spanOf(source.outline, name);
   return span === undefined ? undefined : typeAt(source.bytes, span.start);
 }
 
 /** A member's exact source text, or undefined when absent. */
-export function memberSource(source: Outlined, name: MemberName): string | undefined {
+export function memberSource(source: ScannedJson, name: MemberName): string | undefined {
   const span = spanOf(source.outline, name);
   return span === undefined ? undefined : source.bytes.toString("utf8", span.start, span.end);
 }
 
 /** A member's string value; undefined when absent or of another type. */
-export function memberString(source: Outlined, name: MemberName): string | undefined {
+export function memberString(source: ScannedJson, name: MemberName): string | undefined {
   const span = spanOf(source.outline, name);
   if (span === undefined || source.bytes[span.start] !== 0x22) return undefined;
   return decodeString(source.bytes, span.start, span.end);
 }
 
 /** A member's integer value; undefined when absent, of another type, fractional, or too big to be exact. */
-export function memberInteger(source: Outlined, name: MemberName): number | undefined {
+export function memberInteger(source: ScannedJson, name: MemberName): number | undefined {
   const text = memberType(source, name) === "number" ? memberSource(source, name) : undefined;
   const value = text === undefined ? Number.NaN : Number(text);
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
 /** A member's boolean value; undefined when absent or of another type. */
-export function memberBoolean(source: Outlined, name: MemberName): boolean | undefined {
+export function memberBoolean(source: ScannedJson, name: MemberName): boolean | undefined {
   const span = spanOf(source.outline, name);
   if (span === undefined) return undefined;
   const first = source.bytes[span.start];
@@ -63,7 +63,7 @@ export function memberBoolean(source: Outlined, name: MemberName): boolean | und
 }
 
 /** A member built as a JavaScript value, for those who really need to look inside; undefined when absent. */
-export function memberValue(source: Outlined, name: MemberName): unknown {
+export function memberValue(source: ScannedJson, name: MemberName): unknown {
   const text = memberSource(source, name);
   return text === undefined ? undefined : JSON.parse(text);
 }

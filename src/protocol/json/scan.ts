@@ -1,10 +1,10 @@
 import { emptySpans, level, slotOf, slotOfDecodedKey, slotOfKey } from "./outline.ts";
 import type { Level, Outline } from "./outline.ts";
 import { scanNumber, scanString } from "./strings.ts";
-import type { StringNotes } from "./strings.ts";
+import type { StringScanState } from "./strings.ts";
 
 /** Why a value could not be scanned, and where. */
-export interface ScanFault {
+export interface ScanError {
   readonly ok: false;
   readonly reason: "json.syntax" | "json.depth";
   readonly offset: number;
@@ -15,7 +15,7 @@ export interface ScanFault {
  * whether a member name comes twice in one object (at any depth), and how deep it nests.
  * It accepts exactly what `JSON.parse` accepts, up to the depth limit; the bytes must be valid UTF-8.
  */
-export function scan(bytes: Uint8Array, from: number, maxDepth: number): Outline | ScanFault {
+export function scan(bytes: Uint8Array, from: number, maxDepth: number): Outline | ScanError {
   return scanner.run(bytes, skipSpace(bytes, from, bytes.length), maxDepth);
 }
 
@@ -64,7 +64,7 @@ class Scanner {
   end = 0;
   maxDepth = 0;
   spans: number[] = [];
-  readonly notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  readonly notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   readonly work: number[] = [];
   sets: Set<string>[] | undefined = undefined;
   top = 0;
@@ -77,7 +77,7 @@ class Scanner {
   loneSurrogateInName = false;
   fault: "json.syntax" | "json.depth" = "json.syntax";
 
-  run(bytes: Uint8Array, start: number, maxDepth: number): Outline | ScanFault {
+  run(bytes: Uint8Array, start: number, maxDepth: number): Outline | ScanError {
     this.reset(bytes, maxDepth);
     const end = this.value(start);
     // Nothing of the message may be held on to until the next one comes.

@@ -1,5 +1,5 @@
 /** Mutable notes of one scan: what it has found out about its bytes, and odd things seen. */
-export interface StringNotes {
+export interface StringScanState {
   /** Offset of a quote or backslash found natively ahead of the scan, or -1. */
   quote: number;
   backslash: number;
@@ -24,7 +24,7 @@ const pieceLength = 4096;
  * Checks a JSON string from behind its opening quote and returns the offset behind its closing quote.
  * A negative answer is `-1 - offset` of what is wrong there.
  */
-export function scanString(bytes: Uint8Array, from: number, end: number, notes: StringNotes): number {
+export function scanString(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   const near = from + shortRun < end ? from + shortRun : end;
   let i = from;
   while (i < near && stops[bytes[i] ?? 0] === 0) i++;
@@ -32,7 +32,7 @@ export function scanString(bytes: Uint8Array, from: number, end: number, notes: 
 }
 
 /** The same for strings that are long or hold escapes. */
-function scanLongString(bytes: Uint8Array, from: number, end: number, notes: StringNotes): number {
+function scanLongString(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   let i = skipCleanStretch(bytes, from, end, notes);
   // Piece by piece, so that the loop inside is compiled as a function and not replaced while it runs.
   while (i >= 0 && i < end) {
@@ -43,7 +43,7 @@ function scanLongString(bytes: Uint8Array, from: number, end: number, notes: Str
 }
 
 /** Goes on to the closing quote or about a piece further, whichever comes first. */
-function skipPiece(bytes: Uint8Array, from: number, end: number, notes: StringNotes): number {
+function skipPiece(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   const limit = from + pieceLength < end ? from + pieceLength : end;
   const lastFour = limit - 4;
   let i = from;
@@ -84,7 +84,7 @@ function skipPiece(bytes: Uint8Array, from: number, end: number, notes: StringNo
 }
 
 /** Over a very long stretch the next quote and backslash are found natively; only control characters are left to look for. */
-function skipCleanStretch(bytes: Uint8Array, from: number, end: number, notes: StringNotes): number {
+function skipCleanStretch(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   if (notes.quote < from) notes.quote = indexOrEnd(bytes, 0x22, from, end);
   if (notes.quote - from < longRun) return from;
   if (notes.backslash < from) notes.backslash = indexOrEnd(bytes, 0x5c, from, end);
@@ -108,7 +108,7 @@ function indexOrEnd(bytes: Uint8Array, value: number, from: number, end: number)
 }
 
 /** Checks an escape that is not of the two-letter kind and returns the offset behind it. */
-function scanUnicodeEscape(bytes: Uint8Array, at: number, end: number, notes: StringNotes): number {
+function scanUnicodeEscape(bytes: Uint8Array, at: number, end: number, notes: StringScanState): number {
   const letter = at + 1 < end ? (bytes[at + 1] ?? 0) : 0;
   if (letter !== 0x75) return -1 - (at + 1 < end ? at + 1 : end);
   const unit = codeUnit(bytes, at + 2, end);

@@ -2,7 +2,7 @@ import type { Span } from "./outline.ts";
 import { decodeString } from "./read.ts";
 import { skipSpace } from "./scan.ts";
 import { scanString } from "./strings.ts";
-import type { StringNotes } from "./strings.ts";
+import type { StringScanState } from "./strings.ts";
 
 /** One member of an object: its name, decoded, and where its value stands. */
 export interface Member {
@@ -15,7 +15,7 @@ export interface Member {
  * is checked again.
  */
 export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void, undefined> {
-  const notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   let at = skipSpace(bytes, object.start + 1, object.end);
   while (bytes[at] === 0x22) {
     const behindName = scanString(bytes, at + 1, object.end, notes);
@@ -30,7 +30,7 @@ export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void,
 
 /** The elements of an array in their order; for bytes that the scanner has accepted. */
 export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, undefined> {
-  const notes: StringNotes = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   let start = skipSpace(bytes, array.start + 1, array.end);
   while (start < array.end && bytes[start] !== 0x5d) {
     const end = skipValue(bytes, start, array.end, notes);
@@ -40,7 +40,7 @@ export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, u
 }
 
 /** The offset behind the value that begins at `from`: brackets are counted, strings are stepped over. */
-function skipValue(bytes: Buffer, from: number, end: number, notes: StringNotes): number {
+function skipValue(bytes: Buffer, from: number, end: number, notes: StringScanState): number {
   let depth = 0;
   let i = from;
   while (i < end) {

@@ -9,7 +9,7 @@ import { createFrames } from "./frames.ts";
 import type { Entries } from "./frames.ts";
 
 /** The validators of one revision. */
-export interface Catalogue {
+export interface MessageSchemas {
   /** Of `params`, by method. */
   readonly requests: ReadonlyMap<string, ZodType>;
   /** Of `params`, by method. */
@@ -28,7 +28,7 @@ export interface Catalogue {
  * Builds the validators of a revision: the official SDK's where they say what the revision's schema says, ours where
  * it differs. Costs some milliseconds, so it is done once for each revision in use.
  */
-export function createCatalogue(revision: Revision): Catalogue {
+export function createMessageSchemas(revision: Revision): MessageSchemas {
   const frames = createFrames(revisions[revision]);
   const known = (entries: Entries) => new Map(entries.filter(([method]) => isMessage(method, revision)));
   return {

@@ -1,7 +1,7 @@
 import type { core } from "zod";
 
 /** One way in which a value does not fit its schema. */
-export interface Finding {
+export interface SchemaViolation {
   /** From the value's root. */
   readonly path: readonly (string | number)[];
   /** The broken rule, by its JSON Schema keyword where there is one. */
@@ -12,13 +12,13 @@ export interface Finding {
 type Issue = core.$ZodIssue;
 
 /** Says what a value breaks, in our words: the place, the rule, what was expected there. */
-export function findingsOf(issues: readonly Issue[], value: unknown): readonly Finding[] {
+export function schemaViolations(issues: readonly Issue[], value: unknown): readonly SchemaViolation[] {
   return issues.flatMap((issue) => findingsIn(issue, value, []));
 }
 
-function findingsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly Finding[] {
+function findingsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly SchemaViolation[] {
   const path = [...base, ...issue.path.map(step)];
-  const one = (rule: string, expected: string): readonly Finding[] => [{ path, rule, expected }];
+  const one = (rule: string, expected: string): readonly SchemaViolation[] => [{ path, rule, expected }];
   switch (issue.code) {
     case "invalid_type": {
       const isMissing = valueAt(root, path) === undefined;
@@ -55,8 +55,8 @@ function findingsIn(issue: Issue, root: unknown, base: readonly (string | number
 /** Our own rules name themselves; those of the official package only have a message, such as "Invalid Base64 string". */
 function customFinding(
   issue: core.$ZodIssueCustom,
-  one: (rule: string, expected: string) => readonly Finding[],
-): readonly Finding[] {
+  one: (rule: string, expected: string) => readonly SchemaViolation[],
+): readonly SchemaViolation[] {
   const { expected, rule } = issue.params ?? {};
   if (typeof expected === "string") return one(typeof rule === "string" ? rule : "type", expected);
   return one("format", issue.message.replace(/^Invalid /, ""));
@@ -68,7 +68,7 @@ function unionFindings(
   root: unknown,
   base: readonly (string | number)[],
   path: readonly (string | number)[],
-): readonly Finding[] {
+): readonly SchemaViolation[] {
   if (issue.errors.length === 0) {
     const isMissing = valueAt(root, path) === undefined;
     const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
@@ -76,7 +76,7 @@ function unionFindings(
     return [{ path, rule: isMissing ? "required" : "enum", expected }];
   }
   const branches = issue.errors.map((errors) => errors.flatMap((inner) => findingsIn(inner, root, path)));
-  const isElsewhere = (finding: Finding): boolean => finding.path.length > path.length;
+  const isElsewhere = (finding: SchemaViolation): boolean => finding.path.length > path.length;
   const deep = branches.filter((branch) => branch.every(isElsewhere));
   if (deep.length === 0) {
     const expected = new Set(branches.flat().map((finding) => finding.expected));
@@ -88,7 +88,7 @@ function unionFindings(
 }
 
 /** A wrong discriminator says that another branch was meant; fewer findings mean a nearer miss. */
-function distance(branch: readonly Finding[]): number {
+function distance(branch: readonly SchemaViolation[]): number {
   return branch.length + (branch.some(({ rule }) => rule === "const") ? 100 : 0);
 }
 

@@ -4,8 +4,8 @@ import * as z from "zod";
 import type { RevisionFacts } from "../revisions.ts";
 import { anyObject, createBlocks, identifier } from "./blocks.ts";
 import type { Blocks } from "./blocks.ts";
-import { createQuestions } from "./questions.ts";
-import type { Question } from "./questions.ts";
+import { createClientRequestSchemas } from "./questions.ts";
+import type { ClientRequestSchema } from "./questions.ts";
 
 /** A validator for each method. */
 export type Entries = readonly (readonly [method: string, schema: z.ZodType])[];
@@ -14,7 +14,7 @@ export type Entries = readonly (readonly [method: string, schema: z.ZodType])[];
 export interface Frames {
   readonly facts: RevisionFacts;
   readonly blocks: Blocks;
-  readonly questions: ReadonlyMap<string, Question>;
+  readonly questions: ReadonlyMap<string, ClientRequestSchema>;
   /** Questions inside a result, by key. */
   readonly inputRequests: z.ZodType;
   /** The answers to them, by the same keys. */
@@ -32,7 +32,7 @@ export interface Frames {
 /** Prepares the building of a revision's messages. */
 export function createFrames(facts: RevisionFacts): Frames {
   const blocks = createBlocks(facts);
-  const questions = createQuestions(facts, blocks);
+  const questions = createClientRequestSchemas(facts, blocks);
   const isModern = facts.era === "modern";
   const requestMeta = z.object({ progressToken: identifier.optional() });
   const envelope = requestMeta.extend({
@@ -65,7 +65,7 @@ export function resultMeta(blocks: Blocks): z.ZodObject {
 }
 
 /** Questions keep their method and parameters, and lose the JSON-RPC envelope (MCP 2026-07-28, Multi Round-Trip Requests). */
-function inputRequests(questions: ReadonlyMap<string, Question>): z.ZodType {
+function inputRequests(questions: ReadonlyMap<string, ClientRequestSchema>): z.ZodType {
   const forms = [...questions].map(([method, { params }]) => {
     const shapes = params.map((shape) => z.object(shape));
     const one = shapes.length === 1 ? shapes[0] : z.union(shapes);
@@ -82,7 +82,7 @@ function inputRequests(questions: ReadonlyMap<string, Question>): z.ZodType {
 }
 
 /** Answers are bare results: which question they belong to is told by their key, not by a member. */
-function inputResponses(questions: ReadonlyMap<string, Question>): z.ZodType {
+function inputResponses(questions: ReadonlyMap<string, ClientRequestSchema>): z.ZodType {
   const answers = [...questions.values()].map(({ answer }) => z.object(answer));
   return z.record(z.string(), z.union(answers));
 }

@@ -6,14 +6,14 @@ import { anyObject, integer, when } from "./blocks.ts";
 import type { Blocks } from "./blocks.ts";
 
 /** What a server asks of a client: parameters of the question, and the answer; without `_meta` and task members. */
-export interface Question {
+export interface ClientRequestSchema {
   readonly params: readonly z.ZodRawShape[];
   readonly answer: z.ZodRawShape;
 }
 
 /** The questions that a revision knows, by method; the same whether they travel as requests or inside results. */
-export function createQuestions(facts: RevisionFacts, blocks: Blocks): ReadonlyMap<string, Question> {
-  const questions = new Map<string, Question>([
+export function createClientRequestSchemas(facts: RevisionFacts, blocks: Blocks): ReadonlyMap<string, ClientRequestSchema> {
+  const questions = new Map<string, ClientRequestSchema>([
     ["roots/list", rootsQuestion(blocks)],
     ["sampling/createMessage", samplingQuestion(facts, blocks)],
   ]);
@@ -21,12 +21,12 @@ export function createQuestions(facts: RevisionFacts, blocks: Blocks): ReadonlyM
   return questions;
 }
 
-function rootsQuestion(blocks: Blocks): Question {
+function rootsQuestion(blocks: Blocks): ClientRequestSchema {
   const root = z.object({ uri: sdk.RootSchema.shape.uri, name: z.string().optional(), ...blocks.itemMeta });
   return { params: [{}], answer: { roots: z.array(root) } };
 }
 
-function samplingQuestion(facts: RevisionFacts, blocks: Blocks): Question {
+function samplingQuestion(facts: RevisionFacts, blocks: Blocks): ClientRequestSchema {
   const message = {
     role: sdk.RoleSchema,
     content: blocks.samplingContent,
@@ -51,7 +51,7 @@ function samplingQuestion(facts: RevisionFacts, blocks: Blocks): Question {
   return { params: [params], answer: { ...message, model: z.string(), stopReason: z.string().optional() } };
 }
 
-function elicitationQuestion(facts: RevisionFacts): Question {
+function elicitationQuestion(facts: RevisionFacts): ClientRequestSchema {
   const hasUrl = facts.elicitation !== "form";
   const form = {
     message: z.string(),

@@ -3,7 +3,7 @@ import * as z from "zod";
 
 import { anyObject, integer } from "./blocks.ts";
 
-const described = {
+const taskBase = {
   taskId: z.string(),
   status: sdk.TaskStatusSchema,
   statusMessage: z.string().optional(),
@@ -13,14 +13,14 @@ const described = {
 
 /** A task of the core protocol (MCP 2025-11-25, Tasks). */
 export const coreTask: z.ZodRawShape = {
-  ...described,
+  ...taskBase,
   ttl: integer.nullable(),
   pollInterval: integer.optional(),
 };
 
 /** A task as the extension creates it: flat, with times in milliseconds named so. */
 export const extensionTask: z.ZodRawShape = {
-  ...described,
+  ...taskBase,
   ttlMs: integer.nullable(),
   pollIntervalMs: integer.optional(),
 };

@@ -1,6 +1,6 @@
 import { isObject } from "../replay/match-key.ts";
 import { definitionKey, fingerprintsOf, type Definition } from "./definitions.ts";
-import type { Approved } from "./lock.ts";
+import type { ApprovedDefinition } from "./lock.ts";
 
 /** How much a change matters to whoever trusts a server. */
 export type Severity = "info" | "warn" | "critical";
@@ -18,9 +18,9 @@ export interface Drift {
 }
 
 /** What differs between what is offered and what was approved. Nothing is `removed` unless the lists are complete. */
-export function driftOf(
+export function findDrift(
   offered: readonly Definition[],
-  approved: Readonly<Record<string, Approved>>,
+  approved: Readonly<Record<string, ApprovedDefinition>>,
   { isComplete }: { readonly isComplete: boolean },
 ): readonly Drift[] {
   const seen = new Set<string>();
@@ -28,7 +28,7 @@ export function driftOf(
   for (const definition of offered) {
     const key = definitionKey(definition);
     seen.add(key);
-    const drift = driftOfOne(definition, Object.hasOwn(approved, key) ? approved[key] : undefined);
+    const drift = driftOfDefinition(definition, Object.hasOwn(approved, key) ? approved[key] : undefined);
     if (drift !== undefined) found.push(drift);
   }
   if (!isComplete) return found;
@@ -40,7 +40,10 @@ export function driftOf(
 }
 
 /** How one definition differs from what was approved; undefined where it does not. */
-export function driftOfOne(definition: Definition, approved: Approved | undefined): Drift | undefined {
+export function driftOfDefinition(
+  definition: Definition,
+  approved: ApprovedDefinition | undefined,
+): Drift | undefined {
   const key = definitionKey(definition);
   if (approved === undefined) {
     const reasons = suspicions(definition.fields, {});

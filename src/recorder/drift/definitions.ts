@@ -16,13 +16,13 @@ export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template
 /** Fingerprints of a definition, one for each field. */
 export type Fingerprints = Readonly<Record<string, string>>;
 
-interface ListForm {
+interface ListShape {
   readonly member: string;
   readonly key: string;
   readonly kind: DefinitionKind;
 }
 
-const lists: Readonly<Record<string, ListForm>> = {
+const listShapes: Readonly<Record<string, ListShape>> = {
   "tools/list": { member: "tools", key: "name", kind: "tool" },
   "prompts/list": { member: "prompts", key: "name", kind: "prompt" },
   "resources/list": { member: "resources", key: "uri", kind: "resource" },
@@ -30,7 +30,11 @@ const lists: Readonly<Record<string, ListForm>> = {
 };
 
 /** The methods whose answers define something. */
-export const definingMethods: readonly string[] = [...Object.keys(lists), "initialize", "server/discover"];
+export const definingMethods: readonly string[] = [
+  ...Object.keys(listShapes),
+  "initialize",
+  "server/discover",
+];
 
 /** What hints mean that are not given (MCP 2025-11-25, ToolAnnotations). */
 const annotationDefaults = {
@@ -41,14 +45,14 @@ const annotationDefaults = {
 };
 
 /** Where the entries of a list stand in the result of a method, and what they are called by. */
-export function listFormOf(method: string): ListForm | undefined {
-  return Object.hasOwn(lists, method) ? lists[method] : undefined;
+export function listShapeOf(method: string): ListShape | undefined {
+  return Object.hasOwn(listShapes, method) ? listShapes[method] : undefined;
 }
 
 /** What the result of a method defines. */
 export function definitionsIn(method: string, result: unknown): readonly Definition[] {
   if (!isObject(result)) return [];
-  const form = listFormOf(method);
+  const form = listShapeOf(method);
   if (form === undefined) {
     const { instructions } = result;
     return typeof instructions === "string"

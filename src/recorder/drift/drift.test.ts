@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import type { MessageInterceptor, MessageView } from "../../intercept/interceptor.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import { driftOf, type Drift } from "./compare.ts";
+import { findDrift, type Drift } from "./compare.ts";
 import { definitionsIn } from "./definitions.ts";
 import { createDriftGuard, type DriftMode } from "./guard.ts";
 import { emptyLock, formatLock, parseLock, withApproved, type DefinitionLock } from "./lock.ts";
@@ -22,7 +22,7 @@ function lockOf(...tools: readonly unknown[]): DefinitionLock {
 
 function driftTo(...tools: readonly unknown[]): readonly Drift[] {
   const approved = lockOf(weigh).routes["test"] ?? {};
-  return driftOf(definitionsIn("tools/list", { tools }), approved, { isComplete: true });
+  return findDrift(definitionsIn("tools/list", { tools }), approved, { isComplete: true });
 }
 
 describe("drift", () => {
@@ -55,7 +55,7 @@ describe("drift", () => {
 
   it("does not take for removed what stands on a page that was not seen", () => {
     const approved = lockOf(weigh).routes["test"] ?? {};
-    expect(driftOf([], approved, { isComplete: false })).toEqual([]);
+    expect(findDrift([], approved, { isComplete: false })).toEqual([]);
   });
 
   it("keeps approvals in a file that reads back the same", () => {

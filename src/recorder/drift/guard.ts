@@ -1,8 +1,8 @@
 import { block, modify, proceed, type Action } from "../../intercept/action.ts";
 import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../intercept/interceptor.ts";
 import { memberValue } from "../../protocol/json/read.ts";
-import { driftOfOne, type Drift } from "./compare.ts";
-import { definingMethods, definitionKey, definitionOf, definitionsIn, listFormOf } from "./definitions.ts";
+import { driftOfDefinition, type Drift } from "./compare.ts";
+import { definingMethods, definitionKey, definitionOf, definitionsIn, listShapeOf } from "./definitions.ts";
 import type { DefinitionLock } from "./lock.ts";
 
 /** What becomes of what is not as it was approved: it is told of, not shown, or not shown and refused. */
@@ -46,10 +46,10 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     const method = request?.method ?? "";
     if (approved === undefined || message.kind !== "result") return proceed();
     const result = memberValue(message, "result");
-    const form = listFormOf(method);
+    const form = listShapeOf(method);
     if (form === undefined) {
       for (const one of definitionsIn(method, result)) {
-        note(route, definitionKey(one), driftOfOne(one, approved[definitionKey(one)]));
+        note(route, definitionKey(one), driftOfDefinition(one, approved[definitionKey(one)]));
       }
       return proceed();
     }
@@ -59,7 +59,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
       const definition = definitionOf(entry, form.kind, form.key);
       if (definition === undefined) return true;
       const key = definitionKey(definition);
-      return !note(route, key, driftOfOne(definition, approved[key]));
+      return !note(route, key, driftOfDefinition(definition, approved[key]));
     });
     if (mode === "warn" || kept.length === entries.length) return proceed();
     return modify({ set: { [`/result/${form.member}`]: kept } }, "not as it was approved");

@@ -6,7 +6,7 @@ import { definitionKey, fingerprintsOf, type Definition, type Fingerprints } fro
 const lockFormat = 1;
 
 /** A definition that somebody has looked at. */
-export interface Approved {
+export interface ApprovedDefinition {
   /** When, as a date and time. */
   readonly approvedAt: string;
   readonly fingerprints: Fingerprints;
@@ -17,7 +17,7 @@ export interface Approved {
 /** What was approved, by route and then by kind and name; a file that goes into a repository. */
 export interface DefinitionLock {
   readonly format: number;
-  readonly routes: Readonly<Record<string, Readonly<Record<string, Approved>>>>;
+  readonly routes: Readonly<Record<string, Readonly<Record<string, ApprovedDefinition>>>>;
 }
 
 /** A lock that holds nothing. */

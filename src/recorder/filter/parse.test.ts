@@ -1,24 +1,24 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import type { Condition } from "../contract.ts";
-import { formatFilterProblem, parseFilter } from "./parse.ts";
+import type { FilterCondition } from "../contract.ts";
+import { formatFilterProblem, parseTrafficFilter } from "./parse.ts";
 import { terms } from "./terms.ts";
 
 const now = Date.UTC(2026, 10, 15, 12, 0, 0);
 
-function conditionOf(source: string): Condition {
-  const reading = parseFilter(source, { now });
+function conditionOf(source: string): FilterCondition {
+  const reading = parseTrafficFilter(source, { now });
   if (!reading.ok) throw new Error(formatFilterProblem(source, reading.problem));
   return reading.condition;
 }
 
 function problemOf(source: string): string {
-  const reading = parseFilter(source, { now });
+  const reading = parseTrafficFilter(source, { now });
   return reading.ok ? "" : `${reading.problem.at}: ${reading.problem.message}`;
 }
 
-const failed = (field: "state", ...values: readonly string[]): Condition => ({
+const failed = (field: "state", ...values: readonly string[]): FilterCondition => ({
   type: "any",
   of: values.map((value) => ({ type: "is", field, value })),
 });
@@ -138,7 +138,7 @@ describe("filters", () => {
       .map((parts) => parts.join(""));
     fc.assert(
       fc.property(source, (text) => {
-        const reading = parseFilter(text, { now });
+        const reading = parseTrafficFilter(text, { now });
         expect(reading.ok || reading.problem.at <= text.length).toBe(true);
       }),
     );

@@ -1,12 +1,19 @@
-import type { Condition } from "../contract.ts";
-import { anywhere, bareLetters, letters, terms, words, type TermReading } from "./terms.ts";
+import type { FilterCondition } from "../contract.ts";
+import {
+  textAnywhere,
+  mitmproxyBareFlags,
+  mitmproxyFlags,
+  terms,
+  keywords,
+  type TermResult,
+} from "./terms.ts";
 import { tokenize, type FilterProblem, type Token } from "./tokens.ts";
 
 export type { FilterProblem } from "./tokens.ts";
 
 /** A filter as stores take it, or what is wrong with it and where. */
-export type FilterReading =
-  | { readonly ok: true; readonly condition: Condition }
+export type FilterResult =
+  | { readonly ok: true; readonly condition: FilterCondition }
   | { readonly ok: false; readonly problem: FilterProblem };
 
 /**
@@ -17,14 +24,14 @@ export type FilterReading =
  * @example
  * parseFilter("tool:delete_* & (status:err | dur:>2s) since:1h", { now: Date.now() })
  */
-export function parseFilter(source: string, { now }: { readonly now: number }): FilterReading {
+export function parseTrafficFilter(source: string, { now }: { readonly now: number }): FilterResult {
   const read = tokenize(source);
   if (!read.ok) return read;
   try {
     const condition = new FilterParser(read.tokens, now).parse();
     return { ok: true, condition };
   } catch (error) {
-    if (error instanceof Unreadable) return { ok: false, problem: error.problem };
+    if (error instanceof FilterSyntaxError) return { ok: false, problem: error.problem };
     throw error;
   }
 }
@@ -34,7 +41,7 @@ export function formatFilterProblem(source: string, { message, at }: FilterProbl
   return `${message}\n  ${source}\n  ${" ".repeat(at)}^`;
 }
 
-class Unreadable extends Error {
+class FilterSyntaxError extends Error {
   readonly problem: FilterProblem;
 
   constructor(message: string, at: number) {
@@ -59,11 +66,11 @@ class FilterParser {
     this.#now = now;
   }
 
-  parse(): Condition {
+  parse(): FilterCondition {
     if (this.#token.type === "end") return { type: "all", of: [] };
     const condition = this.#or();
     const left = this.#token;
-    if (left.type !== "end") throw new Unreadable("this closes nothing", left.at);
+    if (left.type !== "end") throw new FilterSyntaxError("this closes nothing", left.at);
     return condition;
   }
 
@@ -77,7 +84,7 @@ class FilterParser {
     return token;
   }
 
-  #or(): Condition {
+  #or(): FilterCondition {
     const parts = [this.#and()];
     while (this.#token.type === "or") {
       this.#take();
@@ -86,7 +93,7 @@ class FilterParser {
     return joined("any", parts);
   }
 
-  #and(): Condition {
+  #and(): FilterCondition {
     const parts = [this.#not()];
     for (;;) {
       const { type } = this.#token;
@@ -96,46 +103,49 @@ class FilterParser {
     }
   }
 
-  #not(): Condition {
+  #not(): FilterCondition {
     const token = this.#take();
     if (token.type !== "not" && token.type !== "open") return this.#term(token);
-    if (++this.#depth > maxDepth) throw new Unreadable("this is nested too deeply", token.at);
-    let condition: Condition;
+    if (++this.#depth > maxDepth) throw new FilterSyntaxError("this is nested too deeply", token.at);
+    let condition: FilterCondition;
     if (token.type === "not") condition = { type: "not", of: this.#not() };
     else {
       condition = this.#or();
-      if (this.#token.type !== "close") throw new Unreadable("this is not closed", token.at);
+      if (this.#token.type !== "close") throw new FilterSyntaxError("this is not closed", token.at);
       this.#take();
     }
     this.#depth--;
     return condition;
   }
 
-  #term(token: Token): Condition {
+  #term(token: Token): FilterCondition {
     switch (token.type) {
       case "quoted":
       case "pattern":
-        return checked(anywhere({ form: token.type, text: token.text }), token, "");
+        return checked(textAnywhere({ form: token.type, text: token.text }), token, "");
       case "word":
         return token.text.startsWith("~") ? this.#letter(token) : this.#word(token);
       default:
-        throw new Unreadable("a term is missing here, such as tool:NAME, status:err or a text", token.at);
+        throw new FilterSyntaxError(
+          "a term is missing here, such as tool:NAME, status:err or a text",
+          token.at,
+        );
     }
   }
 
-  #word(token: Token): Condition {
+  #word(token: Token): FilterCondition {
     const colon = token.text.indexOf(":");
     const name = token.text.slice(0, Math.max(colon, 0)).toLowerCase();
     const term = Object.hasOwn(terms, name) ? terms[name] : undefined;
     if (colon === -1) {
       const word = token.text.toLowerCase();
-      const known = Object.hasOwn(words, word) ? words[word] : undefined;
-      return known?.condition ?? checked(anywhere({ form: "word", text: token.text }), token, "");
+      const known = Object.hasOwn(keywords, word) ? keywords[word] : undefined;
+      return known?.condition ?? checked(textAnywhere({ form: "word", text: token.text }), token, "");
     }
     if (term === undefined) {
       const names = Object.keys(terms).join(", ");
       const message = `\`${name}:\` is not known; a text with a colon goes in quotes, and there are ${names}`;
-      throw new Unreadable(message, token.at);
+      throw new FilterSyntaxError(message, token.at);
     }
     return checked(term.read(this.#value(token, colon + 1, name), this.#now), token, name);
   }
@@ -146,33 +156,38 @@ class FilterParser {
     if (text !== "") return { form: "word", text };
     const { type, isGlued } = this.#token;
     if (!isGlued || (type !== "quoted" && type !== "pattern"))
-      throw new Unreadable(`\`${name}:\` needs a value, such as ${terms[name]?.example ?? ""}`, token.at);
+      throw new FilterSyntaxError(
+        `\`${name}:\` needs a value, such as ${terms[name]?.example ?? ""}`,
+        token.at,
+      );
     return { form: type, text: this.#take().text };
   }
 
-  #letter(token: Token): Condition {
+  #letter(token: Token): FilterCondition {
     const letter = token.text.slice(1).toLowerCase();
-    const bare = Object.hasOwn(bareLetters, letter) ? bareLetters[letter] : undefined;
+    const bare = Object.hasOwn(mitmproxyBareFlags, letter) ? mitmproxyBareFlags[letter] : undefined;
     if (bare !== undefined) return bare;
-    const name = Object.hasOwn(letters, letter) ? letters[letter] : undefined;
+    const name = Object.hasOwn(mitmproxyFlags, letter) ? mitmproxyFlags[letter] : undefined;
     const term = name === undefined ? undefined : terms[name];
     if (term === undefined) {
-      const all = [...Object.keys(letters), ...Object.keys(bareLetters)].map((one) => `~${one}`).join(" ");
-      throw new Unreadable(`\`${token.text}\` is not known; there are ${all}`, token.at);
+      const all = [...Object.keys(mitmproxyFlags), ...Object.keys(mitmproxyBareFlags)]
+        .map((one) => `~${one}`)
+        .join(" ");
+      throw new FilterSyntaxError(`\`${token.text}\` is not known; there are ${all}`, token.at);
     }
     const { type } = this.#token;
     if (type !== "word" && type !== "quoted" && type !== "pattern")
-      throw new Unreadable(`\`${token.text}\` needs a value behind it`, token.at);
+      throw new FilterSyntaxError(`\`${token.text}\` needs a value behind it`, token.at);
     return checked(term.read({ form: type, text: this.#take().text }, this.#now), token, token.text);
   }
 }
 
-function checked(reading: TermReading, { at }: Token, name: string): Condition {
+function checked(reading: TermResult, { at }: Token, name: string): FilterCondition {
   if (reading.ok) return reading.condition;
-  throw new Unreadable(`\`${name}\` ${reading.message}`, at);
+  throw new FilterSyntaxError(`\`${name}\` ${reading.message}`, at);
 }
 
-function joined(type: "all" | "any", parts: readonly Condition[]): Condition {
+function joined(type: "all" | "any", parts: readonly FilterCondition[]): FilterCondition {
   const [only] = parts;
   return parts.length === 1 && only !== undefined ? only : { type, of: parts };
 }

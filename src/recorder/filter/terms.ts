@@ -1,7 +1,7 @@
 import { RE2JS } from "re2js";
 
-import type { Condition, ExchangeState, NumberField, TextField } from "../contract.ts";
-import { parseDuration, parseNumber, parseSize, parseTime } from "./units.ts";
+import type { FilterCondition, ExchangeStatus, NumberField, TextField } from "../contract.ts";
+import { parseFilterDuration, parseNumber, parseSize, parseTime } from "./units.ts";
 
 /** The value of a term: a text as it is, one in quotes, or a pattern between slashes. */
 export interface TermValue {
@@ -10,21 +10,21 @@ export interface TermValue {
 }
 
 /** A condition, or what is wrong with the value. */
-export type TermReading =
-  | { readonly ok: true; readonly condition: Condition }
+export type TermResult =
+  | { readonly ok: true; readonly condition: FilterCondition }
   | { readonly ok: false; readonly message: string };
 
 /** What can stand before a colon. */
 export interface Term {
   readonly text: string;
   readonly example: string;
-  readonly read: (value: TermValue, now: number) => TermReading;
+  readonly read: (value: TermValue, now: number) => TermResult;
 }
 
 /** The states in which an exchange has failed, whoever is to blame. */
-const failures: readonly ExchangeState[] = ["tool_error", "error", "refused", "failed", "abandoned"];
+const failures: readonly ExchangeStatus[] = ["tool_error", "error", "refused", "failed", "abandoned"];
 
-const states: readonly ExchangeState[] = ["open", "ok", "input_required", "accepted", ...failures];
+const states: readonly ExchangeStatus[] = ["open", "ok", "input_required", "accepted", ...failures];
 
 /** Everything that can be asked for with `name:value`. */
 export const terms: Readonly<Record<string, Term>> = {
@@ -46,8 +46,8 @@ export const terms: Readonly<Record<string, Term>> = {
   rule: textTerm("rule", "Rule that decided", "rule:no-deletes"),
   code: numberTerm(["errorCode"], parseNumber, "JSON-RPC error code", "code:-32602"),
   gateway: textTerm("gatewayCode", "Error code of the gateway itself", "gateway:upstream_timeout"),
-  dur: numberTerm(["durationMs"], parseDuration, "How long it took", "dur:>500ms"),
-  server: numberTerm(["upstreamMs"], parseDuration, "How long the server took", "server:>=2s"),
+  dur: numberTerm(["durationMs"], parseFilterDuration, "How long it took", "dur:>500ms"),
+  server: numberTerm(["upstreamMs"], parseFilterDuration, "How long the server took", "server:>=2s"),
   size: numberTerm(["requestBytes", "answerBytes"], parseSize, "Bytes of request or answer", "size:>32k"),
   since: timeTerm(">=", "Begun then or later: a date, a time of today, or so long ago", "since:10m"),
   before: timeTerm("<", "Begun earlier", "before:2026-11-01"),
@@ -71,7 +71,9 @@ export const terms: Readonly<Record<string, Term>> = {
 };
 
 /** Words that stand alone, and what they mean. */
-export const words: Readonly<Record<string, { readonly text: string; readonly condition: Condition }>> = {
+export const keywords: Readonly<
+  Record<string, { readonly text: string; readonly condition: FilterCondition }>
+> = {
   open: { text: "no answer yet", condition: { type: "is", field: "state", value: "open" } },
   error: { text: "failed, whoever is to blame", condition: anyState(failures) },
   denied: { text: "refused by the policy", condition: { type: "is", field: "decision", value: "deny" } },
@@ -87,7 +89,7 @@ export const words: Readonly<Record<string, { readonly text: string; readonly co
 };
 
 /** The letters of mitmproxy, for hands that know them. */
-export const letters: Readonly<Record<string, keyof typeof terms>> = {
+export const mitmproxyFlags: Readonly<Record<string, keyof typeof terms>> = {
   m: "method",
   t: "tool",
   u: "principal",
@@ -99,7 +101,7 @@ export const letters: Readonly<Record<string, keyof typeof terms>> = {
 };
 
 /** The letters that take no value. */
-export const bareLetters: Readonly<Record<string, Condition>> = {
+export const mitmproxyBareFlags: Readonly<Record<string, FilterCondition>> = {
   q: { type: "is", field: "state", value: "open" },
   s: { type: "not", of: { type: "is", field: "state", value: "open" } },
   e: anyState(failures),
@@ -107,18 +109,18 @@ export const bareLetters: Readonly<Record<string, Condition>> = {
 };
 
 /** A text that must be found in the method, the target or a body. */
-export function anywhere({ form, text }: TermValue): TermReading {
+export function textAnywhere({ form, text }: TermValue): TermResult {
   if (form === "pattern") {
     const problem = patternProblem(text);
     if (problem !== undefined) return { ok: false, message: problem };
-    const of = (["method", "target"] as const).map((field): Condition => ({
+    const of = (["method", "target"] as const).map((field): FilterCondition => ({
       type: "pattern",
       field,
       pattern: text,
     }));
     return { ok: true, condition: { type: "any", of } };
   }
-  const inNames = (["method", "target"] as const).map((field): Condition => ({
+  const inNames = (["method", "target"] as const).map((field): FilterCondition => ({
     type: "like",
     field,
     pattern: `*${text}*`,
@@ -166,7 +168,7 @@ function choiceTerm(field: TextField, choices: readonly string[], text: string, 
   };
 }
 
-function readStatus({ text }: TermValue): TermReading {
+function readStatus({ text }: TermValue): TermResult {
   if (text === "err") return { ok: true, condition: anyState(failures) };
   const state = states.find((name) => name === text);
   return state === undefined
@@ -199,7 +201,7 @@ function numberTerm(
       const value = parse(rest);
       if (value === undefined) return { ok: false, message: `takes a number, such as ${example}` };
       const is = sign as "<" | "<=" | "=" | ">=" | ">";
-      const of = fields.map((field): Condition => ({ type: "number", field, is, value }));
+      const of = fields.map((field): FilterCondition => ({ type: "number", field, is, value }));
       const [only] = of;
       return {
         ok: true,
@@ -222,7 +224,7 @@ function timeTerm(is: ">=" | "<", text: string, example: string): Term {
   };
 }
 
-function compared(field: TextField, value: TermValue): TermReading {
+function compared(field: TextField, value: TermValue): TermResult {
   const problem = value.form === "pattern" ? patternProblem(value.text) : undefined;
   return problem === undefined
     ? { ok: true, condition: compare(field, value) }
@@ -238,12 +240,12 @@ function patternProblem(source: string): string | undefined {
   }
 }
 
-function compare(field: TextField, { form, text }: TermValue): Condition {
+function compare(field: TextField, { form, text }: TermValue): FilterCondition {
   if (form === "pattern") return { type: "pattern", field, pattern: text };
   const isGlob = form === "word" && text.includes("*");
   return isGlob ? { type: "like", field, pattern: text } : { type: "is", field, value: text };
 }
 
-function anyState(list: readonly ExchangeState[]): Condition {
+function anyState(list: readonly ExchangeStatus[]): FilterCondition {
   return { type: "any", of: list.map((value) => ({ type: "is", field: "state", value })) };
 }

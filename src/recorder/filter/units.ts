@@ -1,4 +1,4 @@
-const durations: Readonly<Record<string, number>> = {
+const durationUnits: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
   m: 60_000,
@@ -8,7 +8,7 @@ const durations: Readonly<Record<string, number>> = {
   w: 604_800_000,
 };
 
-const sizes: Readonly<Record<string, number>> = {
+const sizeUnits: Readonly<Record<string, number>> = {
   "": 1,
   b: 1,
   k: 1024,
@@ -20,18 +20,18 @@ const sizes: Readonly<Record<string, number>> = {
 };
 
 /** Milliseconds of a duration such as `250ms`, `1.5s` or `2h`; a bare number is milliseconds. */
-export function parseDuration(text: string): number | undefined {
-  return withUnit(text, { "": 1, ...durations });
+export function parseFilterDuration(text: string): number | undefined {
+  return parseWithUnit(text, { "": 1, ...durationUnits });
 }
 
 /** Bytes of a size such as `512`, `32k` or `1.5MB`. */
 export function parseSize(text: string): number | undefined {
-  return withUnit(text, sizes);
+  return parseWithUnit(text, sizeUnits);
 }
 
 /** A plain number. */
 export function parseNumber(text: string): number | undefined {
-  return withUnit(text, { "": 1 });
+  return parseWithUnit(text, { "": 1 });
 }
 
 /**
@@ -39,7 +39,7 @@ export function parseNumber(text: string): number | undefined {
  * with or without a time, of the local zone unless it names one.
  */
 export function parseTime(text: string, now: number): number | undefined {
-  const ago = withUnit(text, durations);
+  const ago = parseWithUnit(text, durationUnits);
   if (ago !== undefined) return now - ago;
   const clock = /^(?<hours>\d{1,2}):(?<minutes>\d{2})(?::(?<seconds>\d{2}))?$/u.exec(text)?.groups;
   if (clock !== undefined) {
@@ -54,7 +54,7 @@ export function parseTime(text: string, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-function withUnit(text: string, units: Readonly<Record<string, number>>): number | undefined {
+function parseWithUnit(text: string, units: Readonly<Record<string, number>>): number | undefined {
   const { digits, unit = "" } = /^(?<digits>-?\d+(?:\.\d+)?)(?<unit>[a-z]*)$/iu.exec(text)?.groups ?? {};
   const lower = unit.toLowerCase();
   const factor = Object.hasOwn(units, lower) ? units[lower] : undefined;

@@ -2,14 +2,14 @@ import type * as Driver from "pg";
 import type { Pool, PoolClient } from "pg";
 
 import { GatewayError } from "../../errors.ts";
-import type { SqlDatabase, SqlRow, SqlValue } from "../sql/database.ts";
+import type { SqlDatabase, SqlRow, ColumnValue } from "../sql/database.ts";
 
 /** All tables of recordings. */
 const tables = ["capture", "pack", "exchange_own", "party", "subject", "block", "document", "frame_words"];
 
 /** Opens a PostgreSQL database. The driver `pg` is loaded here and nowhere else. */
 export async function openPostgres(url: string): Promise<SqlDatabase> {
-  const place = placeOf(url);
+  const place = locationOf(url);
   const driver = await loadDriver();
   const pool: Pool = new driver.Pool({ connectionString: url, max: 4, types: withNumbers(driver.types) });
   // A connection that breaks while nobody uses it is replaced when one is needed.
@@ -18,14 +18,14 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
   async function query(
     client: Pool | PoolClient,
     sql: string,
-    values: readonly SqlValue[],
+    values: readonly ColumnValue[],
   ): Promise<{ readonly rows: readonly SqlRow[]; readonly count: number }> {
     try {
       // Sums come as exact decimals, which are text to the driver.
-      const result = await client.query<Record<string, SqlValue>>(numbered(sql), [...values]);
+      const result = await client.query<Record<string, ColumnValue>>(numbered(sql), [...values]);
       return { rows: result.rows, count: result.rowCount ?? 0 };
     } catch (error) {
-      throw failed(place, error);
+      throw postgresError(place, error);
     }
   }
 
@@ -38,14 +38,14 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
 
   const own: SqlDatabase = {
     dialect: "postgres",
-    place,
+    location: place,
     ...over(pool),
     transaction: async (work) => {
       let client: PoolClient;
       try {
         client = await pool.connect();
       } catch (error) {
-        throw failed(place, error);
+        throw postgresError(place, error);
       }
       let broken: Error | undefined;
       try {
@@ -100,7 +100,7 @@ function numbered(sql: string): string {
   return sql.replaceAll("?", () => `$${++count}`);
 }
 
-function placeOf(url: string): string {
+function locationOf(url: string): string {
   try {
     const { protocol, host, pathname } = new URL(url);
     return `${protocol}//${host}${pathname}`;
@@ -109,7 +109,7 @@ function placeOf(url: string): string {
   }
 }
 
-function failed(place: string, cause: unknown): GatewayError {
+function postgresError(place: string, cause: unknown): GatewayError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new GatewayError("store_failed", `the recordings in ${place} cannot be used: ${reason}`, { cause });
 }

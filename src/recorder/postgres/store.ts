@@ -1,14 +1,14 @@
 import type { RecordReader, RecordStore } from "../store-contract.ts";
-import { createSqlReader, type ReaderOptions } from "../sql/reader.ts";
-import { checkFormat, migrate } from "../sql/schema.ts";
-import { createSqlStore, type StoreOptions } from "../sql/store.ts";
+import { createSqlReader, type ReaderDeps } from "../sql/reader.ts";
+import { checkFormat, ensureSchema } from "../sql/schema.ts";
+import { createSqlStore, type StoreDeps } from "../sql/store.ts";
 import { openPostgres } from "./database.ts";
 
 /** Opens recordings in a PostgreSQL database to write to; tables are made where there are none. */
-export async function openPostgresStore(url: string, options: StoreOptions): Promise<RecordStore> {
+export async function openPostgresStore(url: string, options: StoreDeps): Promise<RecordStore> {
   const database = await openPostgres(url);
   try {
-    await migrate(database);
+    await ensureSchema(database);
     return createSqlStore(database, options);
   } catch (error) {
     await database.close();
@@ -17,7 +17,7 @@ export async function openPostgresStore(url: string, options: StoreOptions): Pro
 }
 
 /** Opens recordings in a PostgreSQL database to read from. */
-export async function openPostgresReader(url: string, options: ReaderOptions): Promise<RecordReader> {
+export async function openPostgresReader(url: string, options: ReaderDeps): Promise<RecordReader> {
   const database = await openPostgres(url);
   try {
     await checkFormat(database);

@@ -32,15 +32,15 @@ export class ExactNumber {
 const longDigits = /\d{16}/u;
 
 /** The value of JSON text, with numbers that a double cannot hold kept exact; undefined where it is no JSON. */
-export function readJson(text: string): unknown {
+export function parseExactJson(text: string): unknown {
   try {
-    return longDigits.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text);
+    return longDigits.test(text) ? JSON.parse(text, exactNumberReviver) : JSON.parse(text);
   } catch {
     return undefined;
   }
 }
 
-function keepDigits(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
+function exactNumberReviver(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
   const source = context?.source;
   if (typeof value !== "number" || source === undefined || !/^-?\d+$/u.test(source)) return value;
   return Number.isSafeInteger(value) ? value : new ExactNumber(source);

@@ -29,7 +29,7 @@ export async function* readCaptureFile(
   file: string,
   options: CaptureFileOptions = {},
 ): AsyncIterable<CaptureLine> {
-  const isZipped = await isPacked(file);
+  const isZipped = await isGzip(file);
   const raw = createReadStream(file);
   let source: Readable = raw;
   if (isZipped) {
@@ -97,7 +97,7 @@ export async function writeCaptureFile(file: string, lines: AsyncIterable<Captur
   const text = async function* (): AsyncIterable<string> {
     for await (const line of lines) yield formatCaptureLine(line);
   };
-  const packed = file.endsWith(".gz") ? createGzip() : new Transform({ transform: passOn });
+  const packed = file.endsWith(".gz") ? createGzip() : new Transform({ transform: passThrough });
   await pipeline(text(), packed, createWriteStream(file));
 }
 
@@ -106,7 +106,7 @@ export function formatCaptureLine(line: CaptureLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-function passOn(
+function passThrough(
   chunk: unknown,
   _encoding: BufferEncoding,
   done: (error: null, chunk: unknown) => void,
@@ -114,7 +114,7 @@ function passOn(
   done(null, chunk);
 }
 
-async function isPacked(file: string): Promise<boolean> {
+async function isGzip(file: string): Promise<boolean> {
   const handle = await open(file);
   try {
     const { buffer } = await handle.read(Buffer.alloc(2), 0, 2, 0);

@@ -1,9 +1,9 @@
 import { GatewayError } from "../../errors.ts";
-import { bodiesOf, createMatcher } from "../condition.ts";
+import { bodiesOf, createConditionMatcher } from "../condition.ts";
 import {
   captureFormat,
   type CaptureRecord,
-  type Condition,
+  type FilterCondition,
   type ExchangeRecord,
   type Frame,
 } from "../contract.ts";
@@ -11,9 +11,9 @@ import { type CaptureLine, type ExportQuery, type RecordReader } from "../store-
 import { deriveExchanges, deriveOperation } from "../derive.ts";
 import { statsRows } from "./stats-rows.ts";
 
-const everything: Condition = { type: "all", of: [] };
+const everything: FilterCondition = { type: "all", of: [] };
 
-interface Held {
+interface HeldExchange {
   readonly record: ExchangeRecord;
   readonly frames: readonly Frame[];
 }
@@ -36,14 +36,14 @@ export async function createCaptureReader(
       else own.push(frame);
     }
   }
-  const held = hold(frames);
+  const held = indexExchanges(frames);
 
-  function select(where: Condition = everything): readonly Held[] {
-    const matches = createMatcher(where);
+  function select(where: FilterCondition = everything): readonly HeldExchange[] {
+    const matches = createConditionMatcher(where);
     return held.filter(({ record, frames: own }) => matches(record, () => bodiesOf(own)));
   }
 
-  function find(id: string): Held | undefined {
+  function find(id: string): HeldExchange | undefined {
     const exact = held.find(({ record }) => record.id === id);
     if (exact !== undefined) return exact;
     const found = held.filter(({ record }) => record.id.startsWith(id));
@@ -80,7 +80,7 @@ export async function createCaptureReader(
   const close = async (): Promise<void> => {};
   return {
     format: captureFormat,
-    place,
+    location: place,
     captures: async () => captures,
     exchanges: async ({ where, order = "newest", limit = 50, cursor }) => {
       const from = cursor === undefined ? 0 : Number(cursor);
@@ -101,7 +101,9 @@ export async function createCaptureReader(
       return deriveOperation(own.map(({ record }) => record));
     },
     frames: async (capture, exchange) =>
-      filled(held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? []),
+      fillRepeated(
+        held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? [],
+      ),
     // A file does not go on.
     follow: async function* () {},
     stats: async (where) => {
@@ -110,7 +112,7 @@ export async function createCaptureReader(
         captures.reduce((total, capture) => total + read(capture), 0);
       return {
         format: captureFormat,
-        place,
+        location: place,
         captures: captures.length,
         exchanges: chosen.length,
         frames: [...frames.values()].reduce((total, own) => total + own.length, 0),
@@ -134,8 +136,8 @@ export async function createCaptureReader(
 }
 
 /** The exchanges of all captures with their frames, in the order in which they began. */
-function hold(frames: ReadonlyMap<string, readonly Frame[]>): readonly Held[] {
-  const all: Held[] = [];
+function indexExchanges(frames: ReadonlyMap<string, readonly Frame[]>): readonly HeldExchange[] {
+  const all: HeldExchange[] = [];
   for (const own of frames.values()) {
     const byExchange = Map.groupBy(own, ({ exchange }) => exchange);
     for (const record of deriveExchanges(own)) all.push({ record, frames: byExchange.get(record.id) ?? [] });
@@ -147,7 +149,7 @@ function hold(frames: ReadonlyMap<string, readonly Frame[]>): readonly Held[] {
 }
 
 /** Frames with every body that repeats another filled in. */
-function filled(frames: readonly Frame[]): readonly Frame[] {
+function fillRepeated(frames: readonly Frame[]): readonly Frame[] {
   const bodies = new Map(
     frames.flatMap(({ seq, body }) => (body === undefined ? [] : [[seq, body] as const])),
   );

@@ -1,11 +1,16 @@
 import { replaceMember } from "../../protocol/json/splice.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { isModern, negotiate, newestModern, revisionNames } from "../../protocol/revisions.ts";
-import { readJson } from "./canonical.ts";
+import {
+  isModernRevision,
+  negotiateRevision,
+  newestModern,
+  revisionNames,
+} from "../../protocol/revisions.ts";
+import { parseExactJson } from "./canonical.ts";
 import { isObject } from "./match-key.ts";
 import type { RecordedCall } from "./recorded-call.ts";
-import { resultMessage } from "./served-message.ts";
+import { recordedResult } from "./served-message.ts";
 
 /** What a recorded server said of itself, for clients of either era. */
 export interface Handshake {
@@ -13,12 +18,12 @@ export interface Handshake {
   answer(request: Message): Message | undefined;
 }
 
-type Json = Readonly<Record<string, unknown>>;
+type JsonMembers = Readonly<Record<string, unknown>>;
 
 const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
 /** The methods that a server with a capability answers. */
-const capabilityOf: Readonly<Record<string, string>> = {
+const capabilityByPrefix: Readonly<Record<string, string>> = {
   tools: "tools",
   prompts: "prompts",
   resources: "resources",
@@ -33,8 +38,8 @@ export function createHandshake(calls: readonly RecordedCall[]): Handshake {
   const revisions = new Set(
     calls.flatMap(({ context }) => (context === undefined ? [] : [context.revision])),
   );
-  const hasModern = discovered !== undefined || [...revisions].some(isModern);
-  const capabilities = objectIn(initialized ?? discovered, "capabilities") ?? seenCapabilities(calls);
+  const hasModern = discovered !== undefined || [...revisions].some(isModernRevision);
+  const capabilities = objectIn(initialized ?? discovered, "capabilities") ?? inferCapabilities(calls);
   const serverInfo = objectIn(initialized, "serverInfo") ??
     objectIn(objectIn(discovered, "_meta"), serverInfoKey) ?? { name: "headgate-replay", version: "1" };
   const instructions = (initialized ?? discovered)?.["instructions"];
@@ -42,14 +47,14 @@ export function createHandshake(calls: readonly RecordedCall[]): Handshake {
 
   function initialize(request: Message): Message | undefined {
     const wanted = memberString(request, "params.protocolVersion") ?? "";
-    const agreed = negotiate(wanted, revisionNames);
+    const agreed = negotiateRevision(wanted, revisionNames);
     if (!agreed.ok) return undefined;
     const recorded = calls.find(({ method, answer }) => method === "initialize" && answer !== undefined);
-    const own = recorded?.answer === undefined ? undefined : resultMessage(recorded.answer);
+    const own = recorded?.answer === undefined ? undefined : recordedResult(recorded.answer);
     const bytes = own && replaceMember(own, "result.protocolVersion", JSON.stringify(agreed.revision));
-    if (bytes !== undefined) return resultMessage(bytes.toString());
+    if (bytes !== undefined) return recordedResult(bytes.toString());
     const result = { protocolVersion: agreed.revision, capabilities, serverInfo, ...about };
-    return resultMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
   }
 
   function discover(): Message | undefined {
@@ -59,7 +64,7 @@ export function createHandshake(calls: readonly RecordedCall[]): Handshake {
       const recorded = calls.find(
         ({ method, answer }) => method === "server/discover" && answer !== undefined,
       );
-      if (recorded?.answer !== undefined) return resultMessage(recorded.answer);
+      if (recorded?.answer !== undefined) return recordedResult(recorded.answer);
     }
     const result = {
       resultType: "complete",
@@ -70,27 +75,27 @@ export function createHandshake(calls: readonly RecordedCall[]): Handshake {
       _meta: { [serverInfoKey]: serverInfo },
       ...about,
     };
-    return resultMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
   }
 
   return { answer: (request) => (request.method === "initialize" ? initialize(request) : discover()) };
 }
 
-function resultOf(calls: readonly RecordedCall[], method: string): Json | undefined {
+function resultOf(calls: readonly RecordedCall[], method: string): JsonMembers | undefined {
   for (const call of calls) {
     if (call.method !== method || call.answer === undefined) continue;
-    const result = objectIn(readJson(call.answer), "result");
+    const result = objectIn(parseExactJson(call.answer), "result");
     if (result !== undefined) return result;
   }
   return undefined;
 }
 
-function objectIn(value: unknown, name: string): Json | undefined {
+function objectIn(value: unknown, name: string): JsonMembers | undefined {
   const member = isObject(value) ? value[name] : undefined;
   return isObject(member) ? member : undefined;
 }
 
-function seenCapabilities(calls: readonly RecordedCall[]): Json {
-  const seen = calls.flatMap(({ method }) => capabilityOf[method.split("/")[0] ?? ""] ?? []);
+function inferCapabilities(calls: readonly RecordedCall[]): JsonMembers {
+  const seen = calls.flatMap(({ method }) => capabilityByPrefix[method.split("/")[0] ?? ""] ?? []);
   return Object.fromEntries(seen.map((name) => [name, {}]));
 }

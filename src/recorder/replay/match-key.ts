@@ -13,7 +13,7 @@ const volatileMeta: ReadonlySet<string> = new Set([
 ]);
 
 /** Parameters without what changes from call to call; undefined where nothing is left. */
-export function steadyParams(params: unknown): unknown {
+export function stableParams(params: unknown): unknown {
   if (!isObject(params)) return params;
   const steady: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(params)) {
@@ -30,7 +30,7 @@ export function steadyParams(params: unknown): unknown {
 
 /** What a request asks for, whatever its id, its token, its revision and the spelling of its JSON (SC-070). */
 export function matchKey(method: string, params: unknown): string {
-  const steady = steadyParams(params);
+  const steady = stableParams(params);
   return steady === undefined ? method : `${method} ${canonicalText(steady)}`;
 }
 

@@ -1,7 +1,7 @@
 import { hasPlaceholder } from "../../redact/placeholder.ts";
 import { canonicalText, ExactNumber } from "./canonical.ts";
 import { jsonDifferences, type JsonDifference } from "./json-difference.ts";
-import { isObject, matchKey, steadyParams } from "./match-key.ts";
+import { isObject, matchKey, stableParams } from "./match-key.ts";
 import type { RecordedCall } from "./recorded-call.ts";
 
 /** A recording that is not what was asked for, but close to it. */
@@ -17,7 +17,7 @@ export type MatchOutcome =
   | { readonly ok: false; readonly nearest: readonly NearMiss[] };
 
 /** Finds recordings for requests. */
-export interface Matcher {
+export interface RecordingMatcher {
   /** The next recording for a request; the last one is given again and again. */
   match(method: string, params: unknown): MatchOutcome;
   /** Recordings that nothing has asked for yet. */
@@ -35,7 +35,7 @@ const nearestCount = 3;
  * Makes a matcher: by method and canonical parameters, repeats in recorded order (SC-070). A value that was redacted in
  * the recording stands for any text, because what it was is not known any more.
  */
-export function createMatcher(calls: readonly RecordedCall[]): Matcher {
+export function createRecordingMatcher(calls: readonly RecordedCall[]): RecordingMatcher {
   const queues = new Map<string, Queue>();
   const redacted = new Map<string, { readonly params: unknown; readonly queue: Queue }[]>();
   for (const call of calls) {
@@ -44,7 +44,7 @@ export function createMatcher(calls: readonly RecordedCall[]): Matcher {
       queues.set(call.key, (queue = { calls: [], next: 0 }));
       if (hasPlaceholder(call.key)) {
         const list = redacted.get(call.method) ?? [];
-        list.push({ params: steadyParams(call.params), queue });
+        list.push({ params: stableParams(call.params), queue });
         redacted.set(call.method, list);
       }
     }
@@ -54,8 +54,8 @@ export function createMatcher(calls: readonly RecordedCall[]): Matcher {
   function queueFor(method: string, params: unknown): Queue | undefined {
     const exact = queues.get(matchKey(method, params));
     if (exact !== undefined) return exact;
-    const steady = steadyParams(params);
-    return redacted.get(method)?.find((one) => fits(one.params, steady))?.queue;
+    const steady = stableParams(params);
+    return redacted.get(method)?.find((one) => matchesRedacted(one.params, steady))?.queue;
   }
 
   return {
@@ -63,7 +63,7 @@ export function createMatcher(calls: readonly RecordedCall[]): Matcher {
       const queue = queueFor(method, params);
       const call = queue?.calls[Math.min(queue.next, queue.calls.length - 1)];
       if (queue === undefined || call === undefined)
-        return { ok: false, nearest: nearestTo(method, params, calls) };
+        return { ok: false, nearest: nearestCalls(method, params, calls) };
       queue.next++;
       return { ok: true, call };
     },
@@ -72,28 +72,28 @@ export function createMatcher(calls: readonly RecordedCall[]): Matcher {
 }
 
 /** Whether a request could be the one of a recording, in which redacted texts stand for any. */
-function fits(recorded: unknown, live: unknown): boolean {
+function matchesRedacted(recorded: unknown, live: unknown): boolean {
   if (typeof recorded === "string" && hasPlaceholder(recorded)) return live !== undefined;
   if (Array.isArray(recorded)) {
     if (!Array.isArray(live) || live.length !== recorded.length) return false;
-    return recorded.every((value, index) => fits(value, live[index]));
+    return recorded.every((value, index) => matchesRedacted(value, live[index]));
   }
   if (isObject(recorded) && !(recorded instanceof ExactNumber)) {
     if (!isObject(live) || Object.keys(live).length !== Object.keys(recorded).length) return false;
-    return Object.entries(recorded).every(([name, value]) => fits(value, live[name]));
+    return Object.entries(recorded).every(([name, value]) => matchesRedacted(value, live[name]));
   }
   return canonicalText(recorded) === canonicalText(live);
 }
 
 /** The recordings of the same method that differ least, each once; those of the same target first. */
-function nearestTo(method: string, params: unknown, calls: readonly RecordedCall[]): readonly NearMiss[] {
-  const steady = steadyParams(params);
+function nearestCalls(method: string, params: unknown, calls: readonly RecordedCall[]): readonly NearMiss[] {
+  const steady = stableParams(params);
   const seen = new Set<string>();
   const near: NearMiss[] = [];
   for (const call of calls) {
     if (call.method !== method || seen.has(call.key) || seen.size >= 500) continue;
     seen.add(call.key);
-    near.push({ call, differences: jsonDifferences(steadyParams(call.params), steady, { limit: 20 }) });
+    near.push({ call, differences: jsonDifferences(stableParams(call.params), steady, { limit: 20 }) });
   }
   const isOther = ({ call }: NearMiss): number =>
     isObject(params) && call.target !== undefined && !Object.values(params).includes(call.target) ? 1 : 0;

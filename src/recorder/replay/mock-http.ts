@@ -8,10 +8,10 @@ import type { ParseOutcome, RequestMessage } from "../../protocol/message.ts";
 import { defaultLimits } from "../../protocol/message.ts";
 import { checkModernPost } from "../../protocol/modern.ts";
 import { parse } from "../../protocol/parse.ts";
-import type { Refusal } from "../../protocol/refusal.ts";
+import type { ErrorResponse } from "../../protocol/refusal.ts";
 import { newestModern, revisions } from "../../protocol/revisions.ts";
 import { encodeSseMessage } from "../../protocol/sse-encoder.ts";
-import type { Mock, Played } from "./mock.ts";
+import type { Mock, MockReply } from "./mock.ts";
 import { recordedMessage } from "./served-message.ts";
 
 /** A recorded server that listens. */
@@ -42,7 +42,7 @@ export async function serveMockHttp(
   }
 
   /** A modern request is judged as every server of that era judges it, before anything is looked up. */
-  function refusalOf({ headers }: IncomingMessage, outcome: ParseOutcome): Refusal | undefined {
+  function refusalOf({ headers }: IncomingMessage, outcome: ParseOutcome): ErrorResponse | undefined {
     const header = (name: string): string | undefined => {
       const value = headers[name];
       return Array.isArray(value) ? value.join(", ") : value;
@@ -60,7 +60,7 @@ export async function serveMockHttp(
     const outcome = body === undefined ? undefined : parse(body, { revision: "unknown", mode: "observe" });
     if (outcome === undefined || !outcome.ok || outcome.form !== "single") {
       const reason = outcome?.ok === false ? outcome.failure.message : "one message is expected";
-      refuse(response, 400, reason);
+      refuseHttp(response, 400, reason);
       return;
     }
     const { message } = outcome;
@@ -75,20 +75,20 @@ export async function serveMockHttp(
       return;
     }
     if (message.kind !== "request") {
-      mock.hear(message);
+      mock.accept(message);
       response.writeHead(202).end();
       return;
     }
-    const played = mock.play(message);
+    const played = mock.answer(message);
     if (played.steps.length === 0 && played.answer !== undefined) {
       response
         .writeHead(statusOf(message, played.answer), { "content-type": "application/json" })
         .end(played.answer);
     } else await stream(played, response);
-    say(played.afterwards);
+    say(played.unsolicited);
   }
 
-  async function stream(played: Played, response: ServerResponse): Promise<void> {
+  async function stream(played: MockReply, response: ServerResponse): Promise<void> {
     openStream(response);
     const gone = new Promise<void>((resolve) => response.once("close", resolve));
     for (const { bytes, awaits } of played.steps) {
@@ -101,13 +101,14 @@ export async function serveMockHttp(
   }
 
   const server = createServer((request, response) => {
-    const problem = strangerProblem(request);
-    if (problem !== undefined) refuse(response, 403, problem);
+    const problem = rebindingProblem(request);
+    if (problem !== undefined) refuseHttp(response, 403, problem);
     else if (new URL(request.url ?? "/", "http://localhost").pathname !== path)
-      refuse(response, 404, `the endpoint is ${path}`);
+      refuseHttp(response, 404, `the endpoint is ${path}`);
     else if (request.method === "POST") {
       post(request, response).catch((error: unknown) => {
-        if (!response.headersSent) refuse(response, 500, error instanceof Error ? error.message : "failed");
+        if (!response.headersSent)
+          refuseHttp(response, 500, error instanceof Error ? error.message : "failed");
         else response.destroy();
       });
     } else if (request.method === "GET") {
@@ -115,7 +116,7 @@ export async function serveMockHttp(
       listeners.add(response);
       response.once("close", () => listeners.delete(response));
       say([]);
-    } else refuse(response, 405, "POST and GET are understood");
+    } else refuseHttp(response, 405, "POST and GET are understood");
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -137,7 +138,7 @@ function openStream(response: ServerResponse): void {
 }
 
 /** A page of another site must not get at recordings through the browser of whoever replays them (DNS rebinding). */
-function strangerProblem({ headers }: IncomingMessage): string | undefined {
+function rebindingProblem({ headers }: IncomingMessage): string | undefined {
   const isHere = (url: string): boolean =>
     ["127.0.0.1", "localhost", "[::1]"].includes(URL.parse(url)?.hostname ?? "");
   if (!isHere(`http://${headers.host ?? ""}`)) return "this host is not served";
@@ -166,7 +167,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   return Buffer.concat(chunks);
 }
 
-function refuse(response: ServerResponse, status: number, message: string): void {
+function refuseHttp(response: ServerResponse, status: number, message: string): void {
   const error = { code: status === 400 ? -32_600 : -32_000, message };
   response
     .writeHead(status, { "content-type": "application/json" })

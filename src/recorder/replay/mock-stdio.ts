@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
 import { parse } from "../../protocol/parse.ts";
-import type { Mock, Played } from "./mock.ts";
+import type { Mock, MockReply } from "./mock.ts";
 
 /** Serves a recorded server to the one client at the other end of two streams; resolves when that has gone. */
 export async function serveMockStdio(mock: Mock, input: Readable, output: Writable): Promise<void> {
@@ -12,13 +12,13 @@ export async function serveMockStdio(mock: Mock, input: Readable, output: Writab
     output.write(frameLine(bytes));
   }
 
-  async function perform(played: Played): Promise<void> {
+  async function perform(played: MockReply): Promise<void> {
     for (const { bytes, awaits } of played.steps) {
       write(bytes);
       if (awaits !== undefined) await mock.replied(awaits);
     }
     if (played.answer !== undefined) write(played.answer);
-    for (const message of played.afterwards) write(message);
+    for (const message of played.unsolicited) write(message);
   }
 
   const reader = createLineReader({
@@ -28,9 +28,9 @@ export async function serveMockStdio(mock: Mock, input: Readable, output: Writab
         const message = outcome.ok ? "one message is expected" : outcome.failure.message;
         write(Buffer.from(JSON.stringify({ jsonrpc: "2.0", error: { code: -32_600, message } })));
       } else if (outcome.message.kind === "request") {
-        const done = perform(mock.play(outcome.message)).finally(() => running.delete(done));
+        const done = perform(mock.answer(outcome.message)).finally(() => running.delete(done));
         running.add(done);
-      } else mock.hear(outcome.message);
+      } else mock.accept(outcome.message);
     },
   });
   for await (const chunk of input) {

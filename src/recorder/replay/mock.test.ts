@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import { captureOf, type ToldCall } from "../../../test/support/capture.ts";
 import { messageFrom } from "../../../test/support/exchange.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
-import { createMock, describeMiss, type Mock } from "./mock.ts";
-import { readRecording } from "./recorded-call.ts";
+import { createMock, describeUnmatched, type Mock } from "./mock.ts";
+import { readRecordedTraffic } from "./recorded-call.ts";
 
 async function mockOf(calls: readonly ToldCall[]): Promise<Mock> {
-  return createMock(await readRecording(captureOf(calls)));
+  return createMock(await readRecordedTraffic(captureOf(calls)));
 }
 
 function request(members: Readonly<Record<string, unknown>>): RequestMessage {
@@ -17,7 +17,7 @@ function request(members: Readonly<Record<string, unknown>>): RequestMessage {
 }
 
 function answerOf(mock: Mock, members: Readonly<Record<string, unknown>>): unknown {
-  const { answer } = mock.play(request(members));
+  const { answer } = mock.answer(request(members));
   return answer === undefined ? undefined : JSON.parse(answer.toString());
 }
 
@@ -57,7 +57,7 @@ describe("a recorded server", () => {
     const text =
       '{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":1}}}';
     const message = messageFrom(text);
-    expect(message.kind === "request" && mock.play(message).answer?.toString()).toContain(
+    expect(message.kind === "request" && mock.answer(message).answer?.toString()).toContain(
       '"id":9007199254740993',
     );
   });
@@ -69,13 +69,13 @@ describe("a recorded server", () => {
     };
     const params = { name: "add", arguments: { a: 1, b: 1 } };
     const mock = await mockOf([call]);
-    const asked = mock.play(
+    const asked = mock.answer(
       request({ id: 1, method: "tools/call", params: { ...params, _meta: { progressToken: "mine" } } }),
     );
     expect(asked.steps.map(({ bytes }) => JSON.parse(bytes.toString()))).toEqual([
       { jsonrpc: "2.0", method: "notifications/progress", params: { progressToken: "mine", progress: 0.5 } },
     ]);
-    expect(mock.play(request({ id: 2, method: "tools/call", params })).steps).toEqual([]);
+    expect(mock.answer(request({ id: 2, method: "tools/call", params })).steps).toEqual([]);
   });
 
   it("asks what the server asked, and waits for the reply", async () => {
@@ -85,7 +85,7 @@ describe("a recorded server", () => {
       reply: { action: "decline" },
     };
     const mock = await mockOf([{ ...add(1, 2), before: [question] }]);
-    const [step] = mock.play(
+    const [step] = mock.answer(
       request({ id: 1, method: "tools/call", params: { name: "add", arguments: { a: 1, b: 1 } } }),
     ).steps;
     expect(step?.awaits).toBe("s:replay-1");
@@ -94,7 +94,7 @@ describe("a recorded server", () => {
       method: "elicitation/create",
     });
     const replied = mock.replied("s:replay-1");
-    mock.hear(messageFrom('{"jsonrpc":"2.0","id":"replay-1","result":{"action":"accept"}}'));
+    mock.accept(messageFrom('{"jsonrpc":"2.0","id":"replay-1","result":{"action":"accept"}}'));
     await expect(replied).resolves.toBeUndefined();
   });
 
@@ -110,7 +110,7 @@ describe("a recorded server", () => {
         },
       },
     });
-    expect(mock.misses.map(describeMiss).join("\n")).toContain(
+    expect(mock.misses.map(describeUnmatched).join("\n")).toContain(
       "nearest:\n  capture-1-x1 add: /arguments/b: 1 became 5",
     );
     expect(mock.unused()).toHaveLength(2);
@@ -178,10 +178,10 @@ describe("a recorded server", () => {
   it("[SC-070] says the same a thousand times over", async () => {
     const lines = captureOf([add(1, 2), add(1, 3), add(2, 3)]);
     const run = async (): Promise<string> => {
-      const mock = createMock(await readRecording(lines));
+      const mock = createMock(await readRecordedTraffic(lines));
       const said = [1, 1, 2, 3].map((a, id) =>
         mock
-          .play(request({ id, method: "tools/call", params: { name: "add", arguments: { a, b: 1 } } }))
+          .answer(request({ id, method: "tools/call", params: { name: "add", arguments: { a, b: 1 } } }))
           .answer?.toString(),
       );
       return said.join("\n");

@@ -2,25 +2,25 @@ import { hasPlaceholder } from "../../redact/placeholder.ts";
 import { idFrom } from "../../protocol/ids.ts";
 import { memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { isModern } from "../../protocol/revisions.ts";
+import { isModernRevision } from "../../protocol/revisions.ts";
 import { createHandshake } from "./handshake.ts";
 import { describeDifference } from "./json-difference.ts";
-import { createMatcher, type NearMiss } from "./matcher.ts";
-import type { RecordedCall, Recording } from "./recorded-call.ts";
-import { answerFor, noticeFor, questionFor, recordedMessage } from "./served-message.ts";
+import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
+import type { RecordedCall, RecordedTraffic } from "./recorded-call.ts";
+import { answerFor, notificationFor, serverRequestFor, recordedMessage } from "./served-message.ts";
 
 /** The error code of an answer to a request that was not recorded; above zero, as all our decisions are. */
-const missCode = 4040;
+const unmatchedCode = 4040;
 
 /** A request that was not recorded. */
-export interface Miss {
+export interface UnmatchedRequest {
   readonly method: string;
   readonly params: unknown;
   readonly nearest: readonly NearMiss[];
 }
 
 /** A request that came. */
-export interface HeardCall {
+export interface MockRequest {
   readonly method: string;
   readonly params: unknown;
   /** The recording that answered it; undefined for a miss and for a handshake. */
@@ -28,33 +28,33 @@ export interface HeardCall {
 }
 
 /** Something that the server says before it answers. */
-export interface PlayedStep {
+export interface MockStep {
   readonly bytes: Buffer;
   /** The key of the id under which the client's reply comes; undefined where none is waited for. */
   readonly awaits: string | undefined;
 }
 
 /** What a request is answered with. */
-export interface Played {
-  readonly steps: readonly PlayedStep[];
+export interface MockReply {
+  readonly steps: readonly MockStep[];
   /** Undefined where the recording has no answer: the client waits, as it did then. */
   readonly answer: Buffer | undefined;
   /** What the server said afterwards, outside any call. */
-  readonly afterwards: readonly Buffer[];
+  readonly unsolicited: readonly Buffer[];
 }
 
 /** A recorded server: it says what it said, to whoever asks for the same. */
 export interface Mock {
   /** Answers a request. The same requests in the same order give the same answers, byte for byte. */
-  play(request: RequestMessage): Played;
+  answer(request: RequestMessage): MockReply;
   /** Takes a message that wants no answer: a notification, or the reply to a question. */
-  hear(message: Message): void;
+  accept(message: Message): void;
   /** Resolves when the reply under this key has come; at once if it has. */
   replied(key: string): Promise<void>;
   /** The eras whose clients were recorded; both where nothing was. */
   readonly eras: "both" | "legacy" | "modern";
-  readonly calls: readonly HeardCall[];
-  readonly misses: readonly Miss[];
+  readonly calls: readonly MockRequest[];
+  readonly misses: readonly UnmatchedRequest[];
   /** Recordings that nobody has asked for; handshakes do not count. */
   unused(): readonly RecordedCall[];
   /** How many answers hold something that was redacted. */
@@ -62,46 +62,46 @@ export interface Mock {
 }
 
 /** Requests that every server answers alike, and what it says. */
-const alike: Readonly<Record<string, true>> = { ping: true, "logging/setLevel": true };
+const fixedAnswers: Readonly<Record<string, true>> = { ping: true, "logging/setLevel": true };
 
 /** What a recorded server may be given besides its recording. */
-export interface MockOptions {
+export interface ReplayMockOptions {
   /** Told of every request that was not recorded. */
-  readonly onMiss?: (miss: Miss) => void;
+  readonly onMiss?: (miss: UnmatchedRequest) => void;
 }
 
 /** Makes a recorded server of a recording. */
-export function createMock(recording: Recording, { onMiss }: MockOptions = {}): Mock {
+export function createMock(recording: RecordedTraffic, { onMiss }: ReplayMockOptions = {}): Mock {
   const isHandshake = (method: string): boolean => method === "initialize" || method === "server/discover";
-  const matcher = createMatcher(recording.calls.filter(({ method }) => !isHandshake(method)));
+  const matcher = createRecordingMatcher(recording.calls.filter(({ method }) => !isHandshake(method)));
   const handshake = createHandshake(recording.calls);
   const strays = new Map<RecordedCall | undefined, Buffer[]>();
-  for (const { after, body } of recording.strays) {
+  for (const { after, body } of recording.unsolicited) {
     const call = recording.calls[after];
     strays.set(call, [...(strays.get(call) ?? []), Buffer.from(body)]);
   }
-  const calls: HeardCall[] = [];
-  const misses: Miss[] = [];
+  const calls: MockRequest[] = [];
+  const misses: UnmatchedRequest[] = [];
   const replies = new Map<string, PromiseWithResolvers<void>>();
   let questions = 0;
   let redactedAnswers = 0;
 
-  function play(request: RequestMessage): Played {
+  function play(request: RequestMessage): MockReply {
     const { method } = request;
     const params = memberValue(request, "params");
     if (isHandshake(method)) {
       const answer = handshake.answer(request);
       calls.push({ method, params, call: undefined });
-      return plain(answer === undefined ? unknownMethod(request) : answerFor(answer, request.id));
+      return plainReply(answer === undefined ? unknownMethod(request) : answerFor(answer, request.id));
     }
     const outcome = matcher.match(method, params);
     calls.push({ method, params, call: outcome.ok ? outcome.call : undefined });
     if (!outcome.ok) {
-      if (alike[method] === true) return plain(jsonAnswer(request, { result: {} }));
-      const miss: Miss = { method, params, nearest: outcome.nearest };
+      if (fixedAnswers[method] === true) return plainReply(jsonAnswer(request, { result: {} }));
+      const miss: UnmatchedRequest = { method, params, nearest: outcome.nearest };
       misses.push(miss);
       onMiss?.(miss);
-      return plain(missAnswer(request, outcome.nearest));
+      return plainReply(unmatchedAnswer(request, outcome.nearest));
     }
     const { call } = outcome;
     const answer = call.answer === undefined ? undefined : recordedMessage(call.answer);
@@ -109,17 +109,17 @@ export function createMock(recording: Recording, { onMiss }: MockOptions = {}): 
     return {
       steps: call.steps.flatMap((step) => stepFor(step.body, request)),
       answer: answer === undefined ? undefined : answerFor(answer, request.id),
-      afterwards: strays.get(call) ?? [],
+      unsolicited: strays.get(call) ?? [],
     };
   }
 
-  function stepFor(body: string, request: RequestMessage): PlayedStep[] {
+  function stepFor(body: string, request: RequestMessage): MockStep[] {
     const message = recordedMessage(body);
     if (message?.kind === "request") {
       const id = idFrom(`replay-${++questions}`);
-      return [{ bytes: questionFor(message, id), awaits: id.key }];
+      return [{ bytes: serverRequestFor(message, id), awaits: id.key }];
     }
-    const bytes = message?.kind === "notification" ? noticeFor(message, request) : undefined;
+    const bytes = message?.kind === "notification" ? notificationFor(message, request) : undefined;
     return bytes === undefined ? [] : [{ bytes, awaits: undefined }];
   }
 
@@ -130,8 +130,8 @@ export function createMock(recording: Recording, { onMiss }: MockOptions = {}): 
   }
 
   return {
-    play,
-    hear: (message) => {
+    answer: play,
+    accept: (message) => {
       if (message.kind !== "result" && message.kind !== "error") return;
       if (message.id !== undefined) reply(message.id.key).resolve();
     },
@@ -146,16 +146,16 @@ export function createMock(recording: Recording, { onMiss }: MockOptions = {}): 
   };
 }
 
-function erasOf({ calls }: Recording): Mock["eras"] {
+function erasOf({ calls }: RecordedTraffic): Mock["eras"] {
   const seen = new Set(
-    calls.flatMap(({ context }) => (context === undefined ? [] : [isModern(context.revision)])),
+    calls.flatMap(({ context }) => (context === undefined ? [] : [isModernRevision(context.revision)])),
   );
   if (seen.size !== 1) return "both";
   return seen.has(true) ? "modern" : "legacy";
 }
 
 /** What a miss is about, for people: the request, and how the nearest recordings differ from it. */
-export function describeMiss({ method, params, nearest }: Miss): string {
+export function describeUnmatched({ method, params, nearest }: UnmatchedRequest): string {
   const asked = `${method} ${JSON.stringify(params ?? {})}`;
   if (nearest.length === 0) return `${asked} was not recorded; no ${method} was`;
   const lines = nearest.map(({ call, differences }) => {
@@ -165,7 +165,7 @@ export function describeMiss({ method, params, nearest }: Miss): string {
   return [`${asked} was not recorded; nearest:`, ...lines].join("\n");
 }
 
-function missAnswer(request: RequestMessage, nearest: readonly NearMiss[]): Buffer {
+function unmatchedAnswer(request: RequestMessage, nearest: readonly NearMiss[]): Buffer {
   const known = nearest.map(({ call, differences }) => ({
     exchange: call.exchange,
     method: call.method,
@@ -175,7 +175,7 @@ function missAnswer(request: RequestMessage, nearest: readonly NearMiss[]): Buff
   const hint = known.length === 0 ? `; no ${request.method} was` : "; the data has the nearest ones";
   const message = `this request was not recorded${hint}`;
   const data = { origin: "gateway", code: "not_recorded", nearest: known };
-  return jsonAnswer(request, { error: { code: missCode, message, data } });
+  return jsonAnswer(request, { error: { code: unmatchedCode, message, data } });
 }
 
 function unknownMethod(request: RequestMessage): Buffer {
@@ -187,6 +187,6 @@ function jsonAnswer({ id }: RequestMessage, members: Readonly<Record<string, unk
   return Buffer.from(`{"jsonrpc":"2.0","id":${id.json},${JSON.stringify(members).slice(1)}`);
 }
 
-function plain(answer: Buffer): Played {
-  return { steps: [], answer, afterwards: [] };
+function plainReply(answer: Buffer): MockReply {
+  return { steps: [], answer, unsolicited: [] };
 }

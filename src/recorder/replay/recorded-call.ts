@@ -1,10 +1,10 @@
 import type { Frame, FrameContext, FrameLeg } from "../contract.ts";
 import type { CaptureLine } from "../store-contract.ts";
-import { readJson } from "./canonical.ts";
+import { parseExactJson } from "./canonical.ts";
 import { isObject, matchKey } from "./match-key.ts";
 
 /** Something that the server said before its answer. */
-export interface ScriptStep {
+export interface RecordedStep {
   readonly kind: "notification" | "request";
   /** The message as JSON text. */
   readonly body: string;
@@ -27,7 +27,7 @@ export interface RecordedCall {
   readonly key: string;
   readonly context: FrameContext | undefined;
   /** In their order, before the answer. */
-  readonly steps: readonly ScriptStep[];
+  readonly steps: readonly RecordedStep[];
   /** The answer as JSON text; undefined where none came. */
   readonly answer: string | undefined;
   /** From the coming of the request to the leaving of its answer. */
@@ -35,27 +35,27 @@ export interface RecordedCall {
 }
 
 /** What a capture holds for replaying. */
-export interface Recording {
+export interface RecordedTraffic {
   readonly calls: readonly RecordedCall[];
   /** What the server said outside any call, with the number of the call before it; -1 where there was none. */
-  readonly strays: readonly { readonly after: number; readonly body: string }[];
+  readonly unsolicited: readonly { readonly after: number; readonly body: string }[];
   /** Requests that cannot be replayed, because a body was left out or lost. */
   readonly incomplete: number;
 }
 
 /** Frames of one exchange, their bodies filled in. */
-interface Gathered {
+interface ExchangeFrames {
   readonly id: string;
   context: FrameContext | undefined;
   readonly frames: Frame[];
 }
 
 /** Reads a capture as one of the two sides saw it: what clients sent and got, or what the upstream got and sent. */
-export async function readRecording(
+export async function readRecordedTraffic(
   lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
   { leg = "client" }: { readonly leg?: FrameLeg } = {},
-): Promise<Recording> {
-  const gathered = new Map<string, Gathered>();
+): Promise<RecordedTraffic> {
+  const gathered = new Map<string, ExchangeFrames>();
   for await (const line of lines) {
     if (line.type !== "frame" || line.exchange === "") continue;
     const key = `${line.capture} ${line.exchange}`;
@@ -67,18 +67,18 @@ export async function readRecording(
   return assemble([...gathered.values()], leg);
 }
 
-function assemble(all: readonly Gathered[], leg: FrameLeg): Recording {
-  const steps = new Map<string, (ScriptStep & { readonly seq: number })[]>();
+function assemble(all: readonly ExchangeFrames[], leg: FrameLeg): RecordedTraffic {
+  const steps = new Map<string, (RecordedStep & { readonly seq: number })[]>();
   const strays: { capture: string; seq: number; body: string }[] = [];
   const calls: RecordedCall[] = [];
   let incomplete = 0;
   for (const { context, frames } of all) {
-    const asking = asked(frames, leg, "s2c");
+    const asking = requestFrame(frames, leg, "s2c");
     const body = asking === undefined ? undefined : bodyOf(asking, frames);
     if (asking === undefined || body === undefined) continue;
     const parent = context?.parent;
-    const reply = answerTo(frames, leg, "s2c");
-    const step: ScriptStep & { readonly seq: number } = {
+    const reply = answerFrame(frames, leg, "s2c");
+    const step: RecordedStep & { readonly seq: number } = {
       kind: asking.kind === "request" ? "request" : "notification",
       body,
       reply: reply === undefined ? undefined : bodyOf(reply, frames),
@@ -88,16 +88,16 @@ function assemble(all: readonly Gathered[], leg: FrameLeg): Recording {
     else getOrMake(steps, `${asking.capture} ${parent}`).push(step);
   }
   for (const { id, context, frames } of all) {
-    const asking = asked(frames, leg, "c2s");
+    const asking = requestFrame(frames, leg, "c2s");
     if (asking?.kind !== "request") continue;
     const request = bodyOf(asking, frames);
-    const answer = answerTo(frames, leg, "c2s");
+    const answer = answerFrame(frames, leg, "c2s");
     const answerBody = answer === undefined ? undefined : bodyOf(answer, frames);
     if (request === undefined || (answer !== undefined && answerBody === undefined)) {
       incomplete++;
       continue;
     }
-    const value = readJson(request);
+    const value = parseExactJson(request);
     const params = isObject(value) ? value["params"] : undefined;
     const method = asking.method ?? "";
     calls.push({
@@ -124,11 +124,15 @@ function assemble(all: readonly Gathered[], leg: FrameLeg): Recording {
       after: calls.findLastIndex((call) => call.capture === capture && call.seq < seq),
       body,
     }));
-  return { calls, strays: placed, incomplete };
+  return { calls, unsolicited: placed, incomplete };
 }
 
 /** The message that began an exchange, as a side saw it: a client's comes in on its leg and leaves on the upstream's. */
-function asked(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
+function requestFrame(
+  frames: readonly Frame[],
+  leg: FrameLeg,
+  direction: Frame["direction"],
+): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "received" : "sent";
   return frames.find(
     (frame) =>
@@ -140,7 +144,11 @@ function asked(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direct
 }
 
 /** The answer to it on the same side: what came in there goes out as an answer, and the other way round. */
-function answerTo(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
+function answerFrame(
+  frames: readonly Frame[],
+  leg: FrameLeg,
+  direction: Frame["direction"],
+): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "sent" : "received";
   return frames.findLast(
     (frame) =>

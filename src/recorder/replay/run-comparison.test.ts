@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 
 import { captureOf, type ToldCall } from "../../../test/support/capture.ts";
-import { readRecording, type RecordedCall } from "./recorded-call.ts";
+import { readRecordedTraffic, type RecordedCall } from "./recorded-call.ts";
 import { compareRuns } from "./run-comparison.ts";
 
 async function runOf(calls: readonly ToldCall[], id?: string): Promise<readonly RecordedCall[]> {
-  return (await readRecording(captureOf(calls, id))).calls;
+  return (await readRecordedTraffic(captureOf(calls, id))).calls;
 }
 
 const say = (text: string, said = text, ms = 5): ToldCall => ({

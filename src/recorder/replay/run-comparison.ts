@@ -1,6 +1,6 @@
-import { readJson } from "./canonical.ts";
+import { parseExactJson } from "./canonical.ts";
 import { jsonDifferences, type DifferenceOptions, type JsonDifference } from "./json-difference.ts";
-import { isObject, steadyParams } from "./match-key.ts";
+import { isObject, stableParams } from "./match-key.ts";
 import type { RecordedCall } from "./recorded-call.ts";
 import { nearestRank } from "./stats-rows.ts";
 
@@ -41,9 +41,9 @@ export interface RunComparison {
 /** What changes from answer to answer and says nothing about what was asked for. */
 const volatileAnswer: readonly string[] = ["/result/_meta", "/error/data/decision", "/error/data/exchange"];
 
-const leastShare = 0.2;
-const leastMs = 1;
-const leastCount = 5;
+const minLatencyShare = 0.2;
+const minLatencyMs = 1;
+const minLatencyCount = 5;
 
 /** Compares two runs call by call: the same requests by their order, the others of a target by theirs. */
 export function compareRuns(
@@ -60,7 +60,7 @@ export function compareRuns(
   for (const [index, pair] of pairs.entries()) {
     const found: RunDifference[] = [];
     if (index >= exact) {
-      const params = jsonDifferences(steadyParams(pair.a.params), steadyParams(pair.b.params), options);
+      const params = jsonDifferences(stableParams(pair.a.params), stableParams(pair.b.params), options);
       if (params.length > 0) found.push({ type: "params", ...pair, differences: params });
     }
     const answers = answerDifferences(pair.a.answer, pair.b.answer, { ...options, ignore });
@@ -88,7 +88,7 @@ export function answerDifferences(
 }
 
 function bodyOf(answer: string | undefined): unknown {
-  const value = answer === undefined ? undefined : readJson(answer);
+  const value = answer === undefined ? undefined : parseExactJson(answer);
   if (!isObject(value)) return {};
   const { result, error } = value;
   return { ...(result === undefined ? {} : { result }), ...(error === undefined ? {} : { error }) };
@@ -151,10 +151,10 @@ function latencies(a: readonly RecordedCall[], b: readonly RecordedCall[]): read
       list.flatMap(({ durationMs }) => durationMs ?? []).toSorted((x, y) => x - y),
     );
     if (before === undefined || now === undefined) return [];
-    if (before.length < leastCount || now.length < leastCount) return [];
+    if (before.length < minLatencyCount || now.length < minLatencyCount) return [];
     return ([50, 95] as const).flatMap((percentile): RunDifference[] => {
       const [x, y] = [nearestRank(before, percentile / 100), nearestRank(now, percentile / 100)];
-      if (Math.abs(x - y) <= leastMs || Math.abs(x - y) <= x * leastShare) return [];
+      if (Math.abs(x - y) <= minLatencyMs || Math.abs(x - y) <= x * minLatencyShare) return [];
       const [first] = calls;
       return [
         {

@@ -12,7 +12,7 @@ export function recordedMessage(body: string): Message | undefined {
 }
 
 /** A recorded answer with a result; undefined where it is none. */
-export function resultMessage(body: string): Message | undefined {
+export function recordedResult(body: string): Message | undefined {
   const message = recordedMessage(body);
   return message?.kind === "result" ? message : undefined;
 }
@@ -27,7 +27,7 @@ export function answerFor(answer: Message, request: RequestId): Buffer {
  * A recorded notification for another request than the one it was recorded with; undefined where the new one did not
  * ask for it, as for progress without a token.
  */
-export function noticeFor(notice: Message, request: Message): Buffer | undefined {
+export function notificationFor(notice: Message, request: Message): Buffer | undefined {
   const { progressToken, id } = metadataOf(request);
   if (notice.method === "notifications/progress") {
     return progressToken === undefined
@@ -40,7 +40,7 @@ export function noticeFor(notice: Message, request: Message): Buffer | undefined
 }
 
 /** A recorded question of the server under an id of ours. */
-export function questionFor(question: Message, id: RequestId): Buffer {
+export function serverRequestFor(question: Message, id: RequestId): Buffer {
   return withMember(question, "id", id.json);
 }
 

@@ -1,21 +1,21 @@
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
 import {
-  longestPack,
+  maxPackSpan,
   packFrames,
-  readNames,
+  readPackIds,
   unpackFrames,
   type FramePack,
-  type WholeExchange,
+  type CompleteExchange,
 } from "../pack.ts";
-import type { Subject } from "../subject-book.ts";
+import type { ExchangeOutcome } from "../subject-book.ts";
 import { createContextReader, formatContext, type ContextReader } from "../pack-context.ts";
-import { createBlockNotes, timesTidied } from "./blocks.ts";
-import { blockSize, captureStride, positionOf, type SqlDatabase } from "./database.ts";
+import { createBlockIndexWriter, compactionCount } from "./blocks.ts";
+import { blockSize, captureStride, toPosition, type SqlDatabase } from "./database.ts";
 import { framesAt, packsBetween } from "./find.ts";
-import { createInserter, type Inserter } from "./insert.ts";
-import { ownColumns, packColumns, pushExchange, pushPack, type OwnMembers } from "./rows.ts";
-import { createSharedRows, type Party } from "./shared-rows.ts";
+import { createRowInserter, type RowInserter } from "./insert.ts";
+import { ownColumns, packColumns, pushExchange, pushPack, type OwnFields } from "./rows.ts";
+import { createDimensionRows, type ExchangeCaller } from "./shared-rows.ts";
 
 /** A capture that is being written. */
 interface OpenCapture {
@@ -40,15 +40,15 @@ const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${ownColumns
 export function createAppender(database: SqlDatabase): Appender {
   const open = new Map<string, OpenCapture>();
   const readContext = createContextReader();
-  const shared = createSharedRows();
-  const notes = createBlockNotes();
+  const shared = createDimensionRows();
+  const notes = createBlockIndexWriter();
   /** The contexts that stand with the parties of exchanges that go on. */
   const contexts = new WeakMap<ExchangeRecord, string>();
   let tidied = "";
 
   function forgetShared(): void {
-    shared.forget();
-    notes.forget();
+    shared.clear();
+    notes.clear();
   }
 
   async function captureOf(inside: SqlDatabase, capture: CaptureRecord): Promise<OpenCapture> {
@@ -83,30 +83,30 @@ export function createAppender(database: SqlDatabase): Appender {
 
   /** Adds the row of an exchange; false where what it shares with others has to be written first. */
   function pushNow(
-    rows: Inserter,
+    rows: RowInserter,
     capture: number,
-    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
-    shares: Shares,
+    exchange: OwnFields & Pick<ExchangeRecord, "seq">,
+    shares: ExchangeDimensions,
   ): boolean {
-    const party = shared.party(shares.party, shares.context);
-    const subject = shared.subject(shares.subject);
+    const party = shared.caller(shares.caller, shares.context);
+    const subject = shared.outcome(shares.outcome);
     if (party < 0 || subject < 0) return false;
-    const position = positionOf(capture, exchange.seq);
-    notes.note(position, party, subject, exchange.at, exchange.id);
+    const position = toPosition(capture, exchange.seq);
+    notes.add(position, party, subject, exchange.at, exchange.id);
     pushExchange(rows.row(), exchange, position, party, subject);
     return true;
   }
 
   async function push(
     inside: SqlDatabase,
-    rows: Inserter,
+    rows: RowInserter,
     capture: number,
-    exchange: OwnMembers & Pick<ExchangeRecord, "seq">,
-    shares: Shares,
+    exchange: OwnFields & Pick<ExchangeRecord, "seq">,
+    shares: ExchangeDimensions,
   ): Promise<void> {
-    if (shared.party(shares.party, shares.context) < 0)
-      await shared.writeParty(inside, shares.party, shares.context);
-    if (shared.subject(shares.subject) < 0) await shared.writeSubject(inside, shares.subject);
+    if (shared.caller(shares.caller, shares.context) < 0)
+      await shared.writeCaller(inside, shares.caller, shares.context);
+    if (shared.outcome(shares.outcome) < 0) await shared.writeOutcome(inside, shares.outcome);
     if (!pushNow(rows, capture, exchange, shares)) await push(inside, rows, capture, exchange, shares);
   }
 
@@ -115,10 +115,10 @@ export function createAppender(database: SqlDatabase): Appender {
     capture: number,
     exchanges: Iterable<ExchangeRecord>,
   ): Promise<void> {
-    const rows = createInserter(inside, "exchange_own", ownColumns, upsertExchange);
+    const rows = createRowInserter(inside, "exchange_own", ownColumns, upsertExchange);
     for (const exchange of exchanges) {
       const context = contexts.get(exchange) ?? "";
-      await push(inside, rows, capture, exchange, { party: exchange, context, subject: exchange });
+      await push(inside, rows, capture, exchange, { caller: exchange, context, outcome: exchange });
       if (rows.isFull) await rows.write();
     }
     await rows.write();
@@ -129,7 +129,7 @@ export function createAppender(database: SqlDatabase): Appender {
     capture: CaptureRecord,
     packs: readonly FramePack[],
   ): Promise<number> {
-    const times = await timesTidied(inside);
+    const times = await compactionCount(inside);
     if (times !== tidied) forgetShared();
     tidied = times;
     const own = await captureOf(inside, capture);
@@ -137,19 +137,19 @@ export function createAppender(database: SqlDatabase): Appender {
     const before = Number(row?.["last_seq"]);
     // Usually all of it is new, since numbers rise; only what is imported or tried again may be there already.
     const isNew = packs.every(({ first }) => first > before);
-    const fresh = isNew ? packs : await unknownOf(inside, own.number, packs, capture.id, readContext);
-    const rows = createInserter(inside, "pack", packColumns);
-    const exchanges = createInserter(inside, "exchange_own", ownColumns);
+    const fresh = isNew ? packs : await withoutKnown(inside, own.number, packs, capture.id, readContext);
+    const rows = createRowInserter(inside, "pack", packColumns);
+    const exchanges = createRowInserter(inside, "exchange_own", ownColumns);
     /** Exchanges that began before this batch or go on after it; the others came as a whole. */
     const changed = new Set<ExchangeRecord>();
     let count = 0;
     for (const pack of fresh) {
       count += pack.count;
-      const position = positionOf(own.number, pack.first);
-      if (pack.whole !== undefined && isNew) {
-        const context = shared.holds(pack.context) ? pack.context : "";
-        const shares = { party: readContext(pack.context), context, subject: pack.whole.subject };
-        const exchange = ownOf(pack, pack.whole);
+      const position = toPosition(own.number, pack.first);
+      if (pack.complete !== undefined && isNew) {
+        const context = shared.isRepeatedContext(pack.context) ? pack.context : "";
+        const shares = { caller: readContext(pack.context), context, outcome: pack.complete.outcome };
+        const exchange = ownFieldsOf(pack, pack.complete);
         if (!pushNow(exchanges, own.number, exchange, shares))
           await push(inside, exchanges, own.number, exchange, shares);
         if (exchanges.isFull) await exchanges.write();
@@ -170,18 +170,18 @@ export function createAppender(database: SqlDatabase): Appender {
       if (record !== undefined) {
         if (record.seq === pack.first) {
           context = sharedContext(record, pack.context);
-          if (context !== "" && !shared.holds(context)) context = "";
+          if (context !== "" && !shared.isRepeatedContext(context)) context = "";
           contexts.set(record, context);
         }
         changed.add(record);
       }
-      let owner = record === undefined ? null : positionOf(own.number, record.seq);
+      let owner = record === undefined ? null : toPosition(own.number, record.seq);
       if (record === undefined && id !== "") {
         // Frames behind the end of an exchange still are its own, also where that has just been written.
         await exchanges.write();
         await writeChanged(inside, own.number, changed);
         await notes.write(inside);
-        owner = await ownerOf(inside, own.number, id);
+        owner = await findOwner(inside, own.number, id);
       }
       pushPack(rows.row(), pack, position, owner, context === "" ? pack.context : "");
       if (rows.isFull) await rows.write();
@@ -218,15 +218,15 @@ export function createAppender(database: SqlDatabase): Appender {
 }
 
 /** What an exchange shares with others, and the context that stands with its party. */
-interface Shares {
-  readonly party: Party;
+interface ExchangeDimensions {
+  readonly caller: ExchangeCaller;
   readonly context: string;
-  readonly subject: Subject;
+  readonly outcome: ExchangeOutcome;
 }
 
 /** What an exchange has of its own that is in one pack. */
-function ownOf(pack: FramePack, whole: WholeExchange): OwnMembers & Pick<ExchangeRecord, "seq"> {
-  const { exchange, id } = readNames(pack.content);
+function ownFieldsOf(pack: FramePack, whole: CompleteExchange): OwnFields & Pick<ExchangeRecord, "seq"> {
+  const { exchange, id } = readPackIds(pack.content);
   const { at, durationMs, upstreamMs, requestBytes, answerBytes } = whole;
   return {
     seq: pack.first,
@@ -246,7 +246,7 @@ function sharedContext({ parent, traceId }: ExchangeRecord, context: string): st
   return parent === undefined && traceId === undefined ? context : "";
 }
 
-async function ownerOf(inside: SqlDatabase, capture: number, exchange: string): Promise<number | null> {
+async function findOwner(inside: SqlDatabase, capture: number, exchange: string): Promise<number | null> {
   const [row] = await inside.all(
     `SELECT exchange_own.position FROM block JOIN exchange_own
       ON exchange_own.position >= block.number * ${blockSize}
@@ -265,7 +265,7 @@ async function ownerOf(inside: SqlDatabase, capture: number, exchange: string): 
 }
 
 /** What of some packs is not there yet. */
-async function unknownOf(
+async function withoutKnown(
   inside: SqlDatabase,
   capture: number,
   packs: readonly FramePack[],
@@ -275,8 +275,8 @@ async function unknownOf(
   const first = Math.min(...packs.map((pack) => pack.first));
   const last = Math.max(...packs.map((pack) => pack.last));
   const known = new Set<number>();
-  const stored = packsBetween(inside, positionOf(capture, Math.max(first - longestPack, 0)) - 1, {
-    end: Math.min(positionOf(capture, last) + 1, (capture + 1) * captureStride),
+  const stored = packsBetween(inside, toPosition(capture, Math.max(first - maxPackSpan, 0)) - 1, {
+    end: Math.min(toPosition(capture, last) + 1, (capture + 1) * captureStride),
     lastFrom: first,
   });
   for await (const { pack } of stored) {

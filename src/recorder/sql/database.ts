@@ -1,17 +1,17 @@
 /** What stands in a column. */
-export type SqlValue = string | number | Uint8Array | null;
+export type ColumnValue = string | number | Uint8Array | null;
 
 /** A row by the names of its columns. */
-export type SqlRow = Readonly<Record<string, SqlValue>>;
+export type SqlRow = Readonly<Record<string, ColumnValue>>;
 
 /** A database as stores use it. Parameters stand for `?` in their order; whole numbers come as numbers. */
 export interface SqlDatabase {
   readonly dialect: "sqlite" | "postgres";
   /** Where it is, without credentials. */
-  readonly place: string;
-  all(sql: string, values?: readonly SqlValue[]): Promise<readonly SqlRow[]>;
+  readonly location: string;
+  all(sql: string, values?: readonly ColumnValue[]): Promise<readonly SqlRow[]>;
   /** Resolves with the number of rows that were changed. */
-  run(sql: string, values?: readonly SqlValue[]): Promise<number>;
+  run(sql: string, values?: readonly ColumnValue[]): Promise<number>;
   /** All of it happens, or nothing. Transactions wait for each other. */
   transaction<T>(work: (inside: SqlDatabase) => Promise<T>): Promise<T>;
   /** Bytes that it takes, as far as it can say so. */
@@ -25,7 +25,7 @@ export interface SqlDatabase {
 export const captureStride = 4_294_967_296;
 
 /** The number of a frame in a store; that of an exchange is the number of its first frame. */
-export function positionOf(capture: number, seq: number): number {
+export function toPosition(capture: number, seq: number): number {
   return capture * captureStride + seq;
 }
 

@@ -1,10 +1,10 @@
-import { bodiesOf, createMatcher, readsBodies, type ExchangeBodies } from "../condition.ts";
-import type { Condition, ExchangeRecord, Frame } from "../contract.ts";
+import { bodiesOf, createConditionMatcher, readsBodies, type ExchangeBodies } from "../condition.ts";
+import type { FilterCondition, ExchangeRecord, Frame } from "../contract.ts";
 import { createContextReader, type ContextReader } from "../pack-context.ts";
 import { unpackFrames, type FramePack } from "../pack.ts";
-import { captureStride, type SqlDatabase, type SqlRow, type SqlValue } from "./database.ts";
+import { captureStride, type SqlDatabase, type SqlRow, type ColumnValue } from "./database.ts";
 import { packSelection, packSource, toExchange, toPack } from "./rows.ts";
-import { stretchesOf } from "./stretches.ts";
+import { candidateRanges } from "./stretches.ts";
 import { toSql } from "./where.ts";
 
 /** An exchange as it was found, with its number in the store. */
@@ -15,7 +15,7 @@ export interface FoundExchange {
 
 /** How exchanges are looked for. */
 export interface FindOptions {
-  readonly where?: Condition | undefined;
+  readonly where?: FilterCondition | undefined;
   /** By time from either end, or by their numbers in the store. */
   readonly order: "newest" | "oldest" | "position";
   /** Behind this one. */
@@ -25,12 +25,12 @@ export interface FindOptions {
 }
 
 /** The ids of captures by their numbers. */
-export interface CaptureNames {
+export interface CaptureIds {
   of(number: number): Promise<string>;
 }
 
 /** Remembers the ids of captures, which never change. */
-export function createCaptureNames(database: SqlDatabase): CaptureNames {
+export function createCaptureIds(database: SqlDatabase): CaptureIds {
   const names = new Map<number, string>();
   return {
     of: async (number) => {
@@ -56,26 +56,27 @@ const orders = {
 /** Finds exchanges, as many as are asked for; every chunk is a transaction of its own. */
 export async function* findExchanges(
   database: SqlDatabase,
-  names: CaptureNames,
+  names: CaptureIds,
   { where, order, after, chunk }: FindOptions,
 ): AsyncGenerator<FoundExchange, void, undefined> {
   const thorough = where === undefined ? undefined : toSql(where, database.dialect);
-  const matches = where === undefined || thorough?.isExact === true ? undefined : createMatcher(where);
+  const matches =
+    where === undefined || thorough?.isExact === true ? undefined : createConditionMatcher(where);
   // A text that many have is found sooner among the next ones than by gathering all who have it.
   const glancing = where === undefined ? undefined : toSql(where, database.dialect, true);
-  let glances = glancing?.sql === thorough?.sql ? 0 : glancedAt;
+  let glances = glancing?.sql === thorough?.sql ? 0 : scannedBeforeIndex;
   const looksInside = where !== undefined && readsBodies(where);
   const readContext = createContextReader();
   const { by, behind } = orders[order];
   let last = after;
-  for await (const stretch of stretchesOf(database, where, order, after)) {
+  for await (const stretch of candidateRanges(database, where, order, after)) {
     for (;;) {
       const condition = glances > 0 ? glancing : thorough;
       const clauses = [condition?.sql ?? "1 = 1", stretch.sql, ...(last === undefined ? [] : [behind])];
       const place =
         last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
       const rows: readonly SqlRow[] = await database.all(
-        `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${stretch.isShort ? by.replaceAll("exchange.", "+exchange.") : by} LIMIT ${chunk}`,
+        `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${stretch.isSmall ? by.replaceAll("exchange.", "+exchange.") : by} LIMIT ${chunk}`,
         [...(condition?.values ?? []), ...stretch.values, ...place],
       );
       for (const row of rows) {
@@ -97,7 +98,7 @@ export async function* findExchanges(
 }
 
 /** How many exchanges are looked at one by one before the index of texts is asked. */
-const glancedAt = 2000;
+const scannedBeforeIndex = 2000;
 
 const noBodies: ExchangeBodies = { request: [], answer: [] };
 
@@ -121,7 +122,7 @@ export async function framesAt(
 /** A pack as it is stored, and the number of the exchange that it belongs to. */
 export interface StoredPack {
   readonly pack: FramePack;
-  readonly owner: SqlValue;
+  readonly owner: ColumnValue;
 }
 
 /** Packs behind a number and before another in their order, a chunk at a time. */
@@ -134,31 +135,31 @@ export async function* packsBetween(
   for (;;) {
     const rows: readonly SqlRow[] = await database.all(
       `SELECT ${packSelection} FROM ${packSource}
-        WHERE pack.position > ? AND pack.position < ? AND pack.last_seq >= ? ORDER BY pack.position LIMIT ${packsAtOnce}`,
+        WHERE pack.position > ? AND pack.position < ? AND pack.last_seq >= ? ORDER BY pack.position LIMIT ${packChunk}`,
       [last, end, lastFrom],
     );
     for (const row of rows) {
       last = Number(row["position"]);
       yield { pack: toPack(row), owner: row["owner"] ?? null };
     }
-    if (rows.length < packsAtOnce) return;
+    if (rows.length < packChunk) return;
   }
 }
 
-const packsAtOnce = 250;
+const packChunk = 250;
 
 /** The frames of a capture in their order. */
 export async function* framesOfCapture(
   database: SqlDatabase,
   number: number,
   capture: string,
-): AsyncGenerator<{ readonly frame: Frame; readonly owner: SqlValue }, void, undefined> {
+): AsyncGenerator<{ readonly frame: Frame; readonly owner: ColumnValue }, void, undefined> {
   const readContext = createContextReader();
   /** Frames of packs that began before the next one, by number; the packs of a batch reach into each other. */
-  let held: { readonly frame: Frame; readonly owner: SqlValue }[] = [];
+  let held: { readonly frame: Frame; readonly owner: ColumnValue }[] = [];
   const packs = packsBetween(database, number * captureStride - 1, { end: (number + 1) * captureStride });
   for await (const { pack, owner } of packs) {
-    if (held.length >= heldAtOnce) {
+    if (held.length >= maxHeldFrames) {
       held.sort((one, other) => one.frame.seq - other.frame.seq);
       const behind = held.findIndex(({ frame }) => frame.seq >= pack.first);
       const ready = behind === -1 ? held.length : behind;
@@ -170,4 +171,4 @@ export async function* framesOfCapture(
   yield* held.toSorted((one, other) => one.frame.seq - other.frame.seq);
 }
 
-const heldAtOnce = 500;
+const maxHeldFrames = 500;

@@ -1,16 +1,16 @@
-import { bodiesOf, createMatcher, readsBodies } from "../condition.ts";
+import { bodiesOf, createConditionMatcher, readsBodies } from "../condition.ts";
 import type { ExchangeRecord } from "../contract.ts";
-import type { FollowOptions, RecordReader } from "../store-contract.ts";
-import { positionOf, type SqlDatabase } from "./database.ts";
-import { framesAt, type CaptureNames } from "./find.ts";
-import type { ReaderOptions } from "./reader.ts";
+import type { FollowQuery, RecordReader } from "../store-contract.ts";
+import { toPosition, type SqlDatabase } from "./database.ts";
+import { framesAt, type CaptureIds } from "./find.ts";
+import type { ReaderDeps } from "./reader.ts";
 import { toExchange } from "./rows.ts";
 
 /** Makes the following of a store: it looks again and again, and holds nothing open in between. */
 export function createFollow(
   database: SqlDatabase,
-  names: CaptureNames,
-  { wait }: ReaderOptions,
+  names: CaptureIds,
+  { wait }: ReaderDeps,
 ): RecordReader["follow"] {
   /** How far each capture has come. */
   async function ends(): Promise<ReadonlyMap<number, number>> {
@@ -22,14 +22,14 @@ export function createFollow(
     const rows = await database.all(
       `SELECT * FROM exchange WHERE position IN (
         SELECT owner FROM pack WHERE position > ? AND position <= ?) ORDER BY position`,
-      [positionOf(capture, from), positionOf(capture, to)],
+      [toPosition(capture, from), toPosition(capture, to)],
     );
     const id = await names.of(capture);
     return rows.map((row) => toExchange({ ...row, capture_id: id }));
   }
 
-  async function* follow({ where, signal, intervalMs = 250 }: FollowOptions): AsyncGenerator<ExchangeRecord> {
-    const matches = where === undefined ? undefined : createMatcher(where);
+  async function* follow({ where, signal, intervalMs = 250 }: FollowQuery): AsyncGenerator<ExchangeRecord> {
+    const matches = where === undefined ? undefined : createConditionMatcher(where);
     const looksInside = where !== undefined && readsBodies(where);
     let seen = await ends();
     while (!signal.aborted) {
@@ -39,7 +39,7 @@ export function createFollow(
         if (end <= from) continue;
         for (const exchange of await changedIn(capture, from, end)) {
           const frames = looksInside
-            ? await framesAt(database, positionOf(capture, exchange.seq), exchange.capture)
+            ? await framesAt(database, toPosition(capture, exchange.seq), exchange.capture)
             : [];
           const bodies = bodiesOf(frames);
           if (matches === undefined || matches(exchange, () => bodies)) yield exchange;

@@ -1,9 +1,9 @@
-import type { SqlDatabase, SqlValue } from "./database.ts";
+import type { SqlDatabase, ColumnValue } from "./database.ts";
 
 /** Writes rows of one table, several with each statement. */
-export interface Inserter {
+export interface RowInserter {
   /** Where the values of the next row are pushed, one for each column. */
-  row(): SqlValue[];
+  row(): ColumnValue[];
   /** Whether it is time to write. */
   readonly isFull: boolean;
   /** Writes the rows so far. */
@@ -14,15 +14,15 @@ export interface Inserter {
 const rowsAtOnce = 16;
 
 /** Makes an inserter; `behind` stands at the end of its statements. */
-export function createInserter(
+export function createRowInserter(
   inside: SqlDatabase,
   table: string,
   columns: readonly string[],
   behind = "",
-): Inserter {
+): RowInserter {
   const width = columns.length;
   const full = width * rowsAtOnce;
-  let values: SqlValue[] = [];
+  let values: ColumnValue[] = [];
   return {
     row: () => values,
     get isFull() {

@@ -1,25 +1,25 @@
 import type { Frame } from "../contract.ts";
 import { packFrames } from "../pack.ts";
 import { createContextReader } from "../pack-context.ts";
-import { createBlockNotes } from "./blocks.ts";
-import { captureStride, positionOf, type SqlDatabase, type SqlRow, type SqlValue } from "./database.ts";
-import { createInserter } from "./insert.ts";
+import { createBlockIndexWriter } from "./blocks.ts";
+import { captureStride, toPosition, type SqlDatabase, type SqlRow, type ColumnValue } from "./database.ts";
+import { createRowInserter } from "./insert.ts";
 import { ownColumns, packColumns, pushExchange, pushPack, toExchange } from "./rows.ts";
-import { createSharedRows } from "./shared-rows.ts";
+import { createDimensionRows } from "./shared-rows.ts";
 
 const rowsAtOnce = 2000;
 
 /** Puts the frames of format 1, which had a row each, into packs; frames of an exchange that stand apart stay apart. */
 export async function packOldFrames(inside: SqlDatabase): Promise<void> {
-  const rows = createInserter(inside, "pack", packColumns);
+  const rows = createRowInserter(inside, "pack", packColumns);
   const stored = new Map<number, number>();
   for await (const old of chunksOf(inside, "frame")) {
     for (const [capture, own] of Map.groupBy(old, captureOf)) {
       stored.set(capture, (stored.get(capture) ?? 0) + own.length);
-      const owners = new Map<number, SqlValue>(own.map((row) => [seqOf(row), row["owner"] ?? null]));
+      const owners = new Map<number, ColumnValue>(own.map((row) => [seqOf(row), row["owner"] ?? null]));
       for (const pack of packFrames(own.map(toFrame))) {
         const owner = owners.get(pack.first) ?? null;
-        const position = positionOf(capture, pack.first);
+        const position = toPosition(capture, pack.first);
         pushPack(rows.row(), pack, position, owner === null ? null : Number(owner), pack.context);
         if (rows.isFull) await rows.write();
       }
@@ -33,7 +33,7 @@ export async function packOldFrames(inside: SqlDatabase): Promise<void> {
 
 /** Writes the packs of format 2, which were JSON, as they are written now. */
 export async function movePacks(inside: SqlDatabase): Promise<void> {
-  const rows = createInserter(inside, "pack", packColumns);
+  const rows = createRowInserter(inside, "pack", packColumns);
   const readContext = createContextReader();
   for await (const old of chunksOf(inside, "old_pack")) {
     for (const row of old) {
@@ -47,7 +47,7 @@ export async function movePacks(inside: SqlDatabase): Promise<void> {
         pushPack(
           rows.row(),
           pack,
-          positionOf(captureOf(row), pack.first),
+          toPosition(captureOf(row), pack.first),
           owner === null ? null : Number(owner),
           context,
         );
@@ -61,19 +61,19 @@ export async function movePacks(inside: SqlDatabase): Promise<void> {
 
 /** Writes the exchanges of formats 1 and 2, which had everything in their rows, as they are written now. */
 async function moveExchanges(inside: SqlDatabase): Promise<void> {
-  const rows = createInserter(inside, "exchange_own", ownColumns);
-  const shared = createSharedRows();
-  const notes = createBlockNotes();
+  const rows = createRowInserter(inside, "exchange_own", ownColumns);
+  const shared = createDimensionRows();
+  const notes = createBlockIndexWriter();
   for await (const old of chunksOf(inside, "old_exchange")) {
     for (const row of old) {
       const exchange = toExchange(row);
       const position = Number(row["position"]);
-      let party = shared.party(exchange, "");
-      if (party < 0) party = await shared.writeParty(inside, exchange, "");
-      let subject = shared.subject(exchange);
-      if (subject < 0) subject = await shared.writeSubject(inside, exchange);
+      let party = shared.caller(exchange, "");
+      if (party < 0) party = await shared.writeCaller(inside, exchange, "");
+      let subject = shared.outcome(exchange);
+      if (subject < 0) subject = await shared.writeOutcome(inside, exchange);
       pushExchange(rows.row(), exchange, position, party, subject);
-      notes.note(position, party, subject, exchange.at, exchange.id);
+      notes.add(position, party, subject, exchange.at, exchange.id);
       if (rows.isFull) await rows.write();
     }
     await notes.write(inside);

@@ -1,8 +1,8 @@
-import type { Condition } from "../contract.ts";
-import type { Progress, Pruned, PruneRules } from "../store-contract.ts";
-import { tidyBlocks } from "./blocks.ts";
-import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
-import { findExchanges, type CaptureNames } from "./find.ts";
+import type { FilterCondition } from "../contract.ts";
+import type { Progress, PruneResult, PruneRules } from "../store-contract.ts";
+import { compactIndex } from "./blocks.ts";
+import { captureStride, type SqlDatabase, type ColumnValue } from "./database.ts";
+import { findExchanges, type CaptureIds } from "./find.ts";
 import { toCapture } from "./rows.ts";
 
 const chunk = 200;
@@ -11,10 +11,10 @@ const dayMs = 86_400_000;
 /** Takes out what the rules say, in small transactions, so that writing goes on in between. */
 export async function pruneStore(
   database: SqlDatabase,
-  names: CaptureNames,
+  names: CaptureIds,
   rules: PruneRules,
   onProgress?: Progress,
-): Promise<Pruned> {
+): Promise<PruneResult> {
   const before = await database.bytes();
   let exchanges = 0;
   let frames = 0;
@@ -33,7 +33,7 @@ export async function pruneStore(
   }
 
   /** One chunk at a time from the oldest on; false when nothing is left that fits. */
-  async function removeOldest(where: Condition): Promise<boolean> {
+  async function removeOldest(where: FilterCondition): Promise<boolean> {
     const positions: number[] = [];
     for await (const { position } of findExchanges(database, names, { where, order: "oldest", chunk })) {
       positions.push(position);
@@ -50,18 +50,18 @@ export async function pruneStore(
     while ((await database.bytes()) > maxBytes && (await removeOldest(where)));
   }
   frames += await removeEmptyCaptures(database, rules);
-  if (exchanges > 0) await tidyBlocks(database);
+  if (exchanges > 0) await compactIndex(database);
   await database.compact();
   return { exchanges, frames, bytes: Math.max(before - (await database.bytes()), 0) };
 }
 
-const open: Condition = { type: "is", field: "state", value: "open" };
-const not = (of: Condition): Condition => ({ type: "not", of });
-const since = (value: number): Condition => ({ type: "number", field: "at", is: "<", value });
+const open: FilterCondition = { type: "is", field: "state", value: "open" };
+const not = (of: FilterCondition): FilterCondition => ({ type: "not", of });
+const since = (value: number): FilterCondition => ({ type: "number", field: "at", is: "<", value });
 
-function conditionsOf(rules: PruneRules): readonly Condition[] {
+function conditionsOf(rules: PruneRules): readonly FilterCondition[] {
   const { before, beforeByRoute = {}, where, maxBytes } = rules;
-  const routeIs = (value: string): Condition => ({ type: "is", field: "route", value });
+  const routeIs = (value: string): FilterCondition => ({ type: "is", field: "route", value });
   const named = Object.keys(beforeByRoute).map(routeIs);
   const own = Object.entries(beforeByRoute).map(([route, time]) =>
     limited([routeIs(route), older(time)], rules),
@@ -72,14 +72,14 @@ function conditionsOf(rules: PruneRules): readonly Condition[] {
 }
 
 /** What is open may still get an answer, unless it has been open for a day longer than anything is kept. */
-function older(time: number): Condition {
+function older(time: number): FilterCondition {
   return {
     type: "any",
     of: [{ type: "all", of: [not(open), since(time)] }, since(time - dayMs)],
   };
 }
 
-function limited(conditions: readonly Condition[], { where }: PruneRules): Condition {
+function limited(conditions: readonly FilterCondition[], { where }: PruneRules): FilterCondition {
   return { type: "all", of: where === undefined ? conditions : [...conditions, where] };
 }
 
@@ -105,7 +105,11 @@ async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules
 }
 
 /** Takes packs out, with what the text index and the counts of their captures know of them. */
-async function removePacks(inside: SqlDatabase, where: string, values: readonly SqlValue[]): Promise<number> {
+async function removePacks(
+  inside: SqlDatabase,
+  where: string,
+  values: readonly ColumnValue[],
+): Promise<number> {
   const rows = await inside.all(
     `SELECT position / ${captureStride} AS number, SUM(frames) AS frames FROM pack WHERE ${where} GROUP BY position / ${captureStride}`,
     values,

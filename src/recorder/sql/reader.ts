@@ -10,22 +10,22 @@ import {
 } from "../store-contract.ts";
 import { deriveOperation } from "../derive.ts";
 import { blockSize, captureStride, type SqlDatabase, type SqlRow } from "./database.ts";
-import { createCaptureNames, findExchanges, framesAt, framesOfCapture } from "./find.ts";
+import { createCaptureIds, findExchanges, framesAt, framesOfCapture } from "./find.ts";
 import { createFollow } from "./follow.ts";
 import { toCapture, toExchange } from "./rows.ts";
 import { createStats } from "./stats.ts";
 
 /** What a reader is given besides its database. */
-export interface ReaderOptions {
+export interface ReaderDeps {
   /** Waits; for following. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }
 
-const largestPage = 1000;
+const maxPageSize = 1000;
 
 /** Reads recordings from a database whose tables have the newest form. */
-export function createSqlReader(database: SqlDatabase, options: ReaderOptions): RecordReader {
-  const names = createCaptureNames(database);
+export function createSqlReader(database: SqlDatabase, options: ReaderDeps): RecordReader {
+  const names = createCaptureIds(database);
 
   async function find(id: string): Promise<{ row: SqlRow; exchange: ExchangeRecord } | undefined> {
     const end = `${id}\uffff`;
@@ -43,10 +43,10 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
 
   async function exchanges(query: ExchangeQuery): Promise<ExchangePage> {
     const { where, order = "newest", cursor } = query;
-    const limit = Math.min(Math.max(query.limit ?? 50, 1), largestPage);
+    const limit = Math.min(Math.max(query.limit ?? 50, 1), maxPageSize);
     const page: ExchangeRecord[] = [];
     let last = cursor === undefined ? undefined : parseCursor(cursor);
-    const chunk = Math.min(limit + 1, largestPage);
+    const chunk = Math.min(limit + 1, maxPageSize);
     for await (const { position, exchange } of findExchanges(database, names, {
       where,
       order,
@@ -131,7 +131,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
 
   return {
     format: captureFormat,
-    place: database.place,
+    location: database.location,
     captures: async () => (await database.all("SELECT record FROM capture ORDER BY number")).map(toCapture),
     exchanges,
     exchange: async (id) => (await find(id))?.exchange,
@@ -145,7 +145,9 @@ export function createSqlReader(database: SqlDatabase, options: ReaderOptions): 
       const [number] = await database.all("SELECT number FROM capture WHERE id = ?", [capture]);
       const rows = number === undefined ? [] : await rowsOfOperation(Number(number["number"]), exchange);
       const row = rows.find((one) => one["id"] === exchange);
-      return row === undefined ? [] : filledIn(await framesAt(database, Number(row["position"]), capture));
+      return row === undefined
+        ? []
+        : fillRepeatedBodies(await framesAt(database, Number(row["position"]), capture));
     },
     follow: createFollow(database, names, options),
     stats: createStats(database, names),
@@ -166,7 +168,7 @@ function blocksOf(capture: number): readonly [number, number] {
   return [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize];
 }
 
-function filledIn(frames: readonly Frame[]): readonly Frame[] {
+function fillRepeatedBodies(frames: readonly Frame[]): readonly Frame[] {
   const bodies = new Map(frames.map(({ seq, body }) => [seq, body]));
   return frames.map((frame) => {
     const body = frame.same === undefined ? undefined : bodies.get(frame.same);

@@ -1,11 +1,11 @@
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import type { FramePack } from "../pack.ts";
-import { captureStride, type SqlRow, type SqlValue } from "./database.ts";
+import { captureStride, type SqlRow, type ColumnValue } from "./database.ts";
 
 type Columns = readonly (readonly [keyof ExchangeRecord, string])[];
 
 /** What belongs to one exchange alone, and its column. */
-const ownMembers = [
+const ownFields = [
   ["at", "at"],
   ["id", "id"],
   ["operation", "operation"],
@@ -19,10 +19,10 @@ const ownMembers = [
 ] as const satisfies Columns;
 
 /** What stands in an exchange's own row. */
-export type OwnMembers = Pick<ExchangeRecord, (typeof ownMembers)[number][0]>;
+export type OwnFields = Pick<ExchangeRecord, (typeof ownFields)[number][0]>;
 
 /** Who asked, and how: the same for many exchanges, so that it is written once. */
-const partyMembers = [
+const callerFields = [
   ["route", "route"],
   ["principal", "principal"],
   ["session", "session"],
@@ -30,8 +30,8 @@ const partyMembers = [
   ["transport", "transport"],
 ] as const satisfies Columns;
 
-/** What was asked for and what became of it; as often the same. In the order of `subjectMembers`. */
-const subjectColumns = [
+/** What was asked for and what became of it; as often the same. In the order of `outcomeFields`. */
+const outcomeColumns = [
   ["kind", "kind"],
   ["direction", "direction"],
   ["method", "method"],
@@ -48,15 +48,15 @@ const subjectColumns = [
 ] as const satisfies Columns;
 
 /** What is written once for many exchanges, by the name of its table. */
-export type SharedTable = "party" | "subject";
+export type DimensionTable = "party" | "subject";
 
 /** The columns of each such table, as members of exchanges are called there. */
-export const sharedColumns: Readonly<Record<SharedTable, ReadonlyMap<string, string>>> = {
-  party: new Map(partyMembers),
-  subject: new Map(subjectColumns),
+export const dimensionColumns: Readonly<Record<DimensionTable, ReadonlyMap<string, string>>> = {
+  party: new Map(callerFields),
+  subject: new Map(outcomeColumns),
 };
 
-const columns: Columns = [...ownMembers, ...partyMembers, ...subjectColumns];
+const columns: Columns = [...ownFields, ...callerFields, ...outcomeColumns];
 
 /** The column of each member of an exchange but its capture, which is a number there. */
 export const columnOf: ReadonlyMap<string, string> = new Map<string, string>([...columns, ["seq", "seq"]]);
@@ -66,13 +66,13 @@ export const ownColumns: readonly string[] = [
   "position",
   "party",
   "subject",
-  ...ownMembers.map(([, column]) => column),
+  ...ownFields.map(([, column]) => column),
 ];
 
 /** Adds the values of an exchange's own row. Written out: looking members up by name takes longer than the rest. */
 export function pushExchange(
-  values: SqlValue[],
-  exchange: OwnMembers,
+  values: ColumnValue[],
+  exchange: OwnFields,
   position: number,
   party: number,
   subject: number,
@@ -98,7 +98,7 @@ export function pushExchange(
 
 /** The exchange of a row that was joined with the id of its capture as `capture_id`. */
 export function toExchange(row: SqlRow): ExchangeRecord {
-  const members: Record<string, SqlValue | boolean> = {
+  const members: Record<string, ColumnValue | boolean> = {
     capture: row["capture_id"] ?? "",
     seq: row["seq"] ?? 0,
   };
@@ -122,7 +122,7 @@ export const packColumns: readonly string[] = [
 
 /** Adds the values of a pack's columns; the context is left empty where the exchange's party has it. */
 export function pushPack(
-  values: SqlValue[],
+  values: ColumnValue[],
   { last, count, content }: FramePack,
   position: number,
   owner: number | null,
@@ -151,7 +151,7 @@ export function toPack(row: SqlRow): FramePack {
   };
 }
 
-function textOf(value: SqlValue | undefined): string {
+function textOf(value: ColumnValue | undefined): string {
   return typeof value === "string" ? value : "";
 }
 

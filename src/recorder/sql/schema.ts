@@ -142,13 +142,13 @@ const ways: readonly ((inside: SqlDatabase) => Promise<void>)[] = [
 const dropIndexes = ["time", "operation", "duration"].map((name) => `DROP INDEX exchange_by_${name}`);
 
 /** Brings the tables to the newest form; refuses what a newer program has written. */
-export async function migrate(database: SqlDatabase): Promise<void> {
+export async function ensureSchema(database: SqlDatabase): Promise<void> {
   await database.transaction(async (inside) => {
     // Two gateways may start at once; the second waits here until the first is through.
     if (inside.dialect === "postgres") await inside.run(`SELECT pg_advisory_xact_lock(${migrationLock})`);
     await inside.run("CREATE TABLE IF NOT EXISTS headgate (name TEXT PRIMARY KEY, value TEXT NOT NULL)");
     const version = await versionOf(inside);
-    checkVersion(version, inside.place);
+    checkVersion(version, inside.location);
     const way = ways[version];
     if (way === undefined) return;
     await way(inside);
@@ -162,13 +162,13 @@ export async function checkFormat(database: SqlDatabase): Promise<void> {
   try {
     version = await versionOf(database);
   } catch (cause) {
-    throw new GatewayError("store_failed", `${database.place} holds no recordings`, { cause });
+    throw new GatewayError("store_failed", `${database.location} holds no recordings`, { cause });
   }
-  checkVersion(version, database.place);
+  checkVersion(version, database.location);
   if (version < schemaVersion) {
     throw new GatewayError(
       "store_failed",
-      `${database.place} has the older format ${version}; a gateway that writes to it brings it up to date`,
+      `${database.location} has the older format ${version}; a gateway that writes to it brings it up to date`,
     );
   }
 }

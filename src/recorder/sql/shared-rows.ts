@@ -1,32 +1,32 @@
 import type { FrameContext } from "../contract.ts";
-import { createSubjectBook, subjectMembers, type Subject } from "../subject-book.ts";
-import type { SqlDatabase, SqlValue } from "./database.ts";
-import { sharedColumns, type SharedTable } from "./rows.ts";
+import { createOutcomeCache, outcomeFields, type ExchangeOutcome } from "../subject-book.ts";
+import type { SqlDatabase, ColumnValue } from "./database.ts";
+import { dimensionColumns, type DimensionTable } from "./rows.ts";
 
 /** Who asked, and how. */
-export type Party = Pick<FrameContext, "route" | "principal" | "session" | "revision" | "transport">;
+export type ExchangeCaller = Pick<FrameContext, "route" | "principal" | "session" | "revision" | "transport">;
 
 /** Writes what many exchanges share once, and remembers its numbers. */
-export interface SharedRows {
+export interface DimensionRows {
   /** The number of a party, whose context may stand with it; -1 where it has to be written first. */
-  party(party: Party, context: string): number;
-  writeParty(inside: SqlDatabase, party: Party, context: string): Promise<number>;
+  caller(party: ExchangeCaller, context: string): number;
+  writeCaller(inside: SqlDatabase, party: ExchangeCaller, context: string): Promise<number>;
   /** The same for a subject. */
-  subject(subject: Subject): number;
-  writeSubject(inside: SqlDatabase, subject: Subject): Promise<number>;
+  outcome(subject: ExchangeOutcome): number;
+  writeOutcome(inside: SqlDatabase, subject: ExchangeOutcome): Promise<number>;
   /** Whether a context comes again, so that it is worth to stand with a party. */
-  holds(context: string): boolean;
-  forget(): void;
+  isRepeatedContext(context: string): boolean;
+  clear(): void;
 }
 
 /** What is remembered at most; beyond that it is written again, which harms nothing. */
-const mostRemembered = 5000;
+const maxCachedRows = 5000;
 
 /** Makes the memory of one writer. */
-export function createSharedRows(): SharedRows {
+export function createDimensionRows(): DimensionRows {
   const parties = new Map<string, number>();
   const contexts = new Set<string>();
-  const subjects = createSubjectBook<number>();
+  const subjects = createOutcomeCache<number>();
   let seen = new Set<string>();
   let remembered = 0;
 
@@ -39,11 +39,11 @@ export function createSharedRows(): SharedRows {
 
   async function write(
     inside: SqlDatabase,
-    table: SharedTable,
+    table: DimensionTable,
     columns: readonly string[],
-    values: readonly SqlValue[],
+    values: readonly ColumnValue[],
   ): Promise<number> {
-    if (remembered++ >= mostRemembered) forget();
+    if (remembered++ >= maxCachedRows) forget();
     const places = values.map(() => "?").join(", ");
     const [row] = await inside.all(
       `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places}) RETURNING number`,
@@ -53,38 +53,41 @@ export function createSharedRows(): SharedRows {
   }
 
   return {
-    holds: (context) => {
+    isRepeatedContext: (context) => {
       if (contexts.has(context) || seen.has(context)) return true;
       // Such as come only once, since every request brings another header, are not worth a row.
-      if (seen.size >= mostRemembered) seen = new Set();
+      if (seen.size >= maxCachedRows) seen = new Set();
       seen.add(context);
       return false;
     },
-    party: (party, context) => parties.get(partyKey(party, context)) ?? -1,
-    writeParty: async (inside, party, context) => {
+    caller: (party, context) => parties.get(callerKey(party, context)) ?? -1,
+    writeCaller: async (inside, party, context) => {
       const { route, principal, session = null, revision, transport } = party;
-      const columns = [...sharedColumns.party.values(), "context"];
+      const columns = [...dimensionColumns.party.values(), "context"];
       const values = [route, principal, session, revision, transport, context];
       const number = await write(inside, "party", columns, values);
       if (context !== "") contexts.add(context);
-      parties.set(partyKey(party, context), number);
+      parties.set(callerKey(party, context), number);
       return number;
     },
-    subject: (subject) => subjects.get(subject) ?? -1,
-    writeSubject: async (inside, subject) => {
-      const values = subjectMembers.map((member): SqlValue => {
+    outcome: (subject) => subjects.get(subject) ?? -1,
+    writeOutcome: async (inside, subject) => {
+      const values = outcomeFields.map((member): ColumnValue => {
         const value = subject[member];
         return typeof value === "boolean" ? Number(value) : (value ?? null);
       });
-      const number = await write(inside, "subject", [...sharedColumns.subject.values()], values);
+      const number = await write(inside, "subject", [...dimensionColumns.subject.values()], values);
       subjects.set(subject, number);
       return number;
     },
-    forget,
+    clear: forget,
   };
 }
 
 /** A context says it all, and is at hand. */
-function partyKey({ route, principal, session, revision, transport }: Party, context: string): string {
+function callerKey(
+  { route, principal, session, revision, transport }: ExchangeCaller,
+  context: string,
+): string {
   return context === "" ? JSON.stringify([route, principal, session, revision, transport]) : context;
 }

@@ -1,7 +1,7 @@
-import { captureFormat, type Condition } from "../contract.ts";
+import { captureFormat, type FilterCondition } from "../contract.ts";
 import { type RecordReader, type StatsRow, type StoreStats } from "../store-contract.ts";
 import type { SqlDatabase } from "./database.ts";
-import { findExchanges, type CaptureNames } from "./find.ts";
+import { findExchanges, type CaptureIds } from "./find.ts";
 import { toCapture } from "./rows.ts";
 
 /** What is counted for one route, method and target. */
@@ -18,11 +18,13 @@ interface Group {
 
 const mostRows = 100;
 /** Names beyond this many are counted together, so that a flood of them cannot fill the memory. */
-const mostGroups = 10_000;
+const maxGroups = 10_000;
 
 /** Makes the figures of a store. */
-export function createStats(database: SqlDatabase, names: CaptureNames): RecordReader["stats"] {
-  async function rowsOf(where: Condition | undefined): Promise<{ rows: readonly StatsRow[]; count: number }> {
+export function createStats(database: SqlDatabase, names: CaptureIds): RecordReader["stats"] {
+  async function rowsOf(
+    where: FilterCondition | undefined,
+  ): Promise<{ rows: readonly StatsRow[]; count: number }> {
     const groups = new Map<string, Group>();
     let count = 0;
     for await (const { exchange } of findExchanges(database, names, {
@@ -34,7 +36,7 @@ export function createStats(database: SqlDatabase, names: CaptureNames): RecordR
       const { route, method, target, kind, state, durationMs, requestBytes, answerBytes } = exchange;
       if (kind !== "request") continue;
       const key = JSON.stringify([route, method, target]);
-      const isOther = !groups.has(key) && groups.size >= mostGroups;
+      const isOther = !groups.has(key) && groups.size >= maxGroups;
       const group = groups.get(isOther ? "" : key) ?? {
         ...(isOther ? { route: "", method: "others", target: undefined } : { route, method, target }),
         count: 0,
@@ -69,7 +71,7 @@ export function createStats(database: SqlDatabase, names: CaptureNames): RecordR
     };
     return {
       format: captureFormat,
-      place: database.place,
+      location: database.location,
       captures: captures.length,
       exchanges: count,
       frames: Number(ends?.["frames"] ?? 0),

@@ -3,26 +3,26 @@ import { isDeepStrictEqual } from "node:util";
 import { GatewayError } from "../../errors.ts";
 import type { CaptureRecord, ExchangeRecord, Frame } from "../contract.ts";
 import { packFrames, unpackFrames, type FramePack } from "../pack.ts";
-import type { CaptureLine, Imported, Progress, RecordStore } from "../store-contract.ts";
-import { toSearchText, wordsOf } from "../search-text.ts";
+import type { CaptureLine, ImportResult, Progress, RecordStore } from "../store-contract.ts";
+import { toSearchText, indexedWords } from "../search-text.ts";
 import { createAppender } from "./append.ts";
-import { positionOf, type SqlDatabase, type SqlValue } from "./database.ts";
-import { createCaptureNames } from "./find.ts";
+import { toPosition, type SqlDatabase, type ColumnValue } from "./database.ts";
+import { createCaptureIds } from "./find.ts";
 import { pruneStore } from "./prune.ts";
-import { createSqlReader, type ReaderOptions } from "./reader.ts";
+import { createSqlReader, type ReaderDeps } from "./reader.ts";
 
 /** What a store is given besides its database. */
-export interface StoreOptions extends ReaderOptions {
+export interface StoreDeps extends ReaderDeps {
   /** Milliseconds since 1970. */
   readonly wall: () => number;
 }
 
-const importedAtOnce = 1000;
+const importBatch = 1000;
 
 /** A store over a database whose tables have the newest form. */
-export function createSqlStore(database: SqlDatabase, options: StoreOptions): RecordStore {
+export function createSqlStore(database: SqlDatabase, options: StoreDeps): RecordStore {
   const reader = createSqlReader(database, options);
-  const names = createCaptureNames(database);
+  const names = createCaptureIds(database);
   const appender = createAppender(database);
 
   async function index(limit: number): Promise<number> {
@@ -46,7 +46,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
     const to = Math.min(last, from + room);
     const rows = await database.all(
       "SELECT position, content FROM pack WHERE position > ? AND position <= ?",
-      [positionOf(number, from), positionOf(number, to)],
+      [toPosition(number, from), toPosition(number, to)],
     );
     const insert =
       database.dialect === "sqlite"
@@ -54,8 +54,8 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
         : "INSERT INTO frame_words (position, words) VALUES (?, array_to_tsvector(string_to_array(?, ' '))) ON CONFLICT DO NOTHING";
     await database.transaction(async (inside) => {
       for (const row of rows) {
-        const bodies = bodiesIn(row["content"]);
-        const words = bodies === "" ? [] : wordsOf(toSearchText(bodies));
+        const bodies = packBodies(row["content"]);
+        const words = bodies === "" ? [] : indexedWords(toSearchText(bodies));
         if (words.length > 0) await inside.run(insert, [Number(row["position"]), words.join(" ")]);
       }
       await inside.run("UPDATE capture SET indexed_seq = ? WHERE number = ?", [to, number]);
@@ -63,7 +63,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
     return to;
   }
 
-  async function take(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<Imported> {
+  async function take(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult> {
     const warnings: string[] = [];
     const count = { captures: 0, frames: 0, exchanges: 0, known: 0 };
     let capture: CaptureRecord | undefined;
@@ -91,7 +91,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
         if (frame.capture !== capture?.id)
           throw new GatewayError("invalid_params", `frame ${frame.seq} stands outside of its capture`);
         frames.push(frame);
-        if (frames.length >= importedAtOnce) await flush();
+        if (frames.length >= importBatch) await flush();
       } else if (line.type === "exchange") {
         await flushOnce();
         const { type: _type, ...written } = line;
@@ -144,7 +144,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreOptions): Re
 }
 
 /** The texts of a pack, one behind the other. */
-function bodiesIn(content: SqlValue | undefined): string {
+function packBodies(content: ColumnValue | undefined): string {
   if (!(content instanceof Uint8Array)) return "";
   return unpackFrames({ first: 0, context: "", content }, "", neverRead)
     .map(({ body }) => body ?? "")

@@ -1,32 +1,32 @@
-import type { Condition } from "../contract.ts";
-import { neededWords } from "../search-text.ts";
-import { captureStride, type SqlDatabase, type SqlValue } from "./database.ts";
-import { columnOf, sharedColumns, type SharedTable } from "./rows.ts";
+import type { FilterCondition } from "../contract.ts";
+import { requiredWords } from "../search-text.ts";
+import { captureStride, type SqlDatabase, type ColumnValue } from "./database.ts";
+import { columnOf, dimensionColumns, type DimensionTable } from "./rows.ts";
 
 /** A condition as SQL. Where it is not exact it lets more through, and what comes is looked at again. */
 export interface SqlCondition {
   readonly sql: string;
-  readonly values: readonly SqlValue[];
+  readonly values: readonly ColumnValue[];
   readonly isExact: boolean;
 }
 
-const everything: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
+const matchAll: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
 
 /** Writes a condition as SQL over the columns of `exchange`; what is about texts can be left to the second look. */
 export function toSql(
-  condition: Condition,
+  condition: FilterCondition,
   dialect: SqlDatabase["dialect"],
   leavesTexts = false,
 ): SqlCondition {
   switch (condition.type) {
     case "all":
-      return joined(condition.of, " AND ", "1 = 1", dialect, leavesTexts);
+      return joinConditions(condition.of, " AND ", "1 = 1", dialect, leavesTexts);
     case "any":
-      return joined(condition.of, " OR ", "1 = 0", dialect, leavesTexts);
+      return joinConditions(condition.of, " OR ", "1 = 0", dialect, leavesTexts);
     case "not": {
       const inner = toSql(condition.of, dialect, leavesTexts);
       // More than it should be, turned round, would be less.
-      return inner.isExact ? { ...inner, sql: `NOT COALESCE(${inner.sql}, 1 = 0)` } : everything;
+      return inner.isExact ? { ...inner, sql: `NOT COALESCE(${inner.sql}, 1 = 0)` } : matchAll;
     }
     case "is": {
       const { field, value } = condition;
@@ -51,7 +51,7 @@ export function toSql(
     case "modified":
       return { sql: "exchange.modified = 1", values: [], isExact: true };
     case "text":
-      return leavesTexts ? everything : textSql(condition.text, dialect);
+      return leavesTexts ? matchAll : textSql(condition.text, dialect);
     case "like":
     case "pattern":
       return patternSql(condition, dialect);
@@ -60,8 +60,8 @@ export function toSql(
   }
 }
 
-function joined(
-  parts: readonly Condition[],
+function joinConditions(
+  parts: readonly FilterCondition[],
   word: string,
   empty: string,
   dialect: SqlDatabase["dialect"],
@@ -78,11 +78,11 @@ function joined(
 
 /** Databases fold upper and lower case as we do for ASCII only; what goes beyond is left to the second look. */
 function patternSql(
-  condition: Extract<Condition, { type: "like" | "pattern" }>,
+  condition: Extract<FilterCondition, { type: "like" | "pattern" }>,
   dialect: SqlDatabase["dialect"],
 ): SqlCondition {
   const { field, pattern } = condition;
-  if (field === "capture") return everything;
+  if (field === "capture") return matchAll;
   const column = `exchange.${columnOf.get(field) ?? field}`;
   if (condition.type === "pattern" || !/^[\x20-\x7e]*$/u.test(pattern))
     return { sql: `${column} IS NOT NULL`, values: [], isExact: false };
@@ -92,8 +92,8 @@ function patternSql(
 }
 
 function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
-  const words = neededWords(text);
-  if (words === undefined) return everything;
+  const words = requiredWords(text);
+  if (words === undefined) return matchAll;
   const { whole, begin } = words;
   // What the index does not hold yet may have it too.
   const unindexed = `exchange.position IN (
@@ -120,16 +120,16 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
  * What the shared rows of everything have that fits a condition, as SQL over the columns of their table; undefined where
  * the condition does not say.
  */
-export function toSharedSql(
-  condition: Condition,
-  table: SharedTable,
+export function toDimensionSql(
+  condition: FilterCondition,
+  table: DimensionTable,
 ): Pick<SqlCondition, "sql" | "values"> | undefined {
   if (condition.type === "is") {
-    const column = sharedColumns[table].get(condition.field);
+    const column = dimensionColumns[table].get(condition.field);
     return column === undefined ? undefined : { sql: `${table}.${column} = ?`, values: [condition.value] };
   }
   if (condition.type !== "all" && condition.type !== "any") return undefined;
-  const parts = condition.of.map((part) => toSharedSql(part, table));
+  const parts = condition.of.map((part) => toDimensionSql(part, table));
   const known = parts.filter((part) => part !== undefined);
   // Of several, one that does not say is enough for any to fit.
   if (known.length === 0 || (condition.type === "any" && known.length < parts.length)) return undefined;

@@ -3,7 +3,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
 import { GatewayError } from "../../errors.ts";
-import type { SqlDatabase, SqlRow, SqlValue } from "../sql/database.ts";
+import type { SqlDatabase, SqlRow, ColumnValue } from "../sql/database.ts";
 
 /** How a file is opened. */
 export interface SqliteOptions {
@@ -17,12 +17,12 @@ export interface SqliteOptions {
 }
 
 /** How much of the file is given back at a time: some 8 MB, a matter of 50 ms. */
-const pagesAtOnce = 2000;
+const vacuumPages = 2000;
 
 /** Opens a file of recordings. Whoever made it may read it, nobody else. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
   const { file, readOnly = false, maxPages, isDurable = false } = options;
-  const database = opened(file, readOnly);
+  const database = openFile(file, readOnly);
   const statements = new Map<string, StatementSync>();
   let queue: Promise<unknown> = Promise.resolve();
 
@@ -40,7 +40,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     try {
       return Promise.resolve(work());
     } catch (error) {
-      return Promise.reject(failed(file, error));
+      return Promise.reject(sqliteError(file, error));
     }
   }
 
@@ -68,9 +68,9 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
 
   const own: SqlDatabase = {
     dialect: "sqlite",
-    place: file,
+    location: file,
     all: (sql, values = []) => attempt(() => prepared(sql).all(...values) as unknown as readonly SqlRow[]),
-    run: (sql, values: readonly SqlValue[] = []) =>
+    run: (sql, values: readonly ColumnValue[] = []) =>
       attempt(() => Number(prepared(sql).run(...values).changes)),
     transaction: (work) =>
       inTurn(async () => {
@@ -98,7 +98,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
         left = free;
         free = await inTurn(() =>
           attempt(() => {
-            database.exec(`PRAGMA incremental_vacuum(${pagesAtOnce})`);
+            database.exec(`PRAGMA incremental_vacuum(${vacuumPages})`);
             return pragma("freelist_count");
           }),
         );
@@ -119,17 +119,17 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   return own;
 }
 
-function opened(file: string, readOnly: boolean): DatabaseSync {
+function openFile(file: string, readOnly: boolean): DatabaseSync {
   try {
     // Made by us before SQLite does it, which would leave it readable for all.
     if (!readOnly) closeSync(openSync(file, "a", 0o600));
     return new DatabaseSync(file, { readOnly, timeout: 5000 });
   } catch (error) {
-    throw failed(file, error);
+    throw sqliteError(file, error);
   }
 }
 
-function failed(file: string, cause: unknown): GatewayError {
+function sqliteError(file: string, cause: unknown): GatewayError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new GatewayError("store_failed", `the recordings in ${file} cannot be used: ${reason}`, { cause });
 }

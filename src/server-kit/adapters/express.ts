@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { answerNode, type Mountable } from "./node-message.ts";
+import { handleNodeRequest, type Mountable } from "./node-message.ts";
 
 /** What Express adds to a request of `node:http`, as far as it matters here. */
 interface ExpressRequest extends IncomingMessage {
@@ -29,7 +29,10 @@ async function serve(
   let isOurs: boolean;
   try {
     // Express has taken the mount path off `url` and put it into `baseUrl`.
-    isOurs = await answerNode(kit, request, response, { prefix: request.baseUrl, parsedBody: request.body });
+    isOurs = await handleNodeRequest(kit, request, response, {
+      prefix: request.baseUrl,
+      parsedBody: request.body,
+    });
   } catch (error) {
     next(error);
     return;

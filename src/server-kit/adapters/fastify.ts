@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { answerNode, type Mountable } from "./node-message.ts";
+import { handleNodeRequest, type Mountable } from "./node-message.ts";
 import { withoutPrefix } from "./prefix.ts";
 
 /** What the plugin needs of a Fastify instance. */
@@ -27,7 +27,7 @@ export function toFastify(kit: Mountable): Plugin {
       const path = withoutPrefix(raw.url ?? "/", prefix);
       if (path === undefined) return;
       // Once the answer is ours Fastify must not touch the response any more.
-      await answerNode(kit, raw, reply.raw, { prefix, path, onTaken: () => void reply.hijack() });
+      await handleNodeRequest(kit, raw, reply.raw, { prefix, path, onTaken: () => void reply.hijack() });
     });
     done();
   };

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { peerFacts, type Mountable } from "./node-message.ts";
+import { readPeerDetails, type Mountable } from "./node-message.ts";
 import { withoutPrefix } from "./prefix.ts";
 
 /** What the middleware needs of a Hono context. */
@@ -21,7 +21,7 @@ export function toHono(
     const url = new URL(raw.url);
     const path = withoutPrefix(url.pathname, prefix);
     const incoming = incomingOf(env);
-    const facts = incoming === undefined ? { prefix } : peerFacts(incoming, prefix);
+    const facts = incoming === undefined ? { prefix } : readPeerDetails(incoming, prefix);
     const response =
       path === undefined
         ? undefined

@@ -1,13 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 
-import type { HttpEdge, PeerFacts } from "../contract.ts";
+import type { HttpEdge, PeerDetails } from "../contract.ts";
 
 /** What adapters mount: a kit, or only its edge. */
 export type Mountable = Pick<HttpEdge, "handle">;
 
 /** How a request is taken over from a host. */
-export interface TakeOver {
+export interface NodeRequestOptions {
   /** Path under which the host mounted the kit; the request's path has it no more. */
   readonly prefix?: string | undefined;
   /** The path with its query, where the host has changed it. */
@@ -25,11 +25,11 @@ const lingerMs = 5000;
  * Answers a request of `node:http` with a kit. Says false, and has touched nothing, where the path is not the kit's.
  * What the peer does is felt on both sides: it goes away, and the calls stop; it reads slowly, and the stream waits.
  */
-export async function answerNode(
+export async function handleNodeRequest(
   kit: Mountable,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  taken: TakeOver = {},
+  taken: NodeRequestOptions = {},
 ): Promise<boolean> {
   const gone = new AbortController();
   outgoing.once("close", () => {
@@ -41,7 +41,7 @@ export async function answerNode(
     outgoing.writeHead(400, { "content-type": "application/json" }).end('{"error":"invalid_request"}');
     return true;
   }
-  const response = await kit.handle(request, peerFacts(incoming, taken.prefix));
+  const response = await kit.handle(request, readPeerDetails(incoming, taken.prefix));
   if (response === undefined) return false;
   taken.onTaken?.();
   await send(response, incoming, outgoing);
@@ -49,7 +49,7 @@ export async function answerNode(
 }
 
 /** What a socket tells about a request. */
-export function peerFacts(incoming: IncomingMessage, prefix?: string): PeerFacts {
+export function readPeerDetails(incoming: IncomingMessage, prefix?: string): PeerDetails {
   const { socket, httpVersion } = incoming;
   return {
     address: socket.remoteAddress,
@@ -61,7 +61,11 @@ export function peerFacts(incoming: IncomingMessage, prefix?: string): PeerFacts
   };
 }
 
-function toRequest(incoming: IncomingMessage, taken: TakeOver, signal: AbortSignal): Request | undefined {
+function toRequest(
+  incoming: IncomingMessage,
+  taken: NodeRequestOptions,
+  signal: AbortSignal,
+): Request | undefined {
   const { method = "GET", headers } = incoming;
   const scheme = "encrypted" in incoming.socket && incoming.socket.encrypted === true ? "https" : "http";
   const path = taken.path ?? incoming.url ?? "/";
@@ -130,7 +134,7 @@ async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse):
   outgoing.once("close", cancel);
   try {
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-      if (!outgoing.write(piece.value) && !outgoing.destroyed) await drained(outgoing);
+      if (!outgoing.write(piece.value) && !outgoing.destroyed) await waitForDrain(outgoing);
     }
   } catch {
     // The stream was broken off: so is the connection, because an orderly end would look like a complete stream.
@@ -145,7 +149,7 @@ async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse):
   });
 }
 
-async function drained(outgoing: ServerResponse): Promise<void> {
+async function waitForDrain(outgoing: ServerResponse): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const done = (): void => {
     outgoing.off("drain", done);

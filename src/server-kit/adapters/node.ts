@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 
 import type { HttpEdge } from "../contract.ts";
-import { answerNode, type Mountable } from "./node-message.ts";
+import { handleNodeRequest, type Mountable } from "./node-message.ts";
 
 /** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
 const backlog = 4096;
@@ -13,7 +13,7 @@ export function toNodeListener(
   kit: Mountable,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => {
-    answerNode(kit, incoming, outgoing).then(
+    handleNodeRequest(kit, incoming, outgoing).then(
       (isOurs) => {
         if (!isOurs)
           outgoing.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
@@ -27,7 +27,7 @@ export function toNodeListener(
 }
 
 /** Where to listen. */
-export interface ListenOptions {
+export interface KitListenOptions {
   /** 5110 unless said otherwise; 0 takes a free one. */
   readonly port?: number;
   /** Loopback unless said otherwise: whoever wants the network has to say so. */
@@ -35,7 +35,7 @@ export interface ListenOptions {
 }
 
 /** A kit that listens. */
-export interface Listening extends AsyncDisposable {
+export interface ListeningServer extends AsyncDisposable {
   /** Without a slash at its end. */
   readonly url: string;
   /** Shuts the kit down, then closes the listener (KO-080). */
@@ -45,8 +45,8 @@ export interface Listening extends AsyncDisposable {
 /** Serves a kit by itself, for programs that have no server of their own. */
 export async function listen(
   kit: Pick<HttpEdge, "handle" | "shutdown">,
-  { port = 5110, host = "127.0.0.1" }: ListenOptions = {},
-): Promise<Listening> {
+  { port = 5110, host = "127.0.0.1" }: KitListenOptions = {},
+): Promise<ListeningServer> {
   const server = createServer(toNodeListener(kit));
   server.listen({ port, host, backlog });
   await once(server, "listening");

@@ -1,51 +1,53 @@
 import { protectedResourceMetadata } from "../../auth/resource-server.ts";
 import type { Principal } from "../../exchange.ts";
 import type { HistogramChild } from "../../telemetry/metrics.ts";
-import type { Caller, EdgeOptions } from "../contract.ts";
-import { shareKey, type Forecourt } from "./arrival.ts";
-import { describeServer } from "./capabilities.ts";
-import { createDoor, type Arrival } from "./door.ts";
-import { refuse, type Refused } from "./refusals.ts";
+import type { KitCaller, HttpEdgeDeps } from "../contract.ts";
+import { rateLimitKey, type RequestChecks } from "./arrival.ts";
+import { describeCapabilities } from "./capabilities.ts";
+import { createRequestAuthentication, type InboundRequest } from "./door.ts";
+import { refuseRequest, type HttpRefusal } from "./refusals.ts";
 import type { RouteKind } from "./routes.ts";
 import { readSessionId, submit } from "./rpc.ts";
-import type { Session } from "./session.ts";
-import type { Sessions } from "./sessions.ts";
+import type { SseSession } from "./session.ts";
+import type { SseSessions } from "./sessions.ts";
 
-type Answer = (arrival: Arrival, rest: string) => Promise<Response>;
+type KitRouteHandler = (arrival: InboundRequest, rest: string) => Promise<Response>;
 
 /** What every route answers once its request has passed the first checks. */
-export type Answers = Readonly<Record<Exclude<RouteKind, "health">, Answer>>;
+export type KitRouteHandlers = Readonly<Record<Exclude<RouteKind, "health">, KitRouteHandler>>;
 
 /** Makes the answers of all routes; who is calling is found out here. */
-export function createAnswers(
-  options: EdgeOptions,
-  forecourt: Forecourt,
-  sessions: Sessions,
+export function createRouteHandlers(
+  options: HttpEdgeDeps,
+  forecourt: RequestChecks,
+  sessions: SseSessions,
   ackLatency: HistogramChild,
-): Answers {
+): KitRouteHandlers {
   const { core, clock, log, newId } = options;
-  const door = createDoor(options);
+  const door = createRequestAuthentication(options);
 
   /** Who it is, if that is enough and the share is not used up. */
-  async function admit(arrival: Arrival, kind: RouteKind): Promise<Principal | Refused> {
+  async function admit(arrival: InboundRequest, kind: RouteKind): Promise<Principal | HttpRefusal> {
     const admission = await door(arrival);
     if (!admission.ok) {
-      if (admission.hadCredentials) forecourt.noteFailure(arrival);
+      if (admission.hadCredentials) forecourt.recordAuthFailure(arrival);
       return admission.response;
     }
     const { principal } = admission;
     const isCounted = kind !== "sse";
-    return (isCounted ? forecourt.take(shareKey(principal, arrival.peer), 1) : undefined) ?? principal;
+    return (
+      (isCounted ? forecourt.takeCalls(rateLimitKey(principal, arrival.peer), 1) : undefined) ?? principal
+    );
   }
 
   function callerOf(
-    arrival: Arrival,
+    arrival: InboundRequest,
     principal: Principal,
-    via: Caller["via"],
-    session: Session | undefined,
-  ): Caller {
+    via: KitCaller["via"],
+    session: SseSession | undefined,
+  ): KitCaller {
     const requestId = newId();
-    const trace = traceOf(arrival.request.headers);
+    const trace = readTraceparent(arrival.request.headers);
     return {
       principal,
       via,
@@ -60,17 +62,17 @@ export function createAnswers(
     };
   }
 
-  const sse: Answer = async (arrival) => {
+  const sse: KitRouteHandler = async (arrival) => {
     const principal = await admit(arrival, "sse");
     if (principal instanceof Response) return principal;
-    const trace = traceOf(arrival.request.headers);
+    const trace = readTraceparent(arrival.request.headers);
     const session = sessions.open({
       principal,
       log: trace === undefined ? log : log.child({ traceparent: trace }),
       endpoint: (id) => `${rpcPath(arrival)}?sessionId=${id}&format=message`,
     });
-    if (session === undefined) return refuse("max_connections_exceeded");
-    const isHttp1 = arrival.facts.httpVersion?.startsWith("1") === true;
+    if (session === undefined) return refuseRequest("max_connections_exceeded");
+    const isHttp1 = arrival.details.httpVersion?.startsWith("1") === true;
     return new Response(session.body, {
       headers: {
         "content-type": "text/event-stream",
@@ -83,7 +85,7 @@ export function createAnswers(
     });
   };
 
-  const rpc: Answer = async (arrival) => {
+  const rpc: KitRouteHandler = async (arrival) => {
     const startedAt = clock.now();
     const { request, url, peer } = arrival;
     const named = readSessionId(request.headers, url);
@@ -96,16 +98,16 @@ export function createAnswers(
     }
     if (!named.ok) return named.response;
     const session = sessions.get(named.id);
-    if (session === undefined) return refuse("unknown_session", { reason: "session_unknown" });
+    if (session === undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
     // A session id is no credential (A12).
-    if (session.principal.id !== principal.id) return refuse("session_principal_mismatch");
+    if (session.principal.id !== principal.id) return refuseRequest("session_principal_mismatch");
     session.renew(principal);
     const refused = await submit({
       request,
       url,
       session,
       rules: core.settings().transport,
-      takeMore: (calls) => forecourt.take(shareKey(principal, peer), calls),
+      takeMore: (calls) => forecourt.takeCalls(rateLimitKey(principal, peer), calls),
       authInfo: () => core.toAuthInfo(callerOf(arrival, principal, "http-sse", session)),
       onAck: () => ackLatency.observe((clock.now() - startedAt) / 1000),
     });
@@ -116,27 +118,31 @@ export function createAnswers(
     });
   };
 
-  const capabilities: Answer = async (arrival) => {
+  const capabilities: KitRouteHandler = async (arrival) => {
     const principal = await admit(arrival, "capabilities");
     if (principal instanceof Response) return principal;
-    const document = describeServer(core.settings(), arrival.peer.prefix, core.capabilityTools(principal));
+    const document = describeCapabilities(
+      core.settings(),
+      arrival.peer.prefix,
+      core.capabilityTools(principal),
+    );
     // It differs by caller, so nobody on the way may keep it.
     return Response.json(document, { headers: { "cache-control": "private, no-store" } });
   };
 
-  const streamable: Answer = async (arrival) => {
+  const streamable: KitRouteHandler = async (arrival) => {
     const principal = await admit(arrival, "streamable");
     if (principal instanceof Response) return principal;
     return core.streamable(arrival.request, callerOf(arrival, principal, "streamable-http", undefined));
   };
 
-  const rest: Answer = async (arrival, path) => {
+  const rest: KitRouteHandler = async (arrival, path) => {
     const principal = await admit(arrival, "rest");
     if (principal instanceof Response) return principal;
     return core.rest(arrival.request, callerOf(arrival, principal, "rest", undefined), path);
   };
 
-  const metadata: Answer = (arrival) =>
+  const metadata: KitRouteHandler = (arrival) =>
     Promise.resolve(
       Response.json(
         protectedResourceMetadata({
@@ -147,7 +153,7 @@ export function createAnswers(
       ),
     );
 
-  function rpcPath({ peer }: Arrival): string {
+  function rpcPath({ peer }: InboundRequest): string {
     return `${peer.prefix}${core.settings().httpSseRoute}/rpc`;
   }
 
@@ -155,7 +161,7 @@ export function createAnswers(
 }
 
 /** The trace that a request belongs to, if it says so in the form of W3C Trace Context. */
-function traceOf(headers: Headers): string | undefined {
+function readTraceparent(headers: Headers): string | undefined {
   const value = headers.get("traceparent");
   return value !== null && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/u.test(value) ? value : undefined;
 }

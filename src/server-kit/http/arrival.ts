@@ -1,43 +1,46 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
 import type { Clock } from "../../exchange.ts";
-import type { KitCore, PeerFacts } from "../contract.ts";
-import type { Arrival } from "./door.ts";
+import type { KitCore, PeerDetails } from "../contract.ts";
+import type { InboundRequest } from "./door.ts";
 import { checkOrigin } from "./origins.ts";
-import { createReadPeer, type Peer, type ReadPeer } from "./peer.ts";
-import { createRateLimit } from "./rate-limits.ts";
-import { refuse, type Refused } from "./refusals.ts";
+import { createPeerReader, type Peer, type PeerReader } from "./peer.ts";
+import { createKeyedRateLimit } from "./rate-limits.ts";
+import { refuseRequest, type HttpRefusal } from "./refusals.ts";
 import type { RouteKind } from "./routes.ts";
 
 /** What is checked before anybody asks who is calling. */
-export interface Forecourt {
+export interface RequestChecks {
   /** Reads where a request comes from and what it asks for. */
-  read(request: Request, facts: PeerFacts, url: URL, kind: RouteKind): Arrival;
+  read(request: Request, facts: PeerDetails, url: URL, kind: RouteKind): InboundRequest;
   /** Host, origin, HTTPS and the limit on new streams, in this order. */
-  check(arrival: Arrival, kind: RouteKind): Refused | undefined;
+  check(arrival: InboundRequest, kind: RouteKind): HttpRefusal | undefined;
   /** Takes calls from a caller's share (KO-113). */
-  take(key: string, calls: number): Refused | undefined;
+  takeCalls(key: string, calls: number): HttpRefusal | undefined;
   /** Notes credentials that were refused: an address may not try them without end. */
-  noteFailure(arrival: Arrival): void;
+  recordAuthFailure(arrival: InboundRequest): void;
 }
 
 /** Makes the checks; every setting is read anew with each request (KO-142). */
-export function createForecourt(core: KitCore, clock: Clock): Forecourt {
-  const opens = createRateLimit(() => ({ perMinute: core.settings().rateLimit.streamOpensPerMinute }), clock);
-  const calls = createRateLimit(() => ({ perMinute: core.settings().rateLimit.callsPerMinute }), clock);
+export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks {
+  const opens = createKeyedRateLimit(
+    () => ({ perMinute: core.settings().rateLimit.streamOpensPerMinute }),
+    clock,
+  );
+  const calls = createKeyedRateLimit(() => ({ perMinute: core.settings().rateLimit.callsPerMinute }), clock);
   let proxies: readonly string[] | undefined;
-  let readPeer: ReadPeer = createReadPeer([]);
+  let readPeer: PeerReader = createPeerReader([]);
 
-  function peerOf(request: Request, facts: PeerFacts): Peer {
+  function peerOf(request: Request, facts: PeerDetails): Peer {
     const { trustedProxies } = core.settings();
     if (trustedProxies !== proxies) {
       proxies = trustedProxies;
-      readPeer = createReadPeer(trustedProxies);
+      readPeer = createPeerReader(trustedProxies);
     }
     return readPeer(request, facts);
   }
 
-  const limited = (retryAfterSeconds: number | undefined): Refused | undefined =>
-    retryAfterSeconds === undefined ? undefined : refuse("rate_limited", { retryAfterSeconds });
+  const limited = (retryAfterSeconds: number | undefined): HttpRefusal | undefined =>
+    retryAfterSeconds === undefined ? undefined : refuseRequest("rate_limited", { retryAfterSeconds });
 
   return {
     read: (request, facts, url, kind) => {
@@ -49,10 +52,10 @@ export function createForecourt(core: KitCore, clock: Clock): Forecourt {
       const isKnown = publicUrl !== undefined || peer.isLocal;
       return {
         request,
-        facts,
+        details: facts,
         peer,
         url,
-        mayUseQueryToken: kind === "sse",
+        allowsQueryToken: kind === "sse",
         resource,
         audience: isKnown ? [resource] : undefined,
         resourceMetadataUrl: metadataUrl(peer, core),
@@ -65,13 +68,13 @@ export function createForecourt(core: KitCore, clock: Clock): Forecourt {
         settings,
       );
       if (foreign !== undefined) return foreign;
-      if (settings.requireHttps && !peer.isHttps) return refuse("https_required");
+      if (settings.requireHttps && !peer.isHttps) return refuseRequest("https_required");
       if (!settings.enableRateLimiting) return undefined;
       const address = addressKey(peer);
       const isOpening = kind === "sse" && request.method === "GET";
       return limited(isOpening ? opens.take(address) : calls.peek(`failed ${address}`));
     },
-    take: (key, count) => {
+    takeCalls: (key, count) => {
       if (!core.settings().enableRateLimiting) return undefined;
       for (let taken = 0; taken < count; taken += 1) {
         const wait = calls.take(key);
@@ -79,14 +82,14 @@ export function createForecourt(core: KitCore, clock: Clock): Forecourt {
       }
       return undefined;
     },
-    noteFailure: ({ peer }) => {
+    recordAuthFailure: ({ peer }) => {
       if (core.settings().enableRateLimiting) calls.take(`failed ${addressKey(peer)}`);
     },
   };
 }
 
 /** By what a caller's share is counted: its name, or its address where it has none (KO-113). */
-export function shareKey(principal: { readonly id: string; readonly kind: string }, peer: Peer): string {
+export function rateLimitKey(principal: { readonly id: string; readonly kind: string }, peer: Peer): string {
   return principal.kind === "anonymous" ? `address ${addressKey(peer)}` : `caller ${principal.id}`;
 }
 

@@ -2,7 +2,7 @@ import type { CapabilityTool } from "../contract.ts";
 import type { KitSettings } from "../settings.ts";
 
 /** One way to reach the server, as the capability document describes it (KO-115). */
-export type TransportEntry =
+export type CapabilityTransport =
   | {
       readonly kind: "http+sse";
       readonly streamEndpoint: string;
@@ -20,12 +20,12 @@ export type TransportEntry =
 /** What `GET <base>/capabilities` returns; the version is that of this document's form. */
 export interface CapabilityDocument {
   readonly version: "2.0";
-  readonly transports: readonly TransportEntry[];
+  readonly transports: readonly CapabilityTransport[];
   readonly tools: readonly CapabilityTool[];
 }
 
 /** Describes the server to a caller: how to reach it, and the tools that this caller may call (KO-114 to KO-118). */
-export function describeServer(
+export function describeCapabilities(
   settings: KitSettings,
   prefix: string,
   tools: readonly CapabilityTool[],

@@ -43,7 +43,7 @@ describe("callers without valid credentials", () => {
 
   it("[KO-096] pass where some tool is for everybody, but not with a bad token", async () => {
     const { edge, core } = guarded();
-    Object.assign(core, { admitsAnonymous: () => true });
+    Object.assign(core, { allowsAnonymous: () => true });
     expect((await ask(edge, "/mcp/sse")).status).toBe(200);
     expect((await ask(edge, "/mcp/sse", { headers: { authorization: "Bearer eve" } })).status).toBe(401);
   });

@@ -3,19 +3,19 @@ import { isJsonContentType } from "@modelcontextprotocol/server";
 import type { Authentication, AuthenticationFailure } from "../../auth/authenticator.ts";
 import { formatChallenge } from "../../auth/resource-server.ts";
 import { anonymous, type Principal } from "../../exchange.ts";
-import type { EdgeOptions, PeerFacts } from "../contract.ts";
+import type { HttpEdgeDeps, PeerDetails } from "../contract.ts";
 import type { Peer } from "./peer.ts";
-import { refuse, type Refused } from "./refusals.ts";
+import { refuseRequest, type HttpRefusal } from "./refusals.ts";
 
 /** A request at the door, with what is known of it. */
-export interface Arrival {
+export interface InboundRequest {
   readonly request: Request;
-  readonly facts: PeerFacts;
+  readonly details: PeerDetails;
   readonly peer: Peer;
   /** Parsed once. */
   readonly url: URL;
   /** Whether a token in the query counts: only where a browser can send no header (KO-102). */
-  readonly mayUseQueryToken: boolean;
+  readonly allowsQueryToken: boolean;
   /** The base route as this client knows it. */
   readonly resource: string;
   /** What tokens must be issued for (RFC 8707); unset where only the client's own word says what we are called. */
@@ -25,12 +25,12 @@ export interface Arrival {
 }
 
 /** Who it is, or the answer that says why nobody is let in. */
-export type Admission =
+export type CallerAuthentication =
   | { readonly ok: true; readonly principal: Principal }
-  | { readonly ok: false; readonly response: Refused; readonly hadCredentials: boolean };
+  | { readonly ok: false; readonly response: HttpRefusal; readonly hadCredentials: boolean };
 
 /** Finds out who calls and whether that is enough to come in. */
-export type Door = (arrival: Arrival) => Promise<Admission>;
+export type AuthenticateRequest = (arrival: InboundRequest) => Promise<CallerAuthentication>;
 
 interface QueryToken {
   readonly token: string;
@@ -38,18 +38,31 @@ interface QueryToken {
 }
 
 /** Makes the door of an edge: bearer tokens first, then the host's own login, then nobody (KO-094 to KO-096, KO-140). */
-export function createDoor({ core, authenticator, identify, log, clock }: EdgeOptions): Door {
-  const challenge = (arrival: Arrival, failure?: AuthenticationFailure, reason?: string): Admission => ({
+export function createRequestAuthentication({
+  core,
+  authenticator,
+  identify,
+  log,
+  clock,
+}: HttpEdgeDeps): AuthenticateRequest {
+  const challenge = (
+    arrival: InboundRequest,
+    failure?: AuthenticationFailure,
+    reason?: string,
+  ): CallerAuthentication => ({
     ok: false,
     hadCredentials: failure !== undefined,
-    response: refuse("unauthorized", {
+    response: refuseRequest("unauthorized", {
       ...(failure === undefined ? {} : { message: failure.description }),
       ...(reason === undefined ? {} : { reason }),
-      headers: { "www-authenticate": challengeOf(arrival.resourceMetadataUrl, failure) },
+      headers: { "www-authenticate": failureChallenge(arrival.resourceMetadataUrl, failure) },
     }),
   });
 
-  async function verify(arrival: Arrival, token: string | undefined): Promise<Authentication | undefined> {
+  async function verify(
+    arrival: InboundRequest,
+    token: string | undefined,
+  ): Promise<Authentication | undefined> {
     const { headers } = arrival.request;
     const authorization =
       token === undefined ? (headers.get("authorization") ?? undefined) : `Bearer ${token}`;
@@ -59,7 +72,12 @@ export function createDoor({ core, authenticator, identify, log, clock }: EdgeOp
     });
   }
 
-  function queryToken({ request, url, peer, mayUseQueryToken }: Arrival): QueryToken | undefined {
+  function queryToken({
+    request,
+    url,
+    peer,
+    allowsQueryToken: mayUseQueryToken,
+  }: InboundRequest): QueryToken | undefined {
     const token = url.searchParams.get("access_token");
     if (!mayUseQueryToken || token === null || token === "" || request.headers.has("authorization")) {
       return undefined;
@@ -70,7 +88,7 @@ export function createDoor({ core, authenticator, identify, log, clock }: EdgeOp
     return { token, isAllowed: allowQueryToken !== false && isSafe };
   }
 
-  function admit(arrival: Arrival, principal: Principal): Admission {
+  function admit(arrival: InboundRequest, principal: Principal): CallerAuthentication {
     if (principal.expiresAt === undefined || principal.expiresAt > clock.wall())
       return { ok: true, principal };
     return challenge(arrival, { error: "invalid_token", description: "The credentials have expired." });
@@ -85,16 +103,16 @@ export function createDoor({ core, authenticator, identify, log, clock }: EdgeOp
       const { failure } = verified;
       log.info({ error: failure.error, path: arrival.url.pathname }, "credentials refused");
       if (failure.error !== "unavailable") return challenge(arrival, failure);
-      return { ok: false, hadCredentials: true, response: refuse("authentication_unavailable") };
+      return { ok: false, hadCredentials: true, response: refuseRequest("authentication_unavailable") };
     }
-    const known = await identify?.(arrival.request, arrival.facts);
+    const known = await identify?.(arrival.request, arrival.details);
     if (known !== undefined && known.kind !== "anonymous") {
-      const forged = checkAmbient(arrival);
+      const forged = checkCookieRequest(arrival);
       return forged === undefined
         ? admit(arrival, known)
         : { ok: false, response: forged, hadCredentials: true };
     }
-    if (core.settings().requireAuthentication && !core.admitsAnonymous()) return challenge(arrival);
+    if (core.settings().requireAuthentication && !core.allowsAnonymous()) return challenge(arrival);
     return { ok: true, principal: anonymous };
   };
 }
@@ -103,16 +121,17 @@ export function createDoor({ core, authenticator, identify, log, clock }: EdgeOp
  * A browser adds cookies to what any page sends, so a change that is authenticated by cookie has to name its page; that
  * this page is an allowed one was checked before (KO-140).
  */
-function checkAmbient({ request: { method, headers } }: Arrival): Refused | undefined {
+function checkCookieRequest({ request: { method, headers } }: InboundRequest): HttpRefusal | undefined {
   const isChange = method !== "GET" && method !== "HEAD";
   if (!isChange || !headers.has("cookie") || headers.has("authorization")) return undefined;
-  if ((headers.get("origin") ?? "") === "") return refuse("origin_refused", { reason: "origin_required" });
+  if ((headers.get("origin") ?? "") === "")
+    return refuseRequest("origin_refused", { reason: "origin_required" });
   // A form of a foreign page can send other types without asking first.
   if (method === "DELETE" || isJsonContentType(headers.get("content-type"))) return undefined;
-  return refuse("unsupported_media_type");
+  return refuseRequest("unsupported_media_type");
 }
 
-function challengeOf(metadataUrl: string, failure: AuthenticationFailure | undefined): string {
+function failureChallenge(metadataUrl: string, failure: AuthenticationFailure | undefined): string {
   if (failure === undefined) return formatChallenge({ metadataUrl });
   const error = failure.error === "invalid_request" ? "invalid_request" : "invalid_token";
   return formatChallenge({ error, description: failure.description, metadataUrl });

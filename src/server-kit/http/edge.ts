@@ -1,21 +1,21 @@
-import type { EdgeOptions, HttpEdge, KitHealth, PeerFacts } from "../contract.ts";
-import { createAnswers } from "./answers.ts";
-import { createForecourt } from "./arrival.ts";
+import type { HttpEdgeDeps, HttpEdge, KitHealth, PeerDetails } from "../contract.ts";
+import { createRouteHandlers } from "./answers.ts";
+import { createRequestChecks } from "./arrival.ts";
 import { formatBootReport } from "./boot-report.ts";
 import { createEdgeMetrics } from "./edge-metrics.ts";
 import { describeHealth, type StoreHealth } from "./health.ts";
-import { profilePaths } from "./open-api.ts";
+import { sseOpenApiPaths } from "./open-api.ts";
 import { corsHeaders, preflight } from "./origins.ts";
-import { refuse, Refused } from "./refusals.ts";
-import { allowOf, findRoute, routeMethods, type Route } from "./routes.ts";
-import { checkLogin, securityWarnings } from "./security.ts";
-import { createSessions } from "./sessions.ts";
+import { refuseRequest, HttpRefusal } from "./refusals.ts";
+import { allowHeader, findRoute, routeMethods, type KitRoute } from "./routes.ts";
+import { requireLoginMethod, securityWarnings } from "./security.ts";
+import { createSseSessions } from "./sessions.ts";
 
 /** Makes the HTTP edge of a kit; throws where the settings could serve nobody. */
-export function createHttpEdge(options: EdgeOptions): HttpEdge {
+export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
   const { core, clock, setTimer, newId } = options;
   const settings = core.settings();
-  checkLogin(settings, {
+  requireLoginMethod(settings, {
     hasAuthenticator: options.authenticator !== undefined,
     hasHostLogin: options.identify !== undefined,
   });
@@ -29,8 +29,8 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
   let isStopping = false;
   let stopped: Promise<void> | undefined;
 
-  const sessions = createSessions({
-    rules: () => {
+  const sessions = createSseSessions({
+    limits: () => {
       const { maxConcurrentConnections, sseConnectionTimeout, transport } = core.settings();
       return {
         maxConnections: maxConcurrentConnections,
@@ -52,8 +52,13 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
       push();
     },
   });
-  const forecourt = createForecourt(core, clock);
-  const answers = createAnswers({ ...options, log }, forecourt, sessions, metrics.ackLatency.labels({}));
+  const forecourt = createRequestChecks(core, clock);
+  const answers = createRouteHandlers(
+    { ...options, log },
+    forecourt,
+    sessions,
+    metrics.ackLatency.labels({}),
+  );
 
   const stopCounting = core.onCall(({ tool, via, outcome, durationMs }) => {
     metrics.calls.labels({ tool, via, outcome }).inc();
@@ -83,17 +88,17 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
   }
   const stopPulse = pulse();
 
-  async function answer(route: Route, request: Request, facts: PeerFacts, url: URL): Promise<Response> {
+  async function answer(route: KitRoute, request: Request, facts: PeerDetails, url: URL): Promise<Response> {
     const { kind } = route;
     const { method } = request;
     if (kind === "health") return healthResponse();
-    if (isStopping) return refuse("shutting_down");
+    if (isStopping) return refuseRequest("shutting_down");
     const arrival = forecourt.read(request, facts, url, kind);
     const early = forecourt.check(arrival, kind);
     if (early !== undefined) return early;
-    if (method === "OPTIONS") return preflight(request.headers, kind, allowOf(kind), core.settings());
+    if (method === "OPTIONS") return preflight(request.headers, kind, allowHeader(kind), core.settings());
     if (!(routeMethods[kind] as readonly string[]).includes(method)) {
-      return refuse("method_not_allowed", { headers: { allow: allowOf(kind) } });
+      return refuseRequest("method_not_allowed", { headers: { allow: allowHeader(kind) } });
     }
     return answers[kind](arrival, route.rest);
   }
@@ -102,7 +107,7 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
     isStopping = true;
     push();
     const { shutdownTimeout } = core.settings().transport;
-    await Promise.all([core.drain(shutdownTimeout), sessions.quiet(shutdownTimeout)]);
+    await Promise.all([core.drain(shutdownTimeout), sessions.drain(shutdownTimeout)]);
     await sessions.endAll();
     stopPulse();
     stopCounting();
@@ -127,9 +132,9 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
       } catch (error) {
         const id = newId();
         log.error({ id, route: route.kind, error: describeError(error) }, "request failed");
-        response = refuse("internal_error", { id });
+        response = refuseRequest("internal_error", { id });
       }
-      if (response instanceof Refused) metrics.refused.labels({ code: response.code }).inc();
+      if (response instanceof HttpRefusal) metrics.refused.labels({ code: response.code }).inc();
       const cors = corsHeaders(request.headers.get("origin"), core.settings());
       for (const [name, value] of Object.entries(cors)) {
         if (name === "vary") response.headers.append(name, value);
@@ -145,7 +150,7 @@ export function createHttpEdge(options: EdgeOptions): HttpEdge {
       };
     },
     metrics: () => registry.text(),
-    openApi: () => ({ ...core.openApi(), ...profilePaths(core.settings()) }),
+    openApi: () => ({ ...core.openApi(), ...sseOpenApiPaths(core.settings()) }),
     bootReport: () => formatBootReport(core.settings(), core.counts()),
     warnings: () => securityWarnings(core.settings()),
     shutdown: async () => {

@@ -1,14 +1,14 @@
 import { describe, expect, it, vi } from "vitest";
 
 import { settled } from "../../../test/support/fake-time.ts";
-import { createEventBody } from "./event-body.ts";
+import { createSseStreamBody } from "./event-body.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function make(maxQueuedBytes = 100) {
   const onGone = vi.fn<() => void>();
   const onOverflow = vi.fn<() => void>();
-  const stream = createEventBody({
+  const stream = createSseStreamBody({
     bufferBytes: () => 8,
     maxQueuedBytes: () => maxQueuedBytes,
     onGone,

@@ -1,5 +1,5 @@
 /** How an event stream is bounded. */
-export interface EventBodyOptions {
+export interface SseStreamBodyOptions {
   /** As much is handed on in one piece, where more than one frame waits (KO-042). */
   readonly bufferBytes: () => number;
   /** A reader that lets more than this pile up is given up. */
@@ -11,7 +11,7 @@ export interface EventBodyOptions {
 }
 
 /** One ordered queue of frames behind the body of a response. */
-export interface EventBody {
+export interface SseStreamBody {
   readonly body: ReadableStream<Uint8Array>;
   /** Puts a whole frame into the queue; false when the stream is over, or over because of this frame. */
   write(frame: Uint8Array): boolean;
@@ -29,7 +29,7 @@ export interface EventBody {
  * Makes the body of a stream. Frames go in whole and in order, so those of different messages never interleave; what
  * the reader does not take is kept up to a bound, because a reader that has stopped must not fill the memory (KO-072).
  */
-export function createEventBody(options: EventBodyOptions): EventBody {
+export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBody {
   const { bufferBytes, maxQueuedBytes, onGone, onOverflow } = options;
   const finished = Promise.withResolvers<void>();
   let queue: Uint8Array[] = [];

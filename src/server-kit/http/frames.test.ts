@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { describe, expect, it } from "vitest";
 
-import { createMessageFrames, endpointFrame, jsonFrame } from "./frames.ts";
+import { createMessageEncoder, endpointEvent, jsonEvent } from "./frames.ts";
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
@@ -14,11 +14,11 @@ function eventsOf(bytes: Uint8Array): EventSourceMessage[] {
 
 describe("frames", () => {
   it("[KO-059] are an event line, one data line of JSON and an empty line, without an id", () => {
-    expect(text(jsonFrame("ack", { id: 1 }))).toBe('event: ack\ndata: {"id":1}\n\n');
+    expect(text(jsonEvent("ack", { id: 1 }))).toBe('event: ack\ndata: {"id":1}\n\n');
   });
 
   it("[KO-059] have a plain URI as data for endpoint only", () => {
-    expect(text(endpointFrame("/mcp/rpc?sessionId=a"))).toBe(
+    expect(text(endpointEvent("/mcp/rpc?sessionId=a"))).toBe(
       "event: endpoint\ndata: /mcp/rpc?sessionId=a\n\n",
     );
   });
@@ -26,7 +26,7 @@ describe("frames", () => {
   it("[KO-059] carry any JSON value to a reader as one event", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
-        const [event, ...others] = eventsOf(jsonFrame("result", { value }));
+        const [event, ...others] = eventsOf(jsonEvent("result", { value }));
         expect(others).toEqual([]);
         expect(event?.event).toBe("result");
         expect(event?.id).toBeUndefined();
@@ -36,7 +36,7 @@ describe("frames", () => {
   });
 
   it("[KO-028] of tool lists say the same as any other, whatever else is in them", () => {
-    const frame = createMessageFrames();
+    const frame = createMessageEncoder();
     const tool = fc.record({ name: fc.string(), inputSchema: fc.object() });
     const result = fc.record(
       { tools: fc.array(tool), nextCursor: fc.string(), _meta: fc.object() },
@@ -54,7 +54,7 @@ describe("frames", () => {
   });
 
   it("[KO-028] of tool lists write each definition once", () => {
-    const frame = createMessageFrames();
+    const frame = createMessageEncoder();
     let written = 0;
     const tool = {
       toJSON: () => {
@@ -71,10 +71,10 @@ describe("frames", () => {
   });
 
   it("of results whose tools are no list of objects are like any other", () => {
-    const frame = createMessageFrames();
+    const frame = createMessageEncoder();
     for (const tools of [1, "x", [1], [null], null]) {
       const message = { jsonrpc: "2.0", id: 1, result: { tools } };
-      expect(frame("result", message)).toEqual(jsonFrame("result", message));
+      expect(frame("result", message)).toEqual(jsonEvent("result", message));
     }
   });
 });

@@ -1,5 +1,5 @@
 /** The events that a stream of the document's profile has. */
-export type FrameName =
+export type SseEventName =
   | "endpoint"
   | "connected"
   | "ack"
@@ -9,28 +9,28 @@ export type FrameName =
   | "heartbeat"
   | "end";
 
-type JsonFrameName = Exclude<FrameName, "endpoint">;
+type JsonEventName = Exclude<SseEventName, "endpoint">;
 
 /**
  * The bytes of one event whose data is JSON: two lines and an empty one, never an `id:` line (KO-059). JSON has no raw
  * line breaks, so the data is always one line.
  */
-export function jsonFrame(name: JsonFrameName, data: unknown): Uint8Array {
+export function jsonEvent(name: JsonEventName, data: unknown): Uint8Array {
   return Buffer.from(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
 }
 
 /** The bytes of the event that tells standard clients where to post (MCP 2024-11-05, HTTP with SSE): a plain URI. */
-export function endpointFrame(uri: string): Uint8Array {
+export function endpointEvent(uri: string): Uint8Array {
   return Buffer.from(`event: endpoint\ndata: ${uri}\n\n`);
 }
 
 const comma = Buffer.from(",");
 
 /**
- * Makes frames of messages as `jsonFrame` does, but remembers the bytes of each tool definition: a catalogue gives the
+ * Makes frames of messages as `jsonEvent` does, but remembers the bytes of each tool definition: a catalogue gives the
  * same objects to everybody, and writing sixty of them anew for each list is what makes lists slow (KO-028).
  */
-export function createMessageFrames(): (name: JsonFrameName, message: object) => Uint8Array {
+export function createMessageEncoder(): (name: JsonEventName, message: object) => Uint8Array {
   const known = new WeakMap<object, Buffer>();
 
   function bytesOf(tool: object): Buffer {
@@ -44,7 +44,7 @@ export function createMessageFrames(): (name: JsonFrameName, message: object) =>
 
   return (name, message) => {
     const list = toolListOf(message);
-    if (list === undefined) return jsonFrame(name, message);
+    if (list === undefined) return jsonEvent(name, message);
     const { tools, result } = list;
     const empty = JSON.stringify({ ...message, result: { tools: [], ...result } });
     // Whatever else the message has, the first empty list in it that is called tools is ours: the id is no object.

@@ -1,8 +1,8 @@
 import type { KitCore, KitHealth } from "../contract.ts";
-import type { Sessions } from "./sessions.ts";
+import type { SseSessions } from "./sessions.ts";
 
 /** From this share of the connection limit on the kit counts as degraded (KO-120). */
-const crowdedShare = 0.8;
+const degradedShare = 0.8;
 
 /** What is known about the store without asking it again. */
 export type StoreHealth = Awaited<ReturnType<KitCore["storeHealth"]>>;
@@ -10,12 +10,12 @@ export type StoreHealth = Awaited<ReturnType<KitCore["storeHealth"]>>;
 /** How full and how well the kit is; no open connection is healthy (A24). */
 export function describeHealth(
   core: KitCore,
-  sessions: Sessions,
+  sessions: SseSessions,
   store: StoreHealth,
   isStopping: boolean,
 ): KitHealth {
   const { maxConcurrentConnections: max, transport } = core.settings();
-  const isCrowded = max > 0 && sessions.size >= max * crowdedShare;
+  const isCrowded = max > 0 && sessions.size >= max * degradedShare;
   const reason = store.ok
     ? isCrowded
       ? `${sessions.size} of ${max} connections are in use`

@@ -1,8 +1,8 @@
 import type { KitSettings } from "../settings.ts";
-import { refusals } from "./refusals.ts";
+import { httpRefusals } from "./refusals.ts";
 
 /** OpenAPI paths of the document's profile, with stable operation ids and media types (KO-143). */
-export function profilePaths(settings: KitSettings): Readonly<Record<string, unknown>> {
+export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, unknown>> {
   if (!settings.enableHttpSseTransport) return {};
   const base = settings.httpSseRoute;
   return {
@@ -51,7 +51,7 @@ export function profilePaths(settings: KitSettings): Readonly<Record<string, unk
 function refusalResponses(statuses: readonly number[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     statuses.map((status) => {
-      const codes = Object.entries(refusals).flatMap(([code, facts]) =>
+      const codes = Object.entries(httpRefusals).flatMap(([code, facts]) =>
         facts.status === status ? [code] : [],
       );
       return [status, { description: codes.join(", "), content: { "application/json": {} } }];

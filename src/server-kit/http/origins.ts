@@ -1,6 +1,6 @@
 import { localhostAllowedHostnames, validateHostHeader } from "@modelcontextprotocol/server";
 
-import { refuse, type Refused } from "./refusals.ts";
+import { refuseRequest, type HttpRefusal } from "./refusals.ts";
 import { routeMethods, type RouteKind } from "./routes.ts";
 
 /** The settings that say which pages may call. */
@@ -10,7 +10,7 @@ export interface OriginSettings {
 }
 
 /** What the check of a request's origin needs to know about the request. */
-export interface OriginSubject {
+export interface OriginCheck {
   readonly headers: Headers;
   /** Host and port by which the client knows us. */
   readonly host: string;
@@ -28,7 +28,7 @@ const streamableHeaders = [
   "Mcp-Method",
   "Mcp-Name",
 ];
-const moreHeaders: Readonly<Partial<Record<RouteKind, readonly string[]>>> = {
+const extraHeaders: Readonly<Partial<Record<RouteKind, readonly string[]>>> = {
   streamable: streamableHeaders,
   rest: ["If-Match"],
 };
@@ -39,14 +39,14 @@ const exposedHeaders = "X-Mcp-Session, Mcp-Session-Id, WWW-Authenticate, Retry-A
  * `Origin` by itself, so this holds whether or not CORS is on (KO-112; MCP 2025-11-25, Streamable HTTP, Security).
  */
 export function checkOrigin(
-  { headers, host, isLocal }: OriginSubject,
+  { headers, host, isLocal }: OriginCheck,
   { allowedOrigins }: OriginSettings,
-): Refused | undefined {
-  if (isLocal && !isKnownHost(host, allowedOrigins)) return refuse("host_refused");
+): HttpRefusal | undefined {
+  if (isLocal && !isKnownHost(host, allowedOrigins)) return refuseRequest("host_refused");
   const origin = headers.get("origin");
   if (origin === null || origin === "") return undefined;
-  if (isAllowed(origin, allowedOrigins) || isOwn(origin, host)) return undefined;
-  return refuse("origin_refused");
+  if (isAllowed(origin, allowedOrigins) || isOwnOrigin(origin, host)) return undefined;
+  return refuseRequest("origin_refused");
 }
 
 /** The CORS headers for an answer to this origin; none where CORS is off or the origin is not listed (KO-111). */
@@ -83,8 +83,8 @@ export function preflight(
             "access-control-allow-methods": corsMethods(kind),
             "access-control-allow-headers": [
               ...profileHeaders,
-              ...(moreHeaders[kind] ?? []),
-              ...(kind === "streamable" ? askedParameters(headers) : []),
+              ...(extraHeaders[kind] ?? []),
+              ...(kind === "streamable" ? requestedParamHeaders(headers) : []),
             ].join(", "),
             "access-control-max-age": "600",
           }
@@ -99,7 +99,7 @@ function corsMethods(kind: RouteKind): string {
 }
 
 /** Headers of MCP 2026-07-28 whose names come from the tools' own schemas: those that the page asks for. */
-function askedParameters(headers: Headers): readonly string[] {
+function requestedParamHeaders(headers: Headers): readonly string[] {
   const asked = (headers.get("access-control-request-headers") ?? "").split(",").map((name) => name.trim());
   return asked.filter((name) => /^mcp-param-[\w-]{1,100}$/iu.test(name)).slice(0, 50);
 }
@@ -108,7 +108,7 @@ function isAllowed(origin: string, allowedOrigins: readonly string[]): boolean {
   return allowedOrigins.includes(origin);
 }
 
-function isOwn(origin: string, host: string): boolean {
+function isOwnOrigin(origin: string, host: string): boolean {
   if (!URL.canParse(origin)) return false;
   const page = new URL(origin);
   // With the page's scheme a default port is left out on both sides; TLS may have ended before us.

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
-import type { PeerFacts } from "../contract.ts";
-import { createReadPeer, isNetwork } from "./peer.ts";
+import type { PeerDetails } from "../contract.ts";
+import { createPeerReader, isIpNetwork } from "./peer.ts";
 
-const ask = (headers: Record<string, string>, facts: PeerFacts, proxies: readonly string[] = []) =>
-  createReadPeer(proxies)(new Request("http://kit.local/mcp/sse", { headers }), facts);
+const ask = (headers: Record<string, string>, facts: PeerDetails, proxies: readonly string[] = []) =>
+  createPeerReader(proxies)(new Request("http://kit.local/mcp/sse", { headers }), facts);
 
 describe("where a request comes from", () => {
   it("is its connection where no proxy is trusted", () => {
@@ -85,6 +85,6 @@ describe("networks", () => {
     ["proxy.local", false],
     ["10.0.0.0/8/9", false],
   ])("%s is one: %s", (text, expected) => {
-    expect(isNetwork(text)).toBe(expected);
+    expect(isIpNetwork(text)).toBe(expected);
   });
 });

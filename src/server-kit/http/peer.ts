@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 
-import { createTrust, forwardedAddress, plainAddress } from "../../state/forwarded-address.ts";
-import type { PeerFacts } from "../contract.ts";
+import { createTrustedNetworks, forwardedAddress, plainAddress } from "../../state/forwarded-address.ts";
+import type { PeerDetails } from "../contract.ts";
 
 /** Where a request really comes from, as far as that can be believed. */
 export interface Peer {
@@ -16,14 +16,14 @@ export interface Peer {
 }
 
 /** Finds out where a request comes from. */
-export type ReadPeer = (request: Request, facts: PeerFacts) => Peer;
+export type PeerReader = (request: Request, facts: PeerDetails) => Peer;
 
 /**
  * Makes the function that reads forwarded headers. They are claims of whoever wrote them, so they count only when the
  * connection comes from a trusted proxy (KO-100).
  */
-export function createReadPeer(trustedProxies: readonly string[]): ReadPeer {
-  const isTrusted = createTrust(trustedProxies);
+export function createPeerReader(trustedProxies: readonly string[]): PeerReader {
+  const isTrusted = createTrustedNetworks(trustedProxies);
   return (request, facts) => {
     const direct = plainAddress(facts.address);
     const url = new URL(request.url);
@@ -36,19 +36,19 @@ export function createReadPeer(trustedProxies: readonly string[]): ReadPeer {
     };
     if (direct === undefined || !isTrusted(direct)) return own;
     const { headers } = request;
-    const scheme = lastOf(headers.get("x-forwarded-proto"));
+    const scheme = lastListValue(headers.get("x-forwarded-proto"));
     return {
       address: forwardedAddress(direct, headers.get("x-forwarded-for") ?? "", isTrusted),
       isHttps: scheme === undefined ? own.isHttps : scheme.toLowerCase() === "https",
-      host: lastOf(headers.get("x-forwarded-host")) ?? own.host,
-      prefix: cleanPrefix(lastOf(headers.get("x-forwarded-prefix"))) + own.prefix,
+      host: lastListValue(headers.get("x-forwarded-host")) ?? own.host,
+      prefix: cleanPrefix(lastListValue(headers.get("x-forwarded-prefix"))) + own.prefix,
       isLocal: false,
     };
   };
 }
 
 /** Whether a text is an IP address or a network in CIDR form, as `trustedProxies` has them. */
-export function isNetwork(text: string): boolean {
+export function isIpNetwork(text: string): boolean {
   const [address = "", prefix, ...rest] = text.split("/");
   const version = isIP(address);
   if (version === 0 || rest.length > 0) return false;
@@ -56,7 +56,7 @@ export function isNetwork(text: string): boolean {
 }
 
 /** The value that the nearest proxy wrote: proxies append. */
-function lastOf(list: string | null): string | undefined {
+function lastListValue(list: string | null): string | undefined {
   const last = list?.split(",").at(-1)?.trim();
   return last === undefined || last === "" ? undefined : last;
 }

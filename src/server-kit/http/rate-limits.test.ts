@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../../test/support/fake-time.ts";
-import { createRateLimit } from "./rate-limits.ts";
+import { createKeyedRateLimit } from "./rate-limits.ts";
 
 describe("a rate limit", () => {
   it("[KO-044] [KO-113] lets a key have its share in a minute and says how long to wait for more", async () => {
     const time = createFakeTime();
-    const limit = createRateLimit(() => ({ perMinute: 60 }), time.clock);
+    const limit = createKeyedRateLimit(() => ({ perMinute: 60 }), time.clock);
     for (let taken = 0; taken < 60; taken += 1) expect(limit.take("a")).toBeUndefined();
     expect(limit.take("a")).toBe(1);
     expect(limit.take("b")).toBeUndefined();
@@ -19,7 +19,7 @@ describe("a rate limit", () => {
   it("[KO-142] goes by the rate that holds now", async () => {
     const time = createFakeTime();
     let perMinute = 1;
-    const limit = createRateLimit(() => ({ perMinute }), time.clock);
+    const limit = createKeyedRateLimit(() => ({ perMinute }), time.clock);
     expect(limit.take("a")).toBeUndefined();
     expect(limit.take("a")).toBe(60);
     perMinute = 60;
@@ -29,7 +29,7 @@ describe("a rate limit", () => {
 
   it("forgets keys that have their whole share again, and looks without remembering", async () => {
     const time = createFakeTime();
-    const limit = createRateLimit(() => ({ perMinute: 10 }), time.clock);
+    const limit = createKeyedRateLimit(() => ({ perMinute: 10 }), time.clock);
     for (let key = 0; key < 100; key += 1) limit.take(`key-${key}`);
     expect(limit.size).toBe(100);
     await time.advance(60_000);
@@ -40,7 +40,7 @@ describe("a rate limit", () => {
   });
 
   it("remembers no more keys than its bound", () => {
-    const limit = createRateLimit(() => ({ perMinute: 10 }), createFakeTime().clock);
+    const limit = createKeyedRateLimit(() => ({ perMinute: 10 }), createFakeTime().clock);
     for (let key = 0; key < 10_100; key += 1) limit.take(String(key));
     expect(limit.size).toBeLessThanOrEqual(10_000);
   });

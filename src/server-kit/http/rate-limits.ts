@@ -6,7 +6,7 @@ export interface MinuteRate {
 }
 
 /** Counts what keys take. */
-export interface RateLimit {
+export interface KeyedRateLimit {
   /** Takes one; answers with the seconds to wait where there is none left. */
   take(key: string): number | undefined;
   /** The seconds to wait if one were taken now, without taking it. */
@@ -21,14 +21,14 @@ interface Bucket {
 }
 
 /** A bound on what strangers can make us remember. */
-const mostBuckets = 10_000;
+const maxBuckets = 10_000;
 const sweepAtOnce = 2;
 
 /**
  * Token buckets, one for each key. The rate is asked for at each use, so that a changed setting holds at once (KO-142).
  * A full bucket says no more than none, so those are dropped, a few with every new one.
  */
-export function createRateLimit(rate: () => MinuteRate, clock: Clock): RateLimit {
+export function createKeyedRateLimit(rate: () => MinuteRate, clock: Clock): KeyedRateLimit {
   const buckets = new Map<string, Bucket>();
 
   function fill(bucket: Bucket, now: number): Bucket {
@@ -43,7 +43,7 @@ export function createRateLimit(rate: () => MinuteRate, clock: Clock): RateLimit
     for (const [key, bucket] of buckets) {
       if (looked++ === sweepAtOnce) break;
       buckets.delete(key);
-      if (fill(bucket, now).tokens < rate().perMinute && buckets.size < mostBuckets - 1)
+      if (fill(bucket, now).tokens < rate().perMinute && buckets.size < maxBuckets - 1)
         buckets.set(key, bucket);
     }
   }

@@ -1,5 +1,5 @@
 /** What a refusal means: its HTTP status, and when it is given. */
-interface RefusalFacts {
+interface HttpRefusalDefinition {
   readonly status: number;
   /** For people; the answer carries it unless whoever refuses says something more exact. */
   readonly message: string;
@@ -8,7 +8,7 @@ interface RefusalFacts {
 }
 
 /** Every refusal that the HTTP endpoints of a kit give, by the code that clients may rely on (KO-141). */
-export const refusals = {
+export const httpRefusals = {
   invalid_jsonrpc: { status: 400, message: "The body is not a JSON-RPC 2.0 message or batch of them." },
   session_mismatch: { status: 400, message: "X-Mcp-Session and sessionId name different sessions." },
   https_required: { status: 400, message: "MCP HTTP+SSE requires HTTPS in production" },
@@ -34,13 +34,13 @@ export const refusals = {
     retryAfter: 5,
   },
   shutting_down: { status: 503, message: "The server is shutting down.", retryAfter: 5 },
-} as const satisfies Record<string, RefusalFacts>;
+} as const satisfies Record<string, HttpRefusalDefinition>;
 
 /** A code of the table above. */
-export type RefusalCode = keyof typeof refusals;
+export type HttpRefusalCode = keyof typeof httpRefusals;
 
 /** What one refusal says besides its code. */
-export interface RefusalDetails {
+export interface HttpRefusalDetails {
   readonly message?: string;
   /** Tells apart cases that share a code; stable, like the codes. */
   readonly reason?: string;
@@ -51,11 +51,11 @@ export interface RefusalDetails {
 }
 
 /** The answer to a request that is refused: JSON with a stable code, never with anything internal. */
-export class Refused extends Response {
-  readonly code: RefusalCode;
+export class HttpRefusal extends Response {
+  readonly code: HttpRefusalCode;
 
-  constructor(code: RefusalCode, details: RefusalDetails = {}) {
-    const facts: RefusalFacts = refusals[code];
+  constructor(code: HttpRefusalCode, details: HttpRefusalDetails = {}) {
+    const facts: HttpRefusalDefinition = httpRefusals[code];
     const { message = facts.message, reason, id, retryAfterSeconds = facts.retryAfter, headers } = details;
     const body = {
       error: code,
@@ -79,6 +79,6 @@ export class Refused extends Response {
 }
 
 /** Makes such an answer. */
-export function refuse(code: RefusalCode, details?: RefusalDetails): Refused {
-  return new Refused(code, details);
+export function refuseRequest(code: HttpRefusalCode, details?: HttpRefusalDetails): HttpRefusal {
+  return new HttpRefusal(code, details);
 }

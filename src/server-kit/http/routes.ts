@@ -5,7 +5,7 @@ import type { KitSettings } from "../settings.ts";
 export type RouteKind = "sse" | "rpc" | "capabilities" | "health" | "streamable" | "rest" | "metadata";
 
 /** A path of the kit with what is served there. */
-export interface Route {
+export interface KitRoute {
   readonly kind: RouteKind;
   /** What follows the REST route; empty elsewhere. */
   readonly rest: string;
@@ -23,12 +23,12 @@ export const routeMethods = {
 } as const satisfies Record<RouteKind, readonly string[]>;
 
 /** The `Allow` header of a route. */
-export function allowOf(kind: RouteKind): string {
+export function allowHeader(kind: RouteKind): string {
   return [...routeMethods[kind], "OPTIONS"].join(", ");
 }
 
 /** Finds the route of a path; undefined where the path is not ours, or what it is for is switched off (KO-030). */
-export function findRoute(path: string, settings: KitSettings): Route | undefined {
+export function findRoute(path: string, settings: KitSettings): KitRoute | undefined {
   const {
     httpSseRoute: base,
     restRoute,
@@ -42,14 +42,14 @@ export function findRoute(path: string, settings: KitSettings): Route | undefine
   if (path === base || path === `${base}/`) {
     return enableStreamableHttp ? { kind: "streamable", rest: "" } : undefined;
   }
-  if (path.startsWith(`${base}/`)) return profileRoute(path.slice(base.length + 1), settings, isOn);
+  if (path.startsWith(`${base}/`)) return sseProfileRoute(path.slice(base.length + 1), settings, isOn);
   if (enableRest && (path === restRoute || path.startsWith(`${restRoute}/`))) {
     return { kind: "rest", rest: path.slice(restRoute.length) };
   }
   return undefined;
 }
 
-function profileRoute(name: string, settings: KitSettings, isOn: boolean): Route | undefined {
+function sseProfileRoute(name: string, settings: KitSettings, isOn: boolean): KitRoute | undefined {
   if (name === "health") return isOn ? { kind: "health", rest: "" } : undefined;
   if (!settings.enableHttpSseTransport) return undefined;
   if (name === "sse" || name === "rpc") return { kind: name, rest: "" };

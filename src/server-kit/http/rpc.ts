@@ -7,15 +7,15 @@ import {
   type RequestId,
 } from "@modelcontextprotocol/server";
 
-import { refuse, type Refused } from "./refusals.ts";
-import type { Session } from "./session.ts";
+import { refuseRequest, type HttpRefusal } from "./refusals.ts";
+import type { SseSession } from "./session.ts";
 import type { ReplyStyle } from "./sse-transport.ts";
 
 const sessionHeader = "x-mcp-session";
 const invalidRequest = -32_600;
 
 /** The bounds of what a client may submit. */
-export interface SubmitRules {
+export interface SubmitLimits {
   readonly maxRequestBytes: number;
   readonly maxBatchSize: number;
 }
@@ -24,10 +24,10 @@ export interface SubmitRules {
 export interface Submission {
   readonly request: Request;
   readonly url: URL;
-  readonly session: Session;
-  readonly rules: SubmitRules;
+  readonly session: SseSession;
+  readonly rules: SubmitLimits;
   /** Counts further calls of a batch against the caller's share; answers where there is none left. */
-  readonly takeMore: (calls: number) => Refused | undefined;
+  readonly takeMore: (calls: number) => HttpRefusal | undefined;
   /** Says to the server who sent a message, made for each of them. */
   readonly authInfo: () => AuthInfo;
   /** Told for every request that was acknowledged. */
@@ -38,15 +38,15 @@ export interface Submission {
 export function readSessionId(
   headers: Headers,
   url: URL,
-): { readonly ok: true; readonly id: string } | { readonly ok: false; readonly response: Refused } {
+): { readonly ok: true; readonly id: string } | { readonly ok: false; readonly response: HttpRefusal } {
   const inHeader = headers.get(sessionHeader) ?? "";
   const inQuery = url.searchParams.get("sessionId") ?? "";
   if (inHeader !== "" && inQuery !== "" && inHeader !== inQuery) {
-    return { ok: false, response: refuse("session_mismatch") };
+    return { ok: false, response: refuseRequest("session_mismatch") };
   }
   const id = inHeader === "" ? inQuery : inHeader;
   return id === ""
-    ? { ok: false, response: refuse("unknown_session", { reason: "session_missing" }) }
+    ? { ok: false, response: refuseRequest("unknown_session", { reason: "session_missing" }) }
     : { ok: true, id };
 }
 
@@ -54,13 +54,13 @@ export function readSessionId(
  * Takes what a client posted: one message, or a batch whose elements are handled one by one. Everything is checked
  * before anything runs; undefined means accepted.
  */
-export async function submit(submission: Submission): Promise<Refused | undefined> {
+export async function submit(submission: Submission): Promise<HttpRefusal | undefined> {
   const { request, url, session, rules, takeMore, authInfo, onAck } = submission;
-  if (!isJsonContentType(request.headers.get("content-type"))) return refuse("unsupported_media_type");
+  if (!isJsonContentType(request.headers.get("content-type"))) return refuseRequest("unsupported_media_type");
   const body = await readRequestBody(request, rules.maxRequestBytes);
-  if (body.tooLarge) return refuse("too_large");
+  if (body.tooLarge) return refuseRequest("too_large");
   // The stream may have gone while the body came.
-  if (session.endReason !== undefined) return refuse("unknown_session", { reason: "session_unknown" });
+  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
   const style: ReplyStyle = url.searchParams.get("format") === "message" ? "standard" : "document";
 
   const parsed = parseBody(body.text, rules.maxBatchSize);
@@ -69,15 +69,15 @@ export async function submit(submission: Submission): Promise<Refused | undefine
     if (parsed.id !== undefined && !session.isRunning(parsed.id)) {
       session.reject(parsed.id, style, invalidRequest, "Invalid request");
     }
-    return refuse("invalid_jsonrpc", { reason: parsed.reason });
+    return refuseRequest("invalid_jsonrpc", { reason: parsed.reason });
   }
   // Before the ids are looked at: from there on nothing waits, so that no other post can come in between.
   await session.prepare();
-  if (session.endReason !== undefined) return refuse("unknown_session", { reason: "session_unknown" });
+  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
   const requests = parsed.messages.filter(isRequest);
   const ids = requests.map(({ id }) => id);
   if (new Set(ids).size < ids.length || ids.some((id) => session.isRunning(id))) {
-    return refuse("invalid_jsonrpc", { reason: "id_in_use" });
+    return refuseRequest("invalid_jsonrpc", { reason: "id_in_use" });
   }
   const limited = requests.length > 1 ? takeMore(requests.length - 1) : undefined;
   if (limited !== undefined) return limited;

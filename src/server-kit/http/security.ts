@@ -2,13 +2,16 @@ import { GatewayError } from "../../errors.ts";
 import type { KitSettings } from "../settings.ts";
 
 /** Whether anybody can log in at all. */
-export interface LoginFacts {
+export interface LoginMethods {
   readonly hasAuthenticator: boolean;
   readonly hasHostLogin: boolean;
 }
 
 /** Refuses to start where everybody would have to log in and nobody can (KO-049). */
-export function checkLogin(settings: KitSettings, { hasAuthenticator, hasHostLogin }: LoginFacts): void {
+export function requireLoginMethod(
+  settings: KitSettings,
+  { hasAuthenticator, hasHostLogin }: LoginMethods,
+): void {
   const isHttpOn = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
   if (!isHttpOn || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
   const why = settings.isAuthenticationExplicit

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeAuthenticator, createFakeKit } from "../../../test/support/fake-kit.ts";
-import type { ConnectionFacts, HttpEdge } from "../contract.ts";
+import type { ConnectionContext, HttpEdge } from "../contract.ts";
 import { settled } from "../../../test/support/fake-time.ts";
 import { ask, dataOf, openKitClient, toolCall, type KitClient } from "../../../test/support/kit-client.ts";
 
@@ -303,7 +303,7 @@ describe("a session's server", () => {
     const create: typeof core.createServer = core.createServer.bind(core);
     let made = 0;
     Object.assign(core, {
-      createServer: (connection: ConnectionFacts) => {
+      createServer: (connection: ConnectionContext) => {
         made += 1;
         if (made > 1) throw new Error("no more servers");
         return create(connection);

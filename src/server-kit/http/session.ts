@@ -2,12 +2,12 @@ import type { AuthInfo, JSONRPCMessage, McpServer, RequestId } from "@modelconte
 
 import type { Clock, Principal, SetTimer } from "../../exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { createEventBody } from "./event-body.ts";
-import { endpointFrame, jsonFrame, type createMessageFrames } from "./frames.ts";
+import { createSseStreamBody } from "./event-body.ts";
+import { endpointEvent, jsonEvent, type createMessageEncoder } from "./frames.ts";
 import { createSseTransport, type ReplyStyle } from "./sse-transport.ts";
 
 /** Why a session is over. */
-export type EndReason =
+export type SseEndReason =
   | "client-gone"
   | "idle"
   | "slow-consumer"
@@ -17,7 +17,7 @@ export type EndReason =
   | "failed";
 
 /** The limits of a session as they stand now. */
-export interface SessionRules {
+export interface SseSessionLimits {
   /** Milliseconds without a message or event other than a heartbeat; 0 for no limit. */
   readonly idleMs: number;
   readonly bufferBytes: number;
@@ -25,27 +25,27 @@ export interface SessionRules {
 }
 
 /** What a session is made of. */
-export interface SessionOptions {
+export interface SseSessionDeps {
   readonly id: string;
   readonly principal: Principal;
   /** Path that clients of standard MCP post to, with its query (KO-064). */
   readonly endpoint: string;
-  readonly rules: () => SessionRules;
+  readonly limits: () => SseSessionLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
   readonly createServer: () => McpServer;
   /** Makes the frames of messages; shared by all sessions. */
-  readonly frame: ReturnType<typeof createMessageFrames>;
+  readonly frame: ReturnType<typeof createMessageEncoder>;
   readonly onWritten: (bytes: number) => void;
   /** Told once, after the session is over. */
-  readonly onEnd: (session: Session, reason: EndReason) => void;
+  readonly onEnd: (session: SseSession, reason: SseEndReason) => void;
   /** Told whenever the last running request has its reply. */
-  readonly onQuiet: () => void;
+  readonly onDrained: () => void;
 }
 
 /** Timers hold no more than 31 bits of milliseconds. */
-const longestTimerMs = 2_147_483_647;
+const maxTimerMs = 2_147_483_647;
 
 /** How long a reader that has stopped may keep the last frames before the stream is broken off. */
 const lingerMs = 5000;
@@ -54,30 +54,30 @@ const lingerMs = 5000;
  * One client on the document's profile: it begins with its stream and ends with it (KO-073). It has its own server of
  * the official SDK; what that writes goes through one bounded queue.
  */
-export class Session {
+export class SseSession {
   readonly id: string;
   readonly createdAt: number;
   readonly log: Logger;
-  readonly #options: SessionOptions;
-  readonly #stream: ReturnType<typeof createEventBody>;
+  readonly #options: SseSessionDeps;
+  readonly #stream: ReturnType<typeof createSseStreamBody>;
   readonly #transport: ReturnType<typeof createSseTransport>;
   readonly #controller = new AbortController();
   #prepared: Promise<void> | undefined;
   #principal: Principal;
   #lastActivity: number;
-  #endReason: EndReason | undefined;
+  #endReason: SseEndReason | undefined;
   #stopIdleTimer: (() => void) | undefined;
   #stopExpiryTimer: (() => void) | undefined;
 
-  constructor(options: SessionOptions) {
+  constructor(options: SseSessionDeps) {
     this.#options = options;
-    const { id, principal, clock, rules, log } = options;
+    const { id, principal, clock, limits: rules, log } = options;
     this.id = id;
     this.log = log;
     this.createdAt = clock.wall();
     this.#principal = principal;
     this.#lastActivity = clock.now();
-    this.#stream = createEventBody({
+    this.#stream = createSseStreamBody({
       bufferBytes: () => rules().bufferBytes,
       maxQueuedBytes: () => rules().maxQueuedBytes,
       onGone: () => this.end("client-gone"),
@@ -88,7 +88,7 @@ export class Session {
       write: (frame) => this.#writeEvent(frame),
       frame: options.frame,
       onClose: () => this.end("server"),
-      onQuiet: options.onQuiet,
+      onDrained: options.onDrained,
     });
   }
 
@@ -98,8 +98,8 @@ export class Session {
     this.#watchIdle();
     this.#watchExpiry();
     // `endpoint` first: standard clients expect it so, and what follows `connected` is JSON throughout (KO-064).
-    this.#writeEvent(endpointFrame(endpoint));
-    this.#writeEvent(jsonFrame("connected", { sessionId: id, timestamp: isoTime(clock) }));
+    this.#writeEvent(endpointEvent(endpoint));
+    this.#writeEvent(jsonEvent("connected", { sessionId: id, timestamp: isoTime(clock) }));
   }
 
   /**
@@ -135,7 +135,7 @@ export class Session {
   }
 
   /** Why it is over, once it is. */
-  get endReason(): EndReason | undefined {
+  get endReason(): SseEndReason | undefined {
     return this.#endReason;
   }
 
@@ -171,16 +171,16 @@ export class Session {
   /** Writes an error reply that the server does not make itself, because it never sees the request (KO-085). */
   reject(id: RequestId, style: ReplyStyle, code: number, message: string): void {
     const reply = { jsonrpc: "2.0", id, error: { code, message } };
-    this.#writeEvent(jsonFrame(style === "standard" ? "message" : "error", reply));
+    this.#writeEvent(jsonEvent(style === "standard" ? "message" : "error", reply));
   }
 
   /** Writes a heartbeat, which is no activity (KO-076). */
-  beat(frame: Uint8Array): void {
+  heartbeat(frame: Uint8Array): void {
     this.#write(frame);
   }
 
   /** Ends the session once: its calls are cancelled, and the client is told where it still listens. */
-  end(reason: EndReason): void {
+  end(reason: SseEndReason): void {
     if (this.#endReason !== undefined) return;
     this.#endReason = reason;
     this.#stopIdleTimer?.();
@@ -200,14 +200,14 @@ export class Session {
     }
   }
 
-  #finishStream(reason: EndReason): void {
+  #finishStream(reason: SseEndReason): void {
     const { clock, setTimer } = this.#options;
     if (reason === "failed") {
       this.#stream.abort(reason);
       return;
     }
     // Neither does anything where the reader has gone or was given up.
-    this.#write(jsonFrame("end", { timestamp: isoTime(clock) }));
+    this.#write(jsonEvent("end", { timestamp: isoTime(clock) }));
     this.#stream.end();
     const stopLinger = setTimer(lingerMs, () => this.#stream.abort("the reader did not take the end"));
     void this.#stream.finished.then(stopLinger);
@@ -224,7 +224,7 @@ export class Session {
 
   /** Looks again when the session could be idle at the earliest, instead of setting a timer with every message. */
   #watchIdle(): void {
-    const { clock, setTimer, rules } = this.#options;
+    const { clock, setTimer, limits: rules } = this.#options;
     const { idleMs } = rules();
     // With no limit now, a reload may set one later.
     const lookAgainMs = idleMs > 0 ? idleMs : 60_000;
@@ -233,7 +233,7 @@ export class Session {
       this.end("idle");
       return;
     }
-    const wait = Math.min(left > 0 ? left : lookAgainMs, longestTimerMs);
+    const wait = Math.min(left > 0 ? left : lookAgainMs, maxTimerMs);
     this.#stopIdleTimer = setTimer(wait, () => this.#watchIdle());
   }
 
@@ -243,13 +243,13 @@ export class Session {
     this.#stopExpiryTimer = undefined;
     const { expiresAt } = this.#principal;
     if (expiresAt === undefined) return;
-    const { clock, setTimer, rules } = this.#options;
+    const { clock, setTimer, limits: rules } = this.#options;
     const left = expiresAt + rules().idleMs - clock.wall();
     if (left <= 0) {
       this.end("token-expired");
       return;
     }
-    this.#stopExpiryTimer = setTimer(Math.min(left, longestTimerMs), () => this.#watchExpiry());
+    this.#stopExpiryTimer = setTimer(Math.min(left, maxTimerMs), () => this.#watchExpiry());
   }
 }
 

@@ -3,11 +3,11 @@ import type { McpServer } from "@modelcontextprotocol/server";
 import type { Clock, Principal, SetTimer } from "../../exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { createKeepAlive } from "../../transports/http/keep-alive.ts";
-import { createMessageFrames, jsonFrame } from "./frames.ts";
-import { isoTime, Session, type EndReason, type SessionRules } from "./session.ts";
+import { createMessageEncoder, jsonEvent } from "./frames.ts";
+import { isoTime, SseSession, type SseEndReason, type SseSessionLimits } from "./session.ts";
 
 /** The limits of all sessions as they stand now. */
-export interface SessionsRules extends SessionRules {
+export interface SseSessionsLimits extends SseSessionLimits {
   /** Most open streams; 0 for no bound. */
   readonly maxConnections: number;
   /** Period of the heartbeat. */
@@ -15,8 +15,8 @@ export interface SessionsRules extends SessionRules {
 }
 
 /** What the sessions of an edge need from it. */
-export interface SessionsOptions {
-  readonly rules: () => SessionsRules;
+export interface SseSessionsDeps {
+  readonly limits: () => SseSessionsLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -25,11 +25,11 @@ export interface SessionsOptions {
   /** Told after every open and close. */
   readonly onChange: () => void;
   /** Told once for every session that is over. */
-  readonly onEnd: (reason: EndReason) => void;
+  readonly onEnd: (reason: SseEndReason) => void;
 }
 
 /** What a new session is opened with. */
-export interface Opening {
+export interface SseSessionOptions {
   readonly principal: Principal;
   readonly log: Logger;
   /** The path to post to, of the session with this id. */
@@ -37,26 +37,26 @@ export interface Opening {
 }
 
 /** All open sessions of the document's profile. */
-export interface Sessions {
+export interface SseSessions {
   /** Opens a session; undefined where there are as many as the limit allows (KO-074). */
-  open(opening: Opening): Session | undefined;
-  get(id: string): Session | undefined;
+  open(opening: SseSessionOptions): SseSession | undefined;
+  get(id: string): SseSession | undefined;
   readonly size: number;
   /** Sessions closed because their reader was too slow. */
   readonly evictions: number;
   /** Wall time of the last open or close. */
   readonly lastChange: number;
   /** Resolves when no session waits for a reply, or after so many milliseconds. */
-  quiet(timeoutMs: number): Promise<void>;
+  drain(timeoutMs: number): Promise<void>;
   /** Ends all of them with `end`, and resolves when their streams are done. */
   endAll(): Promise<void>;
 }
 
 /** Makes the set of sessions; one timer beats for all of them. */
-export function createSessions(options: SessionsOptions): Sessions {
-  const { rules, clock, setTimer } = options;
-  const open = new Map<string, Session>();
-  const frame = createMessageFrames();
+export function createSseSessions(options: SseSessionsDeps): SseSessions {
+  const { limits: rules, clock, setTimer } = options;
+  const open = new Map<string, SseSession>();
+  const frame = createMessageEncoder();
   const waiters = new Set<() => void>();
   let evictions = 0;
   let lastChange = clock.wall();
@@ -66,13 +66,13 @@ export function createSessions(options: SessionsOptions): Sessions {
   let beatFrame: Uint8Array = new Uint8Array();
   const keepAlive = createKeepAlive(rules().keepAliveMs, setTimer);
   const pulse = {
-    beat(): void {
-      keepAlive.pace(rules().keepAliveMs);
+    keepAlive(): void {
+      keepAlive.setInterval(rules().keepAliveMs);
       if (clock.wall() !== beatAt) {
         beatAt = clock.wall();
-        beatFrame = jsonFrame("heartbeat", { timestamp: isoTime(clock) });
+        beatFrame = jsonEvent("heartbeat", { timestamp: isoTime(clock) });
       }
-      for (const session of open.values()) session.beat(beatFrame);
+      for (const session of open.values()) session.heartbeat(beatFrame);
     },
   };
 
@@ -88,7 +88,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     if (waiters.size > 0 && isQuiet()) for (const waiter of waiters) waiter();
   }
 
-  function onEnd(session: Session, reason: EndReason): void {
+  function onEnd(session: SseSession, reason: SseEndReason): void {
     open.delete(session.id);
     if (reason === "slow-consumer") evictions += 1;
     // A client that goes is no fault (KO-077); one that is too slow deserves to be looked at (KO-072).
@@ -105,11 +105,11 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (maxConnections > 0 && open.size >= maxConnections) return undefined;
       const id = options.newId();
       const sessionLog = log.child({ session: id.slice(0, 8) });
-      const session = new Session({
+      const session = new SseSession({
         id,
         principal,
         endpoint: endpoint(id),
-        rules,
+        limits: rules,
         clock,
         setTimer,
         log: sessionLog,
@@ -117,7 +117,7 @@ export function createSessions(options: SessionsOptions): Sessions {
         frame,
         onWritten: options.onWritten,
         onEnd,
-        onQuiet: tellWaiters,
+        onDrained: tellWaiters,
       });
       open.set(id, session);
       changed();
@@ -135,7 +135,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     get lastChange() {
       return lastChange;
     },
-    quiet: async (timeoutMs) => {
+    drain: async (timeoutMs) => {
       if (isQuiet()) return;
       const done = Promise.withResolvers<void>();
       waiters.add(done.resolve);

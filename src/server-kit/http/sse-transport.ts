@@ -1,20 +1,20 @@
 import type { AuthInfo, JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/server";
 
-import { jsonFrame, type createMessageFrames } from "./frames.ts";
+import { jsonEvent, type createMessageEncoder } from "./frames.ts";
 
 /** How a client wants its replies named: as the document says, or all as `message` like standard MCP clients (A5). */
 export type ReplyStyle = "document" | "standard";
 
 /** What the transport needs of the stream that it writes to. */
-export interface SseTransportOptions {
+export interface SseTransportDeps {
   readonly sessionId: string;
   readonly write: (frame: Uint8Array) => void;
   /** Makes the frames of messages; shared by all sessions. */
-  readonly frame: ReturnType<typeof createMessageFrames>;
+  readonly frame: ReturnType<typeof createMessageEncoder>;
   /** The server wants the connection closed. */
   readonly onClose: () => void;
   /** The last running request has been answered or cancelled. */
-  readonly onQuiet: () => void;
+  readonly onDrained: () => void;
 }
 
 /** A transport of the official SDK whose messages go over one event stream. */
@@ -31,8 +31,8 @@ export interface SseTransport extends Transport {
  * Makes the transport of a session. The ack is written before the server sees the request, so it precedes the reply by
  * construction (KO-066); replies come as they are ready (KO-079), named by the URL their request was posted to (KO-064).
  */
-export function createSseTransport(options: SseTransportOptions): SseTransport {
-  const { sessionId, write, frame, onClose, onQuiet } = options;
+export function createSseTransport(options: SseTransportDeps): SseTransport {
+  const { sessionId, write, frame, onClose, onDrained: onQuiet } = options;
   // By id with its JSON type: the number 1 and the text "1" are two requests (KO-070).
   const styles = new Map<RequestId, ReplyStyle>();
 
@@ -55,7 +55,7 @@ export function createSseTransport(options: SseTransportOptions): SseTransport {
     receive: (message, style, authInfo) => {
       if ("method" in message && "id" in message) {
         styles.set(message.id, style);
-        write(jsonFrame("ack", { id: message.id }));
+        write(jsonEvent("ack", { id: message.id }));
       }
       transport.onmessage?.(message, { authInfo });
       // A cancelled request is not answered any more (MCP 2025-11-25, Cancellation).

@@ -1,5 +1,10 @@
 import type { Authenticator } from "../../auth/authenticator.ts";
-import { failed, malformed, missing, readBearer } from "../../auth/bearer.ts";
+import {
+  authenticationFailure,
+  malformedCredentials,
+  missingCredentials,
+  readBearer,
+} from "../../auth/bearer.ts";
 import { readScopes } from "../../auth/scopes.ts";
 import { GatewayError } from "../../errors.ts";
 import { systemClock, type Clock, type Principal } from "../../exchange.ts";
@@ -27,7 +32,7 @@ export interface TestIssuer {
 }
 
 /** More tokens than any sample needs; the oldest go first. */
-const mostTokens = 1000;
+const maxTokens = 1000;
 
 /**
  * Makes a token issuer for samples and tests: the client credentials grant (RFC 6749, section 4.4) with one known client
@@ -62,7 +67,7 @@ export function createTestIssuer(options: TestIssuerOptions): TestIssuer {
       expiresAt,
     });
     const [oldest] = tokens.keys();
-    if (tokens.size > mostTokens && oldest !== undefined) tokens.delete(oldest);
+    if (tokens.size > maxTokens && oldest !== undefined) tokens.delete(oldest);
     const body = {
       access_token: token,
       token_type: "Bearer",
@@ -86,12 +91,13 @@ export function createTestIssuer(options: TestIssuerOptions): TestIssuer {
     authenticator: {
       authenticate: (credentials) => {
         const reading = readBearer(credentials);
-        if (reading.kind !== "token") return reading.kind === "none" ? missing : malformed;
+        if (reading.kind !== "token")
+          return reading.kind === "none" ? missingCredentials : malformedCredentials;
         const principal = tokens.get(reading.token);
         const isAlive = principal?.expiresAt !== undefined && principal.expiresAt > clock.wall();
         return principal !== undefined && isAlive
           ? { ok: true, principal }
-          : failed("invalid_token", "the token is unknown or has expired");
+          : authenticationFailure("invalid_token", "the token is unknown or has expired");
       },
     },
   };

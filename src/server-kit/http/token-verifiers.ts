@@ -1,6 +1,6 @@
 import type { Authentication, Authenticator } from "../../auth/authenticator.ts";
 import { createClientAuthentication } from "../../auth/client-authentication.ts";
-import { createAskHttp, type AskHttp } from "../../auth/http.ts";
+import { createHttpClient, type HttpClient } from "../../auth/http.ts";
 import { createIntrospection } from "../../auth/introspection.ts";
 import { createIssuer } from "../../auth/issuer.ts";
 import { createJwtAuthenticator } from "../../auth/jwt.ts";
@@ -17,7 +17,7 @@ interface VerifierOptions {
   readonly audience?: string | readonly string[];
   readonly clock?: Clock;
   /** Asks the authorization server; over the network unless said otherwise. */
-  readonly ask?: AskHttp;
+  readonly ask?: HttpClient;
 }
 
 /** How JSON Web Tokens are verified. */
@@ -54,7 +54,7 @@ export function jwtVerifier(options: JwtVerifierOptions): Authenticator {
   const ask = options.ask ?? networkAsk();
   const issuer = createIssuer(options.issuer, ask, clock);
   const locate = async (): Promise<string> =>
-    jwksUri ?? found(options.issuer, "keys", (await issuer.metadata()).jwksUri);
+    jwksUri ?? requireMetadata(options.issuer, "keys", (await issuer.metadata()).jwksUri);
   return withBothScopeClaims(
     createJwtAuthenticator({
       ...rulesOf(options),
@@ -76,7 +76,11 @@ export function introspectionVerifier(options: IntrospectionVerifierOptions): Au
       ...rulesOf(options),
       endpoint: async () =>
         options.endpoint ??
-        found(options.issuer, "introspection endpoint", (await issuer.metadata()).introspectionEndpoint),
+        requireMetadata(
+          options.issuer,
+          "introspection endpoint",
+          (await issuer.metadata()).introspectionEndpoint,
+        ),
       client: createClientAuthentication({ clientId, clientSecret, method: "basic" }),
       ask,
       believeMs: 60_000,
@@ -108,11 +112,11 @@ function withBothScopeClaims(inner: Authenticator): Authenticator {
   };
 }
 
-function networkAsk(): AskHttp {
-  return createAskHttp({ timeoutMs: 5000, maxBytes: 1_048_576, setTimer: systemTimer });
+function networkAsk(): HttpClient {
+  return createHttpClient({ timeoutMs: 5000, maxBytes: 1_048_576, setTimer: systemTimer });
 }
 
-function found(issuer: string, what: string, url: string | undefined): string {
+function requireMetadata(issuer: string, what: string, url: string | undefined): string {
   if (url !== undefined) return url;
   throw new GatewayError("upstream_invalid", `the metadata of ${issuer} name no ${what}`);
 }

@@ -1,18 +1,18 @@
 import type { Row, Scalar } from "../row.ts";
 import { compareScalars, isScalar } from "../row.ts";
-import type { Condition, SortKey } from "./store.ts";
+import type { RowCondition, SortKey } from "./store.ts";
 
 /** Whether a record fulfils a condition, with the rules that SQL stores follow too. */
-export function matches(condition: Condition, row: Row): boolean {
+export function matchesCondition(condition: RowCondition, row: Row): boolean {
   switch (condition.kind) {
     case "all":
       return true;
     case "and":
-      return condition.parts.every((part) => matches(part, row));
+      return condition.parts.every((part) => matchesCondition(part, row));
     case "or":
-      return condition.parts.some((part) => matches(part, row));
+      return condition.parts.some((part) => matchesCondition(part, row));
     case "not":
-      return !matches(condition.part, row);
+      return !matchesCondition(condition.part, row);
     case "compare":
       return compares(condition.operator, scalarAt(row, condition.field), condition.value);
     case "in": {
@@ -46,7 +46,7 @@ export function comparePositions(
 }
 
 /** The values of a record that decide where it stands in a list. */
-export function positionOf(sort: readonly SortKey[], row: Row): readonly (Scalar | null)[] {
+export function sortPosition(sort: readonly SortKey[], row: Row): readonly (Scalar | null)[] {
   return sort.map(({ field }) => scalarAt(row, field));
 }
 

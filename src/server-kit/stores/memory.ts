@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 
 import type { JsonValue, Row } from "../row.ts";
-import { comparePositions, matches, positionOf } from "./matching.ts";
-import type { Applied, Change, EntityStore, Table } from "./store.ts";
+import { comparePositions, matchesCondition, sortPosition } from "./matching.ts";
+import type { ApplyResult, RowChange, EntityStore, EntityTable } from "./store.ts";
 
 /** A store that keeps records in this process and forgets them with it. */
 export function memoryStore(): EntityStore {
   const tables = new Map<string, Map<JsonValue, Row>>();
-  const rowsOf = (table: Table): Map<JsonValue, Row> => {
+  const rowsOf = (table: EntityTable): Map<JsonValue, Row> => {
     const rows = tables.get(table.name) ?? new Map<JsonValue, Row>();
     tables.set(table.name, rows);
     return rows;
@@ -16,13 +16,14 @@ export function memoryStore(): EntityStore {
     open: async () => {},
     list: async (table, { where, sort, after, limit }) =>
       [...rowsOf(table).values()]
-        .filter((row) => matches(where, row))
-        .map((row) => ({ row, position: positionOf(sort, row) }))
+        .filter((row) => matchesCondition(where, row))
+        .map((row) => ({ row, position: sortPosition(sort, row) }))
         .filter(({ position }) => after === undefined || comparePositions(sort, position, after) > 0)
         .toSorted((one, other) => comparePositions(sort, one.position, other.position))
         .slice(0, limit)
         .map(({ row }) => structuredClone(row)),
-    count: async (table, where) => [...rowsOf(table).values()].filter((row) => matches(where, row)).length,
+    count: async (table, where) =>
+      [...rowsOf(table).values()].filter((row) => matchesCondition(where, row)).length,
     apply: async (changes) => {
       // Nothing awaits in here, so that nobody sees half of it; what was done is undone when one change fails.
       const undo: (() => void)[] = [];
@@ -41,9 +42,9 @@ export function memoryStore(): EntityStore {
 
 function applyOne(
   rows: Map<JsonValue, Row>,
-  change: Change,
+  change: RowChange,
   undo: (() => void)[],
-): Extract<Applied, { ok: false }>["problem"] | undefined {
+): Extract<ApplyResult, { ok: false }>["problem"] | undefined {
   const { key } = change.table;
   const id = (change.kind === "insert" ? change.row : change.expected)[key] ?? null;
   const before = rows.get(id);

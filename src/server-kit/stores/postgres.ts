@@ -1,9 +1,9 @@
 import { GatewayError } from "../../errors.ts";
 import { createTableSql } from "./sql.ts";
-import type { Dialect, TableSql } from "./sql.ts";
-import type { Applied, Change, EntityStore, Table } from "./store.ts";
+import type { SqlDialect, TableSql } from "./sql.ts";
+import type { ApplyResult, RowChange, EntityStore, EntityTable } from "./store.ts";
 
-const dialect: Dialect = {
+const dialect: SqlDialect = {
   placeholder: (position) => `$${position}`,
   contains: (column, value) => `strpos(${column}, ${value}) > 0`,
   startsWith: (column, value) => `starts_with(${column}, ${value})`,
@@ -50,7 +50,7 @@ export interface PostgresPool {
 export function postgresStore(connection: string | PostgresPool): EntityStore {
   const tables = new Map<string, TableSql>();
   let pool = typeof connection === "string" ? undefined : connection;
-  const sqlOf = (table: Table): TableSql => {
+  const sqlOf = (table: EntityTable): TableSql => {
     const sql = tables.get(table.name) ?? createTableSql(table, dialect);
     tables.set(table.name, sql);
     return sql;
@@ -106,9 +106,9 @@ export function postgresStore(connection: string | PostgresPool): EntityStore {
 
 async function applyAll(
   client: PostgresClient,
-  changes: readonly Change[],
-  sqlOf: (table: Table) => TableSql,
-): Promise<Applied> {
+  changes: readonly RowChange[],
+  sqlOf: (table: EntityTable) => TableSql,
+): Promise<ApplyResult> {
   await client.query("BEGIN");
   for (const [index, change] of changes.entries()) {
     const { text, values } = sqlOf(change.table).change(change);
@@ -121,9 +121,9 @@ async function applyAll(
   return { ok: true };
 }
 
-async function openTable(client: PostgresClient, table: Table, sql: TableSql): Promise<void> {
-  const name = table.shape?.name ?? table.name;
-  const isOurs = table.shape?.isOurs ?? true;
+async function openTable(client: PostgresClient, table: EntityTable, sql: TableSql): Promise<void> {
+  const name = table.mapping?.name ?? table.name;
+  const isOurs = table.mapping?.isManaged ?? true;
   if (isOurs) await client.query(sql.create);
   const { rows } = await client.query(
     "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
@@ -131,7 +131,7 @@ async function openTable(client: PostgresClient, table: Table, sql: TableSql): P
   );
   const existing = new Set(rows.map((row) => row["attname"]));
   for (const field of table.fields) {
-    const column = table.shape?.columns.get(field.name)?.column ?? field.name;
+    const column = table.mapping?.columns.get(field.name)?.column ?? field.name;
     if (existing.has(column)) continue;
     if (!isOurs) {
       throw new GatewayError(

@@ -1,22 +1,22 @@
 import type { JsonValue, Row, Scalar } from "../row.ts";
 import { isScalar } from "../row.ts";
-import type { Change, Condition, ListQuery, SortKey, Table } from "./store.ts";
+import type { RowChange, RowCondition, RowQuery, SortKey, EntityTable } from "./store.ts";
 
 /** What SQL calls a value; `null` is a value like others here. */
-export type SqlValue = string | number | null;
+export type SqlParameter = string | number | null;
 
 /** A statement with its values. */
-export interface Statement {
+export interface SqlStatement {
   readonly text: string;
-  readonly values: readonly SqlValue[];
+  readonly values: readonly SqlParameter[];
 }
 
 /** What differs from one database to the other. */
-export interface Dialect {
+export interface SqlDialect {
   readonly placeholder: (position: number) => string;
   readonly contains: (column: string, value: string) => string;
   readonly startsWith: (column: string, value: string) => string;
-  readonly columnType: (kind: Table["fields"][number]["kind"]) => string;
+  readonly columnType: (kind: EntityTable["fields"][number]["kind"]) => string;
   /** Makes the order of text that of its bytes. */
   readonly collation: string;
   /** How two values are the same although both may be null. */
@@ -26,19 +26,19 @@ export interface Dialect {
 /** Writes the statements of one table in one dialect; values never stand in the text. */
 export interface TableSql {
   readonly create: string;
-  list(query: ListQuery): Statement;
-  count(where: Condition): Statement;
-  change(change: Change): Statement;
+  list(query: RowQuery): SqlStatement;
+  count(where: RowCondition): SqlStatement;
+  change(change: RowChange): SqlStatement;
   /** A row as the driver gave it, in the form of the entity. */
   decode(raw: Readonly<Record<string, unknown>>): Row;
 }
 
 /** The statements for a table. */
-export function createTableSql(table: Table, dialect: Dialect): TableSql {
-  const name = quote(table.shape?.name ?? table.name);
-  const columnOf = (field: string): string => quote(table.shape?.columns.get(field)?.column ?? field);
+export function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
+  const name = quote(table.mapping?.name ?? table.name);
+  const columnOf = (field: string): string => quote(table.mapping?.columns.get(field)?.column ?? field);
   const comparedOf = (field: string): string =>
-    table.shape?.columns.get(field)?.compared?.(columnOf(field)) ?? columnOf(field);
+    table.mapping?.columns.get(field)?.compared?.(columnOf(field)) ?? columnOf(field);
   const columns = table.fields.map((field) => columnOf(field.name));
   return {
     create:
@@ -51,7 +51,7 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
         .join(", ") +
       ")",
     list: ({ where, sort, after, limit }) => {
-      const values = createValues(dialect);
+      const values = createParameterList(dialect);
       const conditions = [conditionSql(where, values)];
       if (after !== undefined) conditions.push(afterSql(sort, after, values));
       const order = sort.map((key) => orderSql(key)).join(", ");
@@ -61,7 +61,7 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
       return { text, values: values.all };
     },
     count: (where) => {
-      const values = createValues(dialect);
+      const values = createParameterList(dialect);
       const text = `SELECT count(*) AS count FROM ${name} WHERE ${conditionSql(where, values)}`;
       return { text, values: values.all };
     },
@@ -69,15 +69,15 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
     decode: (raw) => {
       const row: Record<string, JsonValue> = {};
       for (const field of table.fields) {
-        const value = decoded(field, raw[table.shape?.columns.get(field.name)?.column ?? field.name]);
+        const value = decoded(field, raw[table.mapping?.columns.get(field.name)?.column ?? field.name]);
         if (value !== null || field.nullable) row[field.name] = value;
       }
       return row;
     },
   };
 
-  function changeSql(change: Change): Statement {
-    const values = createValues(dialect);
+  function changeSql(change: RowChange): SqlStatement {
+    const values = createParameterList(dialect);
     switch (change.kind) {
       case "insert": {
         const list = table.fields.map((field) => values.add(encoded(field, change.row[field.name])));
@@ -101,13 +101,13 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
     }
   }
 
-  function unchanged(expected: Row, values: Values): string {
+  function unchanged(expected: Row, values: ParameterList): string {
     return table.fields
       .map((field) => dialect.same(comparedOf(field.name), values.add(encoded(field, expected[field.name]))))
       .join(" AND ");
   }
 
-  function conditionSql(condition: Condition, values: Values): string {
+  function conditionSql(condition: RowCondition, values: ParameterList): string {
     switch (condition.kind) {
       case "all":
         return "1 = 1";
@@ -124,7 +124,7 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
         const value = values.add(scalar(condition.field, condition.value));
         // Two-valued on purpose: what is null compares to nothing, and NOT of that is true.
         if (condition.operator === "ne") return `(${column} IS NULL OR ${column} <> ${value})`;
-        return `(${column} IS NOT NULL AND ${ordered(condition.field)} ${symbols[condition.operator]} ${value})`;
+        return `(${column} IS NOT NULL AND ${ordered(condition.field)} ${comparisonSymbols[condition.operator]} ${value})`;
       }
       case "in": {
         if (condition.values.length === 0) return "1 = 0";
@@ -143,7 +143,11 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
   }
 
   /** Everything behind a position: greater in the first key, or the same there and greater in the next, and so on. */
-  function afterSql(sort: readonly SortKey[], after: readonly (Scalar | null)[], values: Values): string {
+  function afterSql(
+    sort: readonly SortKey[],
+    after: readonly (Scalar | null)[],
+    values: ParameterList,
+  ): string {
     const [key, ...rest] = sort;
     if (key === undefined) return "1 = 0";
     const [value = null, ...others] = after;
@@ -167,23 +171,23 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
 
   function ordered(field: string): string {
     const isText = table.fields.some(({ name: other, kind }) => other === field && kind === "string");
-    const isPlain = table.shape?.columns.get(field)?.encode === undefined;
+    const isPlain = table.mapping?.columns.get(field)?.encode === undefined;
     return isText && isPlain ? `${comparedOf(field)} ${dialect.collation}` : comparedOf(field);
   }
 
-  function scalar(field: string, value: Scalar): SqlValue {
-    return plain(table.shape?.columns.get(field)?.encode?.(value) ?? value);
+  function scalar(field: string, value: Scalar): SqlParameter {
+    return plain(table.mapping?.columns.get(field)?.encode?.(value) ?? value);
   }
 
-  function encoded(field: Table["fields"][number], value: unknown): SqlValue {
+  function encoded(field: EntityTable["fields"][number], value: unknown): SqlParameter {
     if (value === undefined || value === null) return null;
     if (field.kind !== "json" && isScalar(value)) return scalar(field.name, value);
     return JSON.stringify(value);
   }
 
-  function decoded(field: Table["fields"][number], value: unknown): JsonValue {
+  function decoded(field: EntityTable["fields"][number], value: unknown): JsonValue {
     if (value === undefined || value === null) return null;
-    const decode = table.shape?.columns.get(field.name)?.decode;
+    const decode = table.mapping?.columns.get(field.name)?.decode;
     if (decode !== undefined) return decode(value);
     switch (field.kind) {
       case "boolean":
@@ -200,19 +204,19 @@ export function createTableSql(table: Table, dialect: Dialect): TableSql {
   }
 }
 
-const symbols = { eq: "=", gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
+const comparisonSymbols = { eq: "=", gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
 
-interface Values {
-  readonly all: readonly SqlValue[];
-  add(value: SqlValue): string;
+interface ParameterList {
+  readonly all: readonly SqlParameter[];
+  add(value: SqlParameter): string;
 }
 
-function createValues({ placeholder }: Dialect): Values {
-  const all: SqlValue[] = [];
+function createParameterList({ placeholder }: SqlDialect): ParameterList {
+  const all: SqlParameter[] = [];
   return { all, add: (value) => placeholder(all.push(value)) };
 }
 
-function plain(value: Scalar): SqlValue {
+function plain(value: Scalar): SqlParameter {
   return typeof value === "boolean" ? Number(value) : value;
 }
 

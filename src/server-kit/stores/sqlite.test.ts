@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { sqliteStore } from "./sqlite.ts";
 import { contractTable, describeStore } from "./store.contract.ts";
-import { everything } from "./store.ts";
+import { allRows } from "./store.ts";
 
 describeStore("sqlite", async () => sqliteStore());
 
@@ -23,7 +23,7 @@ describe("sqlite store in a file", () => {
     const second = sqliteStore(file);
     await second.open([contractTable]);
     const sort = [{ field: "id", descending: false }];
-    const rows = await second.list(contractTable, { where: everything, sort, after: undefined, limit: 5 });
+    const rows = await second.list(contractTable, { where: allRows, sort, after: undefined, limit: 5 });
     await second.close();
     rmSync(folder, { recursive: true });
     expect(rows).toEqual([row]);
@@ -33,8 +33,8 @@ describe("sqlite store in a file", () => {
     using database = new DatabaseSync(":memory:");
     database.exec("CREATE TABLE samples (id TEXT PRIMARY KEY)");
     const store = sqliteStore(database);
-    const shape = { name: "samples", columns: new Map(), isOurs: false };
-    await expect(store.open([{ ...contractTable, shape }])).rejects.toThrow(
+    const shape = { name: "samples", columns: new Map(), isManaged: false };
+    await expect(store.open([{ ...contractTable, mapping: shape }])).rejects.toThrow(
       "entity Sample: the table samples has no column text for the field text",
     );
   });

@@ -3,10 +3,10 @@ import type { StatementSync } from "node:sqlite";
 
 import { GatewayError } from "../../errors.ts";
 import { createTableSql } from "./sql.ts";
-import type { Dialect, Statement, TableSql } from "./sql.ts";
-import type { EntityStore, Table } from "./store.ts";
+import type { SqlDialect, SqlStatement, TableSql } from "./sql.ts";
+import type { EntityStore, EntityTable } from "./store.ts";
 
-const dialect: Dialect = {
+const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,
   contains: (column, value) => `instr(${column}, ${value}) > 0`,
   startsWith: (column, value) => `substr(${column}, 1, length(${value})) = ${value}`,
@@ -26,7 +26,7 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
   const database = typeof file === "string" ? new DatabaseSync(file) : file;
   const tables = new Map<string, TableSql>();
   const prepared = new Map<string, StatementSync>();
-  const sqlOf = (table: Table): TableSql => {
+  const sqlOf = (table: EntityTable): TableSql => {
     const sql = tables.get(table.name) ?? createTableSql(table, dialect);
     tables.set(table.name, sql);
     return sql;
@@ -39,7 +39,7 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
     prepared.set(text, statement);
     return statement;
   };
-  const run = ({ text, values }: Statement): number => Number(prepare(text).run(...values).changes);
+  const run = ({ text, values }: SqlStatement): number => Number(prepare(text).run(...values).changes);
   return {
     open: async (all) => {
       database.exec("PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = ON");
@@ -83,9 +83,9 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
 }
 
 /** Makes the table and the columns that are missing; a foreign table is only looked at. */
-function openTable(database: DatabaseSync, table: Table, sql: TableSql): void {
-  const name = table.shape?.name ?? table.name;
-  const isOurs = table.shape?.isOurs ?? true;
+function openTable(database: DatabaseSync, table: EntityTable, sql: TableSql): void {
+  const name = table.mapping?.name ?? table.name;
+  const isOurs = table.mapping?.isManaged ?? true;
   if (isOurs) database.exec(sql.create);
   const existing = new Set(
     database
@@ -94,7 +94,7 @@ function openTable(database: DatabaseSync, table: Table, sql: TableSql): void {
       .map((row) => row["name"]),
   );
   for (const field of table.fields) {
-    const column = table.shape?.columns.get(field.name)?.column ?? field.name;
+    const column = table.mapping?.columns.get(field.name)?.column ?? field.name;
     if (existing.has(column)) continue;
     if (!isOurs) {
       throw new GatewayError(

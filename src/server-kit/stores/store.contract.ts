@@ -2,16 +2,16 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { Row, Scalar } from "../row.ts";
-import { comparePositions, matches, positionOf } from "./matching.ts";
-import { everything } from "./store.ts";
-import type { Change, Condition, EntityStore, ListQuery, SortKey, Table } from "./store.ts";
+import { comparePositions, matchesCondition, sortPosition } from "./matching.ts";
+import { allRows } from "./store.ts";
+import type { RowChange, RowCondition, EntityStore, RowQuery, SortKey, EntityTable } from "./store.ts";
 
 /** A table with a field of every kind. */
-export const contractTable: Table = {
+export const contractTable: EntityTable = {
   entity: "Sample",
   name: "Sample",
   key: "id",
-  shape: undefined,
+  mapping: undefined,
   fields: [
     { name: "id", kind: "string", nullable: false, optional: false },
     { name: "text", kind: "string", nullable: false, optional: false },
@@ -74,7 +74,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
     it("replaces and removes only what is still as it was read", async () => {
       const before = row("a", { amount: null });
       await insert(store, [before]);
-      const change: Change = {
+      const change: RowChange = {
         kind: "replace",
         table: contractTable,
         expected: before,
@@ -82,7 +82,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
       };
       expect(await store.apply([change])).toEqual({ ok: true });
       expect(await store.apply([change])).toEqual({ ok: false, index: 0, problem: "stale" });
-      const stale: Change = { kind: "remove", table: contractTable, expected: before };
+      const stale: RowChange = { kind: "remove", table: contractTable, expected: before };
       expect(await store.apply([stale])).toEqual({ ok: false, index: 0, problem: "stale" });
       expect(await store.apply([{ ...stale, expected: { ...before, amount: 2 } }])).toEqual({ ok: true });
       expect(await all(store)).toEqual([]);
@@ -115,9 +115,9 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
             await clear(store);
             await insert(store, rows);
             const expected = rows
-              .filter((one) => matches(where, one))
+              .filter((one) => matchesCondition(where, one))
               .toSorted((one, other) =>
-                comparePositions(sort, positionOf(sort, one), positionOf(sort, other)),
+                comparePositions(sort, sortPosition(sort, one), sortPosition(sort, other)),
               );
             expect(await store.count(contractTable, where)).toBe(expected.length);
             expect(await pages(store, { where, sort, limit })).toEqual(expected);
@@ -131,7 +131,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
       await insert(store, [row("b"), row("d"), row("f")]);
       const first = await store.list(contractTable, query({ limit: 2 }));
       await insert(store, [row("a"), row("e")]);
-      const next = await store.list(contractTable, query({ after: positionOf(byId, first.at(-1) ?? {}) }));
+      const next = await store.list(contractTable, query({ after: sortPosition(byId, first.at(-1) ?? {}) }));
       expect(next.map(({ id }) => id)).toEqual(["e", "f"]);
     });
 
@@ -149,7 +149,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
 
     it("adds a field that an older table does not have", async () => {
       await insert(store, [row("a")]);
-      const wider: Table = {
+      const wider: EntityTable = {
         ...contractTable,
         fields: [...contractTable.fields, { name: "later", kind: "string", nullable: true, optional: false }],
       };
@@ -163,7 +163,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
   });
 }
 
-async function reopen(store: EntityStore, table: Table): Promise<void> {
+async function reopen(store: EntityStore, table: EntityTable): Promise<void> {
   await store.open([table]);
 }
 
@@ -171,8 +171,8 @@ function row(id: string, more: Readonly<Record<string, Row[string]>> = {}): Row 
   return { id, text: `text of ${id}`, amount: 1, flag: false, extra: null, ...more };
 }
 
-function query(given: Partial<ListQuery>): ListQuery {
-  return { where: everything, sort: byId, after: undefined, limit: 100, ...given };
+function query(given: Partial<RowQuery>): RowQuery {
+  return { where: allRows, sort: byId, after: undefined, limit: 100, ...given };
 }
 
 async function all(store: EntityStore): Promise<readonly Row[]> {
@@ -191,7 +191,7 @@ async function clear(store: EntityStore): Promise<void> {
 
 async function pages(
   store: EntityStore,
-  { where, sort, limit }: Pick<ListQuery, "where" | "sort" | "limit">,
+  { where, sort, limit }: Pick<RowQuery, "where" | "sort" | "limit">,
 ): Promise<readonly Row[]> {
   const found: Row[] = [];
   let after: readonly (Scalar | null)[] | undefined;
@@ -200,7 +200,7 @@ async function pages(
     found.push(...page);
     const last = page.at(-1);
     if (last === undefined || page.length < limit) return found;
-    after = positionOf(sort, last);
+    after = sortPosition(sort, last);
   }
 }
 
@@ -220,7 +220,7 @@ const anyRow = fc
 
 const anyOperator = fc.constantFrom("eq", "ne", "gt", "gte", "lt", "lte");
 
-const anyTerm: fc.Arbitrary<Condition> = fc.oneof(
+const anyTerm: fc.Arbitrary<RowCondition> = fc.oneof(
   fc.record({
     kind: fc.constant("compare"),
     field: fc.constant("text"),
@@ -252,13 +252,13 @@ const anyTerm: fc.Arbitrary<Condition> = fc.oneof(
   }),
   fc.record({ kind: fc.constantFrom("contains", "startsWith"), field: fc.constant("text"), value: anyText }),
   fc.record({ kind: fc.constant("isNull"), field: fc.constantFrom("amount", "whole"), value: fc.boolean() }),
-  fc.constant(everything),
+  fc.constant(allRows),
 );
 
-const anyCondition: fc.Arbitrary<Condition> = fc.oneof(
+const anyCondition: fc.Arbitrary<RowCondition> = fc.oneof(
   anyTerm,
   fc.record({ kind: fc.constantFrom("and", "or"), parts: fc.array(anyTerm, { maxLength: 3 }) }),
-  anyTerm.map((part): Condition => ({ kind: "not", part })),
+  anyTerm.map((part): RowCondition => ({ kind: "not", part })),
 );
 
 const anySort: fc.Arbitrary<readonly SortKey[]> = fc

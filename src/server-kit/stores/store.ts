@@ -2,10 +2,10 @@ import type { Field, FieldKind } from "../fields.ts";
 import type { JsonValue, Row, Scalar } from "../row.ts";
 
 /** Which records: comparisons with a field that is null are false, except `isNull` and `ne`. */
-export type Condition =
+export type RowCondition =
   | { readonly kind: "all" }
-  | { readonly kind: "and" | "or"; readonly parts: readonly Condition[] }
-  | { readonly kind: "not"; readonly part: Condition }
+  | { readonly kind: "and" | "or"; readonly parts: readonly RowCondition[] }
+  | { readonly kind: "not"; readonly part: RowCondition }
   | {
       readonly kind: "compare";
       readonly field: string;
@@ -17,7 +17,7 @@ export type Condition =
   | { readonly kind: "isNull"; readonly field: string; readonly value: boolean };
 
 /** Every record. */
-export const everything: Condition = { kind: "all" };
+export const allRows: RowCondition = { kind: "all" };
 
 /** One sort key; null comes before everything else, last when descending. */
 export interface SortKey {
@@ -26,8 +26,8 @@ export interface SortKey {
 }
 
 /** Which records a list wants. */
-export interface ListQuery {
-  readonly where: Condition;
+export interface RowQuery {
+  readonly where: RowCondition;
   /** Ends with the table's key, so that the order is total. */
   readonly sort: readonly SortKey[];
   /** The sort values of the last record seen: the list goes on behind it. */
@@ -36,7 +36,7 @@ export interface ListQuery {
 }
 
 /** How a value of a column is kept where it differs from the JSON form. */
-export interface ColumnShape {
+export interface ColumnMapping {
   readonly column: string;
   readonly encode?: (value: Scalar) => Scalar;
   /** The column as it is compared, in SQL, where it is finer than what is shown of it. */
@@ -46,41 +46,41 @@ export interface ColumnShape {
 }
 
 /** The names of an existing table. */
-export interface TableShape {
+export interface TableMapping {
   readonly name: string;
-  readonly columns: ReadonlyMap<string, ColumnShape>;
+  readonly columns: ReadonlyMap<string, ColumnMapping>;
   /** False for a table that somebody else makes and changes. */
-  readonly isOurs: boolean;
+  readonly isManaged: boolean;
 }
 
 /** What a store has to know about an entity. */
-export interface Table {
+export interface EntityTable {
   readonly entity: string;
   readonly name: string;
   readonly key: string;
   readonly fields: readonly (Pick<Field, "name" | "nullable" | "optional"> & { readonly kind: FieldKind })[];
-  readonly shape: TableShape | undefined;
+  readonly mapping: TableMapping | undefined;
 }
 
 /** One change; `expected` is the record as it was read, so that nobody's change in between is lost. */
-export type Change =
-  | { readonly kind: "insert"; readonly table: Table; readonly row: Row }
-  | { readonly kind: "replace"; readonly table: Table; readonly expected: Row; readonly row: Row }
-  | { readonly kind: "remove"; readonly table: Table; readonly expected: Row };
+export type RowChange =
+  | { readonly kind: "insert"; readonly table: EntityTable; readonly row: Row }
+  | { readonly kind: "replace"; readonly table: EntityTable; readonly expected: Row; readonly row: Row }
+  | { readonly kind: "remove"; readonly table: EntityTable; readonly expected: Row };
 
 /** Whether the changes were made: all of them, or none because of the one at `index`. */
-export type Applied =
+export type ApplyResult =
   | { readonly ok: true }
   | { readonly ok: false; readonly index: number; readonly problem: "duplicate" | "stale" };
 
 /** Keeps records. Every implementation passes the one contract suite; a rejected promise is a failing store. */
 export interface EntityStore {
   /** Called once before anything else; makes what is missing. */
-  open(tables: readonly Table[]): Promise<void>;
-  list(table: Table, query: ListQuery): Promise<readonly Row[]>;
-  count(table: Table, where: Condition): Promise<number>;
+  open(tables: readonly EntityTable[]): Promise<void>;
+  list(table: EntityTable, query: RowQuery): Promise<readonly Row[]>;
+  count(table: EntityTable, where: RowCondition): Promise<number>;
   /** Makes all changes or none. */
-  apply(changes: readonly Change[]): Promise<Applied>;
+  apply(changes: readonly RowChange[]): Promise<ApplyResult>;
   /** Resolves if the store works. */
   check(): Promise<void>;
   close(): Promise<void>;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
+import type { ScopeDescriptor } from "./entry.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
-const exchange: Place = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const exchange: ScopeDescriptor = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
 
 describe("bounds while terminating", () => {
   it("[SC-051] refuse the request after the thousandth of a scope with 429, naming current and limit", () => {

@@ -1,35 +1,35 @@
 import { GatewayError } from "../../errors.ts";
-import type { Entry, EntryFacts } from "./entry.ts";
+import type { Entry, EntryInit } from "./entry.ts";
 import type { CorrelationLimits } from "./options.ts";
 import type { LinkList } from "./link-list.ts";
-import type { MethodPlan } from "./method-plan.ts";
+import type { MethodRules } from "./method-plan.ts";
 
 /** What is asked about a request that wants to be tracked. */
-interface Applicant<Payload> {
-  readonly facts: EntryFacts<Payload>;
-  readonly plan: MethodPlan;
+interface CapacityRequest<Payload> {
+  readonly facts: EntryInit<Payload>;
+  readonly plan: MethodRules;
   /** Characters of the longer of its id and its progress token. */
   readonly idLength: number;
 }
 
 /** What is to be done with an applicant; at a bound the oldest entry of the full list is at hand. */
-export type Admission<Payload> =
+export type CapacityCheck<Payload> =
   | { readonly type: "room" }
   | { readonly type: "full"; readonly oldest: Entry<Payload> | undefined; readonly error: GatewayError }
   | { readonly type: "refused"; readonly error: GatewayError };
 
 /** Whether requests are taken at all. */
-export type Phase = "running" | "draining" | "closed";
+export type CorrelatorPhase = "running" | "draining" | "closed";
 
 const room = { type: "room" } as const;
 
 /** Judges whether a request may be tracked (SC-051). */
-export function admit<Payload>(
-  { facts, plan, idLength }: Applicant<Payload>,
-  phase: Phase,
+export function checkCapacity<Payload>(
+  { facts, plan, idLength }: CapacityRequest<Payload>,
+  phase: CorrelatorPhase,
   open: LinkList<Entry<Payload>>,
   limits: CorrelationLimits,
-): Admission<Payload> {
+): CapacityCheck<Payload> {
   const { scope, direction } = facts;
   if (scope?.isOver === true) {
     return { type: "refused", error: new GatewayError("cancelled", "the session or connection has ended") };
@@ -58,7 +58,7 @@ function full<Payload>(
   list: LinkList<Entry<Payload>>,
   limit: number,
   retryAfter: number,
-): Admission<Payload> {
+): CapacityCheck<Payload> {
   const text = `too many open requests: ${list.size}, at most ${limit}`;
   const details = { current: list.size, limit, retryAfter };
   const error = new GatewayError("rate_limited", text, { details });

@@ -5,14 +5,14 @@ import { describe, expect, it } from "vitest";
 import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
 import { settled } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place, Side } from "./entry.ts";
+import type { ScopeDescriptor, RequestDirection } from "./entry.ts";
 import { defaultTtl } from "./method-plan.ts";
 import { defaultCorrelationLimits } from "./options.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
-const exchange: Place = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const exchange: ScopeDescriptor = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
 
 describe("other settings", () => {
   it("hold for requests that come, and those that are open keep theirs", () => {
@@ -99,7 +99,7 @@ describe("an exchange that is a scope of its own", () => {
 interface Step {
   readonly type: "open" | "settle" | "cancel" | "progress" | "jump" | "end";
   readonly scope: 0 | 1;
-  readonly side: Side;
+  readonly side: RequestDirection;
   readonly id: string | number;
 }
 
@@ -129,7 +129,7 @@ describe("any course of events", () => {
           ended.set(key, answer);
         };
         for (const [number, { type, scope, side, id }] of course.entries()) {
-          const other: Side = side === up ? down : up;
+          const other: RequestDirection = side === up ? down : up;
           const own = `${scope} ${side} ${JSON.stringify(id)}`;
           const theirs = `${scope} ${other} ${JSON.stringify(id)}`;
           const count = [...open.keys()].filter((key) => key.startsWith(`${scope} `)).length;

@@ -11,15 +11,15 @@ import type { Revision } from "../../protocol/revisions.ts";
 import type { KeyNode } from "./key-index.ts";
 import { Link } from "./link-list.ts";
 import type { LinkList } from "./link-list.ts";
-import type { MethodPlan } from "./method-plan.ts";
-import type { Operation } from "./operations.ts";
+import type { MethodRules } from "./method-plan.ts";
+import type { MultiRoundTrip } from "./operations.ts";
 import { shortMethod } from "./reading.ts";
 import { isFinal } from "./states.ts";
-import type { AnswerStanding, EndState, ExchangeState } from "./states.ts";
+import type { ResponseMatch, FinalState, CorrelationState } from "./states.ts";
 import type { Tombstone } from "./tombstones.ts";
 
 /** The two ways in which requests travel. */
-export type Side = "client-to-server" | "server-to-client";
+export type RequestDirection = "client-to-server" | "server-to-client";
 
 /**
  * What keys are unique within (SC-048): a stdio process's life, a legacy session, one HTTP exchange, or an HTTP+SSE
@@ -28,10 +28,10 @@ export type Side = "client-to-server" | "server-to-client";
 export type ScopeKind = "process" | "session" | "exchange" | "connection";
 
 /** What answers a request. */
-export type Answer = ResultMessage | ErrorMessage;
+export type ResponseMessage = ResultMessage | ErrorMessage;
 
 /** Where exchanges take place. */
-export interface Place {
+export interface ScopeDescriptor {
   readonly kind: ScopeKind;
   readonly revision: Revision;
   /** Whose retries may continue whose operations, such as route and principal; never two principals in one. */
@@ -42,82 +42,82 @@ export interface Place {
 export interface CorrelationEntry<Payload> {
   /** Unique in this correlator; tombstones and operations name entries by it. */
   readonly number: number;
-  readonly place: Place;
+  readonly place: ScopeDescriptor;
   /** The way the request went. */
-  readonly direction: Side;
+  readonly direction: RequestDirection;
   readonly id: RequestId | undefined;
   readonly method: string;
   /** The method if some revision knows it, else `other`: fit for a metric label. */
   readonly label: string;
   /** What the request is about, kept where a retry or a task may have to be matched; very long names as a digest. */
   readonly target: string | undefined;
-  readonly state: ExchangeState;
+  readonly state: CorrelationState;
   /** Monotonic milliseconds. */
   readonly openedAt: number;
   /** From request to end; undefined while it is open. */
   readonly elapsedMs: number | undefined;
   /** What it belongs to, where that took more than one round. */
-  readonly operation: Operation | undefined;
+  readonly operation: MultiRoundTrip | undefined;
   /** What it was opened with; undefined once only its task lives on. */
   readonly payload: Payload | undefined;
   /** Takes the answer. */
-  settle(answer: Answer): Settlement<Payload>;
+  settle(answer: ResponseMessage): SettleResult<Payload>;
   /** Judges a notification that came on this exchange's own stream, which shows that it is alive. */
-  notify(direction: Side, notification: NotificationMessage): NotificationStanding<Payload>;
+  notify(direction: RequestDirection, notification: NotificationMessage): NotificationMatch<Payload>;
   /** Something came on its stream: restarts the inactivity TTL, never the hard limit. */
   touch(): void;
   /** Ends it for another reason than an answer; false when it had ended before. */
-  finish(state: EndState): boolean;
+  finish(state: FinalState): boolean;
   /** Ends it because its place has: cancelled where closing cancels, else abandoned. */
   close(): boolean;
 }
 
 /** Whether a request is tracked now, or why not. */
-export type Opening<Payload> =
+export type OpenResult<Payload> =
   | { readonly ok: true; readonly entry: CorrelationEntry<Payload> }
   | { readonly ok: false; readonly error: GatewayError };
 
 /** What an answer turned out to be. */
-export type Settlement<Payload> =
+export type SettleResult<Payload> =
   | { readonly standing: "match"; readonly entry: CorrelationEntry<Payload> }
-  | { readonly standing: Exclude<AnswerStanding, "match" | "orphan">; readonly of: Tombstone }
+  | { readonly standing: Exclude<ResponseMatch, "match" | "orphan">; readonly of: Tombstone }
   | { readonly standing: "orphan" };
 
 /** What a notification turned out to be. Whatever it is, it is forwarded. */
-export type NotificationStanding<Payload> =
+export type NotificationMatch<Payload> =
   | { readonly type: "cancelled" | "subscription"; readonly entry: CorrelationEntry<Payload> }
   | { readonly type: "progress"; readonly entry: CorrelationEntry<Payload>; readonly value: number }
   | { readonly type: "stray"; readonly diagnostic: Diagnostic }
   | { readonly type: "unrelated" };
 
 /** Who moves entries. */
-export interface Keeper<Payload> {
-  settle(entry: Entry<Payload>, answer: Answer): Settlement<Payload>;
+export interface EntryOwner<Payload> {
+  settle(entry: Entry<Payload>, answer: ResponseMessage): SettleResult<Payload>;
   notify(
     entry: Entry<Payload>,
-    direction: Side,
+    direction: RequestDirection,
     notification: NotificationMessage,
-  ): NotificationStanding<Payload>;
+  ): NotificationMatch<Payload>;
   touch(entry: Entry<Payload>): void;
-  end(entry: Entry<Payload>, state: EndState): boolean;
+  end(entry: Entry<Payload>, state: FinalState): boolean;
   close(entry: Entry<Payload>): boolean;
 }
 
 /** Where the exchanges that a notification may speak of are found. */
-export interface Books<Payload> {
+export interface RequestLookup<Payload> {
   readonly revision: Revision;
   /** The open request of that side under that id. */
-  request(side: Side, key: string): Entry<Payload> | undefined;
+  request(side: RequestDirection, key: string): Entry<Payload> | undefined;
   /** The request of that side that listens to that token: an open one, or one whose task lives on. */
-  listener(side: Side, key: string): Entry<Payload> | undefined;
-  ended(side: Side, key: string): Tombstone | undefined;
-  endedToken(side: Side, key: string): Tombstone | undefined;
+  listener(side: RequestDirection, key: string): Entry<Payload> | undefined;
+  ended(side: RequestDirection, key: string): Tombstone | undefined;
+  endedToken(side: RequestDirection, key: string): Tombstone | undefined;
   /** The task that a request of that side made has ended. */
-  endTask(side: Side, taskId: string): void;
+  endTask(side: RequestDirection, taskId: string): void;
 }
 
 /** What a scope keeps about its entries. */
-export interface ScopeBooks<Payload> extends Books<Payload> {
+export interface ScopeState<Payload> extends RequestLookup<Payload> {
   /** Distinguishes its keys from those of all other scopes. */
   readonly number: number;
   /** In order of opening. */
@@ -132,11 +132,11 @@ export interface ScopeBooks<Payload> extends Books<Payload> {
 }
 
 /** What an entry is made of. */
-export interface EntryFacts<Payload> {
-  readonly place: Place;
+export interface EntryInit<Payload> {
+  readonly place: ScopeDescriptor;
   /** Undefined for an exchange that is a scope of its own. */
-  readonly scope: ScopeBooks<Payload> | undefined;
-  readonly direction: Side;
+  readonly scope: ScopeState<Payload> | undefined;
+  readonly direction: RequestDirection;
   /** Undefined for a stream that no request opened. */
   readonly message: RequestMessage | undefined;
   readonly payload: Payload;
@@ -145,15 +145,15 @@ export interface EntryFacts<Payload> {
 /** The entry itself, with what the ledger notes on it. */
 export class Entry<Payload> implements CorrelationEntry<Payload> {
   readonly number: number;
-  readonly place: Place;
-  readonly scope: ScopeBooks<Payload> | undefined;
-  readonly direction: Side;
+  readonly place: ScopeDescriptor;
+  readonly scope: ScopeState<Payload> | undefined;
+  readonly direction: RequestDirection;
   readonly id: RequestId | undefined;
   readonly method: string;
-  readonly plan: MethodPlan;
+  readonly plan: MethodRules;
   readonly openedAt: number;
   payload: Payload | undefined;
-  state: ExchangeState;
+  state: CorrelationState;
   /** When something last came on its stream; not a number before, which would be one more to keep for each. */
   activeAt: number | undefined = undefined;
   endedAt = 0;
@@ -161,7 +161,7 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
   progress: number | undefined = undefined;
   token: RequestId | undefined = undefined;
   target: string | undefined = undefined;
-  operation: Operation | undefined = undefined;
+  operation: MultiRoundTrip | undefined = undefined;
   /** The request wants a task, so its answer may only be the beginning (MCP 2025-11-25, Tasks). */
   wantsTask = false;
   createdTask: string | undefined = undefined;
@@ -170,12 +170,12 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
   readonly ageLink: Link<Entry<Payload>>;
   readonly scopeLink: Link<Entry<Payload>> | undefined;
   readonly deadlineLink: Link<Entry<Payload>> | undefined;
-  readonly #keeper: Keeper<Payload>;
+  readonly #keeper: EntryOwner<Payload>;
 
   constructor(
-    keeper: Keeper<Payload>,
-    { place, scope, direction, message, payload }: EntryFacts<Payload>,
-    plan: MethodPlan,
+    keeper: EntryOwner<Payload>,
+    { place, scope, direction, message, payload }: EntryInit<Payload>,
+    plan: MethodRules,
     number: number,
     now: number,
   ) {
@@ -207,11 +207,11 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
     return this.isOpen ? undefined : this.endedAt - this.openedAt;
   }
 
-  settle(answer: Answer): Settlement<Payload> {
+  settle(answer: ResponseMessage): SettleResult<Payload> {
     return this.#keeper.settle(this, answer);
   }
 
-  notify(direction: Side, notification: NotificationMessage): NotificationStanding<Payload> {
+  notify(direction: RequestDirection, notification: NotificationMessage): NotificationMatch<Payload> {
     return this.#keeper.notify(this, direction, notification);
   }
 
@@ -219,7 +219,7 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
     this.#keeper.touch(this);
   }
 
-  finish(state: EndState): boolean {
+  finish(state: FinalState): boolean {
     return this.#keeper.end(this, state);
   }
 
@@ -229,11 +229,11 @@ export class Entry<Payload> implements CorrelationEntry<Payload> {
 }
 
 /** The opposite way. */
-export function otherSide(side: Side): Side {
+export function oppositeDirection(side: RequestDirection): RequestDirection {
   return side === "client-to-server" ? "server-to-client" : "client-to-server";
 }
 
 /** One direction of one scope, as a number: what the keys of its requests are unique within. */
-export function spaceOf(scope: ScopeBooks<unknown>, side: Side): number {
+export function spaceOf(scope: ScopeState<unknown>, side: RequestDirection): number {
   return scope.number * 2 + (side === "client-to-server" ? 0 : 1);
 }

@@ -24,16 +24,17 @@ const table = {
 } as const satisfies Record<string, readonly [Diagnostic["severity"], string | undefined, string]>;
 
 /** What correlation may have to say besides the semantic checks; none of it changes traffic by itself. */
-export type FindingCode = keyof typeof table;
+export type CorrelationDiagnosticCode = keyof typeof table;
 
 /** The diagnostics, made once: a flood of them costs nothing but the call that reports each. */
-export const findings: Readonly<Record<FindingCode, Diagnostic>> = toDiagnostics();
+export const correlationDiagnostics: Readonly<Record<CorrelationDiagnosticCode, Diagnostic>> =
+  toDiagnostics();
 
-function toDiagnostics(): Record<FindingCode, Diagnostic> {
+function toDiagnostics(): Record<CorrelationDiagnosticCode, Diagnostic> {
   const entries = Object.entries(table).map(([code, [severity, path, message]]) => [
     code,
     { code, severity, message, ...(path === undefined ? {} : { path }) },
   ]);
   // Made from the rows of the table, so every code has its diagnostic.
-  return Object.fromEntries(entries) as Record<FindingCode, Diagnostic>;
+  return Object.fromEntries(entries) as Record<CorrelationDiagnosticCode, Diagnostic>;
 }

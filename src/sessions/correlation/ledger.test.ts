@@ -1,19 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, createJumpingTime, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
-import { Ledger } from "./ledger.ts";
+import type { ScopeDescriptor } from "./entry.ts";
+import { PendingRequests } from "./ledger.ts";
 import { defaultTtl } from "./method-plan.ts";
 import { defaultCorrelationLimits } from "./options.ts";
-import { Scope } from "./scope.ts";
+import { RequestScope } from "./scope.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
 const second = 1000;
 const minute = 60 * second;
 const tick = 100;
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
-const modernProcess: Place = { kind: "process", revision: "2026-07-28", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const modernProcess: ScopeDescriptor = { kind: "process", revision: "2026-07-28", realm: "files alice" };
 const progress = (value: number) =>
   notificationOf("notifications/progress", { progressToken: "p", progress: value });
 const call = (id = 1) => requestOf("tools/call", { name: "weigh", _meta: { progressToken: "p" } }, id);
@@ -164,14 +164,14 @@ describe("expiry", () => {
 
 describe("the books", () => {
   it("hold nothing of a request whose scope was ended while it was opened", () => {
-    const ledger = new Ledger<string>({
+    const ledger = new PendingRequests<string>({
       ...createJumpingTime(),
       mode: "terminate",
       limits: defaultCorrelationLimits,
       ttl: defaultTtl,
       onFinished: () => scope.end(),
     });
-    const scope = new Scope(ledger, 1, session);
+    const scope = new RequestScope(ledger, 1, session);
     scope.open(up, call(), "older");
     scope.open(up, call(), "newer");
     expect([ledger.size, ledger.ids.size, scope.listener(up, "s:p")]).toEqual([0, 0, undefined]);

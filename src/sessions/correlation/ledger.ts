@@ -1,76 +1,76 @@
 import type { GatewayError } from "../../errors.ts";
 import type { Diagnostic, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import { createdTaskIn, saysTaskEnded } from "../../protocol/task-end.ts";
+import { createdTaskId, reportsTaskEnd } from "../../protocol/task-end.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation-semantic.ts";
-import { admit } from "./admission.ts";
-import type { Phase } from "./admission.ts";
+import { checkCapacity } from "./admission.ts";
+import type { CorrelatorPhase } from "./admission.ts";
 import { DeadlineWheel } from "./deadline-wheel.ts";
 import { Entry, spaceOf } from "./entry.ts";
 import type {
-  Answer,
-  EntryFacts,
-  Keeper,
-  NotificationStanding,
-  Opening,
-  Place,
-  ScopeBooks,
-  Settlement,
-  Side,
+  ResponseMessage,
+  EntryInit,
+  EntryOwner,
+  NotificationMatch,
+  OpenResult,
+  ScopeDescriptor,
+  ScopeState,
+  SettleResult,
+  RequestDirection,
 } from "./entry.ts";
-import { findings } from "./findings.ts";
+import { correlationDiagnostics } from "./findings.ts";
 import { KeyIndex, KeyNode } from "./key-index.ts";
 import { LinkList } from "./link-list.ts";
-import { createMethodPlans, streamPlan } from "./method-plan.ts";
-import type { MethodPlan, PlanOf } from "./method-plan.ts";
-import { judgeNotification } from "./notifications.ts";
-import type { Consequences } from "./notifications.ts";
-import { Operations } from "./operations.ts";
-import type { Asking } from "./operations.ts";
-import type { CorrelationSettings, CorrelatorOptions } from "./options.ts";
-import { OwnBooks } from "./own-books.ts";
+import { createMethodRules, streamRules } from "./method-plan.ts";
+import type { MethodRules, RulesFor } from "./method-plan.ts";
+import { matchNotification } from "./notifications.ts";
+import type { NotificationEffects } from "./notifications.ts";
+import { MultiRoundTrips } from "./operations.ts";
+import type { RequestIdentity } from "./operations.ts";
+import type { CorrelationOptions, CorrelatorDeps } from "./options.ts";
+import { SingleRequestLookup } from "./own-books.ts";
 import { ProgressTokens } from "./progress-tokens.ts";
 import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./reading.ts";
-import { mayMove, states } from "./states.ts";
-import type { EndState } from "./states.ts";
-import { Tally } from "./statistics.ts";
+import { canTransition, correlationStates } from "./states.ts";
+import type { FinalState } from "./states.ts";
+import { CorrelationCounters } from "./statistics.ts";
 import { Tombstones } from "./tombstones.ts";
 import type { Tombstone } from "./tombstones.ts";
 
 /** The books of a correlator: every open entry, what finished ones left behind, and the moves between. */
-export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
-  readonly tally = new Tally();
+export class PendingRequests<Payload> implements EntryOwner<Payload>, NotificationEffects<Payload> {
+  readonly counters = new CorrelationCounters();
   /** Open requests by id, within scopes. */
   readonly ids = new KeyIndex<Entry<Payload>>();
   readonly tokens: ProgressTokens<Payload>;
   readonly tombstones: Tombstones;
-  #options: CorrelatorOptions<Payload>;
-  #planOf: PlanOf;
-  readonly #operations: Operations;
+  #options: CorrelatorDeps<Payload>;
+  #planOf: RulesFor;
+  readonly #operations: MultiRoundTrips;
   readonly #wheel: DeadlineWheel<Entry<Payload>>;
   /** Every open entry, in order of opening. */
   readonly #open = new LinkList<Entry<Payload>>();
   readonly #drained = Promise.withResolvers<void>();
-  #phase: Phase = "running";
+  #phase: CorrelatorPhase = "running";
   #lastNumber = 0;
   #streams = 0;
   #isHigh = false;
 
-  constructor(options: CorrelatorOptions<Payload>) {
+  constructor(options: CorrelatorDeps<Payload>) {
     const { limits, ttl, clock, setTimer } = options;
     this.#options = options;
-    this.#planOf = createMethodPlans(ttl);
+    this.#planOf = createMethodRules(ttl);
     this.tombstones = new Tombstones(limits.tombstones, limits.tombstoneMs);
     this.tokens = new ProgressTokens(this.tombstones, limits);
     const waitingMs = ttl.humanMs;
-    this.#operations = new Operations({ waiting: limits.operations, waitingMs, rounds: limits.rounds });
+    this.#operations = new MultiRoundTrips({ waiting: limits.operations, waitingMs, rounds: limits.rounds });
     this.#wheel = new DeadlineWheel({ clock, setTimer, due: (entry, now) => this.#due(entry, now) });
   }
 
   /** Takes up other bounds for requests and other times for those that come from now on. */
-  configure({ limits, ttl }: CorrelationSettings): void {
+  configure({ limits, ttl }: CorrelationOptions): void {
     this.#options = { ...this.#options, limits, ttl };
-    this.#planOf = createMethodPlans(ttl);
+    this.#planOf = createMethodRules(ttl);
   }
 
   get size(): number {
@@ -83,20 +83,20 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   }
 
   /** Tracks a request from before it is written, or says why it must not go on. */
-  open(facts: EntryFacts<Payload>): Opening<Payload> {
+  open(facts: EntryInit<Payload>): OpenResult<Payload> {
     const { scope, message } = facts;
-    const plan = message === undefined ? streamPlan : this.#planOf(message.method, message);
+    const plan = message === undefined ? streamRules : this.#planOf(message.method, message);
     const token = message === undefined ? undefined : progressTokenOf(message);
     const idLength = Math.max(message?.id.key.length ?? 0, token?.key.length ?? 0) - keyPrefix;
     const error = this.#refusal(facts, plan, idLength);
     if (error !== undefined) {
-      this.tally.refused++;
+      this.counters.refused++;
       return { ok: false, error };
     }
     const { now } = this;
     const entry = new Entry(this, facts, plan, ++this.#lastNumber, now);
     entry.token = token;
-    this.tally.opened++;
+    this.counters.opened++;
     this.#open.append(entry.ageLink);
     if (plan.isStream) this.#streams++;
     if (entry.deadlineLink !== undefined) {
@@ -106,56 +106,61 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     if (message !== undefined) this.#note(entry, message, now);
     if (!this.#isHigh && this.#open.size >= this.#options.limits.total * highLevel) {
       this.#isHigh = true;
-      this.report(findings["pending.high"], undefined);
+      this.report(correlationDiagnostics["pending.high"], undefined);
     }
     return { ok: true, entry };
   }
 
-  settle(entry: Entry<Payload>, answer: Answer): Settlement<Payload> {
+  settle(entry: Entry<Payload>, answer: ResponseMessage): SettleResult<Payload> {
     if (!entry.isOpen) return this.strayAnswer(answer, entry, entry);
     const { now } = this;
     const { place, plan } = entry;
     const state = outcomeOf(answer, place.revision);
-    this.tally.answered(plan.row, now - entry.openedAt);
+    this.counters.answered(plan.row, now - entry.openedAt);
     if (state === "input_required") {
       const operation = entry.operation ?? { number: entry.number, startedAt: entry.openedAt, rounds: 0 };
-      this.#operations.ask(operation, askingOf(entry), answer, now);
+      this.#operations.awaitInput(operation, askingOf(entry), answer, now);
     } else {
-      this.tally.operated(plan.row, now - (entry.operation?.startedAt ?? entry.openedAt));
+      this.counters.operated(plan.row, now - (entry.operation?.startedAt ?? entry.openedAt));
     }
     if (entry.wantsTask) {
-      const task = createdTaskIn(answer);
+      const task = createdTaskId(answer);
       entry.createdTask = task === undefined ? undefined : shortName(task);
     }
     this.#end(entry, state, now);
     const { scope, target, direction } = entry;
     if (plan.isAboutTask && scope !== undefined && target !== undefined) {
-      if (saysTaskEnded(entry.method, answer)) this.tokens.endTask(scope, direction, target);
+      if (reportsTaskEnd(entry.method, answer)) this.tokens.endTask(scope, direction, target);
     }
     return { standing: "match", entry };
   }
 
   /** Counts an answer that finds no open request: late or duplicate if one ended, else an orphan (SC-052). */
   strayAnswer(
-    answer: Answer,
+    answer: ResponseMessage,
     ended: Tombstone | undefined,
     about: Entry<Payload> | undefined,
-  ): Settlement<Payload> {
-    const isDuplicate = ended !== undefined && states[ended.state].answer === "duplicate";
+  ): SettleResult<Payload> {
+    const isDuplicate = ended !== undefined && correlationStates[ended.state].answer === "duplicate";
     const left = ended === undefined ? "none" : isDuplicate ? "answered" : "given-up";
     for (const diagnostic of checkAnswer(answer, left)) this.report(diagnostic, about);
     const standing = ended === undefined ? "orphan" : isDuplicate ? "duplicate" : "late";
-    this.tally.stray(standing);
+    this.counters.stray(standing);
     if (ended === undefined || standing === "orphan") return { standing: "orphan" };
     return { standing, of: { number: ended.number, state: ended.state, endedAt: ended.endedAt } };
   }
 
   notify(
     entry: Entry<Payload>,
-    direction: Side,
+    direction: RequestDirection,
     notification: NotificationMessage,
-  ): NotificationStanding<Payload> {
-    const standing = judgeNotification(entry.scope ?? new OwnBooks(entry), this, direction, notification);
+  ): NotificationMatch<Payload> {
+    const standing = matchNotification(
+      entry.scope ?? new SingleRequestLookup(entry),
+      this,
+      direction,
+      notification,
+    );
     // A log line, say: it belongs to nothing in particular, but somebody is at work.
     if (standing.type === "unrelated" && direction !== entry.direction) this.touch(entry);
     return standing;
@@ -163,10 +168,10 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
 
   touch(entry: Entry<Payload>): void {
     entry.activeAt = this.now;
-    if (mayMove(entry.state, "streaming")) entry.state = "streaming";
+    if (canTransition(entry.state, "streaming")) entry.state = "streaming";
   }
 
-  end(entry: Entry<Payload>, state: EndState): boolean {
+  end(entry: Entry<Payload>, state: FinalState): boolean {
     return this.#end(entry, state, this.now);
   }
 
@@ -179,7 +184,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   }
 
   /** Ends all that is open in a scope, at once (SC-058). */
-  endScope(scope: ScopeBooks<Payload>): void {
+  endScope(scope: ScopeState<Payload>): void {
     scope.isOver = true;
     while (scope.pending.first !== undefined) this.close(scope.pending.first.item);
     this.tokens.dropTasks(scope);
@@ -193,7 +198,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   }
 
   /** Ends everything and stops the timer. */
-  shut(): void {
+  shutdown(): void {
     this.#phase = "closed";
     while (this.#open.first !== undefined) this.close(this.#open.first.item);
     this.#checkDrained();
@@ -201,20 +206,20 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
   }
 
   /** Why a request is refused; while observing, room is made instead. */
-  #refusal(facts: EntryFacts<Payload>, plan: MethodPlan, idLength: number): GatewayError | undefined {
+  #refusal(facts: EntryInit<Payload>, plan: MethodRules, idLength: number): GatewayError | undefined {
     const { limits, mode } = this.#options;
-    const admission = admit({ facts, plan, idLength }, this.#phase, this.#open, limits);
+    const admission = checkCapacity({ facts, plan, idLength }, this.#phase, this.#open, limits);
     if (admission.type === "room") return undefined;
     if (admission.type === "refused" || mode === "terminate") return admission.error;
     const { oldest } = admission;
     if (oldest === undefined) return admission.error;
-    this.report(findings["pending.evicted"], oldest);
+    this.report(correlationDiagnostics["pending.evicted"], oldest);
     this.end(oldest, "evicted");
     return undefined;
   }
 
   #enter(
-    scope: ScopeBooks<Payload>,
+    scope: ScopeState<Payload>,
     entry: Entry<Payload>,
     message: RequestMessage | undefined,
     now: number,
@@ -232,7 +237,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     }
     if (token !== undefined) {
       const isTaken = this.tokens.find(space, token.key) !== undefined;
-      if (isTaken) this.report(findings["progress.token-reused"], entry);
+      if (isTaken) this.report(correlationDiagnostics["progress.token-reused"], entry);
       this.tokens.add(space, token.key, entry);
     }
   }
@@ -248,7 +253,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
       this.tombstones.find(space, key, now) !== undefined;
     if (older === undefined && !wasUsed) return;
     if (older !== undefined) {
-      this.report(findings["id.superseded"], older);
+      this.report(correlationDiagnostics["id.superseded"], older);
       this.#end(older, "superseded", now);
     }
     const used = { isInFlight: older !== undefined, wasUsed };
@@ -266,16 +271,16 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     if (!facts.inputRequired || !plan.mayAskInput || plan.nameSource === undefined) return;
     entry.target = targetOf(message, plan.nameSource);
     if (!isRetry(message)) return;
-    const joining = this.#operations.join(askingOf(entry), message, now);
+    const joining = this.#operations.matchRetry(askingOf(entry), message, now);
     if (joining.ok) entry.operation = joining.operation;
-    else this.report(findings[joining.finding], entry);
+    else this.report(correlationDiagnostics[joining.finding], entry);
   }
 
-  #end(entry: Entry<Payload>, state: EndState, now: number): boolean {
-    if (!mayMove(entry.state, state)) return false;
+  #end(entry: Entry<Payload>, state: FinalState, now: number): boolean {
+    if (!canTransition(entry.state, state)) return false;
     entry.state = state;
     entry.endedAt = now;
-    this.tally.ended(state);
+    this.counters.ended(state);
     entry.ageLink.leave();
     if (entry.deadlineLink !== undefined) this.#wheel.drop(entry.deadlineLink);
     if (entry.plan.isStream) this.#streams--;
@@ -288,7 +293,7 @@ export class Ledger<Payload> implements Keeper<Payload>, Consequences<Payload> {
     return true;
   }
 
-  #leave(scope: ScopeBooks<Payload>, entry: Entry<Payload>, now: number): void {
+  #leave(scope: ScopeState<Payload>, entry: Entry<Payload>, now: number): void {
     const { idNode, scopeLink, direction } = entry;
     scopeLink?.leave();
     if (direction === "server-to-client") {
@@ -328,10 +333,10 @@ const highLevel = 0.8;
 const calmLevel = 0.6;
 
 /** MCP 2026-07-28, Streamable HTTP: closing the response stream cancels; elsewhere the end of a place says nothing. */
-function closingState({ kind, revision }: Place): EndState {
+function closingState({ kind, revision }: ScopeDescriptor): FinalState {
   return kind === "exchange" && revisions[revision].closeCancels ? "cancelled" : "abandoned";
 }
 
-function askingOf({ place, method, target }: Entry<unknown>): Asking {
+function askingOf({ place, method, target }: Entry<unknown>): RequestIdentity {
   return { realm: place.realm, method, target };
 }

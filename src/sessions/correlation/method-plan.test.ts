@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { requestOf } from "../../../test/support/messages.ts";
-import { createMethodPlans, defaultTtl, methodLabels } from "./method-plan.ts";
+import { createMethodRules, defaultTtl, methodLabels } from "./method-plan.ts";
 
 const minute = 60_000;
 
@@ -17,12 +17,12 @@ describe("the plan of a method", () => {
   ])(
     "[SC-050] gives %s its inactivity TTL of %i ms and the hard limit of an hour",
     (method, inactivityMs) => {
-      expect(createMethodPlans(defaultTtl)(method)).toMatchObject({ inactivityMs, hardMs: 60 * minute });
+      expect(createMethodRules(defaultTtl)(method)).toMatchObject({ inactivityMs, hardMs: 60 * minute });
     },
   );
 
   it("[SC-057] gives listening no TTL, even where an exception would fit", () => {
-    const planOf = createMethodPlans({
+    const planOf = createMethodRules({
       ...defaultTtl,
       methods: [{ method: "*", inactivityMs: 1, hardMs: 1 }],
     });
@@ -31,7 +31,7 @@ describe("the plan of a method", () => {
   });
 
   it("[SC-050] takes the first exception whose glob fits, for known and unknown methods", () => {
-    const planOf = createMethodPlans({
+    const planOf = createMethodRules({
       ...defaultTtl,
       methods: [
         { method: "tools/call", inactivityMs: 1 },
@@ -56,17 +56,17 @@ describe("the plan of a method", () => {
     ["**", "x", true],
     ["a.c", "abc", false],
   ])("reads the glob %s against %s as %s", (method, name, fits) => {
-    const planOf = createMethodPlans({ ...defaultTtl, methods: [{ method, inactivityMs: 7 }] });
+    const planOf = createMethodRules({ ...defaultTtl, methods: [{ method, inactivityMs: 7 }] });
     expect(planOf(name).inactivityMs === 7).toBe(fits);
   });
 
   it("does not take long over a name made to be slow to match", () => {
-    const planOf = createMethodPlans({ ...defaultTtl, methods: [{ method: "*a*a*a*a*b", inactivityMs: 7 }] });
+    const planOf = createMethodRules({ ...defaultTtl, methods: [{ method: "*a*a*a*a*b", inactivityMs: 7 }] });
     expect(planOf("a".repeat(1_000_000)).inactivityMs).toBe(defaultTtl.toolMs);
   });
 
   it("[SC-060] counts known requests under their names and everything else as other", () => {
-    const planOf = createMethodPlans(defaultTtl);
+    const planOf = createMethodRules(defaultTtl);
     const labelOf = (method: string) => methodLabels[planOf(method).row];
     expect(labelOf("tools/call")).toBe("tools/call");
     expect([labelOf("vendor/x"), labelOf("notifications/progress"), labelOf("other")]).toEqual([
@@ -79,7 +79,7 @@ describe("the plan of a method", () => {
 });
 
 describe("limits of single tools", () => {
-  const planOf = createMethodPlans({
+  const planOf = createMethodRules({
     ...defaultTtl,
     methods: [{ method: "tools/*", inactivityMs: 5, hardMs: 6 }],
     tools: { slow: 1000, constructor: 2000 },

@@ -1,7 +1,7 @@
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts, methodNames } from "../../protocol/methods.ts";
-import type { MethodFacts, NameSource, Pace } from "../../protocol/methods.ts";
+import type { MethodFacts, NameSource, TimeoutClass } from "../../protocol/methods.ts";
 
 /** How long exchanges may stay open (SC-050). All in milliseconds; `Infinity` means for ever. */
 export interface TtlOptions {
@@ -35,7 +35,7 @@ export const defaultTtl: TtlOptions = {
 };
 
 /** All that correlation needs to know of a method, looked up once per request. */
-export interface MethodPlan {
+export interface MethodRules {
   /** The name to count it under: its own if some revision knows it, else `other`. */
   readonly label: string;
   /** The place of that label in {@link methodLabels}. */
@@ -60,7 +60,7 @@ export const methodLabels: readonly string[] = [
 ];
 
 /** The plan of a stream that no request opened, such as one that a GET asked for. */
-export const streamPlan: MethodPlan = {
+export const streamRules: MethodRules = {
   label: "other",
   row: methodLabels.length - 1,
   inactivityMs: Infinity,
@@ -76,21 +76,21 @@ export const streamPlan: MethodPlan = {
 const reserved: ReadonlySet<string> = new Set(["initialize", "server/discover", "ping", "tasks/cancel"]);
 
 /** Finds the plan of a method; the request is looked into where single tools have their own. */
-export type PlanOf = (method: string, request?: Message) => MethodPlan;
+export type RulesFor = (method: string, request?: Message) => MethodRules;
 
 /** Makes the lookup. Plans of known methods are made once; others only differ where an exception names them. */
-export function createMethodPlans(ttl: TtlOptions): PlanOf {
+export function createMethodRules(ttl: TtlOptions): RulesFor {
   const exceptions = ttl.methods.map((exception) => ({ ...exception, pieces: exception.method.split("*") }));
 
-  function planOf(method: string): MethodPlan {
+  function planOf(method: string): MethodRules {
     const facts = methodFacts(method);
     const exception = exceptions.find(({ pieces }) => fits(method, pieces));
-    return toPlan(method, facts, paceMs(facts?.pace ?? "tool", ttl), ttl.hardMs, exception);
+    return toMethodRules(method, facts, paceMs(facts?.timeoutClass ?? "tool", ttl), ttl.hardMs, exception);
   }
 
   const known = new Map(methodLabels.map((name) => [name, planOf(name)]));
   const other = planOf("");
-  const find: PlanOf = (method) => known.get(method) ?? (exceptions.length === 0 ? other : planOf(method));
+  const find: RulesFor = (method) => known.get(method) ?? (exceptions.length === 0 ? other : planOf(method));
   const call = planOf("tools/call");
   const tools = new Map(
     Object.entries(ttl.tools).map(([name, inactivityMs]) => [name, { ...call, inactivityMs }]),
@@ -102,14 +102,14 @@ export function createMethodPlans(ttl: TtlOptions): PlanOf {
   };
 }
 
-function toPlan(
+function toMethodRules(
   method: string,
   facts: MethodFacts | undefined,
   pace: number,
   hardMs: number,
   exception: TtlException | undefined,
-): MethodPlan {
-  const isStream = facts?.pace === "stream";
+): MethodRules {
+  const isStream = facts?.timeoutClass === "stream";
   const row = methodLabels.indexOf(method);
   const label = facts === undefined || row < 0 ? "other" : method;
   return {
@@ -125,7 +125,7 @@ function toPlan(
   };
 }
 
-function paceMs(pace: Pace, ttl: TtlOptions): number {
+function paceMs(pace: TimeoutClass, ttl: TtlOptions): number {
   switch (pace) {
     case "quick":
       return ttl.quickMs;

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
+import type { ScopeDescriptor } from "./entry.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
-const modernProcess: Place = { kind: "process", revision: "2026-07-28", realm: "files alice" };
-const modernExchange: Place = { ...modernProcess, kind: "exchange" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const modernProcess: ScopeDescriptor = { kind: "process", revision: "2026-07-28", realm: "files alice" };
+const modernExchange: ScopeDescriptor = { ...modernProcess, kind: "exchange" };
 
 const cancel = (requestId?: unknown) =>
   notificationOf("notifications/cancelled", requestId === undefined ? {} : { requestId });

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
 import type { CorrelationBench } from "../../../test/support/correlation.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { CorrelationEntry, Place } from "./entry.ts";
+import type { CorrelationEntry, ScopeDescriptor } from "./entry.ts";
 
 const up = "client-to-server";
-const place: Place = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
+const place: ScopeDescriptor = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
 
 interface Round {
   readonly keys?: readonly string[];
@@ -24,7 +24,7 @@ function paramsOf(name: string, { keys, state }: Round) {
 }
 
 /** A client that calls tools over modern HTTP: each round is an exchange of its own. */
-function createCaller({ correlator }: CorrelationBench, where: Place = place) {
+function createCaller({ correlator }: CorrelationBench, where: ScopeDescriptor = place) {
   let id = 0;
   return {
     call: (round: Round = {}, name = "moor", method = "tools/call"): CorrelationEntry<string> =>

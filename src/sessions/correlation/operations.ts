@@ -1,12 +1,12 @@
 import type { Message } from "../../protocol/message.ts";
-import type { FindingCode } from "./findings.ts";
+import type { CorrelationDiagnosticCode } from "./findings.ts";
 import { KeyIndex, KeyNode } from "./key-index.ts";
 import { Link, LinkList } from "./link-list.ts";
-import { digest, roundAsked, roundBrought } from "./reading.ts";
-import type { Round } from "./reading.ts";
+import { digest, requestedInputs, providedInputs } from "./reading.ts";
+import type { InputRound } from "./reading.ts";
 
 /** What a user asked for once, over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
-export interface Operation {
+export interface MultiRoundTrip {
   /** The number of the entry that began it. */
   readonly number: number;
   /** Monotonic milliseconds at which its first request was opened. */
@@ -16,7 +16,7 @@ export interface Operation {
 }
 
 /** What a request of a multi round-trip method is about, and where: only equal ones can belong together. */
-export interface Asking {
+export interface RequestIdentity {
   /** Whose operations they are; a retry never joins one of another realm. */
   readonly realm: string;
   readonly method: string;
@@ -24,11 +24,11 @@ export interface Asking {
 }
 
 /** Where a retry belongs. */
-export type Joining =
-  | { readonly ok: true; readonly operation: Operation }
-  | { readonly ok: false; readonly finding: FindingCode };
+export type RetryMatch =
+  | { readonly ok: true; readonly operation: MultiRoundTrip }
+  | { readonly ok: false; readonly finding: CorrelationDiagnosticCode };
 
-export interface OperationLimits {
+export interface MultiRoundTripLimits {
   /** Operations that may wait for input at once; the oldest is forgotten for a newer one. */
   readonly waiting: number;
   readonly waitingMs: number;
@@ -36,13 +36,13 @@ export interface OperationLimits {
 }
 
 /** The operations that wait for the client's next round (SC-056). */
-export class Operations {
-  readonly #limits: OperationLimits;
-  readonly #index = new KeyIndex<Operation>();
+export class MultiRoundTrips {
+  readonly #limits: MultiRoundTripLimits;
+  readonly #index = new KeyIndex<MultiRoundTrip>();
   /** In order of asking, hence of forgetting. */
-  readonly #queue = new LinkList<Waiting>();
+  readonly #queue = new LinkList<WaitingRoundTrip>();
 
-  constructor(limits: OperationLimits) {
+  constructor(limits: MultiRoundTripLimits) {
     this.#limits = limits;
   }
 
@@ -52,11 +52,11 @@ export class Operations {
   }
 
   /** Remembers that an answer asked for input, so that the retry can be told. */
-  ask(operation: Operation, asking: Asking, answer: Message, now: number): void {
-    const round = roundAsked(answer);
+  awaitInput(operation: MultiRoundTrip, asking: RequestIdentity, answer: Message, now: number): void {
+    const round = requestedInputs(answer);
     if (round === undefined) return;
     this.#forget(now);
-    const waiting = new Waiting(operation, fingerprint(asking, round), now);
+    const waiting = new WaitingRoundTrip(operation, fingerprint(asking, round), now);
     this.#index.add(waiting);
     this.#queue.append(waiting.link);
     while (this.#queue.size > this.#limits.waiting) this.#remove(this.#queue.first);
@@ -66,12 +66,12 @@ export class Operations {
    * Finds the operation that a retry continues: exactly one must wait with this method, target, full set of keys and
    * state. It then waits no longer. Everything else stays unlinked: a guess would join strangers.
    */
-  join(asking: Asking, retry: Message, now: number): Joining {
-    const round = roundBrought(retry);
+  matchRetry(asking: RequestIdentity, retry: Message, now: number): RetryMatch {
+    const round = providedInputs(retry);
     if (round === undefined) return { ok: false, finding: "mrtr.malformed" };
     this.#forget(now);
     const [only, ...others] = this.#index.all(0, fingerprint(asking, round));
-    if (!(only instanceof Waiting)) return { ok: false, finding: "mrtr.unmatched" };
+    if (!(only instanceof WaitingRoundTrip)) return { ok: false, finding: "mrtr.unmatched" };
     if (others.length > 0) return { ok: false, finding: "mrtr.ambiguous" };
     this.#remove(only.link);
     const { item: operation } = only;
@@ -86,7 +86,7 @@ export class Operations {
     }
   }
 
-  #remove(link: Link<Waiting> | undefined): void {
+  #remove(link: Link<WaitingRoundTrip> | undefined): void {
     if (link === undefined) return;
     link.leave();
     this.#index.delete(link.item);
@@ -94,18 +94,18 @@ export class Operations {
 }
 
 /** An operation that waits, in the index itself: there may be many, for as long as people think. */
-class Waiting extends KeyNode<Operation> {
+class WaitingRoundTrip extends KeyNode<MultiRoundTrip> {
   readonly askedAt: number;
-  readonly link: Link<Waiting>;
+  readonly link: Link<WaitingRoundTrip>;
 
-  constructor(operation: Operation, key: string, askedAt: number) {
+  constructor(operation: MultiRoundTrip, key: string, askedAt: number) {
     super(0, key, operation);
     this.askedAt = askedAt;
-    this.link = new Link<Waiting>(this);
+    this.link = new Link<WaitingRoundTrip>(this);
   }
 }
 
 /** Digest instead of the texts: state and keys may be as long as a message, and only equality is asked for. */
-function fingerprint({ realm, method, target }: Asking, { keys, state }: Round): string {
+function fingerprint({ realm, method, target }: RequestIdentity, { keys, state }: InputRound): string {
   return digest(JSON.stringify([realm, method, target ?? null, keys, state ?? null]));
 }

@@ -4,7 +4,7 @@ import type { CorrelationEntry } from "./entry.ts";
 import type { TtlOptions } from "./method-plan.ts";
 
 /** What a correlator is made with. */
-export interface CorrelatorOptions<Payload> extends CorrelationSettings {
+export interface CorrelatorDeps<Payload> extends CorrelationOptions {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Terminating refuses at a bound; observing gives up the oldest entry instead. */
@@ -16,7 +16,7 @@ export interface CorrelatorOptions<Payload> extends CorrelationSettings {
 }
 
 /** What of a correlator may change while it runs. */
-export interface CorrelationSettings {
+export interface CorrelationOptions {
   readonly limits: CorrelationLimits;
   readonly ttl: TtlOptions;
 }

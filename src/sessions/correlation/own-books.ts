@@ -1,9 +1,9 @@
 import type { Revision } from "../../protocol/revisions.ts";
-import type { Books, Entry, Side } from "./entry.ts";
+import type { RequestLookup, Entry, RequestDirection } from "./entry.ts";
 import type { Tombstone } from "./tombstones.ts";
 
 /** The books of an exchange that is a scope of its own: there is one request to speak of, open or ended. */
-export class OwnBooks<Payload> implements Books<Payload> {
+export class SingleRequestLookup<Payload> implements RequestLookup<Payload> {
   readonly #entry: Entry<Payload>;
 
   constructor(entry: Entry<Payload>) {
@@ -14,19 +14,19 @@ export class OwnBooks<Payload> implements Books<Payload> {
     return this.#entry.place.revision;
   }
 
-  request(side: Side, key: string): Entry<Payload> | undefined {
+  request(side: RequestDirection, key: string): Entry<Payload> | undefined {
     return this.#entry.isOpen && this.#hasId(side, key) ? this.#entry : undefined;
   }
 
-  listener(side: Side, key: string): Entry<Payload> | undefined {
+  listener(side: RequestDirection, key: string): Entry<Payload> | undefined {
     return this.#entry.isOpen && this.#hasToken(side, key) ? this.#entry : undefined;
   }
 
-  ended(side: Side, key: string): Tombstone | undefined {
+  ended(side: RequestDirection, key: string): Tombstone | undefined {
     return !this.#entry.isOpen && this.#hasId(side, key) ? this.#entry : undefined;
   }
 
-  endedToken(side: Side, key: string): Tombstone | undefined {
+  endedToken(side: RequestDirection, key: string): Tombstone | undefined {
     return !this.#entry.isOpen && this.#hasToken(side, key) ? this.#entry : undefined;
   }
 
@@ -34,11 +34,11 @@ export class OwnBooks<Payload> implements Books<Payload> {
     // A task outlives the exchange that made it, and without a scope nothing is kept of it.
   }
 
-  #hasId(side: Side, key: string): boolean {
+  #hasId(side: RequestDirection, key: string): boolean {
     return this.#entry.direction === side && this.#entry.id?.key === key;
   }
 
-  #hasToken(side: Side, key: string): boolean {
+  #hasToken(side: RequestDirection, key: string): boolean {
     return this.#entry.direction === side && this.#entry.token?.key === key;
   }
 }

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
+import type { ScopeDescriptor } from "./entry.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
 const progress = (value: number, progressToken: string = "p") =>
   notificationOf("notifications/progress", { progressToken, progress: value });
 const taskCall = (id = 1, progressToken = "p") =>

@@ -1,5 +1,5 @@
 import type { CorrelationLimits } from "./options.ts";
-import type { Entry, ScopeBooks, Side } from "./entry.ts";
+import type { Entry, ScopeState, RequestDirection } from "./entry.ts";
 import { KeyIndex, KeyNode } from "./key-index.ts";
 import { shortName } from "./reading.ts";
 import type { Tombstone, Tombstones } from "./tombstones.ts";
@@ -35,7 +35,7 @@ export class ProgressTokens<Payload> {
   }
 
   /** An entry has ended, and its token with it unless a task lives on. */
-  release(scope: ScopeBooks<Payload>, entry: Entry<Payload>): void {
+  release(scope: ScopeState<Payload>, entry: Entry<Payload>): void {
     const { tokenNode, scopeLink } = entry;
     if (tokenNode === undefined) return;
     if (entry.createdTask === undefined || scopeLink === undefined || scope.isOver) {
@@ -50,7 +50,7 @@ export class ProgressTokens<Payload> {
   }
 
   /** Lets go of the token of a task that has ended. */
-  endTask(scope: ScopeBooks<Payload>, side: Side, taskId: string): void {
+  endTask(scope: ScopeState<Payload>, side: RequestDirection, taskId: string): void {
     const task = shortName(taskId);
     for (let link = scope.tasks.first; link !== undefined; link = link.next) {
       if (link.item.createdTask !== task || link.item.direction !== side) continue;
@@ -60,7 +60,7 @@ export class ProgressTokens<Payload> {
   }
 
   /** Lets go of the tokens of all tasks of a scope. */
-  dropTasks(scope: ScopeBooks<Payload>): void {
+  dropTasks(scope: ScopeState<Payload>): void {
     while (scope.tasks.first !== undefined) this.#dropTask(scope.tasks.first.item);
   }
 

@@ -6,7 +6,7 @@ import type { Message, RequestId } from "../../protocol/message.ts";
 import type { NameSource } from "../../protocol/methods.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import type { Revision } from "../../protocol/revisions.ts";
-import type { EndState } from "./states.ts";
+import type { FinalState } from "./states.ts";
 
 // Slots are looked up once: these members are asked for with every message.
 const tokenSlot = slotOf("params._meta.progressToken");
@@ -47,7 +47,7 @@ export function progressOf(notification: Message): { token: RequestId; value: nu
 }
 
 /** The state in which an answer leaves its exchange. */
-export function outcomeOf(answer: Message, revision: Revision): EndState {
+export function outcomeOf(answer: Message, revision: Revision): FinalState {
   if (answer.kind === "error") return "error";
   const { spans } = answer.outline;
   // In revisions without multi round-trip requests the member is one nobody knows.
@@ -86,13 +86,13 @@ export function digest(text: string): string {
 }
 
 /** What one round of a multi round-trip request asks for or brings: which inputs, and which state (SC-056). */
-export interface Round {
+export interface InputRound {
   readonly keys: readonly string[];
   readonly state: string | undefined;
 }
 
 /** What an `input_required` result asks for; undefined if it is malformed. */
-export function roundAsked(result: Message): Round | undefined {
+export function requestedInputs(result: Message): InputRound | undefined {
   return roundIn(result, "result.inputRequests", "result.requestState");
 }
 
@@ -103,7 +103,7 @@ export function isRetry(request: Message): boolean {
 }
 
 /** What a retry brings; undefined if it is malformed. */
-export function roundBrought(request: Message): Round | undefined {
+export function providedInputs(request: Message): InputRound | undefined {
   return roundIn(request, "params.inputResponses", "params.requestState");
 }
 
@@ -111,7 +111,7 @@ function roundIn(
   message: Message,
   inputs: "result.inputRequests" | "params.inputResponses",
   state: "result.requestState" | "params.requestState",
-): Round | undefined {
+): InputRound | undefined {
   const inputsType = memberType(message, inputs);
   const stateType = memberType(message, state);
   if (inputsType !== undefined && inputsType !== "object") return undefined;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, errorOf, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
+import type { ScopeDescriptor } from "./entry.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
-const modernProcess: Place = { kind: "process", revision: "2026-07-28", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const modernProcess: ScopeDescriptor = { kind: "process", revision: "2026-07-28", realm: "files alice" };
 
 describe("matching answers", () => {
   it("[SC-047] finds the request of each answer in any order, with the time between them", () => {
@@ -81,7 +81,7 @@ describe("matching answers", () => {
     expect(other.settle(down, resultOf({}, 1))).toMatchObject({ entry: { payload: "other" } });
     expect(one.settle(down, resultOf({}, 1))).toMatchObject({ entry: { payload: "one" } });
 
-    const place: Place = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
+    const place: ScopeDescriptor = { kind: "exchange", revision: "2026-07-28", realm: "files alice" };
     const posts = ["first", "second"].map((name) =>
       openedEntry(correlator.single(place, up, requestOf("tools/call", { name: "weigh" }, 1), name)),
     );
@@ -277,7 +277,7 @@ describe("a scope", () => {
   it("takes on the revision that the handshake led to", () => {
     const { correlator, diagnostics } = createCorrelationBench();
     const scope = correlator.scope({ ...session, revision: "2025-03-26" });
-    scope.agree("2026-07-28");
+    scope.setRevision("2026-07-28");
     expect(scope.revision).toBe("2026-07-28");
     for (const name of ["first", "again"]) {
       scope.open(up, requestOf("tools/list"), name);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { isFinal, mayMove, states, transitions } from "./states.ts";
-import type { ExchangeState } from "./states.ts";
+import { isFinal, canTransition, correlationStates, transitions } from "./states.ts";
+import type { CorrelationState } from "./states.ts";
 
-const names = Object.keys(states) as readonly ExchangeState[];
+const names = Object.keys(correlationStates) as readonly CorrelationState[];
 
 describe("the states of an exchange", () => {
   it("[SC-049] are the twelve, of which only pending and streaming are not final", () => {
@@ -24,7 +24,7 @@ describe("the states of an exchange", () => {
   });
 
   it("[SC-049] are never left once final", () => {
-    const ways = names.filter(isFinal).flatMap((from) => names.filter((to) => mayMove(from, to)));
+    const ways = names.filter(isFinal).flatMap((from) => names.filter((to) => canTransition(from, to)));
     expect(ways).toEqual([]);
   });
 
@@ -35,9 +35,9 @@ describe("the states of an exchange", () => {
 
   it("let a live exchange end in every way but as an orphan, and never go back to pending", () => {
     for (const from of ["pending", "streaming"] as const) {
-      const ends = names.filter((to) => isFinal(to) && !mayMove(from, to));
+      const ends = names.filter((to) => isFinal(to) && !canTransition(from, to));
       expect(ends).toEqual(["orphan"]);
-      expect(mayMove(from, "pending")).toBe(false);
+      expect(canTransition(from, "pending")).toBe(false);
     }
   });
 });

@@ -1,9 +1,9 @@
 /** Where a tracked exchange stands. All but the first two are final (SC-049). */
-export type ExchangeState = LiveState | EndState;
+export type CorrelationState = LiveState | FinalState;
 
 export type LiveState = "pending" | "streaming";
 
-export type EndState =
+export type FinalState =
   | "ok"
   | "tool_error"
   | "error"
@@ -16,25 +16,25 @@ export type EndState =
   | "orphan";
 
 /** What an answer is worth that finds its exchange in some state. */
-export type AnswerStanding = "match" | "late" | "duplicate" | "orphan";
+export type ResponseMatch = "match" | "late" | "duplicate" | "orphan";
 
 /** One row of the state table. */
 export interface StateFacts {
   readonly final: boolean;
   /** What an answer is that comes while the exchange is in this state. */
-  readonly answer: AnswerStanding;
+  readonly answer: ResponseMatch;
   readonly meaning: string;
 }
 
 /** One allowed move. `start` is the moment before anything is known. */
 export interface Transition {
   readonly from: LiveState | "start";
-  readonly to: ExchangeState;
+  readonly to: CorrelationState;
   readonly on: string;
 }
 
 /** Every state and what it means: the same table serves the code and the reference page. */
-export const states: Readonly<Record<ExchangeState, StateFacts>> = {
+export const correlationStates: Readonly<Record<CorrelationState, StateFacts>> = {
   pending: { final: false, answer: "match", meaning: "asked, and nothing has come back yet" },
   streaming: { final: false, answer: "match", meaning: "something has come back, but not the answer" },
   ok: { final: true, answer: "duplicate", meaning: "answered with a result" },
@@ -79,24 +79,24 @@ export const transitions: readonly Transition[] = [
   ...endings.map((ending): Transition => ({ from: "streaming", ...ending })),
 ];
 
-const allowed: Readonly<Record<ExchangeState, ReadonlySet<ExchangeState>>> = movesByState();
+const allowed: Readonly<Record<CorrelationState, ReadonlySet<CorrelationState>>> = movesByState();
 
 /** Whether an exchange may go from one state to another; never, once it is in a final one. */
-export function mayMove(from: ExchangeState, to: ExchangeState): boolean {
+export function canTransition(from: CorrelationState, to: CorrelationState): boolean {
   return allowed[from].has(to);
 }
 
 /** Whether a state is final. */
-export function isFinal(state: ExchangeState): boolean {
-  return states[state].final;
+export function isFinal(state: CorrelationState): boolean {
+  return correlationStates[state].final;
 }
 
-function movesByState(): Record<ExchangeState, ReadonlySet<ExchangeState>> {
-  const names = Object.keys(states);
+function movesByState(): Record<CorrelationState, ReadonlySet<CorrelationState>> {
+  const names = Object.keys(correlationStates);
   const moves = names.map((name) => [
     name,
     new Set(transitions.filter(({ from }) => from === name).map(({ to }) => to)),
   ]);
   // Made from all the names of the table, so every state has its set.
-  return Object.fromEntries(moves) as Record<ExchangeState, ReadonlySet<ExchangeState>>;
+  return Object.fromEntries(moves) as Record<CorrelationState, ReadonlySet<CorrelationState>>;
 }

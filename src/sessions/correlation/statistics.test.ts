@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { createCorrelationBench, errorOf, openedEntry } from "../../../test/support/correlation.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Place } from "./entry.ts";
+import type { ScopeDescriptor } from "./entry.ts";
 import { latencyBoundsMs } from "./statistics.ts";
 
 const up = "client-to-server";
 const down = "server-to-client";
-const session: Place = { kind: "session", revision: "2025-11-25", realm: "files alice" };
+const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
 
 describe("statistics", () => {
   it("[SC-060] count what was opened, how each exchange ended, what came astray, and what is open now", () => {

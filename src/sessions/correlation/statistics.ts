@@ -1,5 +1,5 @@
 import { methodLabels } from "./method-plan.ts";
-import type { AnswerStanding, EndState } from "./states.ts";
+import type { ResponseMatch, FinalState } from "./states.ts";
 
 /** What has happened so far, and what is open now (SC-060). */
 export interface CorrelationStatistics {
@@ -42,11 +42,11 @@ export const latencyBoundsMs: readonly number[] = [
 const bucketCount = latencyBoundsMs.length + 1;
 
 /** Counts what the correlator does. */
-export class Tally {
+export class CorrelationCounters {
   opened = 0;
   refused = 0;
   matched = 0;
-  readonly #ended: Record<EndState, number> = {
+  readonly #ended: Record<FinalState, number> = {
     ok: 0,
     tool_error: 0,
     error: 0,
@@ -62,11 +62,11 @@ export class Tally {
   readonly #latency = new LatencyTable();
   readonly #operations = new LatencyTable();
 
-  ended(state: EndState): void {
+  ended(state: FinalState): void {
     this.#ended[state]++;
   }
 
-  stray(standing: Exclude<AnswerStanding, "match">): void {
+  stray(standing: Exclude<ResponseMatch, "match">): void {
     if (standing === "orphan") this.#ended.orphan++;
     else this.#strays[standing]++;
   }

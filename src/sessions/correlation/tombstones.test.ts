@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { states } from "./states.ts";
-import type { ExchangeState } from "./states.ts";
+import { correlationStates } from "./states.ts";
+import type { CorrelationState } from "./states.ts";
 import { Tombstones } from "./tombstones.ts";
 
-const stateNames = Object.keys(states) as readonly ExchangeState[];
+const stateNames = Object.keys(correlationStates) as readonly CorrelationState[];
 
 describe("tombstones", () => {
   it("give back how and when a key ended, and which entry had it", () => {

@@ -1,17 +1,17 @@
 import { hashKey } from "./key-index.ts";
-import { states } from "./states.ts";
-import type { ExchangeState } from "./states.ts";
+import { correlationStates } from "./states.ts";
+import type { CorrelationState } from "./states.ts";
 
 /** What is left of a finished exchange (SC-052). */
 export interface Tombstone {
   /** The number of its entry. */
   readonly number: number;
-  readonly state: ExchangeState;
+  readonly state: CorrelationState;
   /** Monotonic milliseconds. */
   readonly endedAt: number;
 }
 
-const stateNames = Object.keys(states) as readonly ExchangeState[];
+const stateNames = Object.keys(correlationStates) as readonly CorrelationState[];
 const stateNumbers = new Map(stateNames.map((state, index) => [state, index]));
 /** Makes the second hash of a key independent of the one that picks its chain. */
 const secondSpace = 0x5bd1e995;

@@ -1,22 +1,31 @@
 import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { messageOf, requestOf } from "../../../test/support/messages.ts";
-import { createDescriber, createNameBound } from "./attributes.ts";
+import { createSpanDescriber, createNameLimit } from "./attributes.ts";
 
-const { describe: describeMessage, conclude } = createDescriber("files", (text) => text, createNameBound(2));
+const { describe: describeMessage, conclude } = createSpanDescriber(
+  "files",
+  (text) => text,
+  createNameLimit(2),
+);
 
 describe("what is told of a message", () => {
   it("bounds the names that metrics tell apart, so that no client can make them grow", () => {
     const tools = ["a", "b", "c", "a"].map((name) =>
       describeMessage(exchangeWith(requestOf("tools/call", { name })), "server", "tools/call", undefined),
     );
-    expect(tools.map(({ measured }) => measured["gen_ai.tool.name"])).toEqual(["a", "b", "_OTHER", "a"]);
-    expect(tools.map(({ told }) => told["gen_ai.tool.name"])).toEqual(["a", "b", "c", "a"]);
+    expect(tools.map(({ metricAttributes: measured }) => measured["gen_ai.tool.name"])).toEqual([
+      "a",
+      "b",
+      "_OTHER",
+      "a",
+    ]);
+    expect(tools.map(({ spanAttributes: told }) => told["gen_ai.tool.name"])).toEqual(["a", "b", "c", "a"]);
   });
 
   it("names a resource without what may be a credential behind its path", () => {
     const read = exchangeWith(requestOf("resources/read", { uri: "https://h/a?token=b#c" }, "id-7"));
-    const { name, told } = describeMessage(read, "client", "resources/read", undefined);
+    const { name, spanAttributes: told } = describeMessage(read, "client", "resources/read", undefined);
     expect(name).toBe("resources/read");
     expect(told).toMatchObject({ "mcp.resource.uri": "https://h/a", "jsonrpc.request.id": "id-7" });
   });
@@ -27,7 +36,10 @@ describe("what is told of a message", () => {
     ["https://h", "h", 443],
   ])("says where %s is", (origin, address, port) => {
     const exchange = exchangeWith(requestOf("ping"));
-    const { measured } = describeMessage(exchange, "client", "ping", { transport: "http", origin });
+    const { metricAttributes: measured } = describeMessage(exchange, "client", "ping", {
+      transport: "http",
+      origin,
+    });
     expect(measured).toMatchObject({
       "server.address": address,
       "server.port": port,

@@ -3,27 +3,34 @@ import type { Exchange } from "../../exchange.ts";
 import { memberBoolean, memberInteger, memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { attributes, callerFaults, executeTool, otherName, timeoutError, toolError } from "../semconv.ts";
+import {
+  attributes,
+  callerFaults,
+  executeTool,
+  otherName,
+  timeoutErrorType,
+  toolErrorType,
+} from "../semconv.ts";
 import type { Destination, RedactText } from "../tracing.ts";
 
 /** Values of attributes by their names. */
 export type AttributeValues = Readonly<Record<string, string | number>>;
 
 /** Which side of a message the gateway is: `server` handles it, `client` sends it. */
-export type Side = "server" | "client";
+export type SpanRole = "server" | "client";
 
 /** What is known of a message before it is answered. */
-export interface Operation {
+export interface SpanDescription {
   /** The name of its span. */
   readonly name: string;
   /** What metrics tell apart; texts of peers are bounded in number. */
-  readonly measured: AttributeValues;
+  readonly metricAttributes: AttributeValues;
   /** What only its span says besides. */
-  readonly told: AttributeValues;
+  readonly spanAttributes: AttributeValues;
 }
 
 /** How a message ended. */
-export interface Ending {
+export interface SpanEnding {
   readonly attributes: AttributeValues;
   /** What failed, where something did. */
   readonly failure: string | undefined;
@@ -36,7 +43,7 @@ const shownSessionLength = 8;
 const gatewayCode = /^[a-z_]{1,40}$/u;
 
 /** Makes the function that bounds how many names are told apart: those beyond are all called the same. */
-export function createNameBound(most: number): (name: string) => string {
+export function createNameLimit(most: number): (name: string) => string {
   const known = new Set<string>();
   return (name) => {
     if (known.has(name)) return name;
@@ -47,15 +54,15 @@ export function createNameBound(most: number): (name: string) => string {
 }
 
 /** Makes the function that describes messages of one route, by the semantic conventions for MCP. */
-export function createDescriber(route: string, redact: RedactText, bound: (name: string) => string) {
+export function createSpanDescriber(route: string, redact: RedactText, bound: (name: string) => string) {
   const clean = (text: string): string => redact(text).slice(0, maxLength);
 
   function describe(
     exchange: Exchange,
-    side: Side,
+    side: SpanRole,
     method: string,
     destination: Destination | undefined,
-  ): Operation {
+  ): SpanDescription {
     const { message, session, transport } = exchange;
     const facts = methodFacts(method);
     const methodName = facts === undefined ? otherName : method;
@@ -75,8 +82,8 @@ export function createDescriber(route: string, redact: RedactText, bound: (name:
     };
     return {
       name: shown === undefined ? methodName : `${methodName} ${shown}`,
-      measured: { ...common, ...(shown === undefined ? {} : nameOf(bound(shown))) },
-      told: {
+      metricAttributes: { ...common, ...(shown === undefined ? {} : nameOf(bound(shown))) },
+      spanAttributes: {
         ...(shown === undefined ? {} : nameOf(shown)),
         [attributes.methodName]: facts === undefined ? clean(method) : method,
         [attributes.exchange]: exchange.id,
@@ -91,16 +98,20 @@ export function createDescriber(route: string, redact: RedactText, bound: (name:
   }
 
   /** How a message ended that was answered, accepted, or failed on its way. */
-  function conclude(side: Side, answer: Message | undefined, error: GatewayError | undefined): Ending {
+  function conclude(
+    side: SpanRole,
+    answer: Message | undefined,
+    error: GatewayError | undefined,
+  ): SpanEnding {
     if (error !== undefined) return concludeFailure(side, error, clean);
     if (answer?.kind === "error") return concludeError(side, answer);
     const isToolError = answer?.kind === "result" && memberBoolean(answer, "result.isError") === true;
     return isToolError
-      ? { attributes: { [attributes.errorType]: toolError }, failure: "the tool reported an error" }
+      ? { attributes: { [attributes.errorType]: toolErrorType }, failure: "the tool reported an error" }
       : { attributes: {}, failure: undefined };
   }
 
-  function concludeError(side: Side, answer: Message): Ending {
+  function concludeError(side: SpanRole, answer: Message): SpanEnding {
     const code = memberInteger(answer, "error.code") ?? 0;
     const own = ownCodeOf(answer);
     const values = {
@@ -118,10 +129,10 @@ export function createDescriber(route: string, redact: RedactText, bound: (name:
   return { describe, conclude };
 }
 
-function concludeFailure(side: Side, { code, message }: GatewayError, clean: RedactText): Ending {
+function concludeFailure(side: SpanRole, { code, message }: GatewayError, clean: RedactText): SpanEnding {
   // A client that takes its request back has what it wanted.
   if (code === "cancelled" && side === "server") return { attributes: {}, failure: undefined };
-  const type = code === "upstream_timeout" ? timeoutError : code;
+  const type = code === "upstream_timeout" ? timeoutErrorType : code;
   return {
     attributes: { [attributes.errorType]: type, [attributes.errorCode]: code },
     failure: clean(message),

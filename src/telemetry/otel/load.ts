@@ -4,12 +4,12 @@ import type { Telemetry } from "../tracing.ts";
 import type { OpenTelemetryApi } from "./telemetry.ts";
 
 /** Variables of an environment. */
-export type Variables = Readonly<Record<string, string | undefined>>;
+export type OtelEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** What opening needs. */
 export interface OpenTelemetryOptions {
   /** That of this process: the SDK reads its other settings from there by itself. */
-  readonly env: Variables;
+  readonly env: OtelEnvironment;
   readonly log: Logger;
   readonly clock: Clock;
   /** Reads the version of this program. */
@@ -21,14 +21,14 @@ const endpoints = [
   "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
   "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 ] as const;
-const repeatMs = 60_000;
+const warningIntervalMs = 60_000;
 const exporters = ["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"] as const;
 
 /**
  * Whether the environment asks for OpenTelemetry: it names a place to send to or a way of sending, and does not turn it
  * off. Other variables, as the name of the service, are often set for everything on a machine and mean nothing alone.
  */
-export function wantsTelemetry(env: Variables): boolean {
+export function wantsTelemetry(env: OtelEnvironment): boolean {
   if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true") return false;
   const isSet = (name: string): boolean => (env[name] ?? "").trim() !== "";
   const isNone = (name: string): boolean => env[name]?.trim() === "none";
@@ -109,7 +109,7 @@ export function toDiagnostics(log: Logger, now: () => number) {
   const say = (message: string): void => {
     const reason = reasonOf(message);
     const at = now();
-    if (last?.reason === reason && at - last.at < repeatMs) return;
+    if (last?.reason === reason && at - last.at < warningIntervalMs) return;
     last = { reason, at };
     log.warn({ reason }, "telemetry is in trouble");
   };

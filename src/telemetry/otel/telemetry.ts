@@ -9,8 +9,8 @@ import { attributes, durationBounds, durations } from "../semconv.ts";
 import { formatTraceparent, headerTrace, messageTrace } from "../trace-context.ts";
 import type { RemoteTrace } from "../trace-context.ts";
 import type { Destination, RedactText, RouteTracing, Telemetry } from "../tracing.ts";
-import { createDescriber, createNameBound, destinationOf } from "./attributes.ts";
-import type { Side } from "./attributes.ts";
+import { createSpanDescriber, createNameLimit, destinationOf } from "./attributes.ts";
+import type { SpanRole } from "./attributes.ts";
 import { withTraceMeta } from "./traced-message.ts";
 
 /** The API of OpenTelemetry, which is there only where it is installed. */
@@ -27,7 +27,7 @@ export interface TelemetryDeps {
 }
 
 /** A message on one side of the gateway, while it is followed. */
-interface Hop {
+interface TracedHop {
   readonly span: Span;
   readonly context: Context;
   /** Ends the span and counts its time; only the first time. */
@@ -35,9 +35,9 @@ interface Hop {
 }
 
 /** A message that came in, and its way out. */
-interface Followed {
-  readonly incoming: Hop;
-  outgoing: Hop | undefined;
+interface TracedExchange {
+  readonly inbound: TracedHop;
+  outbound: TracedHop | undefined;
   readonly isListening: boolean;
   progress: number;
 }
@@ -57,16 +57,16 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
       unit: "s",
       advice: { explicitBucketBoundaries: [...durationBounds] },
     });
-  const operations: Readonly<Record<Side, Histogram>> = {
+  const operations: Readonly<Record<SpanRole, Histogram>> = {
     server: histogram(durations.serverOperation),
     client: histogram(durations.clientOperation),
   };
-  const sessions: Readonly<Record<Side, Histogram>> = {
+  const sessions: Readonly<Record<SpanRole, Histogram>> = {
     server: histogram(durations.serverSession),
     client: histogram(durations.clientSession),
   };
   const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
-  const followed = new WeakMap<Tracking, Followed>();
+  const followed = new WeakMap<Tracking, TracedExchange>();
 
   function remoteContext({ traceId, spanId, isSampled, tracestate }: RemoteTrace) {
     return {
@@ -82,10 +82,13 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
    * What a message that came in continues: what it says itself, else the call it belongs to, else the HTTP request
    * that brought it. Message and transport have contexts of their own, so the one that is not continued is linked.
    */
-  function originOf(exchange: Exchange, above: Followed | undefined): { parent: Context; links: Link[] } {
+  function originOf(
+    exchange: Exchange,
+    above: TracedExchange | undefined,
+  ): { parent: Context; links: Link[] } {
     const own = messageTrace(exchange);
     const header = headerTrace(exchange);
-    const call = above === undefined ? undefined : (above.outgoing ?? above.incoming);
+    const call = above === undefined ? undefined : (above.outbound ?? above.inbound);
     const around = call?.span.spanContext() ?? (header === undefined ? undefined : remoteContext(header));
     if (own === undefined) {
       const parent = around === undefined ? api.ROOT_CONTEXT : trace.setSpanContext(api.ROOT_CONTEXT, around);
@@ -99,22 +102,22 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
   }
 
   function route(name: string, redact: RedactText): RouteTracing {
-    const { describe, conclude } = createDescriber(name, redact, createNameBound(maxNames));
+    const { describe, conclude } = createSpanDescriber(name, redact, createNameLimit(maxNames));
 
     function open(
-      side: Side,
+      side: SpanRole,
       exchange: Exchange,
       method: string,
       origin: { readonly parent: Context; readonly links?: Link[] },
       destination?: Destination,
-    ): Hop {
+    ): TracedHop {
       const operation = describe(exchange, side, method, destination);
       const startedAt = side === "server" ? exchange.timing.startedAt : now();
       const span = tracer.startSpan(
         operation.name,
         {
           kind: kinds[side],
-          attributes: { ...operation.measured, ...operation.told },
+          attributes: { ...operation.metricAttributes, ...operation.spanAttributes },
           ...(origin.links === undefined ? {} : { links: origin.links }),
         },
         origin.parent,
@@ -133,7 +136,7 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
             span.setStatus({ code: SpanStatusCode.ERROR, message: ending.failure });
           }
           span.end();
-          const values = { ...operation.measured, ...ending.attributes };
+          const values = { ...operation.metricAttributes, ...ending.attributes };
           operations[side].record((now() - startedAt) / 1000, values, own);
         },
       };
@@ -147,20 +150,20 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
         const above = parent === undefined ? undefined : followed.get(parent.tracking);
         if (above !== undefined && method === "notifications/progress") {
           // They come in numbers, and say nothing without the call.
-          if (above.progress++ < maxProgress) above.incoming.span.addEvent(method);
+          if (above.progress++ < maxProgress) above.inbound.span.addEvent(method);
           return next(exchange);
         }
         // Listening may go on for days: what a span can tell is how long it took until somebody listened.
         if (above?.isListening === true) {
-          above.outgoing?.end(undefined, undefined);
-          above.incoming.end(undefined, undefined);
+          above.outbound?.end(undefined, undefined);
+          above.inbound.end(undefined, undefined);
         }
         const hop = open("server", exchange, method, originOf(exchange, above));
-        const isListening = methodFacts(method)?.pace === "stream";
-        followed.set(tracking, { incoming: hop, outgoing: undefined, isListening, progress: 0 });
+        const isListening = methodFacts(method)?.timeoutClass === "stream";
+        followed.set(tracking, { inbound: hop, outbound: undefined, isListening, progress: 0 });
         const link = linkOf(hop.span);
         if (link !== undefined) tracking.trace = link;
-        return settled(hop, () => context.with(hop.context, next, undefined, exchange));
+        return endWithReply(hop, () => context.with(hop.context, next, undefined, exchange));
       };
     }
 
@@ -168,10 +171,10 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
       const own = followed.get(exchange.tracking);
       const { method } = exchange.message;
       if (own === undefined || method === undefined) return next(exchange);
-      const hop = open("client", exchange, method, { parent: own.incoming.context }, destination);
-      own.outgoing = hop;
+      const hop = open("client", exchange, method, { parent: own.inbound.context }, destination);
+      own.outbound = hop;
       const headers = headersOf(hop.span);
-      return settled(hop, () => next(headers === undefined ? exchange : withTrace(exchange, headers)));
+      return endWithReply(hop, () => next(headers === undefined ? exchange : withTrace(exchange, headers)));
     }
 
     return {
@@ -207,8 +210,8 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
 
   return {
     route,
-    note: ({ tracking }, event, values) => {
-      followed.get(tracking)?.incoming.span.addEvent(event, values);
+    addEvent: ({ tracking }, event, values) => {
+      followed.get(tracking)?.inbound.span.addEvent(event, values);
     },
     close: deps.close,
   };
@@ -223,7 +226,7 @@ function withTrace(exchange: Exchange, traceHeaders: TraceHeaders): Exchange {
 }
 
 /** Does the work and ends the hop with what comes of it. Begins at once: messages must not overtake each other. */
-async function settled(hop: Hop, work: () => Promise<Reply>): Promise<Reply> {
+async function endWithReply(hop: TracedHop, work: () => Promise<Reply>): Promise<Reply> {
   try {
     const reply = await work();
     hop.end(reply.message, undefined);

@@ -1,19 +1,19 @@
 import type { IncomingMessage } from "node:http";
 import { GatewayError } from "../../errors.ts";
-import { DirectRequest } from "./direct-request.ts";
-import type { BodyTaker } from "./direct-request.ts";
+import { SyncBodyRequest } from "./direct-request.ts";
+import type { BodySink } from "./direct-request.ts";
 
 const empty = Buffer.alloc(0);
 
 /** Reads a request's whole body; one over the limit is refused as soon as that is known. */
 export function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    takeBody(request, maxBytes, resolve, reject);
+    readBodyWithCallbacks(request, maxBytes, resolve, reject);
   });
 }
 
 /** The same for whoever is called back: of the two functions one is called, once. */
-export function takeBody(
+export function readBodyWithCallbacks(
   request: IncomingMessage,
   maxBytes: number,
   taken: (body: Buffer) => void,
@@ -26,28 +26,28 @@ export function takeBody(
     failed(tooLarge(announced, maxBytes));
     return;
   }
-  const body = new Body(maxBytes, taken, failed);
-  if (request instanceof DirectRequest && request.giveTo(body)) return;
+  const body = new BodyCollector(maxBytes, taken, failed);
+  if (request instanceof SyncBodyRequest && request.deliverTo(body)) return;
   request.on("data", (chunk: Buffer) => {
-    body.chunk(chunk);
+    body.onChunk(chunk);
   });
   request.on("end", () => {
-    body.end();
+    body.onEnd();
   });
   // A connection that breaks is told as this; without a listener for errors of its own there are none.
   request.on("close", () => {
-    if (!request.complete) body.broken();
+    if (!request.complete) body.onAbort();
   });
 }
 
 /** Calls back once a request's body has come as a whole, or will not. */
-export function whenReceived(request: IncomingMessage, received: () => void): void {
-  if (request instanceof DirectRequest) request.whenReceived(received);
+export function onBodyReceived(request: IncomingMessage, received: () => void): void {
+  if (request instanceof SyncBodyRequest) request.onReceived(received);
   else request.on("close", received);
 }
 
 /** Puts the parts of a body together. */
-class Body implements BodyTaker {
+class BodyCollector implements BodySink {
   readonly #maxBytes: number;
   readonly #taken: (body: Buffer) => void;
   readonly #failed: (error: GatewayError) => void;
@@ -62,7 +62,7 @@ class Body implements BodyTaker {
     this.#failed = failed;
   }
 
-  chunk(bytes: Buffer): void {
+  onChunk(bytes: Buffer): void {
     this.#size += bytes.length;
     if (this.#isOver) return;
     if (this.#size > this.#maxBytes) {
@@ -74,13 +74,13 @@ class Body implements BodyTaker {
     }
   }
 
-  end(): void {
+  onEnd(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#taken(this.#rest === undefined ? this.#first : Buffer.concat(this.#rest, this.#size));
   }
 
-  broken(): void {
+  onAbort(): void {
     if (!this.#isOver) this.#fail(new GatewayError("cancelled", "the client went away while sending"));
   }
 

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
-import { endTogether } from "./departures.ts";
+import { endBatched } from "./departures.ts";
 
 it("answers that are ready in one turn leave in their order at its end, and a broken one keeps back none", async () => {
   const waiting: ServerResponse[] = [];
@@ -32,7 +32,7 @@ it("answers that are ready in one turn leave in their order at its end, and a br
         throw new Error("cannot be written");
       };
     }
-    endTogether(response, `to ${url}`);
+    endBatched(response, `to ${url}`);
   }
   expect(waiting.map(({ writableEnded }) => writableEnded)).toEqual([false, false, false]);
   expect(await Promise.all(answers)).toEqual(["to /0", "broken", "to /2"]);

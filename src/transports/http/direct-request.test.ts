@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { GatewayError } from "../../errors.ts";
-import { readBody, whenReceived } from "./body.ts";
-import { DirectRequest } from "./direct-request.ts";
+import { readBody, onBodyReceived } from "./body.ts";
+import { SyncBodyRequest } from "./direct-request.ts";
 
 const servers: Server[] = [];
 
@@ -20,7 +20,7 @@ afterEach(() => {
 /** Serves with requests of ours, or with those of Node, and answers with what the function says. */
 async function serve(
   answer: (request: IncomingMessage) => Promise<string>,
-  kind: typeof IncomingMessage | undefined = DirectRequest,
+  kind: typeof IncomingMessage | undefined = SyncBodyRequest,
 ): Promise<number> {
   const server = createServer(kind === undefined ? {} : { IncomingMessage: kind }, (request, response) => {
     void answer(request).then(
@@ -59,7 +59,7 @@ async function talk(port: number, parts: readonly string[], until: string): Prom
 }
 
 describe.each([
-  ["direct", DirectRequest],
+  ["direct", SyncBodyRequest],
   ["streamed", undefined],
 ] as const)("a %s body", (_name, kind) => {
   it("comes as a whole, whatever parts it was sent in", async () => {
@@ -98,7 +98,7 @@ describe.each([
     const failure = Promise.withResolvers<unknown>();
     const received = Promise.withResolvers<void>();
     const port = await serve(async (request) => {
-      whenReceived(request, received.resolve);
+      onBodyReceived(request, received.resolve);
       await readBody(request, 1000).catch(failure.resolve);
       return "";
     }, kind);
@@ -111,7 +111,7 @@ describe.each([
   it("that nobody reads is over too", async () => {
     const received = Promise.withResolvers<void>();
     const port = await serve((request) => {
-      whenReceived(request, received.resolve);
+      onBodyReceived(request, received.resolve);
       return Promise.resolve("<unread>");
     }, kind);
     expect(await talk(port, [post(port, "ignored")], ">")).toContain("<unread>");

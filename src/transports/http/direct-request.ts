@@ -1,12 +1,12 @@
 import { IncomingMessage } from "node:http";
 
 /** Takes a body as it comes. */
-export interface BodyTaker {
-  chunk(bytes: Buffer): void;
+export interface BodySink {
+  onChunk(bytes: Buffer): void;
   /** All of it has come. */
-  end(): void;
+  onEnd(): void;
   /** The connection broke before. */
-  broken(): void;
+  onAbort(): void;
 }
 
 /**
@@ -14,8 +14,8 @@ export interface BodyTaker {
  * a stream it would take several turns and events, which cost more than reading the message in it. A body that nobody
  * takes is the stream that it always was.
  */
-export class DirectRequest extends IncomingMessage {
-  #taker: BodyTaker | undefined;
+export class SyncBodyRequest extends IncomingMessage {
+  #taker: BodySink | undefined;
   #received: (() => void) | undefined;
   /** Whether something of the body is in the stream already. */
   #isStreaming = false;
@@ -24,16 +24,16 @@ export class DirectRequest extends IncomingMessage {
   static {
     // What the server asks before it lets go of a request; a body that was taken has ended without an event.
     const isEnded = inherited("readableEnded");
-    Object.defineProperty(DirectRequest.prototype, "readableEnded", {
+    Object.defineProperty(SyncBodyRequest.prototype, "readableEnded", {
       configurable: true,
-      get(this: DirectRequest): unknown {
+      get(this: SyncBodyRequest): unknown {
         return this.#isTaken || isEnded.get?.call(this);
       },
     });
   }
 
   /** Hands the body to a taker, unless it is too late for that: then it must be read as a stream. */
-  giveTo(taker: BodyTaker): boolean {
+  deliverTo(taker: BodySink): boolean {
     if (this.#isStreaming || this.destroyed) return false;
     this.#taker = taker;
     // As if the stream were read: the server then neither waits for a reader nor throws the body away itself.
@@ -42,7 +42,7 @@ export class DirectRequest extends IncomingMessage {
   }
 
   /** Calls back once the whole body has come, or will not. */
-  whenReceived(received: () => void): void {
+  onReceived(received: () => void): void {
     this.#received = received;
   }
 
@@ -54,12 +54,12 @@ export class DirectRequest extends IncomingMessage {
       return super.push(chunk, encoding);
     }
     if (chunk !== null) {
-      taker.chunk(chunk);
+      taker.onChunk(chunk);
     } else {
       this.#taker = undefined;
       this.#isTaken = true;
       this.#over();
-      taker.end();
+      taker.onEnd();
     }
     return true;
   }
@@ -68,7 +68,7 @@ export class DirectRequest extends IncomingMessage {
     const taker = this.#taker;
     this.#taker = undefined;
     this.#over();
-    taker?.broken();
+    taker?.onAbort();
     super._destroy(error, done);
   }
 

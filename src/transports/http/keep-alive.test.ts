@@ -7,7 +7,7 @@ describe("keep-alive", () => {
     const time = createFakeTime();
     const keepAlive = createKeepAlive(1000, time.setTimer);
     let beats = 0;
-    const stream = { beat: () => beats++ };
+    const stream = { keepAlive: () => beats++ };
     expect(time.pending()).toBe(0);
     keepAlive.add(stream);
     await time.advance(3000);
@@ -21,8 +21,8 @@ describe("keep-alive", () => {
     const time = createFakeTime();
     const keepAlive = createKeepAlive(1000, time.setTimer);
     let beats = 0;
-    keepAlive.add({ beat: () => beats++ });
-    keepAlive.pace(100);
+    keepAlive.add({ keepAlive: () => beats++ });
+    keepAlive.setInterval(100);
     await time.advance(1000);
     expect(beats).toBe(1);
     await time.advance(1000);

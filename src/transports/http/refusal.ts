@@ -8,7 +8,7 @@ import { errorMessage } from "../../reply.ts";
  * `Retry-After` where the details say when to come back (`retryAfter`, in seconds). Where the error has no status
  * nobody is left to answer, and the connection is closed.
  */
-export function writeRefusal(response: ServerResponse, error: GatewayError): void {
+export function writeGatewayError(response: ServerResponse, error: GatewayError): void {
   const { http, jsonrpc } = error.facts;
   if (http === undefined) {
     response.destroy();
@@ -23,7 +23,7 @@ export function writeRefusal(response: ServerResponse, error: GatewayError): voi
 }
 
 /** Answers a request that is wrong as HTTP, before any message is looked at, such as 405 and 415. */
-export function writeHttpRefusal(
+export function writeHttpError(
   response: ServerResponse,
   status: number,
   text: string,

@@ -77,7 +77,7 @@ export class SseResponse {
   }
 
   /** Writes a comment if nothing was written since the last call, so that idle connections are not cut on the way. */
-  beat(): void {
+  keepAlive(): void {
     if (this.#isQuiet && this.isOpen && this.#response.writableLength === 0)
       this.#response.write(keepAliveComment);
     this.#isQuiet = true;

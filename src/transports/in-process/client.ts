@@ -16,11 +16,11 @@ export async function openInProcessChannel(
 ): Promise<Channel> {
   // Loaded only where a server really runs in this process: the SDK is a good part of the start-up time.
   const { serveStdio } = await import("@modelcontextprotocol/server/stdio");
-  const side = new ServerSide(events);
+  const side = new InProcessTransport(events);
   const handle = serveStdio(factory, {
     transport: side,
     onerror: (error) => {
-      events.rubbish(Buffer.from(error.message), "the server reported an error");
+      events.malformed(Buffer.from(error.message), "the server reported an error");
     },
   });
   return {
@@ -35,7 +35,7 @@ export async function openInProcessChannel(
 }
 
 /** The server's end of the channel, in the form that the SDK wants. */
-class ServerSide implements Transport {
+class InProcessTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   onclose?: () => void;
   onerror?: (error: Error) => void;

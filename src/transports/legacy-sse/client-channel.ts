@@ -7,7 +7,7 @@ import type { SseResponseOptions } from "../http/sse-response.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 
 /** What the channel to a client is made of. */
-export interface ClientChannelOptions {
+export interface SseClientChannelOptions {
   readonly incarnation: string;
   readonly stream: SseResponseOptions;
   readonly setTimer: SetTimer;
@@ -16,7 +16,7 @@ export interface ClientChannelOptions {
 }
 
 /** The channel to one client of the HTTP+SSE transport, which carries nothing until it is opened. */
-export interface ClientChannel extends Channel {
+export interface SseClientChannel extends Channel {
   /** Whether the client has gone or the channel was closed. */
   readonly isOver: boolean;
   /** Begins the event stream with the endpoint; the end of the channel is reported, also where it is over already. */
@@ -27,7 +27,10 @@ export interface ClientChannel extends Channel {
 const graceMs = 2000;
 
 /** Makes a channel that writes messages as events on a response. The end of the response is the end of the channel. */
-export function createClientChannel(response: ServerResponse, options: ClientChannelOptions): ClientChannel {
+export function createSseClientChannel(
+  response: ServerResponse,
+  options: SseClientChannelOptions,
+): SseClientChannel {
   const { incarnation, setTimer, onOver } = options;
   let stream: SseResponse | undefined;
   let events: ChannelEvents | undefined;

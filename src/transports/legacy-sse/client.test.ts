@@ -79,7 +79,7 @@ interface Opened extends AsyncDisposable {
 function open(url: string, changes: Partial<SseUpstream> = {}): Opened {
   const { upstream, [Symbol.asyncDispose]: dispose } = sseUpstream(url, changes);
   const heard = listen();
-  const dispatch = vi.spyOn(upstream.calls, "dispatch");
+  const dispatch = vi.spyOn(upstream.requestPool, "dispatch");
   const channel = openSseChannel(upstream, heard);
   const outcome = async (message: Buffer): Promise<unknown> => {
     try {

@@ -2,27 +2,27 @@ import { GatewayError } from "../../errors.ts";
 import { anonymous } from "../../exchange.ts";
 import type { Principal } from "../../exchange.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
-import type { HttpUpstream } from "../streamable-http/client.ts";
-import { isEventStream, ResponseReader } from "../streamable-http/response.ts";
+import type { HttpEndpoint } from "../streamable-http/client.ts";
+import { isEventStreamResponse, ResponseReader } from "../streamable-http/response.ts";
 import type { ResponseHeaders } from "../streamable-http/response.ts";
-import { sendWith } from "../request-credentials.ts";
+import { sendWithCredentials } from "../request-credentials.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { readEndpoint } from "./endpoint-uri.ts";
-import { createPosts, statusError } from "./posts.ts";
+import { parseEndpointEvent } from "./endpoint-uri.ts";
+import { createPostQueue, postStatusError } from "./posts.ts";
 
 /** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
 export interface SseUpstream extends Pick<
-  HttpUpstream,
+  HttpEndpoint,
   | "origin"
   | "path"
   | "headers"
   | "credentials"
-  | "calls"
-  | "streams"
+  | "requestPool"
+  | "streamPool"
   | "limits"
   | "setTimer"
   | "newId"
-  | "onStream"
+  | "onStreamCount"
 > {
   /** On whose behalf the session is; asked with every request. */
   readonly principalOf?: () => Principal;
@@ -46,11 +46,11 @@ const defaultPendingBytes = 16 * 1024 * 1024;
  * An answer may come before the promise of its request's `send` resolves.
  */
 export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Channel {
-  const { origin, path, headers, credentials, streams, limits, setTimer, newId } = upstream;
+  const { origin, path, headers, credentials, streamPool: streams, limits, setTimer, newId } = upstream;
   const { principalOf = () => anonymous } = upstream;
   const { endpointMs = defaultEndpointMs, maxPending = defaultPending } = upstream;
   const { maxPendingBytes = defaultPendingBytes } = upstream;
-  const posts = createPosts({ ...upstream, principalOf, maxPending, maxPendingBytes });
+  const posts = createPostQueue({ ...upstream, principalOf, maxPending, maxPendingBytes });
   const incarnation = newId();
   let gone: GatewayError | undefined;
   let hasEndpoint = false;
@@ -74,16 +74,16 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
     // Events without data keep connections open or prime a stream; neither is a message.
     else if (kind === "empty") return;
     else if (type === "" || type === "message") events.message(data);
-    else events.rubbish(data, `an event of the unknown type ${JSON.stringify(type.slice(0, 40))}`);
+    else events.malformed(data, `an event of the unknown type ${JSON.stringify(type.slice(0, 40))}`);
   }
 
   function takeEndpoint(data: Buffer): void {
     if (hasEndpoint) {
-      events.rubbish(data, "a second endpoint in one session");
+      events.malformed(data, "a second endpoint in one session");
       return;
     }
     try {
-      posts.open(readEndpoint(data.toString(), new URL(origin + path)));
+      posts.open(parseEndpointEvent(data.toString(), new URL(origin + path)));
       hasEndpoint = true;
       stopTimer();
     } catch (error) {
@@ -97,24 +97,27 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
     let isOpen = false;
     const stream = new ResponseReader(
       {
-        started: (status, answer) => {
-          const problem = streamProblem(status, answer);
+        onHeaders: (status, answer) => {
+          const problem = streamError(status, answer);
           isOpen = problem === undefined;
           if (problem === undefined) opened.resolve();
           else opened.reject(problem);
         },
-        event: take,
-        ended: () => {
-          if (isOpen) finish(over("the upstream ended its event stream"));
+        onEvent: take,
+        onEnd: () => {
+          if (isOpen) finish(connectionEndedError("the upstream ended its event stream"));
         },
-        failed: (error) => {
+        onError: (error) => {
           const isBroken = isOpen && error.code === "upstream_unreachable";
-          if (isOpen) finish(isBroken ? over("the connection to the upstream broke", error.cause) : error);
+          if (isOpen)
+            finish(
+              isBroken ? connectionEndedError("the connection to the upstream broke", error.cause) : error,
+            );
           else opened.reject(error);
         },
       },
       limits.maxBytes,
-      upstream.onStream,
+      upstream.onStreamCount,
     );
     reader = stream;
     streams.dispatch(
@@ -139,7 +142,7 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   const connected =
     credentials === undefined
       ? connect({})
-      : sendWith(credentials, principalOf(), async (own) => {
+      : sendWithCredentials(credentials, principalOf(), async (own) => {
           if (gone === undefined) await connect(own);
         });
   connected.catch((error: unknown) => {
@@ -158,14 +161,14 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
 }
 
 /** The session cannot outlive its stream. */
-function over(how: string, cause?: unknown): GatewayError {
+function connectionEndedError(how: string, cause?: unknown): GatewayError {
   return new GatewayError("upstream_unreachable", `${how}, and the session with it`, { cause });
 }
 
 /** Why an answer to the GET is no event stream; undefined where it is one. */
-function streamProblem(status: number, headers: ResponseHeaders): GatewayError | undefined {
-  if (status !== 200) return statusError(status, headers);
-  if (isEventStream(headers)) return undefined;
+function streamError(status: number, headers: ResponseHeaders): GatewayError | undefined {
+  if (status !== 200) return postStatusError(status, headers);
+  if (isEventStreamResponse(headers)) return undefined;
   return new GatewayError(
     "upstream_invalid",
     "the upstream answered without an event stream; is it HTTP+SSE?",

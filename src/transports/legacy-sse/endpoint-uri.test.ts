@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { anyText } from "../../../test/support/arbitraries.ts";
-import { formatEndpoint, readEndpoint, sessionIdOf } from "./endpoint-uri.ts";
+import { formatEndpoint, parseEndpointEvent, sessionIdOf } from "./endpoint-uri.ts";
 
 const stream = new URL("https://tools.example/prefix/sse?key=1");
 
@@ -16,7 +16,7 @@ describe("the endpoint that an upstream names", () => {
     ["//tools.example/elsewhere", "/elsewhere"],
     [" /messages \n", "/messages"],
   ])("%j is posted to at %s", (data, path) => {
-    expect(readEndpoint(data, stream)).toBe(path);
+    expect(parseEndpointEvent(data, stream)).toBe(path);
   });
 
   it.each([
@@ -28,7 +28,7 @@ describe("the endpoint that an upstream names", () => {
     "javascript:alert(1)",
     "data:,x",
   ])("%s is of another origin and is refused without repeating it to the client", (data) => {
-    expect(() => readEndpoint(data, stream)).toThrow(
+    expect(() => parseEndpointEvent(data, stream)).toThrow(
       expect.objectContaining({
         code: "upstream_invalid",
         message: "the upstream's endpoint for messages is of another origin, which is refused",
@@ -37,7 +37,7 @@ describe("the endpoint that an upstream names", () => {
   });
 
   it.each(["", "https://", "http://[", `/${"x".repeat(4096)}`])("%.20s is no usable URI", (data) => {
-    expect(() => readEndpoint(data, stream)).toThrow(
+    expect(() => parseEndpointEvent(data, stream)).toThrow(
       expect.objectContaining({
         code: "upstream_invalid",
         message: "the upstream's endpoint for messages is not a usable URI",
@@ -72,7 +72,7 @@ describe("the endpoint that a client is told", () => {
         anyText.filter((id) => id !== ""),
         (id) => {
           const endpoint = formatEndpoint("/files/sse", "", id) ?? "";
-          expect(sessionIdOf(readEndpoint(endpoint, stream))).toBe(id);
+          expect(sessionIdOf(parseEndpointEvent(endpoint, stream))).toBe(id);
         },
       ),
     );

@@ -8,7 +8,7 @@ const maxLength = 4096;
  * own origin, or one relative to the stream (MCP 2024-11-05, HTTP with SSE). Throws a GatewayError for anything else:
  * messages and credentials are meant for the configured origin alone.
  */
-export function readEndpoint(data: string, stream: URL): string {
+export function parseEndpointEvent(data: string, stream: URL): string {
   if (data === "" || data.length > maxLength || !URL.canParse(data, stream.href)) {
     throw new GatewayError("upstream_invalid", "the upstream's endpoint for messages is not a usable URI", {
       cause: data.slice(0, 200),

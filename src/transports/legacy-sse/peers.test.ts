@@ -103,12 +103,12 @@ async function relay(upstreamUrl: string, troubles: unknown[]): Promise<ServedSs
     accept: (client) => {
       const upstream = openSseChannel(made.upstream, {
         message: (bytes) => send(client, bytes),
-        rubbish: (_bytes, reason) => troubles.push(reason),
+        malformed: (_bytes, reason) => troubles.push(reason),
         closed: (error) => void client.close(error.message),
       });
       return {
         message: (bytes) => send(upstream, bytes),
-        rubbish: (_bytes, reason) => troubles.push(reason),
+        malformed: (_bytes, reason) => troubles.push(reason),
         closed: (error) => void upstream.close(error.message),
       };
     },

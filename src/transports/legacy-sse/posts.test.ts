@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { heapInUse } from "../../../test/support/heap.ts";
 import { sseUpstream } from "../../../test/support/legacy-sse.ts";
 import { anonymous } from "../../exchange.ts";
-import { createPosts } from "./posts.ts";
+import { createPostQueue } from "./posts.ts";
 
 it("[SC-090] keeps nothing of what has been posted, however long the session is open", async () => {
   const server = createServer((request, response) => {
@@ -18,7 +18,7 @@ it("[SC-090] keeps nothing of what has been posted, however long the session is 
   // A server that listens on a port has an address of this form.
   const { port } = server.address() as AddressInfo;
   await using target = sseUpstream(`http://127.0.0.1:${port}/sse`);
-  const posts = createPosts({
+  const posts = createPostQueue({
     ...target.upstream,
     principalOf: () => anonymous,
     maxPending: 100,

@@ -1,15 +1,15 @@
-import type { HttpUpstream } from "../streamable-http/client.ts";
+import type { HttpEndpoint } from "../streamable-http/client.ts";
 import { ResponseReader } from "../streamable-http/response.ts";
 import type { ResponseHeaders } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../exchange.ts";
-import { sendWith } from "../request-credentials.ts";
+import { sendWithCredentials } from "../request-credentials.ts";
 import { parse } from "../../protocol/parse.ts";
 
 /** Where messages are posted, and how many may be under way. */
-export interface PostTarget extends Pick<
-  HttpUpstream,
-  "origin" | "headers" | "credentials" | "calls" | "limits" | "setTimer"
+export interface PostQueueDeps extends Pick<
+  HttpEndpoint,
+  "origin" | "headers" | "credentials" | "requestPool" | "limits" | "setTimer"
 > {
   /** On whose behalf messages are posted. */
   readonly principalOf: () => Principal;
@@ -20,7 +20,7 @@ export interface PostTarget extends Pick<
 }
 
 /** The POSTs of one HTTP+SSE session. */
-export interface Posts {
+export interface PostQueue {
   /** Resolves when the upstream has accepted the message; rejects with a GatewayError when it has not. */
   send(message: Buffer): Promise<void>;
   /** The endpoint is known: what has waited for it goes out. */
@@ -40,8 +40,8 @@ const patienceMs = 1000;
  * `notifications/initialized` before the first call; a notification or answer waits for everything earlier. Requests
  * run side by side, and nobody waits long for a server that answers a POST only when the work is done.
  */
-export function createPosts(target: PostTarget): Posts {
-  const { origin, calls, maxPending, maxPendingBytes, setTimer } = target;
+export function createPostQueue(target: PostQueueDeps): PostQueue {
+  const { origin, requestPool: calls, maxPending, maxPendingBytes, setTimer } = target;
   const headers = {
     "content-type": "application/json",
     accept: "*/*",
@@ -60,9 +60,9 @@ export function createPosts(target: PostTarget): Posts {
   function dispatch(message: Buffer, accepted: () => void, over: () => void): Promise<void> {
     const { credentials, principalOf } = target;
     if (credentials === undefined) return postOnce(message, accepted, over, {});
-    return sendWith(credentials, principalOf(), (own) => postOnce(message, accepted, over, own)).finally(
-      over,
-    );
+    return sendWithCredentials(credentials, principalOf(), (own) =>
+      postOnce(message, accepted, over, own),
+    ).finally(over);
   }
 
   function postOnce(
@@ -78,14 +78,14 @@ export function createPosts(target: PostTarget): Posts {
     };
     const reader = new ResponseReader(
       {
-        started: (status, answer) => {
+        onHeaders: (status, answer) => {
           accepted();
           if (status >= 200 && status < 300) resolve();
-          else reject(statusError(status, answer));
+          else reject(postStatusError(status, answer));
         },
-        event: () => {},
-        ended: finish,
-        failed: (error) => {
+        onEvent: () => {},
+        onEnd: finish,
+        onError: (error) => {
           finish();
           const details = { ...error.details, answered: reader.hasStarted };
           reject(new GatewayError(error.code, error.message, { details, cause: error.cause }));
@@ -173,7 +173,7 @@ async function after(one: Promise<unknown>, other: Promise<unknown>): Promise<vo
 }
 
 /** What an answer with an unexpected status means; none of the upstream's own words are passed on. */
-export function statusError(status: number, headers: ResponseHeaders): GatewayError {
+export function postStatusError(status: number, headers: ResponseHeaders): GatewayError {
   const isRedirect = status >= 300 && status < 400 && headers["location"] !== undefined;
   const why =
     status === 401 || status === 403

@@ -3,11 +3,11 @@ import { GatewayError } from "../../errors.ts";
 import type { Principal, SetTimer } from "../../exchange.ts";
 import { isJsonContentType } from "../../protocol/era.ts";
 import { readBody } from "../http/body.ts";
-import { writeHttpRefusal, writeRefusal } from "../http/refusal.ts";
+import { writeHttpError, writeGatewayError } from "../http/refusal.ts";
 import type { SseResponseOptions } from "../http/sse-response.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { createClientChannel } from "./client-channel.ts";
-import type { ClientChannel } from "./client-channel.ts";
+import { createSseClientChannel } from "./client-channel.ts";
+import type { SseClientChannel } from "./client-channel.ts";
 import { formatEndpoint, sessionIdOf } from "./endpoint-uri.ts";
 
 /** What the two endpoints are made of. */
@@ -48,7 +48,7 @@ export interface SseServer {
 
 interface SseSession {
   readonly principal: Principal;
-  readonly channel: ClientChannel;
+  readonly channel: SseClientChannel;
   readonly events: ChannelEvents;
 }
 
@@ -66,7 +66,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
   function refuse(response: ServerResponse, thrown: unknown): void {
     const error = GatewayError.from(thrown);
     options.onRefused?.(error);
-    writeRefusal(response, error);
+    writeGatewayError(response, error);
   }
 
   function openSession(request: IncomingMessage, response: ServerResponse): void {
@@ -74,7 +74,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     const principal = principalOf(request);
     const endpoint = formatEndpoint(request.url ?? "", publicPath?.() ?? "", id);
     if (endpoint === undefined) throw new GatewayError("internal", "event streams are served at …/sse only");
-    const channel = createClientChannel(response, {
+    const channel = createSseClientChannel(response, {
       // It appears in logs, so it must not be the session's id, which is a secret.
       incarnation: newId(),
       stream: options.stream,
@@ -106,7 +106,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
   async function takeMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { channel, events } = sessionOf(request);
     if (!isJsonContentType(request.headers["content-type"])) {
-      writeHttpRefusal(response, 415, "the body of a POST must be application/json");
+      writeHttpError(response, 415, "the body of a POST must be application/json");
       return;
     }
     const body = await readBody(request, maxBytes());
@@ -123,7 +123,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     stream(request, response) {
       if (request.method !== "GET") {
-        writeHttpRefusal(response, 405, "this endpoint takes GET and answers with an event stream", {
+        writeHttpError(response, 405, "this endpoint takes GET and answers with an event stream", {
           allow: "GET",
         });
         return;
@@ -138,7 +138,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     async messages(request, response) {
       if (request.method !== "POST") {
-        writeHttpRefusal(response, 405, "this endpoint takes POST", { allow: "POST" });
+        writeHttpError(response, 405, "this endpoint takes POST", { allow: "POST" });
         return;
       }
       try {

@@ -2,7 +2,7 @@ import { errorTable, GatewayError } from "../../errors.ts";
 import type { SetTimer, TransportContext } from "../../exchange.ts";
 import { messageBytes } from "../../protocol/batch.ts";
 import { createIdRewriter } from "../../protocol/id-rewrite.ts";
-import type { ClientLeg } from "../../protocol/id-rewrite.ts";
+import type { ClientIdRewriter } from "../../protocol/id-rewrite.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
@@ -11,12 +11,12 @@ import { newestLegacy } from "../../protocol/revisions.ts";
 import { errorMessage, resultMessage } from "../../reply.ts";
 import type { OpenChannel } from "../channel-link.ts";
 import type { Channel, LinkEvents } from "../transport.ts";
-import { Member } from "./member.ts";
-import type { Owner, SharedConnection } from "./member.ts";
-import { audienceOf } from "./subscriptions.ts";
+import { SessionLink } from "./member.ts";
+import type { MessageOwner, SessionConnection } from "./member.ts";
+import { subscribersOf } from "./subscriptions.ts";
 
 /** How a shared connection is used. */
-export interface SharedOptions {
+export interface SharedConnectionOptions {
   readonly limits: ParseLimits;
   readonly context: (incarnation: string) => TransportContext;
   readonly setTimer: SetTimer;
@@ -25,14 +25,14 @@ export interface SharedOptions {
 }
 
 /** One channel of the legacy era and the sessions on it. When the channel ends, all of them do. */
-export class Connection implements SharedConnection {
+export class SharedConnection implements SessionConnection {
   readonly #open: OpenChannel;
-  readonly #options: SharedOptions;
+  readonly #options: SharedConnectionOptions;
   readonly #onOver: () => void;
-  readonly #members = new Set<Member>();
-  readonly #ids = createIdRewriter<Owner>("legacy");
+  readonly #members = new Set<SessionLink>();
+  readonly #ids = createIdRewriter<MessageOwner>("legacy");
   /** Who was given a request of the server that is not answered yet, by its id. */
-  readonly #asked = new Map<string, Member>();
+  readonly #asked = new Map<string, SessionLink>();
   #opening: Promise<Channel> | undefined;
   #channel: Channel | undefined;
   #handshake: PromiseWithResolvers<Message> | undefined;
@@ -40,17 +40,17 @@ export class Connection implements SharedConnection {
   #stopLinger: (() => void) | undefined;
   #isOver = false;
 
-  constructor(open: OpenChannel, options: SharedOptions, onOver: () => void) {
+  constructor(open: OpenChannel, options: SharedConnectionOptions, onOver: () => void) {
     this.#open = open;
     this.#options = options;
     this.#onOver = onOver;
   }
 
   /** A new session's link. */
-  enter(events: LinkEvents): Member {
+  addSession(events: LinkEvents): SessionLink {
     this.#stopLinger?.();
     this.#stopLinger = undefined;
-    const member = new Member(this, events);
+    const member = new SessionLink(this, events);
     this.#members.add(member);
     return member;
   }
@@ -73,13 +73,13 @@ export class Connection implements SharedConnection {
     return this.#options.context(this.incarnation);
   }
 
-  async ready(): Promise<void> {
+  async whenOpen(): Promise<void> {
     if (this.#isOver) throw new GatewayError("upstream_unreachable", "the connection has been closed");
     this.#opening ??= this.#start();
     await this.#opening;
   }
 
-  join(owner: Owner): ClientLeg {
+  addIdScope(owner: MessageOwner): ClientIdRewriter {
     return this.#ids.join(owner);
   }
 
@@ -99,12 +99,12 @@ export class Connection implements SharedConnection {
       if (this.#handshake === handshake) this.#handshake = undefined;
     };
     const leg = this.#ids.join({
-      answered: (answer) => {
+      onResponse: (answer) => {
         // Whoever comes next may be luckier with a handshake of its own.
         if (answer.kind === "error") again();
         handshake.resolve(answer);
       },
-      said: () => {},
+      onMessage: () => {},
     });
     const sent = leg.rewrite(request);
     this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
@@ -114,26 +114,26 @@ export class Connection implements SharedConnection {
     return handshake.promise;
   }
 
-  giveUp(): void {
+  abandonHandshake(): void {
     this.close("the server did not answer the handshake").catch(this.#trouble);
   }
 
-  takeInitialized(): boolean {
+  claimInitialized(): boolean {
     const isFirst = !this.#isInitialized;
     this.#isInitialized = true;
     return isFirst;
   }
 
-  settled(answer: Message): void {
+  onClientResponse(answer: Message): void {
     if (answer.id !== undefined) this.#asked.delete(answer.id.key);
   }
 
-  isSubscribedByOthers(member: Member, uri: string): boolean {
+  isSubscribedByOthers(member: SessionLink, uri: string): boolean {
     for (const other of this.#members) if (other !== member && other.subscriptions.has(uri)) return true;
     return false;
   }
 
-  leave(member: Member, reason: string): void {
+  removeSession(member: SessionLink, reason: string): void {
     this.#members.delete(member);
     if (this.#members.size > 0 || this.#isOver) return;
     this.#stopLinger = this.#options.setTimer(this.#options.lingerMs, () => {
@@ -147,8 +147,8 @@ export class Connection implements SharedConnection {
         message: (bytes) => {
           this.#received(bytes);
         },
-        rubbish: (bytes, reason) => {
-          this.#anybody()?.events.rubbish(bytes, reason);
+        malformed: (bytes, reason) => {
+          this.#anybody()?.events.malformed(bytes, reason);
         },
         closed: (error) => {
           this.#closed(error);
@@ -170,7 +170,7 @@ export class Connection implements SharedConnection {
     const members = [...this.#members];
     this.#members.clear();
     for (const member of members) {
-      member.failed(error);
+      member.failPending(error);
       member.events.closed(error);
     }
   }
@@ -185,24 +185,24 @@ export class Connection implements SharedConnection {
   #received(bytes: Buffer): void {
     const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
     if (!outcome.ok || outcome.form !== "single") {
-      this.#anybody()?.events.rubbish(bytes, "not a message of the protocol");
+      this.#anybody()?.events.malformed(bytes, "not a message of the protocol");
       return;
     }
     const restored = this.#ids.restore(outcome.message);
     const { message } = restored;
     if (restored.type === "owned") {
-      if (message.kind === "result" || message.kind === "error") restored.owner.answered(message);
+      if (message.kind === "result" || message.kind === "error") restored.owner.onResponse(message);
       else this.#hand(message, restored.owner);
     } else if (message.kind === "request") this.#question(message);
     else if (message.kind === "notification" && restored.type === "shared") this.#news(message);
     // An answer or a report of progress for something that is over: shown in the log of one of them, told nobody.
-    else if (message.kind !== "notification") this.#anybody()?.said(message);
+    else if (message.kind !== "notification") this.#anybody()?.onMessage(message);
   }
 
   /** Something that belongs to a task or a request of one of them. */
-  #hand(message: Message, owner: Owner): void {
-    if (message.kind === "request" && owner instanceof Member) this.#asked.set(message.id.key, owner);
-    owner.said(message);
+  #hand(message: Message, owner: MessageOwner): void {
+    if (message.kind === "request" && owner instanceof SessionLink) this.#asked.set(message.id.key, owner);
+    owner.onMessage(message);
   }
 
   /** A request of the server that names nobody. To guess whom it means would show one client's affairs to another. */
@@ -211,7 +211,7 @@ export class Connection implements SharedConnection {
     if (request.method === "ping") this.#answer(resultMessage(request.id, "{}"));
     else if (only !== undefined && another === undefined) {
       this.#asked.set(request.id.key, only);
-      only.overheard(request, true);
+      only.receiveUnaddressed(request, true);
     } else {
       const text = "several clients share this server, and it cannot be told which of them is asked";
       const data = { origin: "gateway", code: "method_not_found" };
@@ -228,22 +228,22 @@ export class Connection implements SharedConnection {
   #news(message: Message): void {
     if (message.method === "notifications/cancelled") {
       const key = metadataOf(message).related?.id.key ?? "";
-      this.#asked.get(key)?.overheard(message, false);
+      this.#asked.get(key)?.receiveUnaddressed(message, false);
       this.#asked.delete(key);
       return;
     }
-    const ready = [...this.#members].filter(({ isReady }) => isReady);
+    const ready = [...this.#members].filter(({ isInitialized: isReady }) => isReady);
     const isUpdate = message.method === "notifications/resources/updated";
-    const readers = isUpdate ? audienceOf(ready, memberString(message, "params.uri")) : ready;
-    for (const member of readers) member.overheard(message, this.#members.size === 1);
+    const readers = isUpdate ? subscribersOf(ready, memberString(message, "params.uri")) : ready;
+    for (const member of readers) member.receiveUnaddressed(message, this.#members.size === 1);
   }
 
-  #anybody(): Member | undefined {
+  #anybody(): SessionLink | undefined {
     const [first] = this.#members;
     return first;
   }
 
   readonly #trouble = (error: unknown): void => {
-    this.#anybody()?.events.trouble(GatewayError.from(error));
+    this.#anybody()?.events.error(GatewayError.from(error));
   };
 }

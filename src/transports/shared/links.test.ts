@@ -69,8 +69,8 @@ function bench() {
         heard.push(valueOf(message));
         related.push(about);
       },
-      rubbish: () => {},
-      trouble: () => {},
+      malformed: () => {},
+      error: () => {},
       closed: (error) => void closed.push(error),
     });
     const ask: Client["ask"] = async (method, params = {}, id = 1) => {

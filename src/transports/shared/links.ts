@@ -1,7 +1,7 @@
 import type { OpenChannel } from "../channel-link.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
-import { Connection } from "./connection.ts";
-import type { SharedOptions } from "./connection.ts";
+import { SharedConnection } from "./connection.ts";
+import type { SharedConnectionOptions } from "./connection.ts";
 
 /** Links of legacy sessions that share connections. */
 export interface SharedLinks {
@@ -16,19 +16,19 @@ export interface SharedLinks {
  * given the answer to the first one, and with it the revision that the server agreed on (MCP 2025-11-25, Lifecycle:
  * a server answers with a version that it supports). Ids, progress tokens and cancels are rewritten (SC-059).
  */
-export function createSharedLinks(open: OpenChannel, options: SharedOptions): SharedLinks {
-  const connections = new Map<string, Connection>();
+export function createSharedLinks(open: OpenChannel, options: SharedConnectionOptions): SharedLinks {
+  const connections = new Map<string, SharedConnection>();
   return {
     open: (key, events) => {
       let connection = connections.get(key);
       if (connection === undefined) {
-        const made = new Connection(open, options, () => {
+        const made = new SharedConnection(open, options, () => {
           if (connections.get(key) === made) connections.delete(key);
         });
         connections.set(key, made);
         connection = made;
       }
-      return connection.enter(events);
+      return connection.addSession(events);
     },
     close: async (reason) => {
       await Promise.all([...connections.values()].map((connection) => connection.close(reason)));

@@ -3,69 +3,69 @@ import type { CancelReason, Exchange, TransportContext } from "../../exchange.ts
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import { spliceIds } from "../../protocol/id-splice.ts";
-import type { ClientLeg } from "../../protocol/id-rewrite.ts";
+import type { ClientIdRewriter } from "../../protocol/id-rewrite.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { resultMessage } from "../../reply.ts";
-import { cancelledError, cancelledNotice } from "../cancel.ts";
+import { cancelledError, cancelledNotification } from "../cancel.ts";
 import type { LinkEvents, UpstreamLink } from "../transport.ts";
-import { createTurns } from "../turns.ts";
-import { Subscriptions } from "./subscriptions.ts";
+import { createSerialQueue } from "../turns.ts";
+import { SessionSubscriptions } from "./subscriptions.ts";
 
 /** What a message from the shared connection is handed to. */
-export interface Owner {
-  answered(answer: Message): void;
-  said(message: Message): void;
+export interface MessageOwner {
+  onResponse(answer: Message): void;
+  onMessage(message: Message): void;
 }
 
 /** The connection as one of its members sees it. */
-export interface SharedConnection {
+export interface SessionConnection {
   readonly incarnation: string;
   readonly context: TransportContext;
   /** Opens the connection if need be; rejects where that fails. */
-  ready(): Promise<void>;
-  join(owner: Owner): ClientLeg;
+  whenOpen(): Promise<void>;
+  addIdScope(owner: MessageOwner): ClientIdRewriter;
   /** Puts a message on the connection, which is open. */
   write(message: Message): Promise<void>;
   /** The server's answer to the handshake; the first who asks sends it. */
   handshake(request: RequestMessage): Promise<Message>;
   /** Nobody got an answer to the handshake in time. */
-  giveUp(): void;
+  abandonHandshake(): void;
   /** Whether the server still has to be told that the handshake is done; true only once. */
-  takeInitialized(): boolean;
+  claimInitialized(): boolean;
   /** The client answers one of the server's requests. */
-  settled(answer: Message): void;
-  isSubscribedByOthers(member: Member, uri: string): boolean;
-  leave(member: Member, reason: string): void;
+  onClientResponse(answer: Message): void;
+  isSubscribedByOthers(member: SessionLink, uri: string): boolean;
+  removeSession(member: SessionLink, reason: string): void;
 }
 
-interface Waiting {
+interface PendingRequest {
   readonly exchange: Exchange;
   readonly settle: (outcome: Reply | GatewayError) => void;
 }
 
 /** One legacy session's link over a connection that others use too. */
-export class Member implements UpstreamLink, Owner {
+export class SessionLink implements UpstreamLink, MessageOwner {
   readonly upstreamSession = undefined;
   /** One slow client must not hold up the others. */
-  readonly isPausable = false;
-  readonly subscriptions = new Subscriptions();
+  readonly hasBackpressure = false;
+  readonly subscriptions = new SessionSubscriptions();
   /** The client has shaken hands, and so can be told things. */
-  isReady = false;
+  isInitialized = false;
   readonly events: LinkEvents;
-  readonly #connection: SharedConnection;
-  readonly #leg: ClientLeg;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #connection: SessionConnection;
+  readonly #leg: ClientIdRewriter;
+  readonly #waiting = new Map<string, PendingRequest>();
   readonly #inTurn;
   #isClosed = false;
 
-  constructor(connection: SharedConnection, events: LinkEvents) {
+  constructor(connection: SessionConnection, events: LinkEvents) {
     this.#connection = connection;
     this.events = events;
-    this.#leg = connection.join(this);
-    this.#inTurn = createTurns((error) => {
-      events.trouble(GatewayError.from(error));
+    this.#leg = connection.addIdScope(this);
+    this.#inTurn = createSerialQueue((error) => {
+      events.error(GatewayError.from(error));
     });
   }
 
@@ -96,12 +96,12 @@ export class Member implements UpstreamLink, Owner {
 
   async send({ message }: Exchange): Promise<Reply> {
     const isAnswer = message.kind === "result" || message.kind === "error";
-    if (isAnswer) this.#connection.settled(message);
+    if (isAnswer) this.#connection.onClientResponse(message);
     // The server waits for its answer, also from a session that has just ended.
     else await this.#ready();
     if (message.method === "notifications/initialized") {
-      this.isReady = true;
-      if (!this.#connection.takeInitialized()) return noReply;
+      this.isInitialized = true;
+      if (!this.#connection.claimInitialized()) return noReply;
     }
     const outcome = this.#leg.rewrite(message);
     if (outcome.ok) await this.#connection.write(outcome.message);
@@ -116,31 +116,31 @@ export class Member implements UpstreamLink, Owner {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const { exchange } of this.#waiting.values()) this.#tellCancelled(exchange);
-    this.failed(new GatewayError("cancelled", reason));
-    this.#leg.leave();
-    this.#connection.leave(this, reason);
+    this.failPending(new GatewayError("cancelled", reason));
+    this.#leg.release();
+    this.#connection.removeSession(this, reason);
   }
 
-  answered(answer: Message): void {
+  onResponse(answer: Message): void {
     this.#inTurn(() => {
       const waiting = answer.id === undefined ? undefined : this.#waiting.get(answer.id.key);
       waiting?.settle({ message: answer });
     });
   }
 
-  said(message: Message): void {
+  onMessage(message: Message): void {
     this.#say(message, this.#exchangeOf(message));
   }
 
   /** Hands on what the server sent to nobody in particular; there may be only this one. */
-  overheard(message: Message, isAlone: boolean): void {
+  receiveUnaddressed(message: Message, isAlone: boolean): void {
     const [only, another] = this.#waiting.values();
     const isTheirs = isAlone && another === undefined;
     this.#say(message, isTheirs ? only?.exchange : undefined);
   }
 
   /** Everything that waits has failed. */
-  failed(error: GatewayError): void {
+  failPending(error: GatewayError): void {
     for (const { settle } of this.#waiting.values()) settle(error);
   }
 
@@ -160,14 +160,14 @@ export class Member implements UpstreamLink, Owner {
 
   async #ready(): Promise<void> {
     if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    await this.#connection.ready();
+    await this.#connection.whenOpen();
   }
 
   /** The handshake is the connection's, not this session's: it goes on without whoever began it. */
   #shakeHands({ cancellation }: Exchange, message: RequestMessage): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const off = cancellation.onCancel((reason) => {
-        if (reason === "timeout") this.#connection.giveUp();
+        if (reason === "timeout") this.#connection.abandonHandshake();
         reject(cancelledError(reason));
       });
       void this.#connection
@@ -183,7 +183,7 @@ export class Member implements UpstreamLink, Owner {
     const { key } = message.id;
     this.#waiting.get(key)?.settle(new GatewayError("cancelled", "another request has taken its id"));
     return new Promise((resolve, reject) => {
-      const waiting: Waiting = {
+      const waiting: PendingRequest = {
         exchange,
         settle: (outcome) => {
           off();
@@ -207,11 +207,11 @@ export class Member implements UpstreamLink, Owner {
   }
 
   #tellCancelled(exchange: Exchange): void {
-    const notice = cancelledNotice(exchange);
+    const notice = cancelledNotification(exchange);
     const outcome = notice === undefined ? undefined : this.#leg.rewrite(notice);
     if (outcome?.ok !== true) return;
     this.#connection.write(outcome.message).catch((error: unknown) => {
-      this.events.trouble(GatewayError.from(error));
+      this.events.error(GatewayError.from(error));
     });
   }
 }

@@ -2,7 +2,7 @@
 const mostUris = 1000;
 
 /** The resources that one session wants to hear of. */
-export class Subscriptions {
+export class SessionSubscriptions {
   readonly #uris = new Set<string>();
   #isEverything = false;
 
@@ -32,7 +32,7 @@ export class Subscriptions {
 }
 
 /** Whom an update concerns; where it fits no subscription, everybody who has one, because it may be meant for any. */
-export function audienceOf<Reader extends { readonly subscriptions: Subscriptions }>(
+export function subscribersOf<Reader extends { readonly subscriptions: SessionSubscriptions }>(
   readers: readonly Reader[],
   uri: string | undefined,
 ): readonly Reader[] {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { createBackoff } from "./backoff.ts";
+import { createRestartBackoff } from "./backoff.ts";
 
 const options = { firstMs: 100, longestMs: 1000, loopAfter: 3, forgetMs: 5000 };
 
@@ -12,7 +12,7 @@ function createTime(): { now: number; clock: { now: () => number; wall: () => nu
 describe("the wait after a crash", () => {
   it("is nothing before the first, then doubles up to the longest", () => {
     const time = createTime();
-    const backoff = createBackoff(options, time.clock);
+    const backoff = createRestartBackoff(options, time.clock);
     const waits = [backoff.waitMs];
     for (let crash = 0; crash < 6; crash += 1) {
       backoff.crashed();
@@ -24,7 +24,7 @@ describe("the wait after a crash", () => {
 
   it("begins anew when the last crash is long ago", () => {
     const time = createTime();
-    const backoff = createBackoff(options, time.clock);
+    const backoff = createRestartBackoff(options, time.clock);
     for (let crash = 0; crash < 4; crash += 1) backoff.crashed();
     expect([backoff.crashes, backoff.isLoop]).toEqual([4, true]);
     time.now += 5001;
@@ -34,7 +34,7 @@ describe("the wait after a crash", () => {
   });
 
   it("ends when a process works, but the next crash adds to those before", () => {
-    const backoff = createBackoff(options, createTime().clock);
+    const backoff = createRestartBackoff(options, createTime().clock);
     backoff.crashed();
     backoff.crashed();
     backoff.working();
@@ -45,7 +45,7 @@ describe("the wait after a crash", () => {
 
   it("holds others off while a start is tried in a loop, and only then", () => {
     const time = createTime();
-    const backoff = createBackoff(options, time.clock);
+    const backoff = createRestartBackoff(options, time.clock);
     backoff.crashed();
     time.now += 100;
     backoff.trying();

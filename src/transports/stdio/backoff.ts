@@ -1,7 +1,7 @@
 import type { Clock } from "../../exchange.ts";
 
 /** How long a server that keeps ending is left alone. */
-export interface BackoffOptions {
+export interface RestartBackoffOptions {
   /** After the first crash; it doubles with each that follows. */
   readonly firstMs: number;
   readonly longestMs: number;
@@ -12,7 +12,7 @@ export interface BackoffOptions {
 }
 
 /** The memory of a server's crashes. */
-export interface Backoff {
+export interface RestartBackoff {
   /** Milliseconds until a start may be tried again. */
   readonly waitMs: number;
   /** Crashes that followed each other. */
@@ -27,7 +27,7 @@ export interface Backoff {
 }
 
 /** A quarter of a second, doubled up to half a minute; five crashes are a loop, a quiet minute clears the memory. */
-export const defaultBackoff: BackoffOptions = {
+export const defaultRestartBackoff: RestartBackoffOptions = {
   firstMs: 250,
   longestMs: 30_000,
   loopAfter: 5,
@@ -35,7 +35,7 @@ export const defaultBackoff: BackoffOptions = {
 };
 
 /** Makes the memory of a server that has not crashed yet. */
-export function createBackoff(options: BackoffOptions, clock: Clock): Backoff {
+export function createRestartBackoff(options: RestartBackoffOptions, clock: Clock): RestartBackoff {
   const { firstMs, longestMs, loopAfter, forgetMs } = options;
   let crashes = 0;
   let lastCrash = Number.NEGATIVE_INFINITY;

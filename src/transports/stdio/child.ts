@@ -8,14 +8,14 @@ import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { exitCause, exitText, startError } from "./child-exit.ts";
 import type { ChildExit } from "./child-exit.ts";
-import { childEnvironment, familyVariable } from "./environment.ts";
-import type { Environment } from "./environment.ts";
+import { childEnvironment, childMarkerVariable } from "./environment.ts";
+import type { ChildEnvironment } from "./environment.ts";
 import { createMessageLines } from "./message-lines.ts";
 import { createMessageWriter } from "./message-writer.ts";
-import { endFamily, familyFrom } from "./process-family.ts";
-import type { Family } from "./process-table.ts";
+import { killProcessTree, processTreeOf } from "./process-family.ts";
+import type { ProcessTree } from "./process-table.ts";
 import { createStderrLines } from "./stderr-lines.ts";
-import { holdProcess, settlesWithin } from "./timer.ts";
+import { keepProcessAlive, settlesWithin } from "./timer.ts";
 import type { Watchdog } from "./watchdog.ts";
 
 /** The command of a server and the limits of its process. */
@@ -23,7 +23,7 @@ export interface ChildOptions {
   readonly command: string;
   readonly args: readonly string[];
   /** Variables that the child gets besides the few that every program needs. */
-  readonly env?: Environment;
+  readonly env?: ChildEnvironment;
   readonly cwd?: string;
   /** Longest line that is taken for a message; 4 MiB unless given. */
   readonly maxLineBytes?: number;
@@ -36,7 +36,7 @@ export interface ChildOptions {
 /** What a child needs of the world around it. */
 export interface ChildDeps {
   /** The environment of which the allowed variables are handed on. */
-  readonly environment: Environment;
+  readonly environment: ChildEnvironment;
   /** Makes incarnations; no two may be alike, in this process or a later one. */
   readonly newId: () => string;
   readonly setTimer: SetTimer;
@@ -55,7 +55,7 @@ export interface ChildChannel extends Channel {
 }
 
 /** Why a child comes to its end. */
-interface Cause {
+interface StopCause {
   /** The owner closed the channel; everything else is the child's doing. */
   readonly isOurs: boolean;
   /** What to say of a process that had to be stopped. */
@@ -65,7 +65,7 @@ interface Cause {
 
 const defaultQueueBytes = 1024 * 1024;
 const defaultGraceMs = 2000;
-const mute: Cause = { isOurs: false, fate: "closed its output and was stopped" };
+const outputClosed: StopCause = { isOurs: false, fate: "closed its output and was stopped" };
 /** What an ended process has written is in the pipe; a stranger who holds the other end open must not hold us up. */
 const drainMs = 1000;
 
@@ -107,26 +107,26 @@ export async function startChild(
     "error",
     (error) => void begin({ isOurs: false, fate: "closed its input and was stopped", error }),
   );
-  child.stdout.on("error", (error) => void begin({ ...mute, error }));
+  child.stdout.on("error", (error) => void begin({ ...outputClosed, error }));
   child.stderr.on("error", () => {});
-  child.stdout.on("end", () => void begin(mute));
+  child.stdout.on("end", () => void begin(outputClosed));
   child.on("close", () => drained.resolve());
   child.on("exit", () => {
     exited.resolve();
     void begin({ isOurs: false, fate: "ended" });
   });
 
-  function begin(cause: Cause): Promise<void> {
+  function begin(cause: StopCause): Promise<void> {
     end ??= finish(cause);
     return end;
   }
 
-  async function finish(cause: Cause): Promise<void> {
-    const release = holdProcess();
-    writer.stop(refusal(cause));
+  async function finish(cause: StopCause): Promise<void> {
+    const release = keepProcessAlive();
+    writer.stop(stoppedError(cause));
     child.stdin.end();
     const left = await settlesWithin(exited.promise, graceMs, setTimer);
-    await endFamily(family, { graceMs, setTimer });
+    await killProcessTree(family, { graceMs, setTimer });
     await settlesWithin(drained.promise, drainMs, setTimer);
     for (const stream of child.stdio) stream?.destroy();
     child.unref();
@@ -157,12 +157,12 @@ export async function startChild(
 
 interface Launched {
   readonly child: ChildProcessWithoutNullStreams;
-  readonly family: Family;
+  readonly family: ProcessTree;
 }
 
 async function launch(options: ChildOptions, marker: string, deps: ChildDeps): Promise<Launched> {
   const { command, args, cwd } = options;
-  const configured = { ...options.env, [familyVariable]: marker };
+  const configured = { ...options.env, [childMarkerVariable]: marker };
   try {
     const child = spawn(command, args, {
       ...(cwd === undefined ? {} : { cwd }),
@@ -173,7 +173,7 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
       windowsHide: true,
     });
     const { pid } = child;
-    const family = pid === undefined ? undefined : familyFrom(pid, marker);
+    const family = pid === undefined ? undefined : processTreeOf(pid, marker);
     if (family !== undefined) deps.watchdog.watch(family);
     await once(child, "spawn");
     if (family === undefined) throw new Error("a started process has no number");
@@ -184,12 +184,12 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
 }
 
 /** What senders hear from the moment the end has begun. */
-function refusal(cause: Cause): GatewayError {
+function stoppedError(cause: StopCause): GatewayError {
   const text = cause.isOurs ? "is being stopped" : "has gone";
   return new GatewayError("upstream_unreachable", `the server process ${text}`, { cause: cause.error });
 }
 
-function closedError(cause: Cause, exit: ChildExit): GatewayError {
+function closedError(cause: StopCause, exit: ChildExit): GatewayError {
   const fate = exit.byItself ? `ended by itself with ${exitText(exit)}` : cause.fate;
   return new GatewayError("upstream_unreachable", `the server process ${fate}`, { cause: exitCause(exit) });
 }

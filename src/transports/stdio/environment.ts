@@ -1,8 +1,8 @@
 /** Environment variables by name; what is undefined is not set. */
-export type Environment = Readonly<Record<string, string | undefined>>;
+export type ChildEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** The variable by which a child's descendants are found again, wherever they have gone. */
-export const familyVariable = "HEADGATE_CHILD";
+export const childMarkerVariable = "HEADGATE_CHILD";
 
 const posixNames: ReadonlySet<string> = new Set([
   "PATH",
@@ -46,8 +46,8 @@ const windowsNames: ReadonlySet<string> = new Set([
  * the secrets of other servers, and over them the configured ones.
  */
 export function childEnvironment(
-  inherited: Environment,
-  configured: Environment,
+  inherited: ChildEnvironment,
+  configured: ChildEnvironment,
   platform: NodeJS.Platform,
 ): Record<string, string> {
   const environment: Record<string, string> = {};

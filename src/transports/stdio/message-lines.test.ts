@@ -10,7 +10,7 @@ function read(
   const rubbish: string[] = [];
   const lines = createMessageLines(maxLineBytes, {
     message: (bytes) => messages.push(bytes.toString()),
-    rubbish: (bytes, reason) => rubbish.push(bytes.length === 0 ? reason : bytes.toString("latin1")),
+    malformed: (bytes, reason) => rubbish.push(bytes.length === 0 ? reason : bytes.toString("latin1")),
   });
   for (const chunk of chunks) lines.push(Buffer.from(chunk));
   lines.end();

@@ -21,23 +21,23 @@ const quote = 0x22;
  */
 export function createMessageLines(
   maxLineBytes: number,
-  events: Pick<ChannelEvents, "message" | "rubbish">,
+  events: Pick<ChannelEvents, "message" | "malformed">,
 ): MessageLines {
   const reader = createLineReader({
     maxLineBytes,
     onLine(line) {
       if (looksLikeMessage(line)) events.message(line);
-      else events.rubbish(line, "the line is no JSON object or batch");
+      else events.malformed(line, "the line is no JSON object or batch");
     },
     onOverflow({ limit }) {
-      events.rubbish(nothing, `a line of more than ${limit} bytes was left out`);
+      events.malformed(nothing, `a line of more than ${limit} bytes was left out`);
     },
   });
   return {
     push: (chunk) => reader.push(chunk),
     end() {
       const last = reader.end();
-      if (!last.complete) events.rubbish(last.rest ?? nothing, "the stream ended within a line");
+      if (!last.complete) events.malformed(last.rest ?? nothing, "the stream ended within a line");
     },
   };
 }

@@ -120,7 +120,7 @@ describe("a pool of children", () => {
     const heard = listen();
     await pool.open(heard);
     started[0]?.events.message(Buffer.from("{}"));
-    started[0]?.events.rubbish(Buffer.from("x"), "no message");
+    started[0]?.events.malformed(Buffer.from("x"), "no message");
     started[0]?.crash();
     expect(heard.order).toEqual(["message", "rubbish", "closed"]);
   });

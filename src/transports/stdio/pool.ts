@@ -1,8 +1,8 @@
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../exchange.ts";
 import type { ChannelEvents } from "../transport.ts";
-import { createBackoff, defaultBackoff } from "./backoff.ts";
-import type { BackoffOptions } from "./backoff.ts";
+import { createRestartBackoff, defaultRestartBackoff } from "./backoff.ts";
+import type { RestartBackoffOptions } from "./backoff.ts";
 import { exitCause, exitText } from "./child-exit.ts";
 import type { ChildExit } from "./child-exit.ts";
 import type { ChildChannel } from "./child.ts";
@@ -11,7 +11,7 @@ import type { ChildChannel } from "./child.ts";
 export interface ChildPoolOptions {
   /** Processes that may exist at once, those that start and end included. */
   readonly maxChildren: number;
-  readonly backoff?: BackoffOptions;
+  readonly backoff?: RestartBackoffOptions;
 }
 
 /** What a pool needs of the world around it. */
@@ -46,7 +46,7 @@ const fullRetrySeconds = 5;
 export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps): ChildPool {
   const { maxChildren } = options;
   const { clock, setTimer } = deps;
-  const backoff = createBackoff(options.backoff ?? defaultBackoff, clock);
+  const backoff = createRestartBackoff(options.backoff ?? defaultRestartBackoff, clock);
   const children = new Set<ChildChannel>();
   const sleepers = new Set<() => void>();
   const starts = new Set<Promise<unknown>>();
@@ -82,7 +82,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
         backoff.working();
         events.message(bytes);
       },
-      rubbish: (bytes, reason) => events.rubbish(bytes, reason),
+      malformed: (bytes, reason) => events.malformed(bytes, reason),
       closed(error) {
         if (child !== undefined) left(child);
         events.closed(error);

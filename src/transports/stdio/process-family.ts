@@ -1,23 +1,23 @@
 import { spawn } from "node:child_process";
 
 import type { SetTimer } from "../../exchange.ts";
-import { carriesMarker, listProcesses, membersOf, readProcess } from "./process-table.ts";
-import type { Family, ProcessEntry } from "./process-table.ts";
+import { carriesMarker, listProcesses, findTreeMembers, readProcess } from "./process-table.ts";
+import type { ProcessTree, ProcessEntry } from "./process-table.ts";
 import { pause } from "./timer.ts";
 
 /** How patiently a family is ended. */
-export interface EndOptions {
+export interface KillOptions {
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number;
   readonly setTimer: SetTimer;
 }
 
 /** Killed processes leave within milliseconds; one that waits for a broken disk must not hold us up for ever. */
-const killPatienceMs = 1000;
+const killTimeoutMs = 1000;
 const killRounds = 3;
 
 /** The family of a process that was just started as the leader of its own group. */
-export function familyFrom(leader: number, marker: string): Family {
+export function processTreeOf(leader: number, marker: string): ProcessTree {
   return { leader, marker, startedAt: readProcess(leader)?.startedAt };
 }
 
@@ -25,7 +25,7 @@ export function familyFrom(leader: number, marker: string): Family {
  * Ends every living member of a family: SIGTERM, and SIGKILL for what is still there after the grace. Where there is
  * no process table only the group is reached, so a process that made itself a group of its own escapes. Never rejects.
  */
-export async function endFamily(family: Family, options: EndOptions): Promise<void> {
+export async function killProcessTree(family: ProcessTree, options: KillOptions): Promise<void> {
   if (process.platform === "win32") {
     await killWindowsTree(family.leader);
     return;
@@ -40,46 +40,46 @@ export async function endFamily(family: Family, options: EndOptions): Promise<vo
     const left = await findMembers(family);
     if (left.isEmpty()) return;
     left.signal("SIGKILL");
-    await waitUntilGone(left, killPatienceMs, setTimer);
+    await waitUntilGone(left, killTimeoutMs, setTimer);
   }
 }
 
 /** The members found at one moment. */
-interface Members {
+interface TreeMembers {
   signal(name: NodeJS.Signals): void;
   /** Asks again, for those that were found. */
   isEmpty(): boolean;
 }
 
-async function findMembers(family: Family): Promise<Members> {
+async function findMembers(family: ProcessTree): Promise<TreeMembers> {
   const table = family.startedAt === undefined ? undefined : await listProcesses();
   if (table === undefined) {
     return {
-      signal: (name) => send(-family.leader, name),
-      isEmpty: () => !send(-family.leader, 0),
+      signal: (name) => sendSignal(-family.leader, name),
+      isEmpty: () => !sendSignal(-family.leader, 0),
     };
   }
-  let living = membersOf(family, table, carriesMarker);
+  let living = findTreeMembers(family, table, carriesMarker);
   return {
     signal(name) {
       // The group in one call, so that none of it sees another die first and starts it anew.
-      if (living.some((entry) => entry.group === family.leader)) send(-family.leader, name);
-      for (const entry of living) if (entry.group !== family.leader) send(entry.pid, name);
+      if (living.some((entry) => entry.group === family.leader)) sendSignal(-family.leader, name);
+      for (const entry of living) if (entry.group !== family.leader) sendSignal(entry.pid, name);
     },
     isEmpty() {
-      living = living.filter(isLiving);
+      living = living.filter(isAlive);
       return living.length === 0;
     },
   };
 }
 
-function isLiving(entry: ProcessEntry): boolean {
+function isAlive(entry: ProcessEntry): boolean {
   const now = readProcess(entry.pid);
   return now !== undefined && now.startedAt === entry.startedAt && !now.isZombie;
 }
 
 /** Whether there was somebody to take the signal. */
-function send(target: number, signal: NodeJS.Signals | 0): boolean {
+function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(target, signal);
   } catch {
@@ -88,7 +88,7 @@ function send(target: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-async function waitUntilGone(members: Members, patienceMs: number, setTimer: SetTimer): Promise<void> {
+async function waitUntilGone(members: TreeMembers, patienceMs: number, setTimer: SetTimer): Promise<void> {
   let waited = 0;
   for (let step = 5; !members.isEmpty() && waited < patienceMs; step = Math.min(step * 2, 50)) {
     await pause(step, setTimer);

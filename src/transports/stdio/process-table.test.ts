@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { listProcesses, membersOf, parseProcess, readProcess } from "./process-table.ts";
+import { listProcesses, findTreeMembers, parseProcess, readProcess } from "./process-table.ts";
 import type { ProcessEntry } from "./process-table.ts";
 
 const family = { leader: 100, marker: "7.a", startedAt: 1000 };
@@ -12,7 +12,7 @@ function entry(pid: number, facts: Partial<ProcessEntry> = {}): ProcessEntry {
 const leader = entry(100, { parent: 7, startedAt: 1000 });
 
 function pidsOf(table: readonly ProcessEntry[], marked: readonly number[] = []): number[] {
-  return membersOf(family, table, (pid, marker) => marker === "7.a" && marked.includes(pid))
+  return findTreeMembers(family, table, (pid, marker) => marker === "7.a" && marked.includes(pid))
     .map(({ pid }) => pid)
     .toSorted((a, b) => a - b);
 }

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 
-import { familyVariable } from "./environment.ts";
+import { childMarkerVariable } from "./environment.ts";
 
 /** One process as Linux shows it in `/proc/<pid>/stat`. */
 export interface ProcessEntry {
@@ -16,7 +16,7 @@ export interface ProcessEntry {
 }
 
 /** A child, the leader of its own group and session, with everything that it started. */
-export interface Family {
+export interface ProcessTree {
   readonly leader: number;
   /** Value of the family variable in the leader's environment, which its descendants inherit. */
   readonly marker: string;
@@ -25,7 +25,7 @@ export interface Family {
 }
 
 /** So many files are read before other work gets its turn. */
-const slice = 32;
+const processesPerTurn = 32;
 
 /** Reads the text of `/proc/<pid>/stat`; undefined if it is something else. */
 export function parseProcess(stat: string): ProcessEntry | undefined {
@@ -64,7 +64,7 @@ export async function listProcesses(): Promise<readonly ProcessEntry[] | undefin
   if (names === undefined) return undefined;
   const entries: ProcessEntry[] = [];
   for (const [index, name] of names.entries()) {
-    if (index % slice === slice - 1) await setImmediate();
+    if (index % processesPerTurn === processesPerTurn - 1) await setImmediate();
     const entry = readProcess(Number(name));
     if (entry !== undefined) entries.push(entry);
   }
@@ -76,8 +76,8 @@ export async function listProcesses(): Promise<readonly ProcessEntry[] | undefin
  * processes that left all of these but carry the family's marker in their environment. What took another session and
  * another environment and lost its parent cannot be told from a stranger and is not found.
  */
-export function membersOf(
-  family: Family,
+export function findTreeMembers(
+  family: ProcessTree,
   table: readonly ProcessEntry[],
   isMarked: (pid: number, marker: string) => boolean,
 ): readonly ProcessEntry[] {
@@ -102,7 +102,7 @@ export function membersOf(
 /** Whether a process was started with the marker in its environment; false for what may not be looked at. */
 export function carriesMarker(pid: number, marker: string): boolean {
   try {
-    return readFileSync(`/proc/${pid}/environ`).includes(`${familyVariable}=${marker}\0`);
+    return readFileSync(`/proc/${pid}/environ`).includes(`${childMarkerVariable}=${marker}\0`);
   } catch {
     // Gone, or another user's process and then none of ours.
     return false;

@@ -22,7 +22,7 @@ export async function settlesWithin(
 }
 
 /** Keeps this process alive until the returned function is called: the timers handed in may not. */
-export function holdProcess(): () => void {
+export function keepProcessAlive(): () => void {
   const longest = 2 ** 31 - 1;
   const hold = setInterval(() => {}, longest);
   return () => clearInterval(hold);

@@ -1,20 +1,20 @@
 import { describe, expect, it } from "vitest";
 
-import type { Family } from "./process-table.ts";
-import { applyLine, formatForget, formatWatch } from "./watchdog-lines.ts";
+import type { ProcessTree } from "./process-table.ts";
+import { applyWatchdogLine, formatForgetLine, formatWatchLine } from "./watchdog-lines.ts";
 
 describe("what the watchdog is told", () => {
   it("makes it know a family, and forget it", () => {
-    const families = new Map<number, Family>();
-    const known: Family = { leader: 100, marker: "7.a b\n", startedAt: 12 };
-    const plain: Family = { leader: 101, marker: "7.c", startedAt: undefined };
+    const families = new Map<number, ProcessTree>();
+    const known: ProcessTree = { leader: 100, marker: "7.a b\n", startedAt: 12 };
+    const plain: ProcessTree = { leader: 101, marker: "7.c", startedAt: undefined };
     for (const family of [known, plain]) {
-      const line = formatWatch(family);
+      const line = formatWatchLine(family);
       expect(line.indexOf("\n")).toBe(line.length - 1);
-      applyLine(families, line.trimEnd());
+      applyWatchdogLine(families, line.trimEnd());
     }
     expect([...families.values()]).toEqual([known, plain]);
-    applyLine(families, formatForget(known).trimEnd());
+    applyWatchdogLine(families, formatForgetLine(known).trimEnd());
     expect([...families.keys()]).toEqual([101]);
   });
 
@@ -32,8 +32,8 @@ describe("what the watchdog is told", () => {
     "+[100",
     "*100",
   ])("changes nothing when it is %j, for a wrong number would be fatal to others", (line) => {
-    const families = new Map<number, Family>();
-    applyLine(families, line);
+    const families = new Map<number, ProcessTree>();
+    applyWatchdogLine(families, line);
     expect(families.size).toBe(0);
   });
 });

@@ -1,26 +1,26 @@
-import type { Family } from "./process-table.ts";
+import type { ProcessTree } from "./process-table.ts";
 
 /** The line that tells the watchdog of a family. */
-export function formatWatch(family: Family): string {
+export function formatWatchLine(family: ProcessTree): string {
   return `+${JSON.stringify([family.leader, family.marker, family.startedAt ?? null])}\n`;
 }
 
 /** The line that tells it that a family has gone. */
-export function formatForget(family: Family): string {
+export function formatForgetLine(family: ProcessTree): string {
   return `-${family.leader}\n`;
 }
 
 /** Brings the families up to date with one line; what is no such line changes nothing. */
-export function applyLine(families: Map<number, Family>, line: string): void {
+export function applyWatchdogLine(families: Map<number, ProcessTree>, line: string): void {
   if (line.startsWith("-")) {
     families.delete(Number(line.slice(1)));
     return;
   }
-  const family = line.startsWith("+") ? parseFamily(line.slice(1)) : undefined;
+  const family = line.startsWith("+") ? parseProcessTree(line.slice(1)) : undefined;
   if (family !== undefined) families.set(family.leader, family);
 }
 
-function parseFamily(text: string): Family | undefined {
+function parseProcessTree(text: string): ProcessTree | undefined {
   const [leader, marker, startedAt] = parseList(text);
   // Signals to 0 and 1 and their negatives would reach everybody.
   if (typeof leader !== "number" || !Number.isSafeInteger(leader) || leader <= 1) return undefined;

@@ -1,13 +1,13 @@
 // The watchdog's own process: holds the other end of a pipe to the gateway. However the gateway ends, SIGKILL
 // included, the system closes the pipe, and what the gateway had started and not ended is ended here.
 import { createLineReader } from "../../protocol/line-framing.ts";
-import { endFamily } from "./process-family.ts";
-import type { Family } from "./process-table.ts";
-import { applyLine } from "./watchdog-lines.ts";
+import { killProcessTree } from "./process-family.ts";
+import type { ProcessTree } from "./process-table.ts";
+import { applyWatchdogLine } from "./watchdog-lines.ts";
 
 const graceMs = Number(process.argv[2]);
-const families = new Map<number, Family>();
-const lines = createLineReader({ onLine: (line) => applyLine(families, line.toString("utf8")) });
+const families = new Map<number, ProcessTree>();
+const lines = createLineReader({ onLine: (line) => applyWatchdogLine(families, line.toString("utf8")) });
 
 function setTimer(milliseconds: number, callback: () => void): () => void {
   const timer = setTimeout(callback, milliseconds);
@@ -15,7 +15,7 @@ function setTimer(milliseconds: number, callback: () => void): () => void {
 }
 
 async function endAll(): Promise<void> {
-  await Promise.all([...families.values()].map((family) => endFamily(family, { graceMs, setTimer })));
+  await Promise.all([...families.values()].map((family) => killProcessTree(family, { graceMs, setTimer })));
   process.exit(0);
 }
 

@@ -9,8 +9,8 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { openRollCall } from "../../../test/support/stdio.ts";
 import type { RollCall } from "../../../test/support/stdio.ts";
 import { systemClock, systemTimer } from "../../exchange.ts";
-import { familyFrom } from "./process-family.ts";
-import type { Family } from "./process-table.ts";
+import { processTreeOf } from "./process-family.ts";
+import type { ProcessTree } from "./process-table.ts";
 import { listProcesses } from "./process-table.ts";
 import type { Watchdog, WatchdogDeps } from "./watchdog.ts";
 import { createWatchdog } from "./watchdog.ts";
@@ -42,7 +42,7 @@ function create(deps: Partial<WatchdogDeps> = {}): Watchdog {
 async function startHolder(
   rollCall: RollCall,
   name: string,
-): Promise<{ family: Family; gone: Promise<void> }> {
+): Promise<{ family: ProcessTree; gone: Promise<void> }> {
   const marker = `${process.pid}.${name}`;
   const child = spawn(node, [holder, rollCall.path, name, "stubborn"], {
     detached: true,
@@ -51,7 +51,7 @@ async function startHolder(
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   const { pid, gone } = await rollCall.arrival(name);
-  return { family: familyFrom(pid, marker), gone };
+  return { family: processTreeOf(pid, marker), gone };
 }
 
 /** The numbers of the watchdogs that a process has started; once ready to work they have changed their title. */

@@ -6,23 +6,23 @@ import { fileURLToPath } from "node:url";
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../exchange.ts";
 import { childEnvironment } from "./environment.ts";
-import type { Environment } from "./environment.ts";
-import type { Family } from "./process-table.ts";
-import { formatForget, formatWatch } from "./watchdog-lines.ts";
+import type { ChildEnvironment } from "./environment.ts";
+import type { ProcessTree } from "./process-table.ts";
+import { formatForgetLine, formatWatchLine } from "./watchdog-lines.ts";
 
 /** Sees to it that no child outlives this process, even when it is killed. */
 export interface Watchdog {
   /** Takes a family under watch, at once. */
-  watch(family: Family): void;
+  watch(family: ProcessTree): void;
   /** The family has gone and its numbers may come to others. */
-  forget(family: Family): void;
+  forget(family: ProcessTree): void;
   /** Ends the watchdog, and with it whatever is still under watch; resolves when it has gone. */
   close(): Promise<void>;
 }
 
 /** What a watchdog needs of the world around it. */
 export interface WatchdogDeps {
-  readonly environment: Environment;
+  readonly environment: ChildEnvironment;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   /** Told when the watchdog's process could not start or ended; it is started anew. */
@@ -40,11 +40,11 @@ const longestDelayMs = 30_000;
 /**
  * Makes the watchdog of a gateway: one small process, started with the first child and anew should it end. It does not
  * keep this process alive. A child that is started in the instant before a kill, and then ignores the end of its
- * input, can escape it; so can what `endFamily` does not find.
+ * input, can escape it; so can what `killProcessTree` does not find.
  */
 export function createWatchdog(deps: WatchdogDeps): Watchdog {
   const { clock, setTimer, graceMs = defaultGraceMs } = deps;
-  const families = new Map<number, Family>();
+  const families = new Map<number, ProcessTree>();
   let helper: ChildProcess | undefined;
   let startedAt = 0;
   let failures = 0;
@@ -59,7 +59,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
     helper = started;
     started.once("error", (error) => ended(started, error));
     started.once("exit", (code, signal) => ended(started, new Error(`ended with ${code ?? signal}`)));
-    for (const family of families.values()) tell(formatWatch(family));
+    for (const family of families.values()) tell(formatWatchLine(family));
   }
 
   function ended(which: ChildProcess, cause: Error): void {
@@ -91,14 +91,14 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
   return {
     watch(family) {
       families.set(family.leader, family);
-      if (helper !== undefined) tell(formatWatch(family));
+      if (helper !== undefined) tell(formatWatchLine(family));
       else if (!isClosed && cancelRestart === undefined) start();
     },
     forget(family) {
       // The number may already be that of a later family.
       if (families.get(family.leader) !== family) return;
       families.delete(family.leader);
-      tell(formatForget(family));
+      tell(formatForgetLine(family));
     },
     close() {
       isClosed = true;
@@ -110,7 +110,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
   };
 }
 
-function launch(environment: Environment, graceMs: number): ChildProcess {
+function launch(environment: ChildEnvironment, graceMs: number): ChildProcess {
   // Source and build are alike but for the ending of the file.
   const source = new URL("./watchdog-main.ts", import.meta.url);
   const entry = import.meta.url.endsWith(".ts") ? source : new URL("./watchdog-main.js", import.meta.url);

@@ -1,7 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../exchange.ts";
 import type { CancelReason, Exchange, SetTimer } from "../../exchange.ts";
-import { cancelledError, cancelledNotice } from "../cancel.ts";
+import { cancelledError, cancelledNotification } from "../cancel.ts";
 import { noReply } from "../../pipeline.ts";
 import type { Reply } from "../../pipeline.ts";
 import { messageBytes } from "../../protocol/batch.ts";
@@ -10,70 +10,70 @@ import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
 import type { Era } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
-import { sendWith, type RequestCredentials } from "../request-credentials.ts";
-import { tellOutcome } from "../transport.ts";
-import type { LinkEvents, PendingCall, UpstreamLink } from "../transport.ts";
-import type { Connections } from "./connections.ts";
-import { sayGoodbye } from "./goodbye.ts";
+import { sendWithCredentials, type CredentialProvider } from "../request-credentials.ts";
+import { settleCallback } from "../transport.ts";
+import type { LinkEvents, ReplyCallback, UpstreamLink } from "../transport.ts";
+import type { HttpDispatcher } from "./connections.ts";
+import { deleteSession } from "./goodbye.ts";
 import { requestHeaders } from "./headers.ts";
-import type { LinkState } from "./headers.ts";
-import { KeptExchange } from "./kept-exchange.ts";
+import type { HttpSessionState } from "./headers.ts";
+import { ReplayableRequest } from "./kept-exchange.ts";
 import { Post } from "./post.ts";
-import type { BrokenStream, Outcome, PostOwner, WholeAnswer } from "./post.ts";
-import { SessionLost } from "./session-lost.ts";
+import type { ResumePoint, ReplyHandler, PostOwner, BufferedResponse } from "./post.ts";
+import { SessionLostError } from "./session-lost.ts";
 import { isJsonText, readUpstreamMessage, ResponseReader } from "./response.ts";
-import type { ResponseHeaders, StreamCount } from "./response.ts";
-import { maySendAgain } from "./retry.ts";
+import type { ResponseHeaders, StreamCounter } from "./response.ts";
+import { isRetryable } from "./retry.ts";
 import { openServerStream } from "./server-stream.ts";
 import type { ServerStream } from "./server-stream.ts";
 import type { SseContext } from "./upstream-answer.ts";
-import { isAnswerTo, sessionHeader, sseContext, statusError, withIdOf } from "./upstream-answer.ts";
+import { isResponseTo, sessionHeader, sseContext, upstreamStatusError, withIdOf } from "./upstream-answer.ts";
 
 /** One upstream server reached over Streamable HTTP; shared by all links to it. */
-export interface HttpUpstream {
+export interface HttpEndpoint {
   readonly origin: string;
   readonly path: string;
   /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>;
   /** Shown with every request, where they have to be obtained or depend on who is calling. */
-  readonly credentials?: RequestCredentials | undefined;
+  readonly credentials?: CredentialProvider | undefined;
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   /** For requests. Not limited in connections: a streamed answer must never keep another call waiting. */
-  readonly calls: Connections;
+  readonly requestPool: HttpDispatcher;
   /** For streams that stay open. */
-  readonly streams: Connections;
+  readonly streamPool: HttpDispatcher;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
-  readonly onStream?: StreamCount | undefined;
+  readonly onStreamCount?: StreamCounter | undefined;
 }
 
 /** How often a broken answer stream is taken up again without anything new arriving. */
 const maxEmptyResumes = 5;
 
 /** Makes a link to an upstream for one legacy session, or for the modern requests of one scope. */
-export function createHttpLink(upstream: HttpUpstream, era: Era, events: LinkEvents): UpstreamLink {
+export function createHttpLink(upstream: HttpEndpoint, era: Era, events: LinkEvents): UpstreamLink {
   return new HttpLink(upstream, era, events);
 }
 
 class HttpLink implements UpstreamLink, PostOwner {
   readonly incarnation: string;
   /** Every answer has a connection of its own, which is not read while its client is slow. */
-  readonly isPausable = true;
-  readonly #upstream: HttpUpstream;
+  readonly hasBackpressure = true;
+  readonly #upstream: HttpEndpoint;
   readonly #events: LinkEvents;
-  readonly #state: LinkState;
+  readonly #state: HttpSessionState;
   /** An array, not a Set: a set whose members keep changing makes new tables, which keep each other alive. */
   readonly #readers: ResponseReader[] = [];
-  #handshake: KeptExchange | undefined;
-  #initialized: KeptExchange | undefined;
+  #handshake: ReplayableRequest | undefined;
+  #initialized: ReplayableRequest | undefined;
   #renewal: Promise<void> | undefined;
   #stream: ServerStream | undefined;
   #lastContext: SseContext | undefined;
   #isClosed = false;
 
-  constructor(upstream: HttpUpstream, era: Era, events: LinkEvents) {
+  constructor(upstream: HttpEndpoint, era: Era, events: LinkEvents) {
     this.#upstream = upstream;
     this.#events = events;
     this.#state = { era, session: undefined, revision: undefined, principal: undefined };
@@ -85,20 +85,20 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   request(exchange: Exchange): Promise<Reply> {
-    if (exchange.message.method === "initialize") this.#handshake = new KeptExchange(exchange);
+    if (exchange.message.method === "initialize") this.#handshake = new ReplayableRequest(exchange);
     return this.#isStraight ? this.#dispatch(exchange, undefined, true) : this.#requestInTurn(exchange);
   }
 
-  requestFor(exchange: Exchange, call: PendingCall): void {
+  requestWithCallback(exchange: Exchange, call: ReplyCallback): void {
     const isStraight = this.#isStraight && !this.#isClosed && exchange.message.method !== "initialize";
     if (!isStraight) {
-      tellOutcome(this.request(exchange), call);
+      settleCallback(this.request(exchange), call);
       return;
     }
     try {
       this.#begin(exchange, undefined, true, call);
     } catch (error) {
-      tellOutcome(Promise.reject(GatewayError.from(error)), call);
+      settleCallback(Promise.reject(GatewayError.from(error)), call);
     }
   }
 
@@ -119,14 +119,14 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   /** Sends a request once more where that is safe; throws what it failed with where it is not. */
   async recover(exchange: Exchange, error: unknown): Promise<Reply> {
-    if (error instanceof SessionLost && !this.#isClosed) {
+    if (error instanceof SessionLostError && !this.#isClosed) {
       // The upstream says that it does not know the session, so the request was not carried out: safe to repeat.
       await this.#renew(error.session);
       return this.#post(exchange);
     }
     const failure = GatewayError.from(error);
     const isFresh = failure.code === "upstream_unreachable" && failure.details?.["answered"] === false;
-    if (isFresh && !exchange.cancellation.isCancelled && maySendAgain(exchange.message, failure)) {
+    if (isFresh && !exchange.cancellation.isCancelled && isRetryable(exchange.message, failure)) {
       return this.#post(exchange);
     }
     throw failure;
@@ -134,23 +134,23 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   async send(exchange: Exchange): Promise<Reply> {
     if (exchange.message.method === "notifications/initialized")
-      this.#initialized = new KeptExchange(exchange);
+      this.#initialized = new ReplayableRequest(exchange);
     try {
       await this.#post(exchange);
     } catch (error) {
       // What was meant for a session that is gone has nobody to reach any more.
-      if (!(error instanceof SessionLost)) throw GatewayError.from(error);
+      if (!(error instanceof SessionLostError)) throw GatewayError.from(error);
     }
     return noReply;
   }
 
   listen(): Promise<void> | undefined {
     const { revision, era } = this.#state;
-    if (this.#stream !== undefined) return this.#stream.tried;
+    if (this.#stream !== undefined) return this.#stream.opened;
     if (this.#isClosed || era === "modern") return undefined;
     if (revision !== undefined && !revisions[revision].getStream) return undefined;
     this.#stream = openServerStream(this.#upstream, this.#state, (event) => this.#unsolicited(event));
-    return this.#stream.tried;
+    return this.#stream.opened;
   }
 
   async close(reason: string): Promise<void> {
@@ -158,7 +158,7 @@ class HttpLink implements UpstreamLink, PostOwner {
     this.#isClosed = true;
     this.#stream?.close();
     for (const reader of this.#readers.slice()) reader.abort(new GatewayError("cancelled", reason));
-    if (this.#state.session !== undefined) await sayGoodbye(this.#upstream, this.#state);
+    if (this.#state.session !== undefined) await deleteSession(this.#upstream, this.#state);
   }
 
   /** Sends one message and waits for what it leads to: an answer, or the word that it was accepted. */
@@ -166,7 +166,7 @@ class HttpLink implements UpstreamLink, PostOwner {
     const { credentials } = this.#upstream;
     if (credentials === undefined) return this.#dispatch(exchange, undefined);
     this.#state.principal = exchange.principal;
-    return sendWith(credentials, exchange.principal, (own) => this.#dispatch(exchange, own));
+    return sendWithCredentials(credentials, exchange.principal, (own) => this.#dispatch(exchange, own));
   }
 
   #dispatch(
@@ -185,14 +185,14 @@ class HttpLink implements UpstreamLink, PostOwner {
     exchange: Exchange,
     own: Readonly<Record<string, string>> | undefined,
     isRecoverable: boolean,
-    outcome: Outcome,
+    outcome: ReplyHandler,
   ): void {
-    const { origin, path, calls, limits, onStream } = this.#upstream;
+    const { origin, path, requestPool: calls, limits, onStreamCount: onStream } = this.#upstream;
     const headers = requestHeaders(this.#upstream, this.#state, exchange, own);
     const post = new Post(this, exchange, this.#state.session, isRecoverable, outcome);
     const reader = new ResponseReader(post, limits.maxBytes, onStream);
     post.begin(reader);
-    reader.place = this.#readers.push(reader) - 1;
+    reader.index = this.#readers.push(reader) - 1;
     calls.dispatch({ origin, path, method: "POST", headers, body: messageBytes(exchange.message) }, reader);
   }
 
@@ -216,21 +216,21 @@ class HttpLink implements UpstreamLink, PostOwner {
   forget(reader: ResponseReader): void {
     const last = this.#readers.pop();
     if (last === undefined || last === reader) return;
-    this.#readers[reader.place] = last;
-    last.place = reader.place;
+    this.#readers[reader.index] = last;
+    last.index = reader.index;
   }
 
   /** Deals with one event of an answer stream: the answer itself, or something on the way to it. */
-  streamed(event: SseEvent, exchange: Exchange, call: PendingCall): void | Promise<void> {
+  streamed(event: SseEvent, exchange: Exchange, call: ReplyCallback): void | Promise<void> {
     if (event.kind === "empty") return undefined;
     const message = readUpstreamMessage(event.data, exchange.revision, this.#upstream.limits);
     if (message === undefined) {
-      this.#events.rubbish(event.data, "an event that is not a message");
+      this.#events.malformed(event.data, "an event that is not a message");
       // What is no JSON at all cannot be taken for a message by anybody; JSON that is no message could.
       return isJsonText(event.data) ? undefined : exchange.reply?.writeRaw?.(event.data, event.event);
     }
-    if (isAnswerTo(message, exchange.message)) {
-      call.answer({ message: withIdOf(exchange.message, message) });
+    if (isResponseTo(message, exchange.message)) {
+      call.resolve({ message: withIdOf(exchange.message, message) });
       return undefined;
     }
     return this.#events.message(message, exchange, this.#contextOf(event));
@@ -245,49 +245,54 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   /** Deals with an answer that came as one body. */
-  settle(exchange: Exchange, session: string | undefined, answer: WholeAnswer, call: PendingCall): void {
+  settle(
+    exchange: Exchange,
+    session: string | undefined,
+    answer: BufferedResponse,
+    call: ReplyCallback,
+  ): void {
     const { message } = exchange;
     const { status, headers, body } = answer;
     if (status === 404 && session !== undefined && this.#state.era === "legacy") {
-      call.fail(new SessionLost(session));
+      call.reject(new SessionLostError(session));
       return;
     }
     if (message.kind !== "request") {
-      if (status >= 200 && status < 300) call.answer(noReply);
-      else call.fail(statusError(status));
+      if (status >= 200 && status < 300) call.resolve(noReply);
+      else call.reject(upstreamStatusError(status));
       return;
     }
     const reply =
       body.length === 0 ? undefined : readUpstreamMessage(body, exchange.revision, this.#upstream.limits);
-    if (reply !== undefined && isAnswerTo(reply, message) && status !== 401 && status !== 403) {
-      call.answer({ message: withIdOf(message, reply), status });
+    if (reply !== undefined && isResponseTo(reply, message) && status !== 401 && status !== 403) {
+      call.resolve({ message: withIdOf(message, reply), status });
       return;
     }
-    call.fail(
+    call.reject(
       status === 200
         ? new GatewayError("upstream_invalid", "the upstream's answer is not a response to the request")
-        : statusError(status, headers),
+        : upstreamStatusError(status, headers),
     );
   }
 
   /** Takes up an answer stream that broke, from the last event that came (MCP 2025-03-26 and later, Resumability). */
-  resume(exchange: Exchange, from: BrokenStream, call: PendingCall): void {
+  resume(exchange: Exchange, from: ResumePoint, call: ReplyCallback): void {
     const isResumable = from.lastEventId !== undefined && revisions[exchange.revision].resumption;
     const isOver = this.#isClosed || exchange.cancellation.isCancelled || from.emptyTries >= maxEmptyResumes;
     if (!isResumable || isOver) {
-      call.fail(new GatewayError("upstream_invalid", "the upstream ended its answer before the response"));
+      call.reject(new GatewayError("upstream_invalid", "the upstream ended its answer before the response"));
       return;
     }
     let isAnswered = false;
-    const resumed: PendingCall = {
-      answer: (reply) => {
+    const resumed: ReplyCallback = {
+      resolve: (reply) => {
         isAnswered = true;
         off();
         stream.close();
-        call.answer(reply);
+        call.resolve(reply);
       },
-      fail: (error) => {
-        call.fail(error);
+      reject: (error) => {
+        call.reject(error);
       },
     };
     const stream = openServerStream(
@@ -296,7 +301,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       (event) => this.streamed(event, exchange, resumed),
       {
         ...from,
-        ended: (lastEventId, retryMs, sawEvents) => {
+        onEnd: (lastEventId, retryMs, sawEvents) => {
           off();
           const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
           if (!isAnswered) this.resume(exchange, { lastEventId, retryMs, emptyTries }, call);
@@ -305,7 +310,7 @@ class HttpLink implements UpstreamLink, PostOwner {
     );
     const off = exchange.cancellation.onCancel((reason) => {
       stream.close();
-      call.fail(cancelledError(reason));
+      call.reject(cancelledError(reason));
     });
   }
 
@@ -318,7 +323,7 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   /** Tells the upstream to stop working on a request; whether it hears it or not, the request is over for us. */
   #tellCancelled(exchange: Exchange): void {
-    const message = cancelledNotice(exchange);
+    const message = cancelledNotification(exchange);
     if (message === undefined || this.#isClosed) return;
     const notice = {
       ...exchange,
@@ -328,7 +333,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       cancellation: new Cancellation(),
     };
     this.#post(notice).catch((error: unknown) => {
-      this.#events.trouble(GatewayError.from(error));
+      this.#events.error(GatewayError.from(error));
     });
   }
 
@@ -340,7 +345,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       this.#upstream.limits,
     );
     if (message !== undefined) return this.#events.message(message, undefined, this.#contextOf(event));
-    this.#events.rubbish(event.data, "an event that is not a message");
+    this.#events.malformed(event.data, "an event that is not a message");
     return undefined;
   }
 
@@ -367,14 +372,14 @@ class HttpLink implements UpstreamLink, PostOwner {
     this.#stream?.close();
     this.#stream = undefined;
     this.#state.session = undefined;
-    const reply = await this.#post(handshake.again());
+    const reply = await this.#post(handshake.toExchange());
     if (reply.message?.kind !== "result") {
       throw new GatewayError(
         "upstream_unreachable",
         "the upstream has forgotten the session and refuses a new one",
       );
     }
-    if (this.#initialized !== undefined) await this.#post(this.#initialized.again());
+    if (this.#initialized !== undefined) await this.#post(this.#initialized.toExchange());
     if (wasListening) void this.listen();
   }
 }

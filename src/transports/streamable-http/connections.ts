@@ -3,10 +3,10 @@ import { buildConnector, Client, errors } from "undici";
 import type { Dispatcher } from "undici";
 
 /** What requests to an upstream are handed to. */
-export type Connections = Pick<Dispatcher, "dispatch">;
+export type HttpDispatcher = Pick<Dispatcher, "dispatch">;
 
 /** How connections are made and kept. */
-export interface ConnectionOptions {
+export interface ConnectionPoolOptions {
   /** How long making one may take; 0 for as long as the system waits. */
   readonly connectMs: number;
   /** How long one is kept without a request. */
@@ -27,7 +27,7 @@ const keepAliveInitialDelay = 60_000;
  * connections in turn for each request, never forgets one, and keeps half a kilobyte more for each: a thousand answers
  * that stream are a thousand connections.
  */
-export class ConnectionPool implements Connections {
+export class ConnectionPool implements HttpDispatcher {
   readonly #origin: URL;
   readonly #options: Client.Options;
   /** Each knows its place. */
@@ -39,7 +39,7 @@ export class ConnectionPool implements Connections {
   readonly #onDisconnect: (this: PooledClient) => void;
   #isDestroyed = false;
 
-  constructor(origin: string, { connectMs, idleMs, tls }: ConnectionOptions) {
+  constructor(origin: string, { connectMs, idleMs, tls }: ConnectionPoolOptions) {
     this.#origin = new URL(origin);
     this.#options = {
       pipelining: 1,
@@ -94,13 +94,13 @@ export class ConnectionPool implements Connections {
   #open(): PooledClient {
     const client = new PooledClient(this.#origin, this.#options);
     client.on("drain", this.#onDrain).on("disconnect", this.#onDisconnect);
-    client.place = this.#all.push(client) - 1;
+    client.index = this.#all.push(client) - 1;
     if (this.#isDestroyed) void client.destroy();
     return client;
   }
 
   #release(client: PooledClient): void {
-    if (client.isFree || client.place < 0) return;
+    if (client.isFree || client.index < 0) return;
     client.isFree = true;
     this.#free.push(client);
   }
@@ -114,20 +114,20 @@ export class ConnectionPool implements Connections {
 
   /** Takes one out; the last one moves to its place. */
   #forget(client: PooledClient): void {
-    const { place } = client;
+    const { index: place } = client;
     if (place < 0) return;
     const last = this.#all.pop();
     if (last !== undefined && last !== client) {
       this.#all[place] = last;
-      last.place = place;
+      last.index = place;
     }
-    client.place = -1;
+    client.index = -1;
   }
 }
 
 class PooledClient extends Client {
   /** Where it stands among all, once it is there and until it is forgotten. */
-  place = -1;
+  index = -1;
   /** Whether it waits for a request. */
   isFree = false;
 }

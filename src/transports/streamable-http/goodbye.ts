@@ -1,16 +1,16 @@
 import { GatewayError } from "../../errors.ts";
-import type { HttpUpstream } from "./client.ts";
-import { heldCredentials, requestHeaders } from "./headers.ts";
-import type { LinkState } from "./headers.ts";
+import type { HttpEndpoint } from "./client.ts";
+import { sessionCredentials, requestHeaders } from "./headers.ts";
+import type { HttpSessionState } from "./headers.ts";
 import { ResponseReader } from "./response.ts";
 
 /** How long the upstream has to take note that a session has ended. */
-const goodbyeMs = 2000;
+const deleteTimeoutMs = 2000;
 
 /** Asks the upstream to forget the session; it may refuse (405) or be gone, which is all the same now. */
-export async function sayGoodbye(upstream: HttpUpstream, state: LinkState): Promise<void> {
-  const { origin, path, calls, setTimer, limits } = upstream;
-  const own = await heldCredentials(upstream, state);
+export async function deleteSession(upstream: HttpEndpoint, state: HttpSessionState): Promise<void> {
+  const { origin, path, requestPool: calls, setTimer, limits } = upstream;
+  const own = await sessionCredentials(upstream, state);
   const headers = requestHeaders(upstream, state, undefined, own);
   return new Promise((resolve) => {
     const done = () => {
@@ -18,10 +18,10 @@ export async function sayGoodbye(upstream: HttpUpstream, state: LinkState): Prom
       resolve();
     };
     const reader = new ResponseReader(
-      { started: () => {}, event: () => {}, ended: done, failed: done },
+      { onHeaders: () => {}, onEvent: () => {}, onEnd: done, onError: done },
       limits.maxBytes,
     );
-    const stop = setTimer(goodbyeMs, () => {
+    const stop = setTimer(deleteTimeoutMs, () => {
       reader.abort(
         new GatewayError("upstream_timeout", "the upstream did not confirm the end of the session"),
       );

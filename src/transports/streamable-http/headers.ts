@@ -3,10 +3,10 @@ import { mirroredHeadersOf } from "../../protocol/mirrored-headers.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import type { Era, Revision } from "../../protocol/revisions.ts";
 import { GatewayError } from "../../errors.ts";
-import type { RequestCredentials } from "../request-credentials.ts";
+import type { CredentialProvider } from "../request-credentials.ts";
 
 /** What a link has agreed with its upstream. */
-export interface LinkState {
+export interface HttpSessionState {
   readonly era: Era;
   /** The upstream's session id, where it gave one. */
   session: string | undefined;
@@ -15,7 +15,7 @@ export interface LinkState {
   /** Who called last, for requests that belong to no call of anybody. */
   principal: Principal | undefined;
   /** The headers of messages with nothing of their own, as they were last made. */
-  plain?: {
+  cachedHeaders?: {
     readonly session: string | undefined;
     readonly revision: Revision | undefined;
     readonly headers: Readonly<Record<string, string>>;
@@ -23,9 +23,9 @@ export interface LinkState {
 }
 
 /** The credentials for a request that belongs to no call; undefined where there are none, or none to be had. */
-export async function heldCredentials(
-  { credentials }: { readonly credentials?: RequestCredentials | undefined },
-  { principal }: LinkState,
+export async function sessionCredentials(
+  { credentials }: { readonly credentials?: CredentialProvider | undefined },
+  { principal }: HttpSessionState,
 ): Promise<Readonly<Record<string, string>> | undefined> {
   if (credentials === undefined || principal === undefined) return undefined;
   try {
@@ -42,7 +42,7 @@ export function requestHeaders(
     readonly headers: Readonly<Record<string, string>>;
     readonly forwardHeaders: readonly string[];
   },
-  state: LinkState,
+  state: HttpSessionState,
   exchange: Exchange | undefined,
   own?: Readonly<Record<string, string>>,
 ): Readonly<Record<string, string>> {
@@ -54,7 +54,7 @@ export function requestHeaders(
     (upstream.forwardHeaders.length === 0 || received === undefined);
   // The same for message after message of a session.
   if (isPlain) {
-    const { plain } = state;
+    const { cachedHeaders: plain } = state;
     const isSame =
       plain !== undefined && plain.session === state.session && plain.revision === state.revision;
     if (isSame) return plain.headers;
@@ -80,15 +80,15 @@ export function requestHeaders(
     if (state.revision !== undefined && revisions[state.revision].versionHeader !== "none") {
       headers["mcp-protocol-version"] = state.revision;
     }
-    if (isPlain) state.plain = { session: state.session, revision: state.revision, headers };
+    if (isPlain) state.cachedHeaders = { session: state.session, revision: state.revision, headers };
   } else if (exchange !== undefined) {
-    addMirrored(headers, exchange, received);
+    addMirroredHeaders(headers, exchange, received);
   }
   return headers;
 }
 
 /** Modern: the standard headers are computed from the body that is really sent; parameter headers are passed on. */
-function addMirrored(
+function addMirroredHeaders(
   headers: Record<string, string>,
   exchange: Exchange,
   received: Readonly<Record<string, string>> | undefined,

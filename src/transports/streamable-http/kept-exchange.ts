@@ -10,7 +10,7 @@ import { parse } from "../../protocol/parse.ts";
  * kept: with it stay the HTTP request that it came in and its answer, and of a thousand sessions so many that the garbage
  * collector takes all exchanges for long-lived ones, which makes every later message cost twice as much.
  */
-export class KeptExchange {
+export class ReplayableRequest {
   readonly #text: string;
   readonly #facts: Pick<
     Exchange,
@@ -26,7 +26,7 @@ export class KeptExchange {
   }
 
   /** The exchange anew, without anybody who waits for what comes of it. */
-  again(): Exchange {
+  toExchange(): Exchange {
     const message = this.#message();
     return {
       ...this.#facts,

@@ -5,23 +5,23 @@ import type { Reply } from "../../pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
 import { cancelledError } from "../cancel.ts";
-import { tellOutcome } from "../transport.ts";
-import type { PendingCall } from "../transport.ts";
-import { isEventStream } from "./response.ts";
-import type { ResponseEvents, ResponseHeaders, ResponseReader } from "./response.ts";
+import { settleCallback } from "../transport.ts";
+import type { ReplyCallback } from "../transport.ts";
+import { isEventStreamResponse } from "./response.ts";
+import type { ResponseHandler, ResponseHeaders, ResponseReader } from "./response.ts";
 
 /** Who hears of an outcome: a promise's own function, which takes failures as a promise, or somebody without one. */
-export type Outcome = ((reply: Reply | Promise<Reply>) => void) | PendingCall;
+export type ReplyHandler = ((reply: Reply | Promise<Reply>) => void) | ReplyCallback;
 
 /** An answer that came as one body. */
-export interface WholeAnswer {
+export interface BufferedResponse {
   readonly status: number;
   readonly headers: ResponseHeaders;
   readonly body: Buffer;
 }
 
 /** Where an answer stream broke, and how long to wait before it is taken up. */
-export interface BrokenStream {
+export interface ResumePoint {
   readonly lastEventId: string | undefined;
   readonly retryMs: number;
   readonly emptyTries: number;
@@ -32,9 +32,14 @@ export interface PostOwner {
   readonly isClosed: boolean;
   opened(headers: ResponseHeaders): void;
   agreed(answer: Message | undefined): void;
-  streamed(event: SseEvent, exchange: Exchange, call: PendingCall): void | Promise<void>;
-  settle(exchange: Exchange, session: string | undefined, answer: WholeAnswer, call: PendingCall): void;
-  resume(exchange: Exchange, from: BrokenStream, call: PendingCall): void;
+  streamed(event: SseEvent, exchange: Exchange, call: ReplyCallback): void | Promise<void>;
+  settle(
+    exchange: Exchange,
+    session: string | undefined,
+    answer: BufferedResponse,
+    call: ReplyCallback,
+  ): void;
+  resume(exchange: Exchange, from: ResumePoint, call: ReplyCallback): void;
   recover(exchange: Exchange, error: GatewayError): Promise<Reply>;
   forget(reader: ResponseReader): void;
   cancelled(exchange: Exchange, reason: CancelReason): void;
@@ -43,14 +48,14 @@ export interface PostOwner {
 const defaultRetryMs = 1000;
 
 /** One message on its way over HTTP until its outcome. A class, because one is made for every message. */
-export class Post implements ResponseEvents, PendingCall, CancelListener {
+export class Post implements ResponseHandler, ReplyCallback, CancelListener {
   readonly #owner: PostOwner;
   readonly #exchange: Exchange;
   /** The upstream's session that the message names. */
   readonly #session: string | undefined;
   /** Whether the link may try again when it fails. */
   readonly #isRecoverable: boolean;
-  readonly #outcome: Outcome;
+  readonly #outcome: ReplyHandler;
   #reader: ResponseReader | undefined = undefined;
   #lastEventId: string | undefined = undefined;
   #retryMs = defaultRetryMs;
@@ -61,7 +66,7 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     exchange: Exchange,
     session: string | undefined,
     isRecoverable: boolean,
-    outcome: Outcome,
+    outcome: ReplyHandler,
   ) {
     this.#owner = owner;
     this.#exchange = exchange;
@@ -81,22 +86,22 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     this.#owner.cancelled(this.#exchange, reason);
   }
 
-  started(status: number, headers: ResponseHeaders): void {
+  onHeaders(status: number, headers: ResponseHeaders): void {
     if (status !== 200) return;
     if (this.#exchange.message.method === "initialize") this.#owner.opened(headers);
-    if (isEventStream(headers)) this.#exchange.reply?.open();
+    if (isEventStreamResponse(headers)) this.#exchange.reply?.open();
   }
 
-  event(event: SseEvent): void | Promise<void> {
+  onEvent(event: SseEvent): void | Promise<void> {
     this.#lastEventId = event.id ?? this.#lastEventId;
     return this.#owner.streamed(event, this.#exchange, this);
   }
 
-  retry(milliseconds: number): void {
+  onRetry(milliseconds: number): void {
     this.#retryMs = milliseconds;
   }
 
-  ended(status: number, headers: ResponseHeaders, body: Buffer | undefined): void {
+  onEnd(status: number, headers: ResponseHeaders, body: Buffer | undefined): void {
     this.#finish();
     const exchange = this.#exchange;
     if (body !== undefined) {
@@ -110,7 +115,7 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
     }
   }
 
-  failed(error: GatewayError): void {
+  onError(error: GatewayError): void {
     this.#finish();
     if (this.#isAnswered) return;
     const isWanted = !this.#exchange.cancellation.isCancelled && !this.#owner.isClosed;
@@ -119,16 +124,16 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
       return;
     }
     const details = { answered: this.#reader?.hasStarted === true };
-    this.fail(new GatewayError(error.code, error.message, { details, cause: error.cause }));
+    this.reject(new GatewayError(error.code, error.message, { details, cause: error.cause }));
   }
 
-  answer(reply: Reply): void {
+  resolve(reply: Reply): void {
     this.#isAnswered = true;
     if (this.#exchange.message.method === "initialize") this.#owner.agreed(reply.message);
     this.#resolve(reply);
   }
 
-  fail(failure: GatewayError): void {
+  reject(failure: GatewayError): void {
     // A call that is over is not tried again.
     if (this.#isAnswered) return;
     this.#isAnswered = true;
@@ -145,11 +150,11 @@ export class Post implements ResponseEvents, PendingCall, CancelListener {
   #resolve(reply: Reply | Promise<Reply>): void {
     const outcome = this.#outcome;
     if (typeof outcome === "function") outcome(reply);
-    else if (reply instanceof Promise) tellOutcome(reply, outcome);
+    else if (reply instanceof Promise) settleCallback(reply, outcome);
     else {
       // As late as a promise would say it: whoever reads the answer is done with it then.
       queueMicrotask(() => {
-        outcome.answer(reply);
+        outcome.resolve(reply);
       });
     }
   }

@@ -8,20 +8,20 @@ import type { SseDecoder, SseDecoderOptions } from "../../protocol/sse-decoder.t
 import type { SseEvent, SseOverflow } from "../../protocol/sse-event.ts";
 
 /** What becomes of an upstream's HTTP answer. Exactly one of `ended` and `failed` is called, last. */
-export interface ResponseEvents {
+export interface ResponseHandler {
   /** The status and headers are there; the body follows. */
-  started(status: number, headers: ResponseHeaders): void;
+  onHeaders(status: number, headers: ResponseHeaders): void;
   /** One event of an event stream; the next one waits for the returned promise. */
-  event(event: SseEvent): void | Promise<void>;
+  onEvent(event: SseEvent): void | Promise<void>;
   /** The stream says how long to wait before it is taken up again. */
-  retry?(milliseconds: number): void;
+  onRetry?(milliseconds: number): void;
   /** The whole body of an answer that is not an event stream, or nothing more to come of one that is, without headers. */
-  ended(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
-  failed(error: GatewayError): void;
+  onEnd(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
+  onError(error: GatewayError): void;
 }
 
 /** Told of every event stream that begins, and of its end. */
-export type StreamCount = (change: 1 | -1) => void;
+export type StreamCounter = (change: 1 | -1) => void;
 
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
@@ -34,8 +34,8 @@ const waitingBeforePause = 16;
 export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOptions {
   /** For a body as well. */
   readonly maxEventBytes: number;
-  readonly #events: ResponseEvents;
-  readonly #onStream: StreamCount | undefined;
+  readonly #events: ResponseHandler;
+  readonly #onStream: StreamCounter | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: GatewayError | undefined;
   #status = 0;
@@ -49,9 +49,9 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   #finished = false;
   #isDone = false;
   /** For whoever keeps the readers that are under way. */
-  place = -1;
+  index = -1;
 
-  constructor(events: ResponseEvents, maxBytes: number, onStream?: StreamCount) {
+  constructor(events: ResponseHandler, maxBytes: number, onStream?: StreamCounter) {
     this.#events = events;
     this.maxEventBytes = maxBytes;
     this.#onStream = onStream;
@@ -88,7 +88,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
       );
       return;
     }
-    if (status === 200 && isEventStream(headers)) {
+    if (status === 200 && isEventStreamResponse(headers)) {
       // A stream may be open for long, and these are six buffers that nobody reads any more.
       controller.rawHeaders = null;
       // For the same reason the reader itself is what the decoder calls, and keeps no headers.
@@ -97,7 +97,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     } else {
       this.#headers = headers;
     }
-    this.#events.started(status, headers);
+    this.#events.onHeaders(status, headers);
   }
 
   onEvent(event: SseEvent): void {
@@ -105,7 +105,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   }
 
   onRetry(milliseconds: number): void {
-    this.#events.retry?.(milliseconds);
+    this.#events.onRetry?.(milliseconds);
   }
 
   onOverflow({ limit }: SseOverflow): void {
@@ -151,7 +151,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
       if (waiting.length === waitingBeforePause) this.#controller?.pause();
       return;
     }
-    const pending = this.#events.event(event);
+    const pending = this.#events.onEvent(event);
     if (pending === undefined) return;
     this.#busy = true;
     pending.then(
@@ -186,20 +186,20 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
         : this.#rest === undefined
           ? this.#first
           : Buffer.concat(this.#rest);
-    this.#events.ended(this.#status, this.#headers, body);
+    this.#events.onEnd(this.#status, this.#headers, body);
   }
 
   #fail(error: GatewayError): void {
     if (this.#isDone) return;
     this.#isDone = true;
     if (this.#decoder !== undefined) this.#onStream?.(-1);
-    this.#events.failed(error);
+    this.#events.onError(error);
   }
 }
 
 /** Whether the answer is an event stream, decided by its content type alone (SC-040). */
-export function isEventStream(headers: ResponseHeaders): boolean {
-  return essence(headers["content-type"]) === "text/event-stream";
+export function isEventStreamResponse(headers: ResponseHeaders): boolean {
+  return mediaType(headers["content-type"]) === "text/event-stream";
 }
 
 /** Whether some bytes are JSON of any kind. */
@@ -208,7 +208,7 @@ export function isJsonText(bytes: Buffer): boolean {
   return outcome.ok || outcome.failure.code !== -32700;
 }
 
-function essence(value: string | string[] | undefined): string {
+function mediaType(value: string | string[] | undefined): string {
   const text = typeof value === "string" ? value : (value?.[0] ?? "");
   const end = text.indexOf(";");
   return (end < 0 ? text : text.slice(0, end)).trim().toLowerCase();

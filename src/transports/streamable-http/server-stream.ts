@@ -1,23 +1,23 @@
 import { GatewayError } from "../../errors.ts";
 import type { SseEvent } from "../../protocol/sse-event.ts";
-import type { HttpUpstream } from "./client.ts";
-import { heldCredentials, requestHeaders } from "./headers.ts";
-import type { LinkState } from "./headers.ts";
-import { isEventStream, ResponseReader } from "./response.ts";
+import type { HttpEndpoint } from "./client.ts";
+import { sessionCredentials, requestHeaders } from "./headers.ts";
+import type { HttpSessionState } from "./headers.ts";
+import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream to the upstream that keeps itself open. */
 export interface ServerStream {
   /** Resolves when it is open, or not to be had for now; soon in any case. */
-  readonly tried: Promise<void>;
+  readonly opened: Promise<void>;
   close(): void;
 }
 
 /** For taking up one broken answer instead of keeping a stream open. */
-export interface ResumeOnce {
+export interface ResumeOptions {
   readonly lastEventId: string | undefined;
   readonly retryMs: number;
   /** The stream ended, with the last event id seen, when to come back, and whether anything came. */
-  readonly ended: (lastEventId: string | undefined, retryMs: number, sawEvents: boolean) => void;
+  readonly onEnd: (lastEventId: string | undefined, retryMs: number, sawEvents: boolean) => void;
 }
 
 const firstRetryMs = 1000;
@@ -31,12 +31,12 @@ const longestSilenceMs = 200;
  * nothing comes; an upstream that does not offer one (405) is not asked again.
  */
 export function openServerStream(
-  upstream: HttpUpstream,
-  state: LinkState,
+  upstream: HttpEndpoint,
+  state: HttpSessionState,
   onEvent: (event: SseEvent) => void | Promise<void>,
-  once?: ResumeOnce,
+  once?: ResumeOptions,
 ): ServerStream {
-  const { origin, path, streams, setTimer, limits } = upstream;
+  const { origin, path, streamPool: streams, setTimer, limits } = upstream;
   let lastEventId = once?.lastEventId;
   let retryMs = once?.retryMs ?? firstRetryMs;
   let wishedMs = firstRetryMs;
@@ -56,7 +56,7 @@ export function openServerStream(
       dispatch(undefined);
       return;
     }
-    void heldCredentials(upstream, state).then((own) => {
+    void sessionCredentials(upstream, state).then((own) => {
       if (!isClosed) dispatch(own);
     });
   }
@@ -66,7 +66,7 @@ export function openServerStream(
     const { credentials } = upstream;
     const { principal } = state;
     if (status !== 401 || credentials === undefined || principal === undefined) return false;
-    return own !== undefined && credentials.refused(principal, own);
+    return own !== undefined && credentials.invalidate(principal, own);
   }
 
   function dispatch(own: Readonly<Record<string, string>> | undefined): void {
@@ -78,7 +78,7 @@ export function openServerStream(
       if (isClosed) return;
       if (once !== undefined) {
         isClosed = true;
-        once.ended(lastEventId, retryMs, sawEvents);
+        once.onEnd(lastEventId, retryMs, sawEvents);
       } else if (isOffered) {
         if (!sawEvents) retryMs = Math.min(retryMs * 2, slowestRetryMs);
         stopTimer = setTimer(retryMs, connect);
@@ -86,29 +86,29 @@ export function openServerStream(
     };
     reader = new ResponseReader(
       {
-        started: (status, headers) => {
+        onHeaders: (status, headers) => {
           isTried();
-          isOffered = (status === 200 && isEventStream(headers)) || mayShowOthers(status, own);
+          isOffered = (status === 200 && isEventStreamResponse(headers)) || mayShowOthers(status, own);
         },
-        event: (event) => {
+        onEvent: (event) => {
           if (!sawEvents && once === undefined) retryMs = wishedMs;
           sawEvents = true;
           if (event.id !== undefined) lastEventId = event.id;
           return onEvent(event);
         },
-        retry: (milliseconds) => {
+        onRetry: (milliseconds) => {
           wishedMs = milliseconds;
           retryMs = milliseconds;
         },
-        ended: over,
-        failed: () => {
+        onEnd: over,
+        onError: () => {
           // A connection that broke is worth another try even if this one never got as far as a status.
           isOffered = true;
           over();
         },
       },
       limits.maxBytes,
-      upstream.onStream,
+      upstream.onStreamCount,
     );
     const headers = {
       ...requestHeaders(upstream, state, undefined, own),
@@ -121,7 +121,7 @@ export function openServerStream(
   if (once === undefined) connect();
   else stopTimer = setTimer(once.retryMs, connect);
   return {
-    tried: tried.promise,
+    opened: tried.promise,
     close: () => {
       isTried();
       isClosed = true;

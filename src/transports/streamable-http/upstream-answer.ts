@@ -8,7 +8,7 @@ import { readUpstreamMessage } from "./response.ts";
 import type { ResponseHeaders } from "./response.ts";
 
 /** Whether a message answers a request: it carries the same id, or is an error that could not name one. */
-export function isAnswerTo(answer: Message, request: Message): boolean {
+export function isResponseTo(answer: Message, request: Message): boolean {
   if (answer.kind !== "result" && answer.kind !== "error") return false;
   return answer.id === undefined ? answer.kind === "error" : answer.id.key === request.id?.key;
 }
@@ -47,7 +47,7 @@ export function sseContext(stream: string, event: SseEvent): SseContext {
 }
 
 /** What a status that is no answer to the request means; nothing of the upstream's own words is in it. */
-export function statusError(status: number, headers: ResponseHeaders = {}): GatewayError {
+export function upstreamStatusError(status: number, headers: ResponseHeaders = {}): GatewayError {
   const details = { upstreamStatus: status };
   if (status === 401 || status === 403) {
     return new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials", {

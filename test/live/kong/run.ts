@@ -86,7 +86,7 @@ try {
     const response = await fetch(`${proxy}/a%20b?x=1`);
     assert.equal(response.status, 200);
     assert.equal(response.headers.get("x-internal"), null);
-    assert.match(String(mock.questions.at(-2)?.payload["url"]), /\/a%20b\?x=1$/u);
+    assert.match(String(mock.requests.at(-2)?.payload["url"]), /\/a%20b\?x=1$/u);
   });
 
   await check("a refusal reaches the client with its own status", async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock, systemTimer, type Clock, type SetTimer } from "../../../src/exchange.ts";
-import { phasesOf, identity } from "../../../src/kong/identity.ts";
+import { phasesOf, pluginIdentity } from "../../../src/kong/identity.ts";
 import { serve, type RunningServer } from "../../../src/kong/serve.ts";
 import type { CreateSidebandEngine, HttpPolicyEngine } from "../../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../../src/policy/sideband/engine.ts";
@@ -48,7 +48,7 @@ export async function startLocalServer(options: LocalServerOptions = {}): Promis
     ...server,
     stop,
     socket,
-    plugin: { name: identity.name, phases: phasesOf({ accessOnly }) },
+    plugin: { name: pluginIdentity.name, phases: phasesOf({ accessOnly }) },
     lines,
     [Symbol.asyncDispose]: stop,
   };

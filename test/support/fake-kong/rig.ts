@@ -1,7 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { startMockPingAuthorize, type MockOptions, type MockPingAuthorize } from "../mock-pingauthorize.ts";
+import {
+  startMockPingAuthorize,
+  type MockPingAuthorizeOptions,
+  type MockPingAuthorize,
+} from "../mock-pingauthorize.ts";
 import {
   createFakeKong,
   type FakeKong,
@@ -35,7 +39,7 @@ export interface KongRig extends AsyncDisposable {
 
 /** What a rig may be asked for. */
 export interface RigOptions extends Partial<Omit<FakeKongOptions, "socket" | "plugin" | "config">> {
-  readonly mock?: MockOptions;
+  readonly mock?: MockPingAuthorizeOptions;
 }
 
 const examples = resolve(import.meta.dirname, "../../../examples/kong");
@@ -76,7 +80,7 @@ export async function createKongRig(
     send: (request = {}, upstream = {}, passage = {}) =>
       kong.send(request, upstream, { ...passage, pluginId }),
     payloads: (endpoint) =>
-      mock.questions.filter((question) => question.endpoint === endpoint).map(({ payload }) => payload),
+      mock.requests.filter((question) => question.endpoint === endpoint).map(({ payload }) => payload),
     reconfigure: (changes) =>
       kong.reconfigure(changes === undefined ? undefined : { ...base, ...settings, ...changes }, pluginId),
     [Symbol.asyncDispose]: async () => {

@@ -1,12 +1,11 @@
 import { createKeyring, startIssuer } from "../test/support/tokens.ts";
 import { createJwtAuthenticator } from "../src/auth/jwt.ts";
 import { createKeySet } from "../src/auth/key-set.ts";
-import { systemClock } from "../src/exchange.ts";
+import { systemClock } from "../src/core/exchange.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput, shortRounds } from "./load/throughput.ts";
-import type { Contender } from "./load/throughput.ts";
+import { type Contender, measureThroughput, shortRounds } from "./load/throughput.ts";
 import type { BenchRow } from "./row.ts";
 
 const hourSeconds = 3600;

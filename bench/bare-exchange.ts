@@ -1,4 +1,4 @@
-import { anonymous, type Exchange, type Principal } from "../src/exchange.ts";
+import { anonymous, type Exchange, type Principal } from "../src/core/exchange.ts";
 import type { Message } from "../src/protocol/message.ts";
 import { parseMessage } from "../src/protocol/parse.ts";
 import { exchangeWith } from "../test/support/exchange.ts";

@@ -1,13 +1,12 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { systemClock, systemTimer } from "../src/exchange.ts";
+import { systemClock, systemTimer } from "../src/core/exchange.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../src/protocol/message.ts";
 import { parse } from "../src/protocol/parse.ts";
-import { createCorrelator } from "../src/sessions/correlation/correlator.ts";
-import type { Correlator } from "../src/sessions/correlation/correlator.ts";
-import type { OpenResult, ScopeDescriptor } from "../src/sessions/correlation/entry.ts";
-import { defaultTtl } from "../src/sessions/correlation/method-plan.ts";
-import { defaultCorrelationLimits } from "../src/sessions/correlation/options.ts";
+import { type Correlator, createCorrelator } from "../src/sessions/pending/correlator.ts";
+import type { OpenResult, ScopeDescriptor } from "../src/sessions/pending/entry.ts";
+import { defaultTtl } from "../src/sessions/pending/method-rules.ts";
+import { defaultCorrelationLimits } from "../src/sessions/pending/limits.ts";
 import { measure, median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 

@@ -1,13 +1,13 @@
 import * as z from "zod";
 
-import { anonymous, systemClock, type Principal } from "../src/exchange.ts";
-import { InspectedMessage } from "../src/intercept/subject.ts";
+import { anonymous, systemClock, type Principal } from "../src/core/exchange.ts";
+import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/config.ts";
-import { createDetector } from "../src/policy/detectors/finding.ts";
-import { personalPatterns } from "../src/policy/detectors/personal-data.ts";
-import { secretPatterns } from "../src/policy/detectors/secrets.ts";
-import type { PolicyCall, PolicyProvider } from "../src/policy/provider.ts";
+import { createDetector } from "../src/redact/detectors/detector.ts";
+import { personalPatterns } from "../src/redact/detectors/personal-data.ts";
+import { secretPatterns } from "../src/redact/detectors/secrets.ts";
+import type { PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
 import { exchangeOf, messageOf } from "./bare-exchange.ts";
 import { measure, median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";

@@ -1,16 +1,16 @@
 import { Agent, request } from "node:http";
 
-import { anonymous, systemClock, systemTimer, type Principal } from "../src/exchange.ts";
-import { InspectedMessage } from "../src/intercept/subject.ts";
-import type { Handler } from "../src/pipeline.ts";
-import { parseConfig } from "../src/config/parse.ts";
+import { anonymous, systemClock, systemTimer, type Principal } from "../src/core/exchange.ts";
+import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
+import type { Handler } from "../src/core/pipeline.ts";
+import { parseConfig } from "../src/config/load.ts";
 import type { ConfigInput } from "../src/config/schema.ts";
-import { startMockAuthZen } from "../src/policy/authzen/mock.ts";
+import { startMockAuthZen } from "../src/policy/testing/mock-authzen.ts";
 import { createAuthZenProvider } from "../src/policy/authzen/provider.ts";
-import { withDeadline } from "../src/policy/deadline.ts";
+import { withDeadline } from "../src/policy/provider/deadline.ts";
 import { createEnforcement } from "../src/policy/enforce.ts";
-import type { Explanation, PolicyCall, PolicyProvider } from "../src/policy/provider.ts";
-import { startMockPingAuthorize } from "../src/policy/sideband/mock.ts";
+import type { Explanation, PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
+import { startMockPingAuthorize } from "../src/policy/testing/mock-ping-authorize.ts";
 import { createSidebandProvider } from "../src/policy/sideband/provider.ts";
 import type { Message } from "../src/protocol/message.ts";
 import { exchangeOf, messageOf } from "./bare-exchange.ts";

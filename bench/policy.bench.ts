@@ -1,14 +1,14 @@
 import * as z from "zod";
 
-import { systemClock } from "../src/exchange.ts";
-import { createDecisionLog } from "../src/gateway/decision-log.ts";
-import { InspectedMessage } from "../src/intercept/subject.ts";
-import type { Handler } from "../src/pipeline.ts";
+import { systemClock } from "../src/core/exchange.ts";
+import { createDecisionLog } from "../src/gateway/wiring/decision-log.ts";
+import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
+import type { Handler } from "../src/core/pipeline.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/config.ts";
-import { withDecisionCache } from "../src/policy/decision-cache.ts";
+import { withDecisionCache } from "../src/policy/provider/decision-cache.ts";
 import { createEnforcement } from "../src/policy/enforce.ts";
-import type { PolicyCall, PolicyProvider } from "../src/policy/provider.ts";
+import type { PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
 import type { Message } from "../src/protocol/message.ts";
 import { parse } from "../src/protocol/parse.ts";
 import { createLogger } from "../src/telemetry/log.ts";

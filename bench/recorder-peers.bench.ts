@@ -3,13 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-import { openSqliteReader } from "../src/recorder/sqlite/store.ts";
+import { openSqliteReader } from "../src/recorder/store/sqlite.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
-import { createRig } from "./load/rig.ts";
-import type { Generator, Rig, Server } from "./load/rig.ts";
+import { createRig, type Generator, type Rig, type Server } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";
-import { measureThroughput } from "./load/throughput.ts";
-import type { Contender, Throughput } from "./load/throughput.ts";
+import { type Contender, measureThroughput, type Throughput } from "./load/throughput.ts";
 import { freePort, installPeer } from "./peers/package.ts";
 import type { BenchRow } from "./row.ts";
 

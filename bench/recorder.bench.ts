@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 
-import { openSqliteReader } from "../src/recorder/sqlite/store.ts";
+import { openSqliteReader } from "../src/recorder/store/sqlite.ts";
 import { startGateway, startUpstream } from "./load/gateway.ts";
 import { createRig } from "./load/rig.ts";
 import { medianOf, medianOfPairs } from "./load/rounds.ts";

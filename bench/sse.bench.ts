@@ -1,8 +1,8 @@
 import { createParser } from "eventsource-parser";
 import { createLineReader } from "../src/protocol/line-framing.ts";
-import { createSseDecoder } from "../src/protocol/sse-decoder.ts";
-import { encodeSseMessage } from "../src/protocol/sse-encoder.ts";
-import type { SseEvent } from "../src/protocol/sse-event.ts";
+import { createSseDecoder } from "../src/protocol/sse/decoder.ts";
+import { encodeSseMessage } from "../src/protocol/sse/encoder.ts";
+import type { SseEvent } from "../src/protocol/sse/event.ts";
 import { measure, median, speedup } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 

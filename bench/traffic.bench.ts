@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { replayPolicy } from "../src/cli/replayed-policy.ts";
-import { parseConfig } from "../src/config/parse.ts";
+import { replayPolicy } from "../src/cli/policy/recording-evaluation.ts";
+import { parseConfig } from "../src/config/load.ts";
 import type { CaptureRecord, FilterCondition, Frame } from "../src/recorder/contract.ts";
-import type { CaptureLine, RecordStore } from "../src/recorder/store-contract.ts";
+import type { CaptureLine, RecordStore } from "../src/recorder/store/store-contract.ts";
 import { parseTrafficFilter } from "../src/recorder/filter/parse.ts";
-import { readCaptureFile, writeCaptureFile } from "../src/recorder/replay/capture-file.ts";
-import { openSqliteStore } from "../src/recorder/sqlite/store.ts";
+import { readCaptureFile, writeCaptureFile } from "../src/recorder/store/capture-file.ts";
+import { openSqliteStore } from "../src/recorder/store/sqlite.ts";
 import { median } from "./measure.ts";
 import type { BenchRow } from "./row.ts";
 

@@ -7,6 +7,7 @@ import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
 import { renderErrorsPage } from "./generate/errors-page.ts";
 import { renderFeaturesPage } from "./generate/features-page.ts";
+import { renderLintConfig } from "./generate/lint-config.ts";
 import { renderMetricsPage } from "./generate/metrics-page.ts";
 import { renderRevisionTables } from "./generate/revisions.ts";
 
@@ -25,6 +26,7 @@ const generated: readonly Generated[] = [
   { file: "docs/reference/features.md", render: renderFeaturesPage },
   { file: "docs/reference/metrics.md", render: renderMetricsPage },
   { file: "docs/reference/revisions.md", render: renderRevisionTables },
+  { file: ".oxlintrc.json", render: renderLintConfig },
   { file: "schema/config.schema.json", render: renderConfigSchema },
 ];
 

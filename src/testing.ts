@@ -1,6 +1,6 @@
 /** For tests of your own: decision points and recorded servers to play against, from `headgate/testing`. */
-export { startMockAuthZen } from "./policy/authzen/mock.ts";
-export type { MockAuthZen } from "./policy/authzen/mock.ts";
+export { startMockAuthZen } from "./policy/testing/mock-authzen.ts";
+export type { MockAuthZen } from "./policy/testing/mock-authzen.ts";
 export {
   allowRequest,
   allowResponse,
@@ -8,6 +8,6 @@ export {
   changeResponse,
   denyRequest,
   startMockPingAuthorize,
-} from "./policy/sideband/mock.ts";
-export { mockFrom } from "./recorder/testing.ts";
-export type { MockCall, MockFromOptions, MockServer } from "./recorder/testing.ts";
+} from "./policy/testing/mock-ping-authorize.ts";
+export { mockFrom } from "./recorder/replay/fixture-server.ts";
+export type { MockCall, MockFromOptions, MockServer } from "./recorder/replay/fixture-server.ts";

@@ -2,7 +2,7 @@
 // for its processor time and its heap.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { systemClock, systemTimer } from "../../src/exchange.ts";
+import { systemClock, systemTimer } from "../../src/core/exchange.ts";
 import { serve } from "../../src/kong/serve.ts";
 import type { PdpClient } from "../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";

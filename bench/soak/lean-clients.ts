@@ -1,15 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { get } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { get, type IncomingMessage } from "node:http";
 import { PassThrough } from "node:stream";
 
-import { systemTimer } from "../../src/exchange.ts";
-import type { Gateway } from "../../src/gateway/create.ts";
+import { systemTimer } from "../../src/core/exchange.ts";
+import type { Gateway } from "../../src/gateway/gateway.ts";
 import { serveStdio } from "../../src/transports/stdio/server.ts";
-import { postHeaders } from "../load/calls.ts";
-import type { CallEra } from "../load/calls.ts";
-import { createAnswers, handshake, initialized } from "./call.ts";
-import type { LeanClient } from "./call.ts";
+import { type CallEra, postHeaders } from "../load/calls.ts";
+import { createAnswers, handshake, initialized, type LeanClient } from "./call.ts";
 import { createPoster, headerOf } from "./poster.ts";
 
 const lanesOfEach = 4;

@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 
-import { parseConfig } from "../../src/config/parse.ts";
-import { createGateway } from "../../src/gateway/create.ts";
-import type { Gateway } from "../../src/gateway/create.ts";
+import { parseConfig } from "../../src/config/load.ts";
+import { createGateway, type Gateway } from "../../src/gateway/gateway.ts";
 import { createEverythingServer } from "../../test/fixtures/everything/server.ts";
 import { startFixture, stdioFixture } from "../../test/support/fixture.ts";
 import { heapInUse } from "../../test/support/heap.ts";
@@ -11,14 +10,11 @@ import type { CallEra } from "../load/calls.ts";
 import type { MemoryPlan } from "../load/memory.ts";
 import type { Rig } from "../load/rig.ts";
 import type { BenchRow } from "../row.ts";
-import { callOnLanes } from "./call.ts";
-import type { LeanClient } from "./call.ts";
+import { callOnLanes, type LeanClient } from "./call.ts";
 import { createEchoServer } from "./echo-server.ts";
 import { connectSse, connectStdio, connectStreamable } from "./lean-clients.ts";
-import { restOf, runVariable } from "./rest.ts";
-import type { Rest } from "./rest.ts";
-import { visit } from "./visit.ts";
-import type { Visit } from "./visit.ts";
+import { type Rest, restOf, runVariable } from "./rest.ts";
+import { visit, type Visit } from "./visit.ts";
 
 /** A way in which clients come, a route to a server, and how fast calls went between the two. */
 interface Pair {

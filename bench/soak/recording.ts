@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import type { CaptureRecord } from "../../src/recorder/contract.ts";
-import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
+import { openSqliteReader } from "../../src/recorder/store/sqlite.ts";
 import { startGateway, startUpstream } from "../load/gateway.ts";
 import type { MemoryPlan } from "../load/memory.ts";
 import type { Generator, Rig, Server } from "../load/rig.ts";

@@ -1,8 +1,12 @@
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { Transport } from "@modelcontextprotocol/client";
+import {
+  Client,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import { StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
-import type { Gateway } from "../../src/gateway/create.ts";
+import type { Gateway } from "../../src/gateway/gateway.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import type { CallEra } from "../load/calls.ts";
 import { openPipes } from "./lean-clients.ts";

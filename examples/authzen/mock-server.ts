@@ -1,5 +1,5 @@
 // A stand-in for a decision point to play with: node examples/authzen/mock-server.ts [PORT]
-import { startMockAuthZen } from "../../src/policy/authzen/mock.ts";
+import { startMockAuthZen } from "../../src/policy/testing/mock-authzen.ts";
 import { policy } from "./policies.ts";
 
 const mock = await startMockAuthZen({

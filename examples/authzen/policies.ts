@@ -1,5 +1,5 @@
 // What the mock decides: the kind of policy that one writes for a decision point, in a few lines of TypeScript.
-import type { MockAuthZenPolicy } from "../../src/policy/authzen/mock.ts";
+import type { MockAuthZenPolicy } from "../../src/policy/testing/mock-authzen.ts";
 
 /** Whose account is whose. */
 const owners: Readonly<Record<string, string>> = { "key:people/ann": "ann", "key:people/bob": "bob" };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 
 import type { Client } from "@modelcontextprotocol/client";
 
-import { startMockAuthZen } from "../../src/policy/authzen/mock.ts";
+import { startMockAuthZen } from "../../src/policy/testing/mock-authzen.ts";
 import { connect, startGateway } from "../running-gateway.ts";
 import { policy } from "./policies.ts";
 

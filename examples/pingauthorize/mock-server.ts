@@ -2,7 +2,7 @@
 // With MOCK_KEY_FILE and MOCK_CERT_FILE it serves https.
 import { readFileSync } from "node:fs";
 
-import { startMockPingAuthorize } from "../../src/policy/sideband/mock.ts";
+import { startMockPingAuthorize } from "../../src/policy/testing/mock-ping-authorize.ts";
 import { aboutRequests, aboutResponses } from "./policies.ts";
 
 const { MOCK_KEY_FILE, MOCK_CERT_FILE, PAZ_SECRET = "example-secret" } = process.env;

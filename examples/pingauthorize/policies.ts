@@ -5,8 +5,9 @@ import {
   allowWith,
   changeResponse,
   denyRequest,
-} from "../../src/policy/sideband/mock.ts";
-import type { MockPolicy, MockPingRequest } from "../../src/policy/sideband/mock.ts";
+  type MockPingRequest,
+  type MockPolicy,
+} from "../../src/policy/testing/mock-ping-authorize.ts";
 
 /** Nobody closes accounts, and nobody moves more than 100 at once. */
 export const aboutRequests: MockPolicy = (question) => {

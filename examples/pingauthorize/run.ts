@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 
 import type { Client } from "@modelcontextprotocol/client";
 
-import { startMockPingAuthorize } from "../../src/policy/sideband/mock.ts";
+import { startMockPingAuthorize } from "../../src/policy/testing/mock-ping-authorize.ts";
 import { connect, startGateway } from "../running-gateway.ts";
 import { aboutRequests, aboutResponses } from "./policies.ts";
 

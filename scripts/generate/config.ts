@@ -1,4 +1,9 @@
-import { alternativesOf, configJsonSchema, schemasAt, type JsonSchema } from "../../src/config/generate.ts";
+import {
+  alternativesOf,
+  configJsonSchema,
+  schemasAt,
+  type JsonSchema,
+} from "../../src/config/json-schema.ts";
 
 /** A configuration that shows most of the forms; a test loads it. */
 export const exampleConfig = `listen:

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { correlationStates } from "../../src/sessions/correlation/states.ts";
+import { correlationStates } from "../../src/sessions/pending/states.ts";
 import { renderCorrelationPage } from "./correlation.ts";
 
 describe("the page of correlation", () => {

@@ -1,8 +1,13 @@
-import { correlationDiagnostics } from "../../src/sessions/correlation/findings.ts";
-import { defaultTtl } from "../../src/sessions/correlation/method-plan.ts";
-import { defaultCorrelationLimits } from "../../src/sessions/correlation/options.ts";
-import { correlationStates, transitions } from "../../src/sessions/correlation/states.ts";
-import type { ResponseMatch, CorrelationState, Transition } from "../../src/sessions/correlation/states.ts";
+import { correlationDiagnostics } from "../../src/sessions/pending/diagnostics.ts";
+import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
+import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
+import {
+  type CorrelationState,
+  correlationStates,
+  type ResponseMatch,
+  type Transition,
+  transitions,
+} from "../../src/sessions/pending/states.ts";
 
 const answers: Readonly<Record<ResponseMatch, string>> = {
   match: "its answer",

@@ -1,8 +1,8 @@
-import type { SetTimer } from "../exchange.ts";
-import type { ControlBridge } from "./bridge.ts";
+import type { SetTimer } from "../core/exchange.ts";
+import type { ControlBridge } from "./control-bridge.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { AgentError } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-object.ts";
+import { isJsonObject, type JsonObject } from "./json-rpc.ts";
 import {
   checkServers,
   toSdkSettings,

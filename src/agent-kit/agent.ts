@@ -1,18 +1,20 @@
-import { systemTimer, type SetTimer } from "../exchange.ts";
-import { createAgentServers, type AgentServers } from "./agent-servers.ts";
-import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "./bridge.ts";
-import { startCliProcess, type CliProcess } from "./cli-process.ts";
-import { createControlChannel, type ControlChannel } from "./control-channel.ts";
-import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
-import { findCli } from "./find-cli.ts";
-import { createHookRegistry, type HookRegistry } from "./hooks.ts";
-import type { JsonObject } from "./json-object.ts";
-import { captureManifests } from "./manifests.ts";
-import { parseAgentMessage, type AgentMessage, type AgentResult } from "./messages.ts";
-import { cliArguments, type AgentOptions, type PermissionMode } from "./options.ts";
-import { decidePermission, type CanUseTool } from "./permissions.ts";
+import { type SetTimer, systemTimer } from "../core/exchange.ts";
+import { type AgentServers, createAgentServers } from "./agent-servers.ts";
+import {
+  bridgeControlChannel,
+  captureManifests,
+  type ControlAnswer,
+  type ControlBridge,
+} from "./control-bridge.ts";
+import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
+import { type ControlChannel, createControlChannel } from "./control-channel.ts";
+import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
+import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
+import type { JsonObject } from "./json-rpc.ts";
+import { type AgentMessage, type AgentResult, parseAgentMessage } from "./messages.ts";
+import { type AgentOptions, cliArguments, type PermissionMode } from "./options.ts";
 import { checkServers } from "./server-config.ts";
-import { createTurnQueue, type UserContent } from "./turns.ts";
+import { createTurnQueue, type UserContent } from "./turn-queue.ts";
 
 /** A running agent: one CLI with its servers, for any number of turns. */
 export interface Agent extends AsyncDisposable {
@@ -197,3 +199,33 @@ function agentAborted({ reason }: AbortSignal): AgentError {
 const printWarning: OnWarning = ({ code, message }) => {
   console.error(`headgate agent: ${code}: ${message}`);
 };
+
+/** What to ask, and how the agent runs. */
+export interface QueryInput {
+  /** One prompt, or several that follow each other in one conversation. */
+  readonly prompt: UserContent | AsyncIterable<UserContent>;
+  readonly options?: AgentOptions;
+}
+
+/**
+ * Runs an agent for one prompt or a few: starts the CLI, yields its messages, ends after the last result and cleans up.
+ * A failure rejects the iteration; leaving the iteration ends the agent.
+ */
+export async function* query({ prompt, options }: QueryInput): AsyncGenerator<AgentMessage, void, void> {
+  const agent = await startAgent(options);
+  let done = false;
+  try {
+    for await (const content of isStream(prompt) ? prompt : [prompt]) {
+      const turn = agent.send(content);
+      // Not `for await`, which would interrupt the turn and wait for its result when the caller leaves.
+      for (let step = await turn.next(); step.done !== true; step = await turn.next()) yield step.value;
+    }
+    done = true;
+  } finally {
+    await agent.close({ force: !done });
+  }
+}
+
+function isStream(prompt: QueryInput["prompt"]): prompt is AsyncIterable<UserContent> {
+  return typeof prompt === "object" && Symbol.asyncIterator in prompt;
+}

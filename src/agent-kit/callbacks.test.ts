@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
 
 import type { AgentError } from "./errors.ts";
-import { createHookRegistry } from "./hooks.ts";
-import { decidePermission, type CanUseTool, type PermissionRequest } from "./permissions.ts";
+import {
+  type CanUseTool,
+  createHookRegistry,
+  decidePermission,
+  type PermissionRequest,
+} from "./callbacks.ts";
 
 const { signal } = new AbortController();
 const asked = {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../test/support/fake-time.ts";
-import type { ControlAnswer } from "./bridge.ts";
+import type { ControlAnswer } from "./control-bridge.ts";
 import { createControlChannel } from "./control-channel.ts";
 import { AgentError } from "./errors.ts";
-import type { JsonObject } from "./json-object.ts";
+import type { JsonObject } from "./json-rpc.ts";
 
 function open(
   answer: (request: JsonObject, signal: AbortSignal) => Promise<ControlAnswer> = async () => ({

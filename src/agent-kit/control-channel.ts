@@ -1,7 +1,7 @@
-import type { SetTimer } from "../exchange.ts";
-import type { ControlAnswer } from "./bridge.ts";
+import type { SetTimer } from "../core/exchange.ts";
+import type { ControlAnswer } from "./control-bridge.ts";
 import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-object.ts";
+import { isJsonObject, type JsonObject } from "./json-rpc.ts";
 
 /** What a control channel is made of. */
 export interface ControlChannelDeps {

@@ -5,7 +5,7 @@ import { z } from "zod";
 
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { initialize, openBridge, request, toolCall } from "../../test/support/agent-kit/control-client.ts";
-import { bridgeControlChannel } from "./bridge.ts";
+import { bridgeControlChannel } from "./control-bridge.ts";
 import { ControlTransport } from "./control-transport.ts";
 import type { AgentError } from "./errors.ts";
 import { addTools, createServer } from "./server.ts";

@@ -1,7 +1,6 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/server";
 
-import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
-import { ack, errorText, classifyMessage } from "./json-rpc.ts";
+import { ack, classifyMessage, errorText, isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
 
 interface PendingResponse {
   /** The id that the caller gave; ours may be another one, see `#ownId`. */

@@ -1,4 +1,4 @@
-import type { SetTimer } from "../exchange.ts";
+import type { SetTimer } from "../core/exchange.ts";
 
 /** Waits for some work, but not for ever: false when the time is over first. Rejects as the work does. */
 export async function endsWithin(

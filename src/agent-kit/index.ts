@@ -5,13 +5,13 @@ export { addTools, createServer } from "./server.ts";
 export type { ServerOptions } from "./server.ts";
 export { tool } from "./tool.ts";
 export type { Tool, ToolContext, ToolOptions } from "./tool.ts";
-export { withJsonSchema } from "./standard-schema.ts";
-export type { AnySchema } from "./standard-schema.ts";
-export { toolRule } from "./names.ts";
+export { withJsonSchema } from "./tool.ts";
+export type { AnySchema } from "./tool.ts";
+export { toolRule } from "./tool-names.ts";
 
 // Agents that use them.
-export { query } from "./query.ts";
-export type { QueryInput } from "./query.ts";
+export { query } from "./agent.ts";
+export type { QueryInput } from "./agent.ts";
 export { startAgent } from "./agent.ts";
 export type { Agent } from "./agent.ts";
 export type { AgentServers, ServerChange, ServerStatus } from "./agent-servers.ts";
@@ -23,9 +23,9 @@ export type {
   ServerConfigs,
   ToolPolicy,
 } from "./server-config.ts";
-export type { CanUseTool, PermissionDecision, PermissionRequest } from "./permissions.ts";
-export type { HookCallback, HookEvent, HookMatcher, Hooks } from "./hooks.ts";
-export type { UserContent } from "./turns.ts";
+export type { CanUseTool, PermissionDecision, PermissionRequest } from "./callbacks.ts";
+export type { HookCallback, HookEvent, HookMatcher, Hooks } from "./callbacks.ts";
+export type { UserContent } from "./turn-queue.ts";
 export type {
   AgentMessage,
   AssistantMessage,
@@ -40,8 +40,8 @@ export type {
 } from "./messages.ts";
 
 // For hosts that run the CLI themselves.
-export { bridgeControlChannel } from "./bridge.ts";
-export type { BridgeOptions, ControlAnswer, ControlBridge } from "./bridge.ts";
+export { bridgeControlChannel } from "./control-bridge.ts";
+export type { BridgeOptions, ControlAnswer, ControlBridge } from "./control-bridge.ts";
 
 export { AgentError } from "./errors.ts";
 export type { AgentErrorCode } from "./errors.ts";

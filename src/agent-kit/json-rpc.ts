@@ -1,7 +1,5 @@
 import type { RequestId } from "@modelcontextprotocol/server";
 
-import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
-
 /** What a notification or a response is acknowledged with: no JSON-RPC message, for none is due. */
 export const ack = '{"jsonrpc":"2.0","result":{}}';
 
@@ -52,4 +50,20 @@ export function classifyMessage(message: unknown): IncomingMessage {
   return id === undefined
     ? { kind: "invalid", id, problem: 'the response has no "id"' }
     : { kind: "response", message };
+}
+
+/** A JSON object whose members nobody has looked at yet. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Whether a value is an object with members: no array and not null. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What a value is, in the word that a person would use for it. */
+export function typeName(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  if (typeof value === "number" && !Number.isFinite(value)) return String(value);
+  return typeof value;
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "./json-object.ts";
+import { isJsonObject, type JsonObject } from "./json-rpc.ts";
 
 /** A piece of what the model or a tool said. Kinds that are not listed come as `other`, with all they have in `raw`. */
 export type ContentBlock =

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
-import { isJsonObject, type JsonObject } from "./json-object.ts";
+import { isJsonObject, type JsonObject } from "./json-rpc.ts";
 
 /** What the pretended model says: some text, some tool uses, or both. */
 export interface OfflineReply {

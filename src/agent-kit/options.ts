@@ -1,7 +1,6 @@
 import type { OnWarning } from "./errors.ts";
-import type { CliEnvironment } from "./find-cli.ts";
-import type { Hooks } from "./hooks.ts";
-import type { CanUseTool } from "./permissions.ts";
+import type { CliEnvironment } from "./cli-process.ts";
+import type { CanUseTool, Hooks } from "./callbacks.ts";
 import type { ExternalServerConfig, InProcessServerConfig, ServerConfigs } from "./server-config.ts";
 
 /** How the CLI treats calls that no rule decides. */

@@ -1,8 +1,8 @@
 import type { McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 
 import { AgentError } from "./errors.ts";
-import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
-import { assertServerKey } from "./names.ts";
+import { isJsonObject, typeName, type JsonObject } from "./json-rpc.ts";
+import { assertServerKey } from "./tool-names.ts";
 
 /** What the CLI asks before it calls a tool. */
 export interface ToolPolicy {

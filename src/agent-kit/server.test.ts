@@ -6,8 +6,7 @@ import { z } from "zod";
 
 import { AgentError } from "./errors.ts";
 import { addTools, createServer } from "./server.ts";
-import { withJsonSchema } from "./standard-schema.ts";
-import { tool, type ToolContext } from "./tool.ts";
+import { tool, type ToolContext, withJsonSchema } from "./tool.ts";
 
 const numbers = z.object({ a: z.number().describe("First"), b: z.number().describe("Second") });
 

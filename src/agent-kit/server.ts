@@ -1,15 +1,14 @@
 import {
+  type CallToolResult,
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
-  type CallToolResult,
   type ServerContext,
 } from "@modelcontextprotocol/server";
 
 import { AgentError, thrownMessage } from "./errors.ts";
-import { toErrorText } from "./tool-failure.ts";
-import { toolErrorResult } from "./tool-result.ts";
-import { toToolContext, type Tool } from "./tool.ts";
+import { toErrorText, toolErrorResult } from "./tool-result.ts";
+import { type Tool, toToolContext } from "./tool.ts";
 
 /** What a server is made of besides its name and version. */
 export interface ServerOptions {

@@ -1,7 +1,8 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/core";
 import type { CallToolResult } from "@modelcontextprotocol/server";
 
-import { isJsonObject, typeName, type JsonObject } from "./json-object.ts";
+import { isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
+import { thrownMessage } from "./errors.ts";
 
 /**
  * Makes the result of a call of what a handler returned: a full result stays as it is, a plain object becomes structured
@@ -74,4 +75,23 @@ function toJson(value: unknown): { readonly text: string } | { readonly problem:
 function isJson(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   return !["bigint", "function", "symbol"].includes(typeof value);
+}
+
+/**
+ * What the model is told of a failure: the message, without a stack trace and without places in the file system of
+ * this machine.
+ */
+export function toErrorText(thrown: unknown): string {
+  const places = [memberText(thrown, "path"), memberText(thrown, "dest")].filter((place) => place !== "");
+  const message = places.reduce((text, place) => text.replaceAll(place, "<path>"), thrownMessage(thrown));
+  return message
+    .replaceAll(/\n\s+at [^\n]*/gu, "")
+    .replaceAll(/file:\/\/\S+/gu, "<path>")
+    .replaceAll(/(?:[A-Za-z]:)?(?:[\\/][\w.@ -]+)+:\d+(?::\d+)?/gu, "<path>");
+}
+
+function memberText(thrown: unknown, name: string): string {
+  const member: unknown =
+    typeof thrown === "object" && thrown !== null ? Reflect.get(thrown, name) : undefined;
+  return typeof member === "string" ? member : "";
 }

@@ -1,9 +1,14 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import type { Principal } from "../exchange.ts";
-import type { Authentication, Authenticator } from "./authenticator.ts";
-import { authenticationFailure, malformedCredentials, missingCredentials, readBearer } from "./bearer.ts";
-import { expandScopes } from "./scopes.ts";
-import type { ImpliedScopes } from "./scopes.ts";
+import type { Principal } from "../core/exchange.ts";
+import {
+  type Authentication,
+  authenticationFailure,
+  type Authenticator,
+  malformedCredentials,
+  missingCredentials,
+  readBearer,
+} from "./authenticator.ts";
+import { expandScopes, type ImpliedScopes } from "./scopes.ts";
 
 /** A key as the configuration knows it: by its hash, which gives nobody the key. */
 export interface ApiKeyEntry {

@@ -1,7 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import type { Principal } from "../exchange.ts";
-import type { Authentication, Authenticator } from "./authenticator.ts";
-import { authenticationFailure, missingCredentials } from "./bearer.ts";
+import type { Principal } from "../core/exchange.ts";
+import {
+  type Authentication,
+  authenticationFailure,
+  type Authenticator,
+  missingCredentials,
+} from "./authenticator.ts";
 
 /** Which part of a certificate says who its holder is. */
 export type CertificateIdentity = "subject" | "uri" | "dns" | "email" | "fingerprint";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { isApiKeyHash } from "./api-key.ts";
-import { canonicalResource } from "./audience.ts";
+import { canonicalResource } from "./token-principal.ts";
 import { isSafeUrl } from "./issuer.ts";
 
 /** What the fragments need of the configuration around them. */

@@ -1,19 +1,19 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal } from "../exchange.ts";
-import type { Authentication, Authenticator, Credentials } from "./authenticator.ts";
+import type { Clock, Principal } from "../core/exchange.ts";
 import {
-  digestOf,
+  type Authentication,
   authenticationFailure,
+  type Authenticator,
+  type Credentials,
+  digestOf,
   malformedCredentials,
   missingCredentials,
   readBearer,
-} from "./bearer.ts";
-import type { ClientAuthentication } from "./client-authentication.ts";
-import { asObject } from "./http.ts";
-import type { HttpClient } from "./http.ts";
-import { createTtlMap } from "./memory.ts";
-import { checkToken, tokenPrincipal } from "./token-principal.ts";
-import type { VerifiedToken, TokenRules } from "./token-principal.ts";
+} from "./authenticator.ts";
+import type { ClientAuthentication } from "./token-endpoint.ts";
+import { asObject, type HttpClient } from "./http-client.ts";
+import { createTtlMap } from "../lib/ttl-map.ts";
+import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface IntrospectionOptions extends TokenRules {
   /** Where tokens are introspected. */

@@ -1,7 +1,6 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../exchange.ts";
-import { asObject } from "./http.ts";
-import type { HttpClient } from "./http.ts";
+import type { Clock } from "../core/exchange.ts";
+import { asObject, type HttpClient } from "./http-client.ts";
 
 /** What an authorization server says of itself (RFC 8414). */
 export interface IssuerMetadata {

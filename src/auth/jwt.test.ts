@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { bearer, createKeyring, fakeAsk, type TokenFacts } from "../../test/support/tokens.ts";
-import type { Principal } from "../exchange.ts";
+import type { Principal } from "../core/exchange.ts";
 import type { Authentication, Credentials } from "./authenticator.ts";
 import { createJwtAuthenticator, type JwtOptions } from "./jwt.ts";
 import { createKeySet } from "./key-set.ts";

@@ -1,18 +1,19 @@
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal } from "../exchange.ts";
-import type { Authentication, Authenticator, Credentials } from "./authenticator.ts";
+import type { Clock, Principal } from "../core/exchange.ts";
 import {
-  digestOf,
+  type Authentication,
   authenticationFailure,
+  type Authenticator,
+  type Credentials,
+  digestOf,
   malformedCredentials,
   missingCredentials,
   readBearer,
-} from "./bearer.ts";
+} from "./authenticator.ts";
 import type { KeySet } from "./key-set.ts";
-import { createTtlMap } from "./memory.ts";
-import { checkToken, tokenPrincipal } from "./token-principal.ts";
-import type { VerifiedToken, TokenRules } from "./token-principal.ts";
+import { createTtlMap } from "../lib/ttl-map.ts";
+import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface JwtOptions extends TokenRules {
   readonly keys: KeySet;

@@ -1,9 +1,14 @@
-import { createLocalJWKSet, errors } from "jose";
-import type { CryptoKey, FlattenedJWSInput, JSONWebKeySet, JWSHeaderParameters } from "jose";
+import {
+  createLocalJWKSet,
+  type CryptoKey,
+  errors,
+  type FlattenedJWSInput,
+  type JSONWebKeySet,
+  type JWSHeaderParameters,
+} from "jose";
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../exchange.ts";
-import { asObject } from "./http.ts";
-import type { HttpClient } from "./http.ts";
+import type { Clock } from "../core/exchange.ts";
+import { asObject, type HttpClient } from "./http-client.ts";
 
 /** The keys with which an issuer signs, as it publishes them (RFC 7517), kept up to date. */
 export interface KeySet {

@@ -1,10 +1,9 @@
-import type { Principal } from "../exchange.ts";
-import { includesAudience, readAudience } from "./audience.ts";
-import type { Authentication, Credentials } from "./authenticator.ts";
-import { authenticationFailure } from "./bearer.ts";
-import { matchesConfirmation } from "./confirmation.ts";
-import { expandScopes, readScopes } from "./scopes.ts";
-import type { ImpliedScopes } from "./scopes.ts";
+import { hash } from "node:crypto";
+
+import type { Principal } from "../core/exchange.ts";
+import { type Authentication, authenticationFailure, type Credentials } from "./authenticator.ts";
+import { expandScopes, type ImpliedScopes, readScopes } from "./scopes.ts";
+import { asObject } from "./http-client.ts";
 
 /** How the claims of a token become a principal. */
 export interface TokenRules {
@@ -68,4 +67,46 @@ export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: 
   if (confirmation !== undefined && !matchesConfirmation(confirmation, credentials.certificate))
     return unconfirmed;
   return { ok: true, principal: held.principal };
+}
+
+/** Reads an audience claim: one text, or a list of them (RFC 7519 section 4.1.3). */
+export function readAudience(claim: unknown): ReadonlySet<string> {
+  if (typeof claim === "string") return new Set([canonicalResource(claim)]);
+  if (!Array.isArray(claim)) return new Set();
+  return new Set(claim.flatMap((entry) => (typeof entry === "string" ? [canonicalResource(entry)] : [])));
+}
+
+/** Whether a token is meant for one of these places. Nothing is meant for a place without names. */
+export function includesAudience(
+  audience: ReadonlySet<string>,
+  wanted: readonly string[] | undefined,
+): boolean {
+  if (wanted === undefined) return false;
+  for (const name of wanted) if (audience.has(name)) return true;
+  return false;
+}
+
+/**
+ * The canonical form of a resource identifier: scheme and host in lower case, no trailing slash (MCP 2025-06-18 and
+ * later, Canonical Server URI). What is no URL stays as it is.
+ */
+export function canonicalResource(resource: string): string {
+  const url = /^https?:/iu.test(resource) ? URL.parse(resource) : null;
+  if (url === null || url.hash !== "") return resource;
+  let { pathname } = url;
+  while (pathname.endsWith("/")) pathname = pathname.slice(0, -1);
+  return `${url.origin}${pathname}${url.search}`;
+}
+
+/**
+ * Whether a token that is bound to its holder is shown by that holder: the certificate of the connection must be the
+ * one in `cnf` (RFC 8705 section 3). Bindings that cannot be checked here, such as DPoP's, do not hold: the token would
+ * be good for whoever stole it.
+ */
+function matchesConfirmation(confirmation: unknown, certificate: Uint8Array | undefined): boolean {
+  if (confirmation === undefined) return true;
+  const { "x5t#S256": thumbprint, ...others } = asObject(confirmation) ?? {};
+  if (typeof thumbprint !== "string" || Object.keys(others).length > 0 || certificate === undefined)
+    return false;
+  return hash("sha256", certificate, "base64url") === thumbprint;
 }

@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../exchange.ts";
+import type { Clock } from "../core/exchange.ts";
 
 /** A token that was issued to the gateway. */
 export interface IssuedToken {

@@ -1,10 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { messageFrom } from "../../test/support/exchange.ts";
 import { spanOf } from "../protocol/json/outline.ts";
-import { idFrom } from "../protocol/ids.ts";
-import type { Message } from "../protocol/message.ts";
-import { MessageEdit, editBytes, editMessage, membersBrought } from "./edited-message.ts";
-import { synthesizeMessage } from "./own-messages.ts";
+import { idFrom, type Message } from "../protocol/message.ts";
+import { editBytes, editMessage, membersBrought, MessageEdit } from "./edited-message.ts";
+import { synthesizeMessage } from "./synthesize.ts";
 
 const request = (text: string): Message => messageFrom(text);
 

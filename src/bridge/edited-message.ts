@@ -1,7 +1,6 @@
-import { slotOf } from "../protocol/json/outline.ts";
-import type { MemberName, Outline } from "../protocol/json/outline.ts";
+import { type MemberName, type Outline, slotOf } from "../protocol/json/outline.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
-import { synthesizeMessage } from "./own-messages.ts";
+import { synthesizeMessage } from "./synthesize.ts";
 
 const none: readonly BroughtMember[] = [];
 

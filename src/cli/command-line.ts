@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-import { closestName } from "../config/suggest.ts";
+import { closestName } from "../lib/closest-name.ts";
 
 /** One option of a command: how it is read, and what help and reference say of it. */
 export interface CommandOption {

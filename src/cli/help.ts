@@ -1,7 +1,6 @@
-import { closestName } from "../config/suggest.ts";
+import { closestName } from "../lib/closest-name.ts";
 import type { CommandOption } from "./command-line.ts";
-import { commands, isCommandName, type Command, type CommandName } from "./commands.ts";
-import { exitCodes } from "./exit-codes.ts";
+import { type Command, type CommandName, commands, exitCodes, isCommandName } from "./commands.ts";
 import { table, textWidth, wrap } from "./text-layout.ts";
 
 /** The help that some arguments ask for: `--help`, `help`, `help COMMAND` or `COMMAND … --help`; nothing if they do not. */

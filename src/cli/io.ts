@@ -1,4 +1,6 @@
 import type { Readable, Writable } from "node:stream";
+import { readFileSync } from "node:fs";
+
 import type { Environment } from "../config/substitute.ts";
 
 /** The outside world as a command may use it, so that commands are functions that tests can call. */
@@ -22,4 +24,13 @@ export interface ServingIo extends CliIo {
   readonly stopped: () => Promise<string>;
   /** Calls back whenever the process is told to read its configuration anew; the answer takes the callback off. */
   readonly onReload: (callback: () => void) => () => void;
+}
+
+/** The version in package.json, which stands two folders above this file both in a checkout and when installed. */
+export function packageVersion(): string {
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  const parsed: unknown = JSON.parse(text);
+  const version: unknown =
+    typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
+  return typeof version === "string" ? version : "unknown";
 }

@@ -2,25 +2,24 @@ import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
-import type { ServingIo } from "./io.ts";
-import { packageVersion } from "./version.ts";
+import { packageVersion, type ServingIo } from "./io.ts";
 
 /** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
 const loaders: Readonly<
   Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>
 > = {
-  run: async () => (await import("./run.ts")).run,
-  stdio: async () => (await import("./stdio.ts")).stdio,
-  check: async () => (await import("./check.ts")).check,
-  schema: async () => (await import("./schema.ts")).schema,
-  policy: async () => (await import("./policy.ts")).policy,
-  key: async () => (await import("./key.ts")).key,
-  traffic: async () => (await import("./traffic.ts")).traffic,
-  replay: async () => (await import("./replay.ts")).replay,
-  diff: async () => (await import("./diff.ts")).diff,
-  drift: async () => (await import("./drift.ts")).drift,
-  tools: async () => (await import("./tools.ts")).tools,
-  call: async () => (await import("./call.ts")).call,
+  run: async () => (await import("./serve/run.ts")).run,
+  stdio: async () => (await import("./serve/stdio.ts")).stdio,
+  check: async () => (await import("./serve/check.ts")).check,
+  schema: async () => (await import("./serve/check.ts")).schema,
+  policy: async () => (await import("./policy/policy.ts")).policy,
+  key: async () => (await import("./serve/key.ts")).key,
+  traffic: async () => (await import("./traffic/traffic.ts")).traffic,
+  replay: async () => (await import("./traffic/replay.ts")).replay,
+  diff: async () => (await import("./traffic/diff.ts")).diff,
+  drift: async () => (await import("./traffic/drift.ts")).drift,
+  tools: async () => (await import("./client/tools.ts")).tools,
+  call: async () => (await import("./client/call.ts")).call,
 };
 
 // The objects of sessions and open streams live for hours, those of messages for a moment, and both are made in the same

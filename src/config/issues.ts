@@ -1,8 +1,8 @@
 import type * as z from "zod";
 
-import { alternativesOf, schemasAt } from "./generate.ts";
+import { alternativesOf, schemasAt } from "./json-schema.ts";
 import { formatPath, isObject, valueAt, type ConfigFinding, type Path } from "./problem.ts";
-import { closestName } from "./suggest.ts";
+import { closestName } from "../lib/closest-name.ts";
 
 type Issue = z.core.$ZodIssue;
 

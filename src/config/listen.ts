@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-import { isAddress, isHost, isNetwork, isOrigin, parseUrl } from "./addresses.ts";
+import { isAddress, isHost, isNetwork, isOrigin, parseUrl } from "../lib/addresses.ts";
 
 const port = z.int().min(0).max(65_535);
 const host = z.string().refine(isAddress, { error: "is not a host name or IP address" });

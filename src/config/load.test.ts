@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { loadConfig, type LoadOptions } from "./load.ts";
-import type { ConfigResult } from "./parse.ts";
+import { type ConfigResult, loadConfig, type LoadOptions } from "./load.ts";
 import { formatProblem } from "./problem.ts";
 import { redactedConfig } from "./secrets.ts";
 

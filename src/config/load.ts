@@ -1,12 +1,14 @@
 import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { cleanMcpServers } from "./mcp-servers.ts";
-import { checkConfig, type ConfigResult } from "./parse.ts";
-import { formatPath, isObject, withValueAt, type ConfigFinding, type Path, type Problem } from "./problem.ts";
-import type { ConfigInput } from "./schema.ts";
+import { type ConfigFinding, formatPath, isObject, type Path, type Problem, withValueAt } from "./problem.ts";
+import { type ConfigInput, configSchema } from "./schema.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Source, SourceFormat } from "./source.ts";
-import { reasonOf, substitute, type Environment } from "./substitute.ts";
+import { type Environment, reasonOf, substitute } from "./substitute.ts";
+import type { Config } from "./config.ts";
+import { describeIssue, type LocatedIssue, locateIssues, toFindings } from "./issues.ts";
+import { resolveConfig, type ResolveDeps } from "./resolve.ts";
 
 /** Where a configuration comes from, and the outside world as it may look at it. */
 export interface LoadOptions {
@@ -101,4 +103,70 @@ function applyOverrides(tree: unknown, overrides: Readonly<Record<string, unknow
 
 function byPosition(one: Problem, other: Problem): number {
   return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
+}
+
+/** A configuration, or everything that is wrong with it. */
+export type ConfigResult =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** The same before places in a file are known. */
+export type CheckedConfig =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly ConfigFinding[] }
+  | { readonly ok: false; readonly problems: readonly ConfigFinding[] };
+
+/** Checks a configuration that is at hand as a value, as the library gets it; references in texts are not replaced. */
+export function parseConfig(input: ConfigInput, env: Environment = {}): ConfigResult {
+  const cleaned = cleanMcpServers(input);
+  const checked = checkConfig(cleaned.tree, { env, secrets: createSecrets([]) });
+  const written = ({ path, message }: ConfigFinding): Problem => ({ path: formatPath(path), message });
+  const problems = [...cleaned.problems, ...(checked.ok ? [] : checked.problems)];
+  if (!checked.ok || problems.length > 0) return { ok: false, problems: problems.map(written) };
+  return {
+    ok: true,
+    config: checked.config,
+    warnings: [...cleaned.warnings, ...checked.warnings].map(written),
+  };
+}
+
+/**
+ * Checks a tree of values against the schema and puts the configuration together. A text at one of the `replaced` paths
+ * may stand for a number or a truth value, because references always give texts.
+ */
+function checkConfig(
+  tree: unknown,
+  surroundings: ResolveDeps,
+  replaced: ReadonlySet<string> = new Set(),
+): CheckedConfig {
+  const first = parseTree(tree);
+  const typed = first.ok
+    ? tree
+    : first.issues.reduce((sum, issue) => coerceReplaced(sum, issue, replaced), tree);
+  const read = first.ok || typed === tree ? first : parseTree(typed);
+  if (!read.ok) return { ok: false, problems: toFindings(read.issues, typed) };
+  const { config, problems, warnings } = resolveConfig(read.written, surroundings);
+  return problems.length > 0 ? { ok: false, problems } : { ok: true, config, warnings };
+}
+
+function parseTree(tree: unknown) {
+  const { success, data, error } = configSchema.safeParse(tree, { error: describeIssue, reportInput: true });
+  return success
+    ? { ok: true as const, written: data }
+    : { ok: false as const, issues: locateIssues(error.issues) };
+}
+
+/** The tree with a replaced text turned into the number or truth value that the schema wants there. */
+function coerceReplaced(
+  tree: unknown,
+  { issue, path }: LocatedIssue,
+  replaced: ReadonlySet<string>,
+): unknown {
+  const { input } = issue;
+  if (issue.code !== "invalid_type" || typeof input !== "string" || !replaced.has(formatPath(path)))
+    return tree;
+  if (issue.expected === "boolean" && (input === "true" || input === "false")) {
+    return withValueAt(tree, path, input === "true");
+  }
+  const wantsNumber = issue.expected === "number" || issue.expected === "int";
+  return wantsNumber && /^-?\d+(?:\.\d+)?$/u.test(input) ? withValueAt(tree, path, Number(input)) : tree;
 }

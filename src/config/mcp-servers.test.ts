@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { cleanMcpServers, routeNameOf } from "./mcp-servers.ts";
-import { parseConfig, type ConfigResult } from "./parse.ts";
+import { parseConfig, type ConfigResult } from "./load.ts";
 import type { ConfigInput } from "./schema.ts";
 
 type Servers = NonNullable<ConfigInput["mcpServers"]>;

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { isObject, type ConfigFinding } from "./problem.ts";
 import { reservedNames, upstreamConfig } from "./routes.ts";
-import { closestName } from "./suggest.ts";
+import { closestName } from "../lib/closest-name.ts";
 
 const transports = {
   http: "streamable-http",

@@ -1,4 +1,4 @@
-import { isLoopback } from "./addresses.ts";
+import { isLoopback } from "../lib/addresses.ts";
 import type { Environment } from "./substitute.ts";
 
 /**

@@ -1,9 +1,9 @@
 import { resolve as resolvePath } from "node:path";
 
-import { isLoopback } from "./addresses.ts";
-import { authProblems, authWarnings, resolveRouteAuth } from "./auth.ts";
+import { isLoopback } from "../lib/addresses.ts";
+import { authProblems, authWarnings, resolveRouteAuth } from "./auth-checks.ts";
 import { unnamedRoute, type Config, type RouteConfig, type RouteTimeouts, type Upstream } from "./config.ts";
-import { formatDuration } from "./duration.ts";
+import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
 import type { ConfigFinding, Path } from "./problem.ts";
 import { proxyFromEnvironment } from "./proxy.ts";

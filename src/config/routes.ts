@@ -3,10 +3,9 @@ import * as z from "zod";
 import { createCredentialsConfig, routeAuthConfig } from "../auth/config.ts";
 import { createPolicyConfig } from "../policy/config.ts";
 import { createUpstreamConfig, headerName } from "../transports/config.ts";
-import { durationField } from "./duration.ts";
+import { durationField } from "../lib/duration.ts";
 import { corsConfig } from "./listen.ts";
-import { ratesConfig } from "./rates.ts";
-import { routeTimeoutsConfig } from "./timeouts.ts";
+import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
 
 /** First segments of the gateway's own paths, which no route may take. */
 export const reservedNames: ReadonlySet<string> = new Set([

@@ -2,17 +2,15 @@ import * as z from "zod";
 
 import { createAuthConfig } from "../auth/config.ts";
 import { createAuditConfig } from "../policy/config.ts";
-import { recordConfig } from "../recorder/config.ts";
-import { driftConfig } from "../recorder/drift/config.ts";
+import { driftConfig, recordConfig } from "../recorder/config.ts";
 import { createSessionsConfig } from "../sessions/config.ts";
 import { logConfig } from "../telemetry/config.ts";
 import { headerName } from "../transports/config.ts";
-import { anyDuration, durationField } from "./duration.ts";
-import { limitsConfig } from "./limits.ts";
+import { anyDuration, durationField } from "../lib/duration.ts";
+import { limitsConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
 import { policyConfig, routeConfig, routeName, upstreamConfig } from "./routes.ts";
-import { shutdownConfig, timeoutsConfig } from "./timeouts.ts";
 
 /** The one schema of the configuration: types, checks, defaults, JSON schema and reference page come from it. */
 export const configSchema = z.strictObject({

@@ -2,7 +2,7 @@ import { inspect } from "node:util";
 
 import { describe, expect, it } from "vitest";
 
-import { parseConfig } from "./parse.ts";
+import { parseConfig } from "./load.ts";
 import type { ConfigInput } from "./schema.ts";
 import { createReloadableSecrets, createSecrets, mask, redactedConfig } from "./secrets.ts";
 

@@ -1,4 +1,4 @@
-import { alternativesOf, configJsonSchema, schemasBelow, type JsonSchema } from "./generate.ts";
+import { alternativesOf, configJsonSchema, schemasBelow, type JsonSchema } from "./json-schema.ts";
 import { isObject } from "./problem.ts";
 
 /** What stands where a secret stood. */

@@ -1,5 +1,5 @@
 import { parseArgs } from "node:util";
-import { pluginIdentity } from "./identity.ts";
+import { pluginIdentity } from "./plugin-definition.ts";
 
 /** What the command was asked to do, or what is wrong with the way it was asked. */
 export type KongCommand =

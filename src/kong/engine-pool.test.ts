@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import type { SidebandEngineDeps, HttpPolicyEngine } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
-import { parseInstanceConfig } from "./instance-config.ts";
+import { parseInstanceConfig } from "./plugin-definition.ts";
 
 function start() {
   const time = createFakeTime();

@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { destination } from "pino";
-import { systemClock, systemTimer } from "../exchange.ts";
+import { systemClock, systemTimer } from "../core/exchange.ts";
 import { createSidebandEngine } from "../policy/sideband/engine.ts";
 import { kongHelp, parseKongCommand } from "./command-line.ts";
-import { pluginIdentity } from "./identity.ts";
-import { pluginDump } from "./kong-schema.ts";
-import { SocketError } from "./listener.ts";
+import { pluginDump, pluginIdentity } from "./plugin-definition.ts";
+import { SocketError } from "./unix-listener.ts";
 import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
 import { serve } from "./serve.ts";
 

@@ -9,10 +9,10 @@ import type {
   StoredContext,
 } from "../policy/sideband/contract.ts";
 import { createPdk } from "./pdk.ts";
-import type { PhaseEnd } from "./phase.ts";
+import type { PhaseEnd } from "./phase-event.ts";
 import { createPhaseLog } from "./phase-log.ts";
 import { createAccessHandler, createResponseHandler } from "./phases.ts";
-import { createFixedSecret } from "./shared-secret.ts";
+import { createFixedSecret } from "./engine-pool.ts";
 
 interface Asked {
   readonly facts: HttpRequestFacts | HttpResponseFacts;

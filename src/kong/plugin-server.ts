@@ -1,6 +1,5 @@
-import type { Clock, SetTimer } from "../exchange.ts";
-import { startEvent, type PhaseEvent, type RpcReply } from "./event.ts";
-import type { PhaseHandler } from "./phase.ts";
+import type { Clock, SetTimer } from "../core/exchange.ts";
+import { type PhaseEvent, type PhaseHandler, type RpcReply, startEvent } from "./phase-event.ts";
 import { isMap, type RpcCall } from "./rpc.ts";
 
 /** A configured plugin at work, as one of Kong's processes knows it. */

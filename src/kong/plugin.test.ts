@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { HttpPolicyEngine } from "../policy/sideband/contract.ts";
-import type { InstanceConfig } from "./instance-config.ts";
+import type { InstanceConfig } from "./plugin-definition.ts";
 import { createPhaseLog } from "./phase-log.ts";
 import { createInstanceFactory } from "./plugin.ts";
-import { createFixedSecret } from "./shared-secret.ts";
+import { createFixedSecret } from "./engine-pool.ts";
 
 const engine: HttpPolicyEngine = {
   hasResponsePhase: true,

@@ -1,9 +1,8 @@
 import type { EnginePool } from "./engine-pool.ts";
-import type { PluginVariant } from "./identity.ts";
-import { parseInstanceConfig } from "./instance-config.ts";
+import { parseInstanceConfig, type PluginVariant } from "./plugin-definition.ts";
 import type { PhaseLog } from "./phase-log.ts";
 import { createAccessHandler, createResponseHandler } from "./phases.ts";
-import { timeLimits, type InstanceRequest, type PluginInstance, type ServerLog } from "./plugin-server.ts";
+import { type InstanceRequest, type PluginInstance, type ServerLog, timeLimits } from "./plugin-server.ts";
 
 /** What instances are made with. */
 export interface PluginDeps extends PluginVariant {

@@ -1,9 +1,9 @@
 import { randomInt } from "node:crypto";
-import type { Clock, SetTimer } from "../exchange.ts";
+import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
-import { pluginIdentity, type PluginVariant } from "./identity.ts";
-import { listenOnSocket } from "./listener.ts";
+import { pluginIdentity, type PluginVariant } from "./plugin-definition.ts";
+import { listenOnSocket } from "./unix-listener.ts";
 import { createPhaseLog } from "./phase-log.ts";
 import { createInstanceFactory } from "./plugin.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";

@@ -1,25 +1,32 @@
-import { withMessage } from "../exchange.ts";
-import type { Exchange, ReplyStream } from "../exchange.ts";
-import { InspectedMessage } from "../intercept/subject.ts";
-import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import { type Exchange, type ReplyStream, type Tracking, withMessage } from "../core/exchange.ts";
+import { InspectedMessage } from "../core/interceptors/inspected-message.ts";
+import type { Handler, Interceptor, Reply } from "../core/pipeline.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
-import type { DecisionListener } from "./decision.ts";
-import { createHiddenNames } from "./enforcement/hidden-names.ts";
-import { andThen, createEvaluator, isSettled } from "./enforcement/judge.ts";
-import type { RefuseOutcome, CheckOutcome, MaybePromise } from "./enforcement/judge.ts";
+import type { DecisionListener } from "./provider/decision-event.ts";
+import { createHiddenNames, mayNameHidden } from "./enforcement/hidden-names.ts";
+import {
+  andThen,
+  type CheckOutcome,
+  createEvaluator,
+  isSettled,
+  type MaybePromise,
+  type RefuseOutcome,
+} from "./enforcement/evaluator.ts";
 import { filterListPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
-import { mayMentionResource } from "./enforcement/mentions.ts";
-import { methodTraits } from "./enforcement/method-traits.ts";
-import { nonCanonicalUriReason } from "./enforcement/plain-uri.ts";
-import { createNotificationOrdering } from "./enforcement/precedence.ts";
-import { hasInputRequests, hasInputResponses, createInputRequestChecks } from "./enforcement/questions.ts";
-import { createRefusalWriter } from "./enforcement/refusals.ts";
-import type { RefusalOptions } from "./enforcement/refusals.ts";
+import { mayMentionResource } from "./enforcement/mentioned-names.ts";
+import { nonCanonicalUriReason } from "./enforcement/canonical-uri.ts";
+import {
+  createInputRequestChecks,
+  hasInputRequests,
+  hasInputResponses,
+} from "./enforcement/input-requests.ts";
+import { createRefusalWriter, type RefusalOptions } from "./enforcement/refusals.ts";
 import { createShadowEnforcement } from "./enforcement/shadow.ts";
 import { createTaskResults, mayHoldTaskResult } from "./enforcement/task-results.ts";
-import { createNotFoundTemplates } from "./enforcement/unknown-forms.ts";
-import type { PolicyRefusal, PolicyProvider } from "./provider.ts";
+import { createNotFoundTemplates } from "./enforcement/not-found-replies.ts";
+import type { PolicyProvider, PolicyRefusal } from "./provider/provider.ts";
+import { methodFacts, methodNames } from "../protocol/methods.ts";
 
 /** What enforcement is made of. */
 export interface EnforcementOptions {
@@ -229,4 +236,59 @@ class CheckedReplyStream implements ReplyStream {
   pause(retryMs: number): void {
     this.#stream.pause?.(retryMs);
   }
+}
+
+/** What enforcement has to look out for in messages of a method and in their answers. */
+export interface MethodTraits {
+  /** Requests name a resource by its URI. */
+  readonly hasUri: boolean;
+  /** The message may be about something hidden. */
+  readonly mayNameHidden: boolean;
+  /** Answers hold lists, completed names or the results of tasks. */
+  readonly hasNestedContent: boolean;
+}
+
+const plain: MethodTraits = { hasUri: false, mayNameHidden: false, hasNestedContent: false };
+
+const traits: ReadonlyMap<string, MethodTraits> = new Map(
+  methodNames.map((method) => {
+    const isAboutHidden = mayNameHidden(method);
+    const hasNestedContent = isAboutHidden || isListMethod(method) || mayHoldTaskResult(method);
+    const hasUri = methodFacts(method)?.target === "resource";
+    return [method, { hasUri, mayNameHidden: isAboutHidden, hasNestedContent }];
+  }),
+);
+
+/** The traits of a method, in one look; those of methods that nobody knows are the plainest. */
+function methodTraits(method: string | undefined): MethodTraits {
+  return (method === undefined ? undefined : traits.get(method)) ?? plain;
+}
+
+/**
+ * Keeps what comes on the way to an answer before the answer, where a decision takes its time: a progress report that
+ * is still being decided about must not arrive behind the result it reports on.
+ */
+export interface NotificationOrdering {
+  /** An answer follows this message, once it has been decided about and passed on or dropped. */
+  track(exchange: Exchange, outcome: Promise<unknown>): void;
+  /** What the answer to a request has to wait for; undefined where that is nothing. */
+  pendingBefore(request: Exchange): Promise<void> | undefined;
+}
+
+/** Makes it; nothing is kept for longer than a message is on its way. */
+function createNotificationOrdering(): NotificationOrdering {
+  const pending = new Map<Tracking, Promise<void>>();
+  return {
+    track: ({ parent, message }, outcome) => {
+      // A question is answered by its client in its own time.
+      if (parent === undefined || message.kind !== "notification") return;
+      const { tracking } = parent;
+      const earlier = pending.get(tracking);
+      const all: Promise<void> = Promise.allSettled([earlier, outcome]).then(() => {
+        if (pending.get(tracking) === all) pending.delete(tracking);
+      });
+      pending.set(tracking, all);
+    },
+    pendingBefore: ({ tracking }) => (pending.size === 0 ? undefined : pending.get(tracking)),
+  };
 }

@@ -1,8 +1,6 @@
-import { readId } from "./ids.ts";
-import { spanOf } from "./json/outline.ts";
-import type { MemberName } from "./json/outline.ts";
+import { type NotificationMessage, readId, type RequestMessage } from "./message.ts";
+import { type MemberName, spanOf } from "./json/outline.ts";
 import { memberSource, memberString, memberType } from "./json/read.ts";
-import type { NotificationMessage, RequestMessage } from "./message.ts";
 import { isModernRevision } from "./revisions.ts";
 
 /** What a modern client can send: a request or a notification, never a response. */

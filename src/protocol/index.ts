@@ -28,9 +28,9 @@ export type {
   RequestMessage,
   ResultMessage,
 } from "./message.ts";
-export { idFrom, idValue } from "./ids.ts";
-export { combineAnswers, groupByKind, messageBytes } from "./batch.ts";
-export type { GroupedMessages } from "./batch.ts";
+export { idFrom, idValue } from "./message.ts";
+export { combineAnswers, groupByKind, messageBytes } from "./message.ts";
+export type { GroupedMessages } from "./message.ts";
 
 // Facts of the revisions.
 export {
@@ -50,32 +50,32 @@ export { methodFacts, methodNames, methodStatus } from "./methods.ts";
 export type { MethodFacts, MethodStatus } from "./methods.ts";
 
 // HTTP: eras, modern checks, mirrored headers.
-export { classifyPost, classifyVerb, isJsonContentType } from "./era.ts";
-export type { PostClassification, ServedRevisions, VerbClassification } from "./era.ts";
-export { checkModernPost, modernCheckNames } from "./modern.ts";
-export type { ModernCheckOptions, ModernPost, ModernCheckResult } from "./modern.ts";
+export { classifyPost, classifyVerb, isJsonContentType } from "./http/era.ts";
+export type { PostClassification, ServedRevisions, VerbClassification } from "./http/era.ts";
+export { checkModernPost, modernCheckNames } from "./http/modern-post.ts";
+export type { ModernCheckOptions, ModernPost, ModernCheckResult } from "./http/modern-post.ts";
 export {
   checkNameHeader,
   checkParameterHeaders,
   mirroredHeadersOf,
   replaceMirroredHeaders,
-} from "./mirrored-headers.ts";
-export type { HeaderLine, HeaderLookup, HeaderMismatch, MirroredHeaders } from "./mirrored-headers.ts";
-export { parseHeaderParameters } from "./header-parameters.ts";
-export type { HeaderParameter, ParsedHeaderParameters } from "./header-parameters.ts";
-export { decodeHeaderValue, encodeHeaderValue } from "./header-values.ts";
-export type { ErrorResponse } from "./refusal.ts";
+} from "./http/mirrored-headers.ts";
+export type { HeaderLine, HeaderLookup, HeaderMismatch, MirroredHeaders } from "./http/mirrored-headers.ts";
+export { parseHeaderParameters } from "./http/header-parameters.ts";
+export type { HeaderParameter, ParsedHeaderParameters } from "./http/header-parameters.ts";
+export { decodeHeaderValue, encodeHeaderValue } from "./http/mirrored-headers.ts";
+export type { ErrorResponse } from "./error-response.ts";
 
 // Validation levels.
-export { validate, validationLevels, validationSettings } from "./validation.ts";
+export { validate, validationLevels, validationSettings } from "./validation/validate.ts";
 export type {
   ValidationContext,
   ValidationLevel,
   ValidationReport,
   ValidationSettings,
-} from "./validation.ts";
-export { loadSchemaValidator } from "./validation-schema.ts";
-export type { SchemaValidator } from "./validation-schema.ts";
+} from "./validation/validate.ts";
+export { loadSchemaValidator } from "./validation/schema-validator.ts";
+export type { SchemaValidator } from "./validation/schema-validator.ts";
 export {
   checkAnswer,
   checkCapability,
@@ -85,35 +85,35 @@ export {
   checkProgress,
   checkRetry,
   warnUnknownRevision,
-} from "./validation-semantic.ts";
+} from "./validation/semantic.ts";
 
 // Framing and labels.
-export { createSseDecoder } from "./sse-decoder.ts";
-export type { SseDecoder, SseDecoderOptions } from "./sse-decoder.ts";
-export type { SseEnd, SseEvent, SseOverflow } from "./sse-event.ts";
-export { encodePrimingEvent, encodeSseComment, encodeSseEvent, encodeSseMessage } from "./sse-encoder.ts";
-export type { SseEncoding, SseEventInput } from "./sse-encoder.ts";
+export { createSseDecoder } from "./sse/decoder.ts";
+export type { SseDecoder, SseDecoderOptions } from "./sse/decoder.ts";
+export type { SseEnd, SseEvent, SseOverflow } from "./sse/event.ts";
+export { encodePrimingEvent, encodeSseComment, encodeSseEvent, encodeSseMessage } from "./sse/encoder.ts";
+export type { SseEncoding, SseEventInput } from "./sse/encoder.ts";
 export { createLineReader, frameLine } from "./line-framing.ts";
 export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd } from "./line-framing.ts";
-export { createLabeler, decodeLabel, encodeLabel } from "./label.ts";
-export type { Labeler, LabelDecoding, LabelParts, LabelSubject } from "./label.ts";
+export { createLabeler, decodeLabel, encodeLabel } from "./ids/label.ts";
+export type { Labeler, LabelDecoding, LabelParts, LabelSubject } from "./ids/label.ts";
 
 // For other libraries: what gateways in front of plain HTTP need.
-export { mcpContextOf } from "./mcp-context.ts";
-export type { McpContext, ParsedMcpContext } from "./mcp-context.ts";
+export { mcpContextOf } from "./http/mcp-context.ts";
+export type { McpContext, ParsedMcpContext } from "./http/mcp-context.ts";
 export {
   bodyAfterPolicy,
   createFinalResponseReader,
   finalResponseOf,
   isEventStreamContentType,
-} from "./sse-final-response.ts";
+} from "./sse/final-response.ts";
 export type {
   ClientBody,
   EventStreamBody,
   FinalResponse,
   FinalResponseReader,
   PolicyResult,
-} from "./sse-final-response.ts";
+} from "./sse/final-response.ts";
 
 // Source-preserving reading and splicing of members.
 export {
@@ -125,7 +125,7 @@ export {
   memberValue,
 } from "./json/read.ts";
 export type { JsonType, ScannedJson } from "./json/read.ts";
-export { insertMember, replaceMember, splice } from "./json/splice.ts";
-export type { Replacement } from "./json/splice.ts";
+export { insertMember, replaceMember, splice } from "./json/edit.ts";
+export type { Replacement } from "./json/edit.ts";
 export { spanOf } from "./json/outline.ts";
 export type { MemberName, Outline, Span } from "./json/outline.ts";

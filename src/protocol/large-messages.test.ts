@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { reverseDirection } from "./message.ts";
 import { metadataOf } from "./metadata.ts";
 import { parse } from "./parse.ts";
-import { createSseDecoder } from "./sse-decoder.ts";
+import { createSseDecoder } from "./sse/decoder.ts";
 
 afterEach(() => {
   vi.restoreAllMocks();

@@ -1,4 +1,4 @@
-import { ByteBuffer } from "./byte-hold.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
 import { stdioLineLimit } from "./message.ts";
 
 /** A line grew beyond the limit and is skipped to its end; the next one is read as usual. */

@@ -1,8 +1,6 @@
-import { readId } from "./ids.ts";
-import { slotOf } from "./json/outline.ts";
-import type { MemberName } from "./json/outline.ts";
-import { decodeString, typeAt } from "./json/read.ts";
-import type { Diagnostic, Message, RequestId } from "./message.ts";
+import { type Diagnostic, type Message, readId, type RequestId } from "./message.ts";
+import { type MemberName, slotOf } from "./json/outline.ts";
+import { decodeString, memberValue, typeAt } from "./json/read.ts";
 import { methodFacts } from "./methods.ts";
 
 /** The thing a request is about, for routing, policy and records. */
@@ -216,4 +214,34 @@ export function pointerOf(name: MemberName): string {
   const meta = /^(params|result)\._meta\.(.+)$/.exec(name);
   const parts = meta === null ? name.split(".") : [meta[1] ?? "", "_meta", meta[2] ?? ""];
   return parts.map((part) => `/${part.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+}
+
+const finalStatuses: ReadonlySet<unknown> = new Set(["completed", "failed", "cancelled"]);
+
+/** The task that a status notification says has ended (MCP 2025-11-25, Tasks); undefined if none has. */
+export function endedTaskId(notification: Message): string | undefined {
+  if (notification.method !== "notifications/tasks/status") return undefined;
+  const { taskId, status } = taskFields(memberValue(notification, "params"));
+  return finalStatuses.has(status) ? taskId : undefined;
+}
+
+/**
+ * Whether the answer to a request about a task says that the task has ended: one to `tasks/result` always does,
+ * because it waits for the end; one to another method if it names a final status.
+ */
+export function reportsTaskEnd(method: string, answer: Message): boolean {
+  if (method === "tasks/result") return true;
+  return answer.kind === "result" && finalStatuses.has(taskFields(memberValue(answer, "result")).status);
+}
+
+/** The task that a result has created for its request: `result.task` with an id (MCP 2025-11-25, Tasks). */
+export function createdTaskId(answer: Message): string | undefined {
+  return answer.kind === "result" ? taskFields(memberValue(answer, "result.task")).taskId : undefined;
+}
+
+function taskFields(value: unknown): { taskId: string | undefined; status: unknown } {
+  if (typeof value !== "object" || value === null) return { taskId: undefined, status: undefined };
+  const taskId: unknown = Object.hasOwn(value, "taskId") ? Reflect.get(value, "taskId") : undefined;
+  const status: unknown = Object.hasOwn(value, "status") ? Reflect.get(value, "status") : undefined;
+  return { taskId: typeof taskId === "string" ? taskId : undefined, status };
 }

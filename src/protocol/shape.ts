@@ -1,9 +1,7 @@
-import { readId } from "./ids.ts";
-import { slotOf } from "./json/outline.ts";
-import type { Outline } from "./json/outline.ts";
+import { type FailureReason, type Message, readId, type RequestId } from "./message.ts";
+import { type Outline, slotOf } from "./json/outline.ts";
 import { decodeString, typeAt } from "./json/read.ts";
-import type { FailureReason, Message, RequestId } from "./message.ts";
-import { methodNameAt } from "./method-names.ts";
+import { methodNames } from "./methods.ts";
 
 /** The envelope of a JSON-RPC message, or why these members do not make one. */
 export type Shape =
@@ -99,4 +97,22 @@ function isInteger(bytes: Buffer, spans: readonly number[], slot: number): boole
   const start = spans[slot] ?? -1;
   if (start < 0 || typeAt(bytes, start) !== "number") return false;
   return Number.isInteger(Number(bytes.toString("latin1", start, spans[slot + 1] ?? 0)));
+}
+
+const byLength: { readonly name: string; readonly bytes: Buffer }[][] = [];
+for (const name of methodNames) (byLength[name.length] ??= []).push({ name, bytes: Buffer.from(name) });
+
+/** The method name of the JSON string between two offsets; known names are not decoded anew for every message. */
+function methodNameAt(bytes: Buffer, start: number, end: number): string {
+  const candidates = byLength[end - start - 2];
+  if (candidates !== undefined) {
+    for (const candidate of candidates)
+      if (standsAt(candidate.bytes, bytes, start + 1)) return candidate.name;
+  }
+  return decodeString(bytes, start, end);
+}
+
+function standsAt(known: Buffer, bytes: Buffer, at: number): boolean {
+  for (let i = 0; i < known.length; i++) if (known[i] !== bytes[at + i]) return false;
+  return true;
 }

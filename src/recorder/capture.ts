@@ -1,13 +1,14 @@
 import { hash } from "node:crypto";
 
-import type { Clock, Exchange } from "../exchange.ts";
-import { memberString, memberValue } from "../protocol/json/read.ts";
+import type { Clock, Exchange } from "../core/exchange.ts";
+import { memberBoolean, memberString, memberType, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createContextBuilder } from "./capture-context.ts";
-import type { Frame, FrameDecision, FrameLeg } from "./contract.ts";
-import { createFrameGroup, type FrameGroup } from "./gathering.ts";
-import { factsOf, type MessageFacts } from "./message-facts.ts";
+import type { Frame, FrameContext, FrameDecision, FrameLeg } from "./contract.ts";
+import { createFrameGroup, type FrameGroup } from "./exchange-batcher.ts";
+import { traceOf } from "../telemetry/trace-context.ts";
+import { type MessageMetadata, metadataOf } from "../protocol/metadata.ts";
+import { methodFacts } from "../protocol/methods.ts";
 
 /** A frame whose number and times are still to be set, by whoever takes it. */
 export type FrameDraft = { -readonly [Key in keyof Frame]: Frame[Key] };
@@ -241,4 +242,147 @@ function stateKey({ route }: Exchange, state: string): string {
 
 function taskKey({ route }: Exchange, task: string): string {
   return `task ${route} ${task}`;
+}
+
+/** What is known of an exchange, and how many values were redacted in it. */
+export interface CapturedContext {
+  readonly context: FrameContext;
+  readonly count: number;
+}
+
+/** Tells what is known of an exchange; what was secret in its message is taken out of its headers too. */
+export type ContextBuilder = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
+
+const maxCachedContexts = 500;
+
+/** What a context is made of. */
+type ContextOrigin = Pick<Exchange, "route" | "principal" | "session" | "revision" | "transport">;
+
+/** The last context of a session or principal, and of what it was made. */
+interface CachedContext {
+  readonly origin: ContextOrigin;
+  readonly captured: CapturedContext;
+}
+
+/**
+ * Makes the contexts of a capture. Most messages of a client come with the same headers: what was made of them once is
+ * taken again, and being the same object it is also written only once.
+ */
+function createContextBuilder(redactor: Redactor): ContextBuilder {
+  const known = new Map<string, CachedContext>();
+
+  return (exchange, secrets) => {
+    const traceId = traceOf(exchange)?.traceId;
+    if (secrets.length > 0 || traceId !== undefined || exchange.parent !== undefined)
+      return buildContext(exchange, redactor, secrets, traceId);
+    const key = exchange.session?.id ?? exchange.principal.id;
+    const last = known.get(key);
+    if (last !== undefined && isSameOrigin(last.origin, exchange)) return last.captured;
+    const captured = buildContext(exchange, redactor, secrets, undefined);
+    if (known.size >= maxCachedContexts) known.clear();
+    const { route, principal, session, revision, transport } = exchange;
+    known.set(key, { origin: { route, principal, session, revision, transport }, captured });
+    return captured;
+  };
+}
+
+/** Whether two exchanges agree in everything that a context is made of. */
+function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
+  if (
+    one.route !== other.route ||
+    one.principal.id !== other.principal.id ||
+    one.session?.id !== other.session?.id ||
+    one.revision !== other.revision
+  )
+    return false;
+  const { transport } = other;
+  if (one.transport.type !== "http" || transport.type !== "http")
+    return one.transport.type === transport.type;
+  const { method, path, peer, headers } = one.transport;
+  return (
+    method === transport.method &&
+    path === transport.path &&
+    peer === transport.peer &&
+    includesHeaders(headers, transport.headers) &&
+    includesHeaders(transport.headers, headers)
+  );
+}
+
+function includesHeaders(
+  headers: Readonly<Record<string, string>>,
+  others: Readonly<Record<string, string>>,
+): boolean {
+  for (const name in headers) if (headers[name] !== others[name]) return false;
+  return true;
+}
+
+function buildContext(
+  exchange: Exchange,
+  redactor: Redactor,
+  secrets: readonly string[],
+  traceId: string | undefined,
+): CapturedContext {
+  const { route, principal, session, revision, transport, parent } = exchange;
+  const common = {
+    route,
+    principal: principal.id,
+    ...(session === undefined ? undefined : { session: session.id.slice(0, 8) }),
+    revision,
+    transport: transport.type,
+    ...(parent === undefined ? undefined : { parent: parent.id }),
+    ...(traceId === undefined ? undefined : { traceId }),
+  };
+  if (transport.type !== "http") return { context: common, count: 0 };
+  const path = redactor.text(transport.path);
+  const { headers, count } = redactor.headers(transport.headers, secrets);
+  const { method, peer } = transport;
+  const http = { method, path: path.text, ...(peer === undefined ? undefined : { peer }), headers };
+  return { context: { ...common, http }, count: path.count + count };
+}
+
+/** What records want to know of a message. */
+export interface MessageFacts extends Pick<
+  MessageMetadata,
+  "method" | "taskId" | "resultType" | "errorCode" | "isToolError"
+> {
+  /** The id as a typed key. */
+  readonly id: string | undefined;
+  /** The name of what it is about. */
+  readonly target: string | undefined;
+}
+
+/** The facts of a message: those that `metadataOf` tells, without the rest, which takes most of its time. */
+export function factsOf(message: Message): MessageFacts {
+  const { kind, method, id } = message;
+  const isResult = kind === "result";
+  const [task, related] = isResult
+    ? (["result.taskId", "result._meta.io.modelcontextprotocol/related-task"] as const)
+    : (["params.taskId", "params._meta.io.modelcontextprotocol/related-task"] as const);
+  if (
+    kind === "error" ||
+    memberType(message, related) !== undefined ||
+    (isResult && memberType(message, "result.task") !== undefined)
+  )
+    return factsFromMetadata(message);
+  return {
+    id: id?.key,
+    method,
+    target: method === undefined ? undefined : targetOf(message, method),
+    taskId: memberString(message, task),
+    resultType: isResult ? memberString(message, "result.resultType") : undefined,
+    errorCode: undefined,
+    isToolError: isResult && memberBoolean(message, "result.isError") === true,
+  };
+}
+
+function factsFromMetadata(message: Message): MessageFacts {
+  const { id, method, target, taskId, resultType, errorCode, isToolError } = metadataOf(message);
+  return { id: id?.key, method, target: target?.name, taskId, resultType, errorCode, isToolError };
+}
+
+function targetOf(message: Message, method: string): string | undefined {
+  const type = methodFacts(method)?.target;
+  if (type === undefined) return undefined;
+  const member = type === "resource" ? "params.uri" : type === "task" ? "params.taskId" : "params.name";
+  return memberString(message, member);
 }

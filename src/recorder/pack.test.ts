@@ -4,10 +4,18 @@ import { describe, expect, it } from "vitest";
 import { arbitraryFrames, callFrames, endFrame } from "../../test/support/recording.ts";
 import type { ExchangeRecord, Frame } from "./contract.ts";
 import { deriveExchanges } from "./derive.ts";
-import { createContextReader, createContextWriter } from "./pack-context.ts";
-import { groupFrames, maxPackSpan, packFrames, readPackIds, unpackFrames, type FramePack } from "./pack.ts";
-import { createPackBufferWriter, readPackBuffer, packCount } from "./pack-wire.ts";
-import { outcomeFields } from "./subject-book.ts";
+import {
+  createContextReader,
+  createContextWriter,
+  type FramePack,
+  groupFrames,
+  maxPackSpan,
+  packFrames,
+  readPackIds,
+  unpackFrames,
+} from "./pack.ts";
+import { createPackBufferWriter, packCount, readPackBuffer } from "./exchange-batcher.ts";
+import { outcomeFields } from "./dimension-cache.ts";
 
 /** Frames as they come out again, in their order. */
 function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {

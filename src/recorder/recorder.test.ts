@@ -4,15 +4,14 @@ import { exchangeWith } from "../../test/support/exchange.ts";
 import { createFakeTime, settled } from "../../test/support/fake-time.ts";
 import { messageOf, notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
 import { secretDetectors } from "../../test/support/secret-corpus.ts";
-import type { Exchange } from "../exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import type { Message } from "../protocol/message.ts";
 import { createRedactor } from "../redact/redactor.ts";
 import type { CaptureRecord, Frame } from "./contract.ts";
 import { deriveExchanges, deriveOperation } from "./derive.ts";
-import { createContextReader } from "./pack-context.ts";
-import { unpackFrames } from "./pack.ts";
-import { readPackBuffer } from "./pack-wire.ts";
-import { createRecorder, type RecorderOptions, type PackBufferBatch } from "./recorder.ts";
+import { createContextReader, unpackFrames } from "./pack.ts";
+import { readPackBuffer } from "./exchange-batcher.ts";
+import { createRecorder, type PackBufferBatch, type RecorderOptions } from "./recorder.ts";
 
 function record(options: Partial<RecorderOptions> = {}) {
   const time = createFakeTime();

@@ -1,11 +1,15 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, SetTimer } from "../exchange.ts";
+import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
-import { createFrameCapture, createFrame, type FrameCapture, type FrameDraft } from "./capture.ts";
+import { createFrame, createFrameCapture, type FrameCapture, type FrameDraft } from "./capture.ts";
 import { captureFormat, type CaptureRecord } from "./contract.ts";
-import { createExchangeBatcher, type FrameGroup } from "./gathering.ts";
-import { createContextWriter } from "./pack-context.ts";
-import { createPackBufferWriter, type PackBuffer } from "./pack-wire.ts";
+import {
+  createExchangeBatcher,
+  createPackBufferWriter,
+  type FrameGroup,
+  type PackBuffer,
+} from "./exchange-batcher.ts";
+import { createContextWriter } from "./pack.ts";
 
 /** Where a recorder's frames go. */
 export interface FrameSink {

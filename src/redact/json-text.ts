@@ -1,4 +1,4 @@
-import { pointerStep } from "../protocol/json/pointer.ts";
+import { pointerStep } from "../protocol/json/read.ts";
 
 /** How one value of a JSON text is to be kept. */
 export interface JsonRedactionRules {

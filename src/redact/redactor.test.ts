@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { secretCorpus, secretDetectors as detectors } from "../../test/support/secret-corpus.ts";
-import { hasPlaceholder } from "./placeholder.ts";
+import { hasPlaceholder } from "./plain-text.ts";
 import { createRedactor, type RedactorOptions } from "./redactor.ts";
 
 function redactor(options: Partial<RedactorOptions> = {}) {

@@ -1,10 +1,7 @@
-import { decodeHeaderValue } from "../protocol/header-values.ts";
-import { redactJsonText } from "./json-text.ts";
-import type { JsonRedactionRules } from "./json-text.ts";
-import { createPlaceholder } from "./placeholder.ts";
-import { createPlainTextRedaction } from "./plain-text.ts";
-import type { TextDetector } from "./plain-text.ts";
-import { secretHints, isSecretName, normalizeName } from "./secret-names.ts";
+import { decodeHeaderValue } from "../protocol/http/mirrored-headers.ts";
+import { type JsonRedactionRules, redactJsonText } from "./json-text.ts";
+import { createPlaceholder, createPlainTextRedaction, type TextDetector } from "./plain-text.ts";
+import { isSecretName, normalizeName, secretHints } from "./secret-names.ts";
 
 /** What is secret, besides what always is. */
 export interface RedactionRules {

@@ -1,27 +1,22 @@
 import type { Implementation, McpServer, ServerNotifier, ServerOptions } from "@modelcontextprotocol/server";
 
 import { GatewayError } from "../errors.ts";
-import type { Clock, SetTimer } from "../exchange.ts";
+import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { toAuthInfo } from "./caller.ts";
-import { createToolCatalog } from "./catalogue.ts";
-import type { ToolCatalog } from "./catalogue.ts";
-import type { ConnectionContext, KitCore } from "./contract.ts";
-import { createCursors } from "./cursor.ts";
-import type { KitTool } from "./custom-tool.ts";
-import type { Entity } from "./entity.ts";
-import { createExecutor } from "./executor.ts";
-import { kitFailure } from "./failure.ts";
-import { createKitServer } from "./mcp-server.ts";
-import type { ExtendContext } from "./mcp-server.ts";
-import { restOpenApiPaths } from "./open-api.ts";
-import { createRecords, tableOf } from "./records.ts";
-import type { Records } from "./records.ts";
-import { createRestHandler } from "./rest.ts";
-import type { KitSettings } from "./settings.ts";
+import { createKitServer, type ExtendContext, toAuthInfo } from "./mcp/mcp-server.ts";
+import { createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
+import type { ConnectionContext, KitCore } from "./contract/contract.ts";
+import { createCursors } from "./entity/cursor.ts";
+import type { KitTool } from "./tools/define-tool.ts";
+import type { Entity } from "./entity/entity.ts";
+import { createExecutor } from "./tools/executor.ts";
+import { kitFailure } from "./contract/failure.ts";
+import { restOpenApiPaths } from "./http/open-api.ts";
+import { createRecords, type Records, tableOf } from "./entity/records.ts";
+import { createRestHandler } from "./http/rest.ts";
+import type { KitSettings } from "./contract/settings.ts";
 import type { EntityStore } from "./stores/store.ts";
-import { createStreamableSessions } from "./streamable-sessions.ts";
-import { createStreamableHandler } from "./streamable.ts";
+import { createStreamableHandler, createStreamableSessions } from "./mcp/streamable-http.ts";
 
 /** What a core is made from. */
 export interface CoreDeps {

@@ -1,5 +1,5 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal, SessionContext, SetTimer } from "../exchange.ts";
+import type { Clock, Principal, SessionContext, SetTimer } from "../core/exchange.ts";
 import { Session } from "./session.ts";
 
 /** How many sessions there may be, and for how long. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { idFrom } from "../protocol/ids.ts";
+import { idFrom } from "../protocol/message.ts";
 import { principalNamed } from "../../test/support/principals.ts";
-import { resultMessage } from "../reply.ts";
+import { resultMessage } from "../core/reply.ts";
 import { Session } from "./session.ts";
 
 const open = (): Session => new Session("ours", "files", principalNamed("alice"), 0);

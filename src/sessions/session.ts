@@ -1,7 +1,7 @@
-import type { Principal, SessionContext } from "../exchange.ts";
+import type { Principal, SessionContext } from "../core/exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { InFlightCounter } from "../state/tally.ts";
+import { InFlightCounter } from "../lib/in-flight.ts";
 
 /** A session's life (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";

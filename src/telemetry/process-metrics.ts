@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 
-import type { Clock } from "../exchange.ts";
+import type { Clock } from "../core/exchange.ts";
 import type { Metrics } from "./metrics.ts";
 
 const nanosecondsPerSecond = 1e9;

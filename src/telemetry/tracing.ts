@@ -1,5 +1,5 @@
-import type { Exchange } from "../exchange.ts";
-import type { Handler, Interceptor, Reply } from "../pipeline.ts";
+import type { Exchange } from "../core/exchange.ts";
+import type { Handler, Interceptor, Reply } from "../core/pipeline.ts";
 import type { Revision } from "../protocol/revisions.ts";
 
 /** Where a message goes from here. */

@@ -1,19 +1,20 @@
 import { GatewayError } from "../errors.ts";
-import type { Exchange, TransportContext } from "../exchange.ts";
-import { noReply } from "../pipeline.ts";
-import type { Reply } from "../pipeline.ts";
-import { messageBytes } from "../protocol/batch.ts";
-import { createIdRewriter } from "../protocol/id-rewrite.ts";
-import type { ClientIdRewriter, IdRewriter } from "../protocol/id-rewrite.ts";
-import type { Message, ParseLimits } from "../protocol/message.ts";
+import type { Exchange, TransportContext } from "../core/exchange.ts";
+import { noReply, type Reply } from "../core/pipeline.ts";
+import { type Message, messageBytes, type ParseLimits } from "../protocol/message.ts";
+import { type ClientIdRewriter, createIdRewriter, type IdRewriter } from "../protocol/ids/id-rewriter.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { parse } from "../protocol/parse.ts";
-import { newestLegacy, newestModern } from "../protocol/revisions.ts";
-import type { Era, Revision } from "../protocol/revisions.ts";
-import { cancelledError, cancelledNotification } from "./cancel.ts";
-import type { Channel, ChannelEvents, LinkEvents, UpstreamLink } from "./transport.ts";
-import { createSerialQueue } from "./turns.ts";
-import type { SerialQueue } from "./turns.ts";
+import { type Era, newestLegacy, newestModern, type Revision } from "../protocol/revisions.ts";
+import {
+  cancelledError,
+  cancelledNotification,
+  type Channel,
+  type ChannelEvents,
+  type LinkEvents,
+  type UpstreamLink,
+} from "./transport.ts";
+import { createSerialQueue, type SerialQueue } from "../lib/serial-queue.ts";
 
 /** How a link uses its channel. */
 export interface ChannelLinkOptions {

@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 
-import { systemTimer } from "../../src/exchange.ts";
-import { encodeHeaderValue } from "../../src/protocol/header-values.ts";
+import { systemTimer } from "../../src/core/exchange.ts";
+import { encodeHeaderValue } from "../../src/protocol/http/mirrored-headers.ts";
 import { newestLegacy, newestModern, type Revision } from "../../src/protocol/revisions.ts";
 import { serveStdio } from "../../src/transports/stdio/server.ts";
 import { handshake, openSession } from "../support/legacy-session.ts";

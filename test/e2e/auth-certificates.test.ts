@@ -8,9 +8,9 @@ import { describe, expect, it } from "vitest";
 
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { proceed } from "../../src/intercept/action.ts";
-import { defineInterceptor } from "../../src/intercept/interceptor.ts";
-import type { Principal } from "../../src/exchange.ts";
+import { proceed } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
+import type { Principal } from "../../src/core/exchange.ts";
 import { createCertificate } from "../support/certificate.ts";
 import { createAuthority, type KeyedCertificate } from "../support/client-certificates.ts";
 import { handshake } from "../support/legacy-session.ts";

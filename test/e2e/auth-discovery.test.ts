@@ -7,7 +7,7 @@ import {
 } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
 
-import { createGateway } from "../../src/gateway/create.ts";
+import { createGateway } from "../../src/gateway/gateway.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { listenOnLoopback } from "../support/demo-http.ts";
 import { legacyUpstream, type Answering } from "../support/legacy-upstream.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { createHttpClient } from "../../src/auth/http.ts";
-import { systemTimer } from "../../src/exchange.ts";
+import { createHttpClient } from "../../src/auth/http-client.ts";
+import { systemTimer } from "../../src/core/exchange.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 
 const ask = createHttpClient({ timeoutMs: 500, maxBytes: 1000, setTimer: systemTimer });

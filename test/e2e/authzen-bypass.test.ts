@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { startMockAuthZen } from "../../src/policy/authzen/mock.ts";
-import type { MockAuthZenPolicy } from "../../src/policy/authzen/mock.ts";
+import { type MockAuthZenPolicy, startMockAuthZen } from "../../src/policy/testing/mock-authzen.ts";
 import { intruders } from "../bypass/intruders.ts";
 import { messageAttempts } from "../bypass/messages.ts";
 import { vaults } from "../bypass/upstreams.ts";

@@ -8,7 +8,7 @@ import {
   startMockAuthZen,
   type MockAuthZenOptions,
   type MockAuthZenPolicy,
-} from "../../src/policy/authzen/mock.ts";
+} from "../../src/policy/testing/mock-authzen.ts";
 import { exchange } from "../support/raw-http.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { createServerAuthority } from "../support/server-authority.ts";

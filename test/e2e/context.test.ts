@@ -2,9 +2,9 @@ import { PassThrough } from "node:stream";
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 
-import { systemTimer, type Exchange } from "../../src/exchange.ts";
-import { proceed } from "../../src/intercept/action.ts";
-import { defineInterceptor, type MessageView } from "../../src/intercept/interceptor.ts";
+import { systemTimer, type Exchange } from "../../src/core/exchange.ts";
+import { proceed } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor, type MessageView } from "../../src/core/interceptors/interceptor.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
 import { serveStdio } from "../../src/transports/stdio/server.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { block, delay, mock, modify, pause, proceed } from "../../src/intercept/action.ts";
-import { defineInterceptor, type InterceptorOptions } from "../../src/intercept/interceptor.ts";
+import { block, delay, mock, modify, pause, proceed } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor, type InterceptorOptions } from "../../src/core/interceptors/interceptor.ts";
 import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import { messageOf, nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { legacyUpstream, sentMessage, type Answering } from "../support/legacy-upstream.ts";

@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { settingDefinitions } from "../../src/policy/sideband/settings.ts";
-import { parseInstanceConfig } from "../../src/kong/instance-config.ts";
+import { parseInstanceConfig } from "../../src/kong/plugin-definition.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const examples = join(root, "examples/kong");

@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { parseConfig } from "../../src/config/parse.ts";
+import { parseConfig } from "../../src/config/load.ts";
 import { newestLegacy, newestModern } from "../../src/protocol/revisions.ts";
-import type { Decision } from "../../src/policy/provider.ts";
+import type { Decision } from "../../src/policy/provider/provider.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { valueOf } from "../support/exchange.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";

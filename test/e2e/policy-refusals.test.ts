@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
 
-import type { DecisionEvent } from "../../src/policy/decision.ts";
+import type { DecisionEvent } from "../../src/policy/provider/decision-event.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { intruders } from "../bypass/intruders.ts";
 import { plainAttempt } from "../bypass/messages.ts";

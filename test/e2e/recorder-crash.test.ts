@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
-import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
+import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
 import { startGateway } from "../support/gateway.ts";
 import { post } from "../support/raw-http.ts";
 

@@ -6,11 +6,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
 import type { ExchangeRecord } from "../../src/recorder/contract.ts";
-import type { CaptureLine, RecordReader } from "../../src/recorder/store-contract.ts";
+import type { CaptureLine, RecordReader } from "../../src/recorder/store/store-contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
-import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
+import { openSqliteReader } from "../../src/recorder/store/sqlite.ts";
 import { createDemoServer } from "../../src/demo/server.ts";
-import { createLogRedaction } from "../../src/gateway/log-redaction.ts";
+import { createLogRedaction } from "../../src/gateway/wiring/telemetry.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { fakeUpstream } from "../support/fake-upstream.ts";
 import { startGateway } from "../support/gateway.ts";

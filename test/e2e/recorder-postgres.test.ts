@@ -3,12 +3,11 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
-import { openPostgres } from "../../src/recorder/postgres/database.ts";
-import { openPostgresReader, openPostgresStore } from "../../src/recorder/postgres/store.ts";
+import { openPostgres, openPostgresReader, openPostgresStore } from "../../src/recorder/store/postgres.ts";
 import { expectUpgraded, writeFormat1, writeFormat2 } from "../support/recording-formats.ts";
 import { describeStore } from "../support/record-store-contract.ts";
 import { openGateway } from "../support/local-gateway.ts";
-import { startPostgres, type PostgresServer } from "../support/postgres.ts";
+import { type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { post } from "../support/raw-http.ts";
 
 let server: PostgresServer;

@@ -5,9 +5,9 @@ import { MessageChannel } from "node:worker_threads";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 import type { Frame } from "../../src/recorder/contract.ts";
-import { createPackBufferWriter, type PackBuffer } from "../../src/recorder/pack-wire.ts";
-import { openTargetStore, serveWriter } from "../../src/recorder/writer-worker.ts";
-import { startWriter } from "../../src/recorder/writer-thread.ts";
+import { createPackBufferWriter, type PackBuffer } from "../../src/recorder/exchange-batcher.ts";
+import { openTargetStore, serveWriter } from "../../src/recorder/store/writer-worker.ts";
+import { startWriter } from "../../src/recorder/store/writer-thread.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
 
 let folder = "";

@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { block } from "../../src/intercept/action.ts";
-import { defineInterceptor } from "../../src/intercept/interceptor.ts";
+import { block } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
 import { eventually } from "../support/eventually.ts";
 import type { UpstreamCall, UpstreamStream } from "../support/fake-upstream.ts";
 import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";

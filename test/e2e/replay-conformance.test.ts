@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { openSqliteReader } from "../../src/recorder/sqlite/store.ts";
+import { openSqliteReader } from "../../src/recorder/store/sqlite.ts";
 import { createMock } from "../../src/recorder/replay/mock.ts";
-import { serveMockHttp } from "../../src/recorder/replay/mock-http.ts";
+import { serveMockHttp } from "../../src/recorder/replay/mock-server.ts";
 import { readRecordedTraffic } from "../../src/recorder/replay/recorded-call.ts";
 import { lanes } from "../conformance/lanes.ts";
 import { runSuite } from "../conformance/suite.ts";

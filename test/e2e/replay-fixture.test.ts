@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { mockFrom } from "../../src/recorder/testing.ts";
+import { mockFrom } from "../../src/recorder/replay/fixture-server.ts";
 import { startFixture } from "../support/fixture.ts";
 import { headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf } from "../support/capture.ts";

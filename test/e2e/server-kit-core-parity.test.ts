@@ -1,12 +1,16 @@
 import { fileURLToPath } from "node:url";
 
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import type { Transport } from "@modelcontextprotocol/client";
+import {
+  Client,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { describe, expect, it } from "vitest";
 
 import { FetchClient } from "../../examples/clients/typescript/fetch-client.ts";
-import { operationNames, type OperationName } from "../../src/server-kit/operations.ts";
+import { type OperationName, operationNames } from "../../src/server-kit/contract/operations.ts";
 import { listen, type ListeningServer } from "../../src/server-kit/index.ts";
 import { createParityKit } from "../fixtures/server-kit/parity-kit.ts";
 

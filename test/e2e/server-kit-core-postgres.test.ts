@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 
 import { createServerKit, defineEntity, entityFromTable, postgresStore } from "../../src/server-kit/index.ts";
-import { describeStore } from "../../src/server-kit/stores/store.contract.ts";
+import { describeStore } from "../support/entity-store-contract.ts";
 import { createTestKit, quietLog, requestRest } from "../support/server-kit.ts";
 import { startPostgres, type PostgresServer } from "../support/postgres.ts";
 

@@ -6,7 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import type { EventSourceClient } from "../../examples/clients/typescript/event-source-client.ts";
-import type { Principal } from "../../src/exchange.ts";
+import type { Principal } from "../../src/core/exchange.ts";
 import { startChromium } from "../support/chromium.ts";
 import { listenOnLoopback, type LoopbackServer } from "../support/demo-http.ts";
 import { serveTestKit } from "../support/served-kit.ts";

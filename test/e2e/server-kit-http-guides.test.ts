@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 
-import { httpRefusals } from "../../src/server-kit/http/refusals.ts";
+import { httpRefusals } from "../../src/server-kit/http/refusal.ts";
 import { createCertificate } from "../support/certificate.ts";
 import { checkNginx } from "../support/nginx.ts";
 import { startProcess } from "../support/process.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { proceed } from "../../src/intercept/action.ts";
-import { defineInterceptor } from "../../src/intercept/interceptor.ts";
+import { proceed } from "../../src/core/interceptors/action.ts";
+import { defineInterceptor } from "../../src/core/interceptors/interceptor.ts";
 import { newestModern } from "../../src/protocol/revisions.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
 import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";

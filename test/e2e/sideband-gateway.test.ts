@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 
 import { aboutRequests, aboutResponses } from "../../examples/pingauthorize/policies.ts";
-import { systemClock, systemTimer } from "../../src/exchange.ts";
+import { systemClock, systemTimer } from "../../src/core/exchange.ts";
 import { createSidebandConfig } from "../../src/policy/sideband/config.ts";
 import { createSidebandProvider } from "../../src/policy/sideband/provider.ts";
 import { openGateway } from "../support/local-gateway.ts";

@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
-import type { CaptureLine } from "../../src/recorder/store-contract.ts";
-import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
+import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
+import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
 import { bin, headgate, temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, captureStart, type ToldCall } from "../support/capture.ts";
 import { startProcess } from "../support/process.ts";

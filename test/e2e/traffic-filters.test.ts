@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import type { RecordReader } from "../../src/recorder/store-contract.ts";
+import type { RecordReader } from "../../src/recorder/store/store-contract.ts";
 import { parseTrafficFilter } from "../../src/recorder/filter/parse.ts";
 import { terms, keywords } from "../../src/recorder/filter/terms.ts";
-import { createCaptureReader } from "../../src/recorder/replay/capture-reader.ts";
-import { openSqliteStore } from "../../src/recorder/sqlite/store.ts";
+import { createCaptureReader } from "../../src/recorder/store/capture-file.ts";
+import { openSqliteStore } from "../../src/recorder/store/sqlite.ts";
 import { temporaryFolder } from "../support/capture-file.ts";
 import { captureOf, captureStart, type ToldCall } from "../support/capture.ts";
 

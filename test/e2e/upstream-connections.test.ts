@@ -1,9 +1,8 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { RequestListener, ServerResponse } from "node:http";
+import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
-import { ConnectionPool } from "../../src/transports/streamable-http/connections.ts";
+import { ConnectionPool } from "../../src/transports/streamable-http/connection-pool.ts";
 
 /** A server that counts its connections, and a pool of connections to it. */
 async function start(listener: RequestListener) {

@@ -5,7 +5,16 @@ import { dirname, join, relative, resolve, sep } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
-import { levels, mayImport, rootFiles, type Unit, surfaces } from "./import-levels.ts";
+import {
+  levels,
+  mayImport,
+  mayImportRoom,
+  roomOf,
+  rooms,
+  rootFiles,
+  surfaces,
+  type Unit,
+} from "../../scripts/generate/import-levels.ts";
 
 const repository = resolve(import.meta.dirname, "../..");
 const source = join(repository, "src");
@@ -26,12 +35,38 @@ function unitOf(path: string): Unit | undefined {
   return units.find((unit) => unit === name);
 }
 
+/** Tests may reach across the rooms of their unit. */
+function mayCrossRooms(unit: Unit, file: string, target: string): boolean {
+  if (file.endsWith(".test.ts") || unitOf(target) !== unit) return true;
+  const home = (path: string): string =>
+    roomOf(unit, relative(join(source, unit), path).split(sep).join("/"));
+  return mayImportRoom(unit, home(file), home(target));
+}
+
 describe("the source tree", () => {
   const files = globSync("**/*.ts", { cwd: source }).map((file) => join(source, file));
 
   it("has only units that stand in the table of levels", () => {
     const strangers = files.filter((file) => unitOf(file) === undefined);
     expect(strangers.map((file) => relative(repository, file))).toEqual([]);
+  });
+
+  it("has only rooms that stand in the table, where a unit has one", () => {
+    const strangers = files.filter((file) => {
+      const unit = unitOf(file);
+      const rows = unit === undefined ? undefined : rooms[unit];
+      if (unit === undefined || rows === undefined || rootFiles.has(unit)) return false;
+      return !rows.flat().includes(roomOf(unit, relative(join(source, unit), file).split(sep).join("/")));
+    });
+    expect(strangers.map((file) => relative(repository, file))).toEqual([]);
+  });
+
+  it("has at most 20 source files side by side in a folder", () => {
+    const sizes = Map.groupBy(
+      files.filter((file) => !file.endsWith(".test.ts")),
+      (file) => relative(repository, dirname(file)),
+    );
+    expect([...sizes].filter(([, inside]) => inside.length > 20).map(([folder]) => folder)).toEqual([]);
   });
 
   it("imports downwards only, dynamic imports included", () => {
@@ -44,7 +79,8 @@ describe("the source tree", () => {
         // Tests may use fixtures and fakes from test/; nothing that is shipped may leave src/.
         if (outside && file.endsWith(".test.ts")) return [];
         const to = outside ? undefined : unitOf(target);
-        const allowed = from !== undefined && to !== undefined && mayImport(from, to);
+        const allowed =
+          from !== undefined && to !== undefined && mayImport(from, to) && mayCrossRooms(from, file, target);
         return allowed ? [] : [`${relative(repository, file)} imports ${module}`];
       });
     });
@@ -102,6 +138,45 @@ describe("the lint configuration", () => {
     });
     const name = ({ from, to }: { from: Unit; to: Unit }): string => `${from} imports ${to}`;
     expect(refused.map(name)).toEqual(pairs.filter(({ from, to }) => !mayImport(from, to)).map(name));
+  });
+
+  it("refuses exactly the rooms that the table of rooms forbids", async () => {
+    const planted: {
+      readonly place: string;
+      readonly line: number;
+      readonly name: string;
+      readonly allowed: boolean;
+    }[] = [];
+    for (const unit of units) {
+      const names = rooms[unit]?.flat() ?? [];
+      for (const from of names) {
+        const here =
+          from === "." ? "planted-room.ts" : from.endsWith(".ts") ? from : `${from}/planted-room.ts`;
+        const up = from === "." || from.endsWith(".ts") ? "./" : "../";
+        const others = names.filter((to) => to !== from);
+        const lines = others.map((to) => {
+          const there = to === "." ? "other.ts" : to.endsWith(".ts") ? to : `${to}/other.ts`;
+          return `export * from "${up}${there}";\n`;
+        });
+        const file = join(folder, "src", unit, here);
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, lines.join(""));
+        for (const [index, to] of others.entries())
+          planted.push({
+            place: `src/${unit}/${here}`,
+            line: index + 1,
+            name: `${unit}: ${from} imports ${to}`,
+            allowed: mayImportRoom(unit, from, to),
+          });
+      }
+    }
+    const output = (await lint("src")).split("\n");
+    const refused = planted.filter(({ place, line }) =>
+      output.some((text) => text.includes(`${place}:${line}:`) && text.includes("no-restricted-imports")),
+    );
+    expect(refused.map(({ name }) => name)).toEqual(
+      planted.filter(({ allowed }) => !allowed).map(({ name }) => name),
+    );
   });
 
   it.each([

@@ -33,7 +33,7 @@ describe("the schema libraries", () => {
     const inProtocol = files.filter((file) => file.startsWith("protocol"));
     const library = /^(?:zod|@modelcontextprotocol\/)/u;
     const schemas = /\/schema\//u;
-    const outside = inProtocol.filter((file) => !file.startsWith(join("protocol", "schema")));
+    const outside = inProtocol.filter((file) => !file.startsWith(join("protocol", "validation", "schema")));
     expect(inProtocol.filter((file) => imports(file, library)).length).toBeGreaterThan(0);
     expect(outside.filter((file) => imports(file, library) || imports(file, schemas))).toEqual([]);
   });

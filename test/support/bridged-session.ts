@@ -1,17 +1,14 @@
-import { createLegacyToModernLink } from "../../src/bridge/legacy-to-modern/link.ts";
-import type { LegacyToModernDeps } from "../../src/bridge/legacy-to-modern/link.ts";
+import { createLegacyToModernLink, type LegacyToModernDeps } from "../../src/bridge/legacy-to-modern/link.ts";
 import type { GatewayError } from "../../src/errors.ts";
-import type { Exchange } from "../../src/exchange.ts";
-import type { Reply } from "../../src/pipeline.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
+import type { Reply } from "../../src/core/pipeline.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import type { Revision } from "../../src/protocol/revisions.ts";
 import type { UpstreamLink } from "../../src/transports/transport.ts";
 import { exchangeWith, valueOf } from "./exchange.ts";
-import { createFakeTime, settled } from "./fake-time.ts";
-import type { FakeTime } from "./fake-time.ts";
+import { createFakeTime, type FakeTime, settled } from "./fake-time.ts";
 import { messageOf } from "./messages.ts";
-import { fakeLink } from "./modern-link.ts";
-import type { FakeLink } from "./modern-link.ts";
+import { fakeLink, type FakeLink } from "./modern-link.ts";
 
 /** Something that the client was sent outside the answer to a request. */
 export interface ClientEvent {

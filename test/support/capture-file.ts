@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import { runTool } from "../../scripts/run/tool.ts";
-import type { CaptureLine } from "../../src/recorder/store-contract.ts";
-import { formatCaptureLine } from "../../src/recorder/replay/capture-file.ts";
+import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
+import { formatCaptureLine } from "../../src/recorder/store/capture-file.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 

@@ -1,5 +1,5 @@
 import type { CaptureRecord, Frame, FrameContext, FrameDecision } from "../../src/recorder/contract.ts";
-import type { CaptureLine } from "../../src/recorder/store-contract.ts";
+import type { CaptureLine } from "../../src/recorder/store/store-contract.ts";
 
 /** One request of a client and what became of it, in the terms of a test. */
 export interface ToldCall {

@@ -1,10 +1,10 @@
 import * as z from "zod";
 
-import type { Clock, Principal } from "../../src/exchange.ts";
-import { InspectedMessage } from "../../src/intercept/subject.ts";
+import type { Clock, Principal } from "../../src/core/exchange.ts";
+import { InspectedMessage } from "../../src/core/interceptors/inspected-message.ts";
 import { createCelProvider } from "../../src/policy/cel/provider.ts";
 import { rulesFields } from "../../src/policy/config.ts";
-import type { ListKind, PolicyCall, PolicyProvider, Decision } from "../../src/policy/provider.ts";
+import type { ListKind, PolicyCall, PolicyProvider, Decision } from "../../src/policy/provider/provider.ts";
 import type { Message, RequestMessage } from "../../src/protocol/message.ts";
 import { exchangeWith } from "./exchange.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";

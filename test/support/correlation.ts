@@ -1,12 +1,9 @@
-import type { Clock, SetTimer } from "../../src/exchange.ts";
+import type { Clock, SetTimer } from "../../src/core/exchange.ts";
 import type { ErrorMessage, RequestId } from "../../src/protocol/message.ts";
-import { createCorrelator } from "../../src/sessions/correlation/correlator.ts";
-import type { Correlator } from "../../src/sessions/correlation/correlator.ts";
-import type { CorrelationEntry, OpenResult } from "../../src/sessions/correlation/entry.ts";
-import { defaultTtl } from "../../src/sessions/correlation/method-plan.ts";
-import type { TtlOptions } from "../../src/sessions/correlation/method-plan.ts";
-import { defaultCorrelationLimits } from "../../src/sessions/correlation/options.ts";
-import type { CorrelationLimits } from "../../src/sessions/correlation/options.ts";
+import { type Correlator, createCorrelator } from "../../src/sessions/pending/correlator.ts";
+import type { CorrelationEntry, OpenResult } from "../../src/sessions/pending/entry.ts";
+import { defaultTtl, type TtlOptions } from "../../src/sessions/pending/method-rules.ts";
+import { type CorrelationLimits, defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 import { messageOf } from "./messages.ts";
 
 /** Time that jumps: timers fire once after the jump, as on a machine that slept, and wall time goes its own way. */

@@ -1,7 +1,5 @@
-import { anonymous, Cancellation } from "../../src/exchange.ts";
-import type { Exchange } from "../../src/exchange.ts";
-import { messageBytes } from "../../src/protocol/batch.ts";
-import type { Message } from "../../src/protocol/message.ts";
+import { anonymous, Cancellation, type Exchange } from "../../src/core/exchange.ts";
+import { type Message, messageBytes } from "../../src/protocol/message.ts";
 import { parseText } from "../../src/protocol/parse.ts";
 
 /** Parses text that the test knows to be a message and whose spelling matters to it. */

@@ -1,17 +1,13 @@
 import * as z from "zod";
 
-import { anonymous } from "../../src/exchange.ts";
-import type { Exchange, Principal } from "../../src/exchange.ts";
-import { InspectedMessage } from "../../src/intercept/subject.ts";
-import { createAuthZenConfig } from "../../src/policy/authzen/config.ts";
-import type { AuthZenConfig } from "../../src/policy/authzen/config.ts";
-import { createAuthZenProvider } from "../../src/policy/authzen/provider.ts";
-import type { AuthZenDeps } from "../../src/policy/authzen/provider.ts";
-import type { ListEntry, ListKind, PolicyCall, PolicyProvider } from "../../src/policy/provider.ts";
+import { anonymous, type Exchange, type Principal } from "../../src/core/exchange.ts";
+import { InspectedMessage } from "../../src/core/interceptors/inspected-message.ts";
+import { type AuthZenConfig, createAuthZenConfig } from "../../src/policy/authzen/config.ts";
+import { type AuthZenDeps, createAuthZenProvider } from "../../src/policy/authzen/provider.ts";
+import type { ListEntry, ListKind, PolicyCall, PolicyProvider } from "../../src/policy/provider/provider.ts";
 import type { PdpReply, PdpRequest } from "../../src/policy/sideband/contract.ts";
 import { exchangeWith } from "./exchange.ts";
-import { createFakeTime } from "./fake-time.ts";
-import type { FakeTime } from "./fake-time.ts";
+import { createFakeTime, type FakeTime } from "./fake-time.ts";
 import { requestOf } from "./messages.ts";
 
 const schema = createAuthZenConfig((fallback) =>

@@ -2,7 +2,7 @@ import { McpServer, type AuthInfo } from "@modelcontextprotocol/server";
 import { z } from "zod";
 
 import type { Authenticator } from "../../src/auth/authenticator.ts";
-import type { Clock, Principal, SetTimer } from "../../src/exchange.ts";
+import type { Clock, Principal, SetTimer } from "../../src/core/exchange.ts";
 import type {
   CallEvent,
   KitCaller,
@@ -10,9 +10,13 @@ import type {
   HttpEdgeDeps,
   HttpEdge,
   KitCore,
-} from "../../src/server-kit/contract.ts";
+} from "../../src/server-kit/contract/contract.ts";
 import { createHttpEdge } from "../../src/server-kit/http/edge.ts";
-import { parseSettings, type KitSettings, type KitSettingsInput } from "../../src/server-kit/settings.ts";
+import {
+  parseSettings,
+  type KitSettings,
+  type KitSettingsInput,
+} from "../../src/server-kit/contract/settings.ts";
 import type { LogFields, Logger } from "../../src/telemetry/log.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 

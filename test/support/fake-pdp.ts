@@ -1,16 +1,18 @@
 import type {
-  SidebandEngineDeps,
   HttpPolicyEngine,
   PdpReply,
   PdpRequest,
+  SidebandEngineDeps,
   SidebandLogEntry,
 } from "../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
-import { createSidebandRegistry } from "../../src/policy/sideband/metrics.ts";
-import type { EndedSpan, SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
-import { parseSidebandSettings } from "../../src/policy/sideband/settings-parse.ts";
-import { createFakeTime } from "./fake-time.ts";
-import type { FakeTime } from "./fake-time.ts";
+import {
+  createSidebandRegistry,
+  type EndedSpan,
+  type SidebandRegistry,
+} from "../../src/policy/sideband/metrics.ts";
+import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";
+import { createFakeTime, type FakeTime } from "./fake-time.ts";
 import { plainSettings } from "./mock-pingauthorize.ts";
 
 /** What the decision point in memory does with a call: a reply, or an error in place of one. */

@@ -1,4 +1,4 @@
-import type { Clock, SetTimer } from "../../src/exchange.ts";
+import type { Clock, SetTimer } from "../../src/core/exchange.ts";
 
 /** Time that stands still until a test moves it, with the timers that hang on it. */
 export interface FakeTime {

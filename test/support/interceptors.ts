@@ -1,14 +1,14 @@
-import type { Exchange } from "../../src/exchange.ts";
-import { composeInterceptors } from "../../src/intercept/compose.ts";
-import type { InterceptorEvent } from "../../src/intercept/event.ts";
-import { defineInterceptor } from "../../src/intercept/interceptor.ts";
-import type { InterceptorOptions } from "../../src/intercept/interceptor.ts";
-import { HeldMessages } from "../../src/intercept/pause-board.ts";
-import { noReply } from "../../src/pipeline.ts";
-import type { Handler, Reply } from "../../src/pipeline.ts";
-import { resultMessage } from "../../src/reply.ts";
-import { createFakeTime } from "./fake-time.ts";
-import type { FakeTime } from "./fake-time.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
+import { composeInterceptors } from "../../src/core/interceptors/compose.ts";
+import {
+  defineInterceptor,
+  type InterceptorEvent,
+  type InterceptorOptions,
+} from "../../src/core/interceptors/interceptor.ts";
+import { HeldMessages } from "../../src/core/interceptors/held-messages.ts";
+import { type Handler, noReply, type Reply } from "../../src/core/pipeline.ts";
+import { resultMessage } from "../../src/core/reply.ts";
+import { createFakeTime, type FakeTime } from "./fake-time.ts";
 
 /** Interceptors around a peer in memory. */
 export interface Bench {

@@ -1,7 +1,7 @@
 import type { Config } from "../../src/config/config.ts";
-import { parseConfig } from "../../src/config/parse.ts";
+import { parseConfig } from "../../src/config/load.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { createGateway, type Gateway, type GatewayOptions } from "../../src/gateway/create.ts";
+import { createGateway, type Gateway, type GatewayOptions } from "../../src/gateway/gateway.ts";
 
 /** A gateway in this process, made as programs that use the library make it. */
 export interface LocalGateway extends AsyncDisposable {

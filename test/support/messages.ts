@@ -1,5 +1,5 @@
 import type { MethodMessage } from "../../src/protocol/envelope.ts";
-import type { HeaderLookup } from "../../src/protocol/mirrored-headers.ts";
+import type { HeaderLookup } from "../../src/protocol/http/mirrored-headers.ts";
 import type { Message, RequestMessage, ResultMessage } from "../../src/protocol/message.ts";
 import { parseMessage } from "../../src/protocol/parse.ts";
 

@@ -1,22 +1,28 @@
-import { systemClock, systemTimer } from "../../src/exchange.ts";
+import { systemClock, systemTimer } from "../../src/core/exchange.ts";
 import type {
-  SidebandEngineDeps,
   HttpPolicyEngine,
   HttpRequestFacts,
   HttpResponseFacts,
   RequestOutcome,
   ResponseOutcome,
+  SidebandEngineDeps,
   SidebandLogEntry,
   StoredContext,
 } from "../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
-import { createSidebandRegistry } from "../../src/policy/sideband/metrics.ts";
-import type { EndedSpan, SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
-import { parseSidebandSettings } from "../../src/policy/sideband/settings-parse.ts";
-import { startMockPingAuthorize } from "../../src/policy/sideband/mock.ts";
-import type { MockPingAuthorizeOptions, MockPingAuthorize } from "../../src/policy/sideband/mock.ts";
+import {
+  createSidebandRegistry,
+  type EndedSpan,
+  type SidebandRegistry,
+} from "../../src/policy/sideband/metrics.ts";
+import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";
+import {
+  type MockPingAuthorize,
+  type MockPingAuthorizeOptions,
+  startMockPingAuthorize,
+} from "../../src/policy/testing/mock-ping-authorize.ts";
 
-export * from "../../src/policy/sideband/mock.ts";
+export * from "../../src/policy/testing/mock-ping-authorize.ts";
 
 /** The least settings there are, with a secret that a mock can check. */
 export const plainSettings = {

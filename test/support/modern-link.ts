@@ -1,9 +1,7 @@
 import { GatewayError } from "../../src/errors.ts";
-import type { CancelReason, Exchange } from "../../src/exchange.ts";
-import { noReply } from "../../src/pipeline.ts";
-import type { Reply } from "../../src/pipeline.ts";
-import { cancelledError } from "../../src/transports/cancel.ts";
-import type { LinkEvents, UpstreamLink } from "../../src/transports/transport.ts";
+import type { CancelReason, Exchange } from "../../src/core/exchange.ts";
+import { noReply, type Reply } from "../../src/core/pipeline.ts";
+import { cancelledError, type LinkEvents, type UpstreamLink } from "../../src/transports/transport.ts";
 import { valueOf } from "./exchange.ts";
 import { messageOf } from "./messages.ts";
 

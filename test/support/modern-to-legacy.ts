@@ -1,18 +1,20 @@
-import { createModernToLegacyLink } from "../../src/bridge/modern-to-legacy/link.ts";
-import type { ModernToLegacyLimits } from "../../src/bridge/modern-to-legacy/link.ts";
-import { createSuspendedCalls } from "../../src/bridge/modern-to-legacy/parking.ts";
-import type { SuspensionLimits, SuspendedCalls } from "../../src/bridge/modern-to-legacy/parking.ts";
+import {
+  createModernToLegacyLink,
+  type ModernToLegacyLimits,
+} from "../../src/bridge/modern-to-legacy/link.ts";
+import {
+  createSuspendedCalls,
+  type SuspendedCalls,
+  type SuspensionLimits,
+} from "../../src/bridge/modern-to-legacy/suspended-calls.ts";
 import { GatewayError } from "../../src/errors.ts";
-import { Cancellation } from "../../src/exchange.ts";
-import type { Exchange, Principal } from "../../src/exchange.ts";
-import { noReply } from "../../src/pipeline.ts";
-import type { Reply } from "../../src/pipeline.ts";
+import { Cancellation, type Exchange, type Principal } from "../../src/core/exchange.ts";
+import { noReply, type Reply } from "../../src/core/pipeline.ts";
 import type { Message } from "../../src/protocol/message.ts";
-import { errorMessage, resultMessage } from "../../src/reply.ts";
+import { errorMessage, resultMessage } from "../../src/core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../src/transports/transport.ts";
 import { exchangeWith, messageFrom, valueOf } from "./exchange.ts";
-import { createFakeTime } from "./fake-time.ts";
-import type { FakeTime } from "./fake-time.ts";
+import { createFakeTime, type FakeTime } from "./fake-time.ts";
 
 /** A message as a test compares it. */
 export type Wire = Readonly<Record<string, unknown>>;

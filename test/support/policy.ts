@@ -1,7 +1,7 @@
-import type { Exchange } from "../../src/exchange.ts";
-import type { InspectedMessage } from "../../src/intercept/subject.ts";
-import type { Handler, Reply } from "../../src/pipeline.ts";
-import type { DecisionEvent } from "../../src/policy/decision.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
+import type { InspectedMessage } from "../../src/core/interceptors/inspected-message.ts";
+import type { Handler, Reply } from "../../src/core/pipeline.ts";
+import type { DecisionEvent } from "../../src/policy/provider/decision-event.ts";
 import { createEnforcement, type EnforcementOptions } from "../../src/policy/enforce.ts";
 import type {
   PolicyRefusal,
@@ -10,7 +10,7 @@ import type {
   PolicyCall,
   PolicyProvider,
   Decision,
-} from "../../src/policy/provider.ts";
+} from "../../src/policy/provider/provider.ts";
 import { messageFrom } from "./exchange.ts";
 import { echo } from "./interceptors.ts";
 

@@ -1,5 +1,4 @@
-import { anonymous } from "../../src/exchange.ts";
-import type { Principal } from "../../src/exchange.ts";
+import { anonymous, type Principal } from "../../src/core/exchange.ts";
 
 /** A caller with a name, for tests where only who it is matters. */
 export function principalNamed(id: string, facts: Partial<Principal> = {}): Principal {

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
-import { bodiesOf, createConditionMatcher } from "../../src/recorder/condition.ts";
+import { bodiesOf, createConditionMatcher } from "../../src/recorder/filter/condition.ts";
 import type { FilterCondition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
-import type { CaptureLine, RecordStore } from "../../src/recorder/store-contract.ts";
+import type { CaptureLine, RecordStore } from "../../src/recorder/store/store-contract.ts";
 import { maxPackSpan } from "../../src/recorder/pack.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 

@@ -2,10 +2,9 @@ import { expect } from "vitest";
 
 import type { ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
-import { formatContext } from "../../src/recorder/pack-context.ts";
-import { groupFrames } from "../../src/recorder/pack.ts";
-import { toPosition, type SqlDatabase, type ColumnValue } from "../../src/recorder/sql/database.ts";
-import type { RecordStore } from "../../src/recorder/store-contract.ts";
+import { formatContext, groupFrames } from "../../src/recorder/pack.ts";
+import { type ColumnValue, type SqlDatabase, toPosition } from "../../src/recorder/store/sql-database.ts";
+import type { RecordStore } from "../../src/recorder/store/store-contract.ts";
 import { callFrames, captureRecord } from "./recording.ts";
 
 const whole = callFrames({ id: "a-1", ask: "weather in Bern", answer: "sunny", session: "s1" });

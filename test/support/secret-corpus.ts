@@ -1,5 +1,5 @@
-import { detectPersonalData } from "../../src/policy/detectors/personal-data.ts";
-import { detectSecrets } from "../../src/policy/detectors/secrets.ts";
+import { detectPersonalData } from "../../src/redact/detectors/personal-data.ts";
+import { detectSecrets } from "../../src/redact/detectors/secrets.ts";
 
 /** The detectors that a gateway redacts with. */
 export const secretDetectors = { secrets: detectSecrets, personalData: detectPersonalData };

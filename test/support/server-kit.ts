@@ -1,9 +1,12 @@
-import { Client, InMemoryTransport } from "@modelcontextprotocol/client";
-import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { Client, InMemoryTransport, type JSONRPCMessage } from "@modelcontextprotocol/client";
 
-import { anonymous, type Principal } from "../../src/exchange.ts";
-import type { KitCaller, TransportName } from "../../src/server-kit/contract.ts";
-import { createServerKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create.ts";
+import { anonymous, type Principal } from "../../src/core/exchange.ts";
+import type { KitCaller, TransportName } from "../../src/server-kit/contract/contract.ts";
+import {
+  createServerKit,
+  type ServerKit,
+  type ServerKitOptions,
+} from "../../src/server-kit/create-server-kit.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 
 /** A log that nobody reads. */

@@ -2,7 +2,7 @@ import { text } from "node:stream/consumers";
 
 import { exportJWK, generateKeyPair, SignJWT, type CryptoKey, type JWK } from "jose";
 
-import type { HttpClient, HttpClientRequest } from "../../src/auth/http.ts";
+import type { HttpClient, HttpClientRequest } from "../../src/auth/http-client.ts";
 import { listenOnLoopback } from "./demo-http.ts";
 
 /** What a token says, beside what every one of the issuer says. */

@@ -1,16 +1,14 @@
 import { GatewayError } from "../../errors.ts";
-import type { Cancellation, SetTimer } from "../../exchange.ts";
-import type { Reply } from "../../pipeline.ts";
+import type { Cancellation, SetTimer } from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
 import { memberInteger, memberSource, memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { cancelledError } from "../../transports/cancel.ts";
-import { toFailureReply, toLegacyError, toLegacyResult } from "./answers.ts";
-import type { ClientRequest } from "./answers.ts";
-import type { RetryInput } from "./envelope.ts";
-import { parseInputRequests } from "./questions.ts";
-import type { InputRequester } from "./questions.ts";
-import type { ToolFacts, ToolCache } from "./tool-table.ts";
+import { cancelledError } from "../../transports/transport.ts";
+import { type ClientRequest, toFailureReply, toLegacyError, toLegacyResult } from "./legacy-result.ts";
+import type { RetryInput } from "./modern-request.ts";
+import { type InputRequester, parseInputRequests } from "./input-requests.ts";
+import type { ToolCache, ToolFacts } from "./tool-cache.ts";
 
 /** A request of the client while it runs: it may take several requests upstream. */
 export interface ClientCall extends ClientRequest {

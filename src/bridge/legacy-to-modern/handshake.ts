@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import type { Capabilities } from "../../protocol/capabilities.ts";
+import type { Capabilities } from "../../protocol/methods.ts";
 import {
   memberInteger,
   memberSource,
@@ -11,10 +11,10 @@ import type { Message, RequestMessage } from "../../protocol/message.ts";
 import {
   negotiateRevision,
   newestCommonRevision,
+  type Revision,
   revisionNames,
   revisions,
 } from "../../protocol/revisions.ts";
-import type { Revision } from "../../protocol/revisions.ts";
 
 /** What a client said in its handshake, and the revision that it led to. */
 export interface ClientFacts {

@@ -1,35 +1,36 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation } from "../../exchange.ts";
-import type { Exchange, SetTimer, TransportContext } from "../../exchange.ts";
-import { noReply } from "../../pipeline.ts";
-import type { Reply } from "../../pipeline.ts";
-import { loggingLevels } from "../../protocol/envelope.ts";
-import type { LoggingLevel } from "../../protocol/envelope.ts";
-import { idFrom } from "../../protocol/ids.ts";
+import { Cancellation, type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
+import { noReply, type Reply } from "../../core/pipeline.ts";
+import { type LoggingLevel, loggingLevels } from "../../protocol/envelope.ts";
+import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { newestModern, revisionNames } from "../../protocol/revisions.ts";
-import type { Revision } from "../../protocol/revisions.ts";
-import { resultMessage } from "../../reply.ts";
+import { newestModern, type Revision, revisionNames } from "../../protocol/revisions.ts";
+import { resultMessage } from "../../core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
-import { runCall } from "./call.ts";
-import type { ClientCall, ClientCallDeps, RoundTripLimits } from "./call.ts";
-import { createUpstreamSubscription, withoutSubscription } from "./change-feed.ts";
-import { createGatewayRequest, toModernRequest } from "./envelope.ts";
-import type { ClientEnvelope, RetryInput } from "./envelope.ts";
+import { type ClientCall, type ClientCallDeps, type RoundTripLimits, runCall } from "./call.ts";
+import { createUpstreamSubscription, withoutSubscription } from "./upstream-subscription.ts";
 import {
+  type ClientEnvelope,
+  createGatewayRequest,
+  parameterHeaders,
+  type RetryInput,
+  toModernExchange,
+  toModernRequest,
+  withHeaders,
+  withoutPause,
+} from "./modern-request.ts";
+import {
+  type ClientFacts,
   formatInitializeResult,
   hasCapability,
-  parseInitializeRequest,
+  type ModernServerFacts,
   parseDiscoverResult,
+  parseInitializeRequest,
 } from "./handshake.ts";
-import type { ClientFacts, ModernServerFacts } from "./handshake.ts";
-import { parameterHeaders, toModernExchange, withHeaders, withoutPause } from "./modern-exchange.ts";
-import { createInputRequester } from "./questions.ts";
-import { createToolCache } from "./tool-table.ts";
-import type { ToolFacts } from "./tool-table.ts";
+import { createInputRequester } from "./input-requests.ts";
+import { createToolCache, type ToolFacts } from "./tool-cache.ts";
 
 /** Bounds of a bridged session; times in milliseconds. */
 export interface LegacyToModernLimits extends RoundTripLimits {

@@ -1,32 +1,29 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation } from "../../exchange.ts";
-import type {
-  CancelReason,
-  Exchange,
-  ReplyStream,
-  SetTimer,
-  Tracking,
-  TransportContext,
-} from "../../exchange.ts";
-import type { Reply } from "../../pipeline.ts";
-import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { resultMessage } from "../../reply.ts";
-import { cancelledError } from "../../transports/cancel.ts";
-import type { LinkEvents, ReplyCallback } from "../../transports/transport.ts";
 import {
+  Cancellation,
+  type CancelReason,
+  type Exchange,
+  type ReplyStream,
+  type SetTimer,
+  type Tracking,
+  type TransportContext,
+} from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { resultMessage } from "../../core/reply.ts";
+import { cancelledError, type LinkEvents, type ReplyCallback } from "../../transports/transport.ts";
+import {
+  allowsInputRequests,
   declaredCapabilities,
   isInputRequestMethod,
-  allowsInputRequests,
   missingForInputRequest,
 } from "./input-requests.ts";
-import { CompactRequest } from "./compact-message.ts";
-import { BufferedNotifications } from "./kept-notices.ts";
-import type { BufferLimits } from "./kept-notices.ts";
-import type { LegacySession } from "./legacy-peer.ts";
+import { CompactRequest } from "./compact-request.ts";
+import { BufferedNotifications, type BufferLimits, toClientNotification } from "./notifications.ts";
+import type { LegacySession } from "./legacy-session.ts";
 import type { LegacyRequest } from "./legacy-request.ts";
-import { serverInfoMeta, toModernResponse, defaultServerInfo } from "./modern-result.ts";
-import { PendingInputRequests } from "./open-questions.ts";
-import { toClientNotification } from "./request-notices.ts";
+import { defaultServerInfo, serverInfoMeta, toModernResponse } from "./modern-result.ts";
+import { PendingInputRequests } from "./pending-input-requests.ts";
 
 /** Bounds of one call. */
 export interface BridgedCallLimits extends BufferLimits {

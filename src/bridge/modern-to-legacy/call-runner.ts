@@ -1,21 +1,20 @@
 import { GatewayError } from "../../errors.ts";
-import type { TransportContext } from "../../exchange.ts";
+import type { TransportContext } from "../../core/exchange.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { memberSource } from "../../protocol/json/read.ts";
-import { errorMessage, resultMessage } from "../../reply.ts";
-import { cancelledError } from "../../transports/cancel.ts";
-import type { LinkEvents } from "../../transports/transport.ts";
-import type { BridgedCall, CallOutcome, CallObserver } from "./bridged-call.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
+import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
+import type { BridgedCall, CallObserver, CallOutcome } from "./bridged-call.ts";
 import {
+  allowsInputRequests,
   canAnswerInputRequests,
   declaredCapabilities,
-  allowsInputRequests,
   missingForInputRequest,
+  toUrlElicitations,
 } from "./input-requests.ts";
-import type { SessionLease, LegacySessionPool } from "./legacy-pool.ts";
-import { serverInfoMeta, defaultServerInfo } from "./modern-result.ts";
-import type { RunningCalls } from "./running-calls.ts";
-import { toUrlElicitations } from "./url-questions.ts";
+import type { LegacySessionPool, SessionLease } from "./legacy-session-pool.ts";
+import { defaultServerInfo, serverInfoMeta } from "./modern-result.ts";
+import type { LegacySession } from "./legacy-session.ts";
 
 /** What running calls need. */
 export interface CallRunnerDeps {
@@ -205,4 +204,38 @@ function declined(serverInfo: string): CallOutcome {
     const result = `{"resultType":"complete","isError":true,"content":${content},"_meta":${serverInfoMeta(serverInfo)}}`;
     return { message: resultMessage(request.id, result) };
   };
+}
+
+/**
+ * The calls of a scope that are at work upstream. An array in which each knows its place: a map whose keys keep
+ * changing makes new tables, which keep each other alive.
+ */
+export class RunningCalls {
+  readonly #calls: BridgedCall[] = [];
+
+  get size(): number {
+    return this.#calls.length;
+  }
+
+  add(call: BridgedCall): void {
+    call.place = this.#calls.push(call) - 1;
+  }
+
+  /** Takes one out; the last one moves to its place. */
+  delete(call: BridgedCall): void {
+    const last = this.#calls.pop();
+    if (last === undefined || last === call) return;
+    this.#calls[call.place] = last;
+    last.place = call.place;
+  }
+
+  /** The call that a session knows under this id. */
+  find(peer: LegacySession, key: string): BridgedCall | undefined {
+    return this.#calls.find((call) => call.session === peer && call.upstreamRequest?.id.key === key);
+  }
+
+  /** All of them, as they are now. */
+  get all(): readonly BridgedCall[] {
+    return [...this.#calls];
+  }
 }

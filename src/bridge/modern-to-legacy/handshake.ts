@@ -1,11 +1,16 @@
 import { GatewayError } from "../../errors.ts";
-import type { Capabilities } from "../../protocol/capabilities.ts";
+import type { Capabilities } from "../../protocol/methods.ts";
 import { memberSource, memberString, memberType } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { acceptServerRevision, newestLegacy, newestModern, revisionNames } from "../../protocol/revisions.ts";
-import type { Revision } from "../../protocol/revisions.ts";
-import { parseCapabilities, declaredCapabilities } from "./input-requests.ts";
-import { serverInfoMeta, defaultServerInfo } from "./modern-result.ts";
+import {
+  acceptServerRevision,
+  newestLegacy,
+  newestModern,
+  type Revision,
+  revisionNames,
+} from "../../protocol/revisions.ts";
+import { declaredCapabilities, parseCapabilities } from "./input-requests.ts";
+import { defaultServerInfo, serverInfoMeta } from "./modern-result.ts";
 
 /** What a legacy server said of itself in its handshake. */
 export interface LegacyServerFacts {

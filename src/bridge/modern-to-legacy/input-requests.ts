@@ -1,11 +1,21 @@
-import { requiredClientCapabilities, missingCapabilities } from "../../protocol/capabilities.ts";
-import type { Capabilities } from "../../protocol/capabilities.ts";
+import {
+  type Capabilities,
+  methodFacts,
+  missingCapabilities,
+  requiredClientCapabilities,
+} from "../../protocol/methods.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
-import { memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
-import { membersOf } from "../../protocol/json/walk.ts";
-import type { RequestMessage } from "../../protocol/message.ts";
-import { methodFacts } from "../../protocol/methods.ts";
-import { editObject } from "../object-edit.ts";
+import {
+  elementsOf,
+  memberInteger,
+  membersOf,
+  memberSource,
+  memberValue,
+  typeAt,
+} from "../../protocol/json/read.ts";
+import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
+import { editObject } from "../../protocol/json/edit-object.ts";
+import { createRequest } from "../synthesize.ts";
 
 /** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
 const inputRequestMethods: ReadonlySet<string> = new Set([
@@ -75,4 +85,30 @@ export function parseInputResponses(retry: RequestMessage): ReadonlyMap<string, 
       answers.set(name, bytes.toString("utf8", value.start, value.end));
   }
   return answers;
+}
+
+/** MCP 2025-11-25, Elicitation: the user has to open some URLs first; modern servers must not answer with it. */
+export const urlElicitationRequired = -32042;
+
+/** The elicitations that an error answer asks for, each as the request that it stands for; undefined for any other answer. */
+export function toUrlElicitations(
+  answer: Message | undefined,
+  newId: () => string,
+): readonly RequestMessage[] | undefined {
+  if (answer?.kind !== "error" || memberInteger(answer, "error.code") !== urlElicitationRequired)
+    return undefined;
+  const { bytes } = answer;
+  const data = spanOf(answer.outline, "error.data");
+  if (data === undefined || typeAt(bytes, data.start) !== "object") return undefined;
+  const list = [...membersOf(bytes, data)].find(({ name }) => name === "elicitations")?.value;
+  if (list === undefined || typeAt(bytes, list.start) !== "array") return undefined;
+  const questions = [...elementsOf(bytes, list)]
+    .filter(({ start }) => typeAt(bytes, start) === "object")
+    .map((elicitation) => {
+      const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "drop" : "keep"), [
+        ["mode", '"url"'],
+      ]);
+      return createRequest(idFrom(newId()), "elicitation/create", params.toString());
+    });
+  return questions.length === 0 ? undefined : questions;
 }

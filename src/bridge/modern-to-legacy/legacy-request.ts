@@ -1,13 +1,11 @@
-import { spanOf } from "../../protocol/json/outline.ts";
-import type { Span } from "../../protocol/json/outline.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { memberSpan } from "../../protocol/json/splice.ts";
-import { CompactRequest } from "./compact-message.ts";
-import { MessageEdit, editBytes } from "../edited-message.ts";
-import { editObject } from "../object-edit.ts";
-import type { MemberChange } from "../object-edit.ts";
-import { withReplacements } from "../own-messages.ts";
+import { memberSpan } from "../../protocol/json/edit.ts";
+import { CompactRequest } from "./compact-request.ts";
+import { editBytes, MessageEdit } from "../edited-message.ts";
+import { editObject, type MemberChange } from "../../protocol/json/edit-object.ts";
+import { withReplacements } from "../synthesize.ts";
 
 /** What every key of the modern envelope begins with (MCP 2026-07-28, Base protocol, `_meta`). */
 const envelopePrefix = "io.modelcontextprotocol/";

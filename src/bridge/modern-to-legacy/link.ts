@@ -1,27 +1,21 @@
 import { GatewayError } from "../../errors.ts";
-import type { Exchange, SetTimer, TransportContext } from "../../exchange.ts";
-import { noReply } from "../../pipeline.ts";
-import type { Reply } from "../../pipeline.ts";
+import type { Exchange, SetTimer, TransportContext } from "../../core/exchange.ts";
+import { noReply, type Reply } from "../../core/pipeline.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { errorMessage, resultMessage } from "../../reply.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import { deliverClientResponse, createCallRunner } from "./call-runner.ts";
+import { createCallRunner, deliverClientResponse, RunningCalls } from "./call-runner.ts";
 import { formatDiscoverResult } from "./handshake.ts";
-import { LegacySession } from "./legacy-peer.ts";
-import type { OpenLegacyLink, LegacySessionEvents } from "./legacy-peer.ts";
-import { createLegacySessionPool } from "./legacy-pool.ts";
-import type { PoolLimits } from "./legacy-pool.ts";
+import { LegacySession, type LegacySessionEvents, type OpenLegacyLink } from "./legacy-session.ts";
+import { createLegacySessionPool, type PoolLimits } from "./legacy-session-pool.ts";
 import { toLegacyNotification } from "./legacy-request.ts";
-import { createListenSubscriptions } from "./listens.ts";
-import type { SubscriptionLimits } from "./listens.ts";
-import type { SuspendedCalls } from "./parking.ts";
-import { RunningCalls } from "./running-calls.ts";
-import { isChangeNotification } from "./subscription-filter.ts";
-import { untilCancelled } from "./until-cancelled.ts";
+import { createListenSubscriptions, isChangeNotification, type SubscriptionLimits } from "./subscriptions.ts";
+import type { SuspendedCalls } from "./suspended-calls.ts";
+import { untilCancelled } from "../until-cancelled.ts";
 
 /** Bounds of one bridged scope. */
 export interface ModernToLegacyLimits extends PoolLimits, SubscriptionLimits {

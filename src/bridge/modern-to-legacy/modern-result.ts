@@ -1,18 +1,21 @@
 import { errorTable } from "../../errors.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
-import type { Span } from "../../protocol/json/outline.ts";
-import { memberInteger, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
-import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
-import type { Replacement } from "../../protocol/json/splice.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
+import {
+  elementsOf,
+  memberInteger,
+  membersOf,
+  memberSource,
+  memberString,
+  typeAt,
+} from "../../protocol/json/read.ts";
+import type { Replacement } from "../../protocol/json/edit.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { MessageEdit, editMessage, membersBrought } from "../edited-message.ts";
-import type { BroughtMember } from "../edited-message.ts";
-import { editObject } from "../object-edit.ts";
-import type { AddedMember } from "../object-edit.ts";
-import { withReplacements } from "../own-messages.ts";
-import { urlElicitationRequired } from "./url-questions.ts";
+import { type BroughtMember, editMessage, membersBrought, MessageEdit } from "../edited-message.ts";
+import { type AddedMember, editObject } from "../../protocol/json/edit-object.ts";
+import { withReplacements } from "../synthesize.ts";
+import { urlElicitationRequired } from "./input-requests.ts";
 
 /** The `_meta` key under which every modern result names its server. */
 export const serverInfoKey = "io.modelcontextprotocol/serverInfo";

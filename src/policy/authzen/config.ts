@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { compileMapping } from "./mapping.ts";
-import { pdpUrlProblem } from "./pdp-url.ts";
+import { pdpUrlProblem } from "./metadata.ts";
 
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;

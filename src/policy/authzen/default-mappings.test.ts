@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { alice, askedBy, calm, createFakedAuthZen } from "../../../test/support/fake-authzen.ts";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import { notificationOf } from "../../../test/support/messages.ts";
-import { anonymous } from "../../exchange.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
+import { anonymous } from "../../core/exchange.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 
 const server = { type: "mcp_server", id: "https://mcp.example.com" };
 const listed = (type: string, id: string) => ({ type, id, properties: { server: "test" } });

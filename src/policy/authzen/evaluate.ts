@@ -1,12 +1,23 @@
-import type { ParsedDecisions, AuthZenDecision } from "./answers.ts";
-import { parseEvaluation, parseEvaluations } from "./answers.ts";
-import { freshnessLifetimeMs, type CacheLimits } from "./cache-terms.ts";
+import {
+  type AuthZenDecision,
+  formatRequest,
+  type ParsedDecisions,
+  parseEvaluation,
+  parseEvaluations,
+  singleRequests,
+  withContext,
+} from "./evaluation-api.ts";
+import {
+  type AuthZenCall,
+  type AuthZenOutcome,
+  type CacheLimits,
+  type CallAuthZen,
+  freshnessLifetimeMs,
+  unusable,
+} from "./pdp-call.ts";
 import type { EvaluationRequest } from "./mapping.ts";
-import type { Discovery } from "./metadata.ts";
+import type { Discovery, Endpoints } from "./metadata.ts";
 import { understoodObligations } from "./obligations.ts";
-import { unusable, type CallAuthZen, type AuthZenCall, type AuthZenOutcome } from "./pdp-call.ts";
-import type { Endpoints } from "./pdp-url.ts";
-import { formatRequest, singleRequests, withContext } from "./request-text.ts";
 
 /** Decisions, one for each that was asked for, and how long they hold; or why there are none. */
 export type Evaluation =

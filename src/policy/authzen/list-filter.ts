@@ -1,12 +1,10 @@
-import { createTtlCache } from "../kept.ts";
-import type { PolicyRefusal, Explanation, ListPage, ListDecision, PolicyCall } from "../provider.ts";
-import type { AuthZenDecision } from "./answers.ts";
-import type { DeclaredMappings } from "./declared-mappings.ts";
-import { listRequest } from "./default-mappings.ts";
+import { createTtlCache } from "../../lib/ttl-cache.ts";
+import type { Explanation, ListDecision, ListPage, PolicyCall, PolicyRefusal } from "../provider/provider.ts";
+import { type AuthZenDecision, formatRequest } from "./evaluation-api.ts";
+import type { DeclaredMappings } from "./mapping.ts";
+import { type IdentityOptions, listRequest } from "./default-mappings.ts";
 import type { Evaluate } from "./evaluate.ts";
-import type { IdentityOptions } from "./facts.ts";
 import { readObligations } from "./obligations.ts";
-import { formatRequest } from "./request-text.ts";
 import { GatewayError } from "../../errors.ts";
 
 /** What filtering is made of. */

@@ -1,7 +1,11 @@
-import type { Clock } from "../../exchange.ts";
-import { freshnessLifetimeMs } from "./cache-terms.ts";
-import { unusable, type CallAuthZen, type AuthZenCall, type AuthZenOutcome } from "./pdp-call.ts";
-import { metadataPath, parseMetadata, defaultEndpoints, type Endpoints } from "./pdp-url.ts";
+import type { Clock } from "../../core/exchange.ts";
+import {
+  type AuthZenCall,
+  type AuthZenOutcome,
+  type CallAuthZen,
+  freshnessLifetimeMs,
+  unusable,
+} from "./pdp-call.ts";
 
 /** The endpoints of a decision point, or why they are not known. */
 export type EndpointsOutcome =
@@ -59,4 +63,85 @@ export function createDiscovery({ url, basePath, isOn, call, clock }: DiscoveryO
       if (known !== undefined) known = { ...known, evaluations: undefined };
     },
   };
+}
+
+const wellKnown = "/.well-known/authzen-configuration";
+
+/** Where the endpoints of a decision point are, as paths below its origin. */
+export interface Endpoints {
+  readonly evaluation: string;
+  /** Undefined where it takes one question at a time. */
+  readonly evaluations: string | undefined;
+  /** Whether it may attach obligations to its decisions, and wants to know which ones we understand. */
+  readonly hasObligations: boolean;
+}
+
+/** What is wrong with the URL of a decision point; undefined when nothing is. Questions are for nobody else's eyes. */
+export function pdpUrlProblem(text: string, allowHttp: boolean): string | undefined {
+  if (!/^https?:\/\//iu.test(text) || !URL.canParse(text)) return "is not an http or https URL";
+  const { protocol, hostname, search, hash, username, password } = new URL(text);
+  if (search !== "" || hash !== "") return "must have neither a query nor a fragment";
+  if (username !== "" || password !== "") return "must hold no credentials: use `token` or `headers`";
+  if (protocol === "https:" || allowHttp || isThisMachine(hostname)) return undefined;
+  return "must be https (AuthZEN, section 10.1); say `allowHttp: true` where something else protects the way";
+}
+
+function isThisMachine(hostname: string): boolean {
+  return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/u.test(hostname);
+}
+
+/** The path of the metadata: the well-known part goes between host and path (AuthZEN, section 9.2). */
+function metadataPath(basePath: string): string {
+  return `${wellKnown}${basePath}`;
+}
+
+/** Endpoints where there is no metadata (AuthZEN, section 10.1). */
+function defaultEndpoints(basePath: string): Endpoints {
+  return {
+    evaluation: `${basePath}/access/v1/evaluation`,
+    evaluations: `${basePath}/access/v1/evaluations`,
+    hasObligations: false,
+  };
+}
+
+/** Metadata that was understood, or why it cannot be used. */
+export type ParsedMetadata =
+  | { readonly ok: true; readonly endpoints: Endpoints }
+  | { readonly ok: false; readonly problem: string };
+
+/**
+ * Reads metadata (AuthZEN, section 9). It must be about the very URL it was found from; endpoints elsewhere are not used,
+ * for the token goes to the decision point and nobody else.
+ */
+function parseMetadata(value: unknown, url: string): ParsedMetadata {
+  if (typeof value !== "object" || value === null) return metadataProblem("is no JSON object");
+  const {
+    policy_decision_point: identifier,
+    access_evaluation_endpoint: evaluation,
+    access_evaluations_endpoint: evaluations,
+    supported_obligations: obligations,
+  } = value as Readonly<Record<string, unknown>>;
+  if (typeof identifier !== "string" || withoutSlash(identifier) !== withoutSlash(url))
+    return metadataProblem("is about another decision point than the configured one");
+  const one = pathOn(evaluation, url);
+  if (one === undefined) return metadataProblem("has no `access_evaluation_endpoint` on the configured host");
+  const many = evaluations === undefined ? undefined : pathOn(evaluations, url);
+  if (evaluations !== undefined && many === undefined)
+    return metadataProblem("has an `access_evaluations_endpoint` that is not on the configured host");
+  const hasObligations = Array.isArray(obligations) && obligations.length > 0;
+  return { ok: true, endpoints: { evaluation: one, evaluations: many, hasObligations } };
+}
+
+function metadataProblem(problem: string): ParsedMetadata {
+  return { ok: false, problem: `the metadata of the decision point ${problem}` };
+}
+
+function pathOn(endpoint: unknown, url: string): string | undefined {
+  if (typeof endpoint !== "string" || !URL.canParse(endpoint)) return undefined;
+  const { origin, pathname, search } = new URL(endpoint);
+  return origin === new URL(url).origin ? `${pathname}${search}` : undefined;
+}
+
+function withoutSlash(url: string): string {
+  return url.replace(/\/+$/u, "");
 }

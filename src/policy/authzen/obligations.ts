@@ -1,7 +1,13 @@
-import type { Principal } from "../../exchange.ts";
-import type { PointerEdit } from "../json-edit.ts";
-import type { PolicyRefusal } from "../provider.ts";
-import type { AuthZenDecision } from "./answers.ts";
+import type { Principal } from "../../core/exchange.ts";
+import { applyEdits, planEdits, type PointerEdit } from "../../protocol/json/edit-plan.ts";
+import type { PolicyRefusal } from "../provider/provider.ts";
+import type { AuthZenDecision } from "./evaluation-api.ts";
+import type { MessageChange } from "../../core/interceptors/action.ts";
+import { type MemberName, spanOf } from "../../protocol/json/outline.ts";
+import { memberType } from "../../protocol/json/read.ts";
+import { splice } from "../../protocol/json/edit.ts";
+import type { Message } from "../../protocol/message.ts";
+import { mirroredContentEdits } from "../cel/mirrored-content.ts";
 
 /** What a decision point may ask us to do with its decision (AuthZEN Obligations profile, draft). */
 export const understoodObligations: readonly string[] = ["step-up", "custom"];
@@ -105,4 +111,34 @@ function refuseObligation(draft: Draft, note: string): void {
     code: "obligation_not_understood",
     reason: "the policy allows this only under a condition that the gateway cannot fulfil",
   };
+}
+
+/** What a decision on a request left to be done with its answer. */
+export interface ResultObligation {
+  readonly resultEdits: readonly PointerEdit[];
+}
+
+/** Whether something that was remembered is a duty; only this provider's own verdicts leave any for it. */
+export function isResultObligation(memory: unknown): memory is ResultObligation {
+  return typeof memory === "object" && memory !== null && "resultEdits" in memory;
+}
+
+/** The message with the edits made in one of its members; undefined where there is nothing to edit. */
+export function editMember(
+  message: Message,
+  member: Extract<MemberName, "params.arguments" | "result">,
+  edits: readonly PointerEdit[],
+): MessageChange | undefined {
+  const span = spanOf(message.outline, member);
+  if (edits.length === 0 || span === undefined || memberType(message, member) !== "object") return undefined;
+  const plan = planEdits(edits);
+  const outcome = applyEdits(message.bytes, span, plan);
+  // Values are only taken out or replaced, and there is a place for that wherever there is a value.
+  if (!outcome.ok) throw new TypeError(outcome.problem);
+  const mirrored =
+    member === "result" ? mirroredContentEdits(message.bytes, span, plan, outcome.replacements) : [];
+  const replacements = [...outcome.replacements, ...mirrored];
+  return replacements.length === 0
+    ? undefined
+    : { bytes: splice(message.bytes, message.outline, replacements) };
 }

@@ -1,9 +1,8 @@
-import type { Clock, SetTimer } from "../../exchange.ts";
-import type { Breaker, OpenBreaker } from "../breaker.ts";
-import type { PolicyRefusal } from "../provider.ts";
-import { withRetry } from "../retry.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { Breaker, OpenBreaker } from "../pdp/breaker.ts";
+import type { PolicyRefusal } from "../provider/provider.ts";
+import { retryAfterSeconds, withRetry } from "../pdp/retry.ts";
 import type { BreakerKind, PdpClient, PdpReply } from "../sideband/contract.ts";
-import { retryAfterSeconds } from "../sideband/retry-after.ts";
 
 /** How a call of the decision point ended. */
 export type AuthZenOutcome =
@@ -172,4 +171,35 @@ const answerNotUsable: PolicyRefusal = {
 function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message === "" && "code" in error ? String(error.code) : error.message;
+}
+
+/** How long answers hold about which nothing is said, and at most. */
+export interface CacheLimits {
+  readonly fallbackMs: number;
+  readonly maxMs: number;
+}
+
+/**
+ * For how many milliseconds an answer may be used again, as its `Cache-Control` and `Age` say (RFC 9111, section 5.2.2).
+ * We are the only one who uses it, so `private` is no hindrance.
+ */
+export function freshnessLifetimeMs(
+  headers: PdpReply["headers"],
+  { fallbackMs, maxMs }: CacheLimits,
+): number {
+  const directives = headerText(headers["cache-control"]).toLowerCase().split(",");
+  const named = directives.map((directive) => directive.trim());
+  if (named.some((directive) => /^no-(?:store|cache)\b/u.test(directive))) return 0;
+  const ages = named.flatMap((directive) => {
+    const seconds = /^max-age="?(\d+)"?$/u.exec(directive)?.[1];
+    return seconds === undefined ? [] : [Number(seconds)];
+  });
+  // Of two that disagree the shorter one is believed.
+  const lifetime = ages.length === 0 ? fallbackMs : Math.min(...ages) * 1000;
+  const age = Number(headerText(headers["age"])) || 0;
+  return Math.max(0, Math.min(maxMs, ages.length === 0 ? lifetime : lifetime - age * 1000));
+}
+
+function headerText(value: string | readonly string[] | undefined): string {
+  return typeof value === "string" ? value : (value ?? []).join(",");
 }

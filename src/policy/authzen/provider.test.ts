@@ -9,8 +9,8 @@ import {
   permitted,
   type AuthZenReply,
 } from "../../../test/support/fake-authzen.ts";
-import type { Decision } from "../provider.ts";
-import { withFailOpen } from "../fail-open.ts";
+import type { Decision } from "../provider/provider.ts";
+import { withFailOpen } from "../provider/fail-open.ts";
 
 const loose = { declaredMappings: "ignore", retries: 0, circuitBreaker: false };
 const call = () => askedBy("tools/call", { name: "add", arguments: { a: 1 } });

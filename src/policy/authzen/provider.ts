@@ -1,22 +1,26 @@
-import type { Clock, SetTimer } from "../../exchange.ts";
-import type { InspectedMessage } from "../../intercept/subject.ts";
-import { createBreaker } from "../breaker.ts";
-import { withDecisionCache } from "../decision-cache.ts";
-import type { PolicyRefusal, Explanation, PolicyCall, PolicyProvider, Decision } from "../provider.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { createBreaker } from "../pdp/breaker.ts";
+import { withDecisionCache } from "../provider/decision-cache.ts";
+import type {
+  Decision,
+  Explanation,
+  PolicyCall,
+  PolicyProvider,
+  PolicyRefusal,
+} from "../provider/provider.ts";
 import type { BreakerKind, PdpClient, PdpTlsOptions } from "../sideband/contract.ts";
-import { createPdpClient } from "../sideband/pdp-client.ts";
-import { parseServiceUrl } from "../sideband/service-url.ts";
-import { textAtPointer, type AuthZenDecision } from "./answers.ts";
+import { createPdpClient } from "../pdp/client.ts";
+import { parseServiceUrl } from "../pdp/service-url.ts";
+import { type AuthZenDecision, textAtPointer } from "./evaluation-api.ts";
 import type { AuthZenConfig } from "./config.ts";
-import { createDeclaredMappings } from "./declared-mappings.ts";
-import { editMember, isResultObligation } from "./duties.ts";
+import { compileMapping, createDeclaredMappings } from "./mapping.ts";
+import { editMember, isResultObligation, readObligations } from "./obligations.ts";
 import { createEvaluate } from "./evaluate.ts";
 import { createListFilter } from "./list-filter.ts";
-import { compileMapping } from "./mapping.ts";
 import { createDiscovery } from "./metadata.ts";
-import { readObligations } from "./obligations.ts";
 import { createAuthZenCall } from "./pdp-call.ts";
-import { planEvaluation, type EvaluationPlan, type MappingOptions } from "./question.ts";
+import { type EvaluationPlan, type MappingOptions, planEvaluation } from "./evaluation-plan.ts";
 
 /** What the provider needs from outside. */
 export interface AuthZenDeps {

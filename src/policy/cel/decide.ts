@@ -1,5 +1,5 @@
-import type { PolicyRefusal, ShadowDecision } from "../provider.ts";
-import type { TokenBucket } from "../../state/token-buckets.ts";
+import type { PolicyRefusal, ShadowDecision } from "../provider/provider.ts";
+import type { TokenBucket } from "../../lib/token-bucket.ts";
 import { celErrorText } from "./expression.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";

@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { celPolicy, type RulesInput } from "../../../test/support/cel-policy.ts";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Decision } from "../provider.ts";
+import type { Decision } from "../provider/provider.ts";
 
 /** What the message of a verdict says now; the code of its refusal if it has one. */
 function formOf(verdict: Decision, member: "params" | "result"): unknown {

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { compileCondition, compileExpression } from "./expression.ts";
 import { Bindings } from "./facts.ts";
-import { formatReadPath, neededMembers } from "./paths.ts";
+import { formatReadPath, neededMembers } from "./read-paths.ts";
 
 function readsOf(text: string): readonly string[] {
   const compiled = compileExpression(text, "result", "value");

@@ -1,13 +1,11 @@
 import type { ASTNode, ParseResult } from "@marcbachmann/cel-js";
 
-import { environmentOf, linearMatches } from "./environment.ts";
+import { environmentOf, linearMatches, preparePattern } from "./environment.ts";
 import type { Bindings } from "./facts.ts";
 import type { CelValue } from "./json-value.ts";
-import { preparePattern } from "./linear-match.ts";
-import { childrenOf, literalOf, readPathsOf, type ReadPath } from "./paths.ts";
-import { compileFastCondition, type FastCondition } from "./quick-test.ts";
-import type { FastFacts } from "./quick-value.ts";
-import { variables, type ExpressionScope } from "./scope.ts";
+import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
+import { compileFastCondition, type FastCondition, type FastFacts } from "./fast-condition.ts";
+import { type ExpressionScope, variables } from "./scope.ts";
 
 /** What an expression must give: a condition, something to tell buckets apart by, any JSON, or any JSON or nothing. */
 export type ExpressionType = "bool" | "key" | "value" | "optional";

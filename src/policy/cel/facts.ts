@@ -1,10 +1,10 @@
-import type { Exchange, Principal, TransportContext } from "../../exchange.ts";
-import type { InspectedMessage } from "../../intercept/subject.ts";
+import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf, type MemberName } from "../../protocol/json/outline.ts";
 import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { ListEntry, ListKind } from "../provider.ts";
+import type { ListEntry, ListKind } from "../provider/provider.ts";
 import { noMembers, readCelMembers, toCelValue, type CelValue } from "./json-value.ts";
 import type { NeededMembers, JsonVariable } from "./scope.ts";
 

@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { NameSet } from "./name-set.ts";
-import { InexactNumber, readCelMembers, readCelValue, toCelValue, toJson } from "./json-value.ts";
+import { InexactNumber, NameSet, readCelMembers, readCelValue, toCelValue, toJson } from "./json-value.ts";
 
 function valueOf(text: string): unknown {
   const bytes = Buffer.from(text);

@@ -1,9 +1,7 @@
 import { decodeString } from "../../protocol/json/read.ts";
 import type { Span } from "../../protocol/json/outline.ts";
 import { skipSpace } from "../../protocol/json/scan.ts";
-import { scanString } from "../../protocol/json/strings.ts";
-import type { StringScanState } from "../../protocol/json/strings.ts";
-import type { NameSet } from "./name-set.ts";
+import { scanString, type StringScanState } from "../../protocol/json/strings.ts";
 
 /**
  * A JSON value as CEL sees it. Objects are maps, so that no name in them can be mistaken for one of JavaScript's own;
@@ -224,4 +222,36 @@ class Reader {
 
 function endsScalar(byte: number): boolean {
   return byte === 0x2c || byte === 0x7d || byte === 0x5d || byte <= 0x20;
+}
+
+/** Names of members that are looked for in bytes; most members are none of them, and need not be decoded to know. */
+export class NameSet {
+  readonly names: ReadonlySet<string>;
+  /** By the number of bytes. */
+  readonly #spellings: (readonly Spelling[] | undefined)[] = [];
+
+  constructor(names: Iterable<string>) {
+    this.names = new Set(names);
+    for (const name of this.names) {
+      const bytes = Buffer.from(name);
+      this.#spellings[bytes.length] = [...(this.#spellings[bytes.length] ?? []), { name, bytes }];
+    }
+  }
+
+  /** The name that stands between two offsets without any escapes; undefined where it is another one. */
+  find(bytes: Uint8Array, start: number, end: number): string | undefined {
+    const candidates = this.#spellings[end - start];
+    if (candidates === undefined) return undefined;
+    for (const { name, bytes: spelling } of candidates) {
+      let index = 0;
+      while (index < spelling.length && spelling[index] === bytes[start + index]) index++;
+      if (index === spelling.length) return name;
+    }
+    return undefined;
+  }
+}
+
+interface Spelling {
+  readonly name: string;
+  readonly bytes: Uint8Array;
 }

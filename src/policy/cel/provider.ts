@@ -1,28 +1,33 @@
-import type { Clock } from "../../exchange.ts";
-import type { InspectedMessage } from "../../intercept/subject.ts";
+import type { Clock } from "../../core/exchange.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { RulesConfig } from "../config.ts";
 import type {
-  PolicyRefusal,
+  Decision,
   Explanation,
-  ListPage,
   ListDecision,
+  ListPage,
   PolicyCall,
   PolicyProvider,
-  Decision,
-} from "../provider.ts";
-import { applyRequestEffects, applyResponseEffects, type AppliedEffects } from "./changes.ts";
-import { decide, failure, type RuleTrace, type RuleSetResult } from "./decide.ts";
+  PolicyRefusal,
+} from "../provider/provider.ts";
+import { type AppliedEffects, applyRequestEffects, applyResponseEffects } from "./effects.ts";
+import { decide, failure, type RuleSetResult, type RuleTrace } from "./decide.ts";
 import { celErrorText } from "./expression.ts";
 import { Bindings, requestTargetName } from "./facts.ts";
-import { createPlanCache, type KeyedPlan, type PlanKey } from "./plans.ts";
-import { evaluatePartially } from "./remainder.ts";
-import { compileCallRules, compileListRules, compileResultRules, noRules } from "./rules.ts";
-import type { RuleSet, OrderedRule } from "./rules.ts";
-import { isLifecycleMethod } from "./upkeep.ts";
-import { createNameVisibility } from "./visible-names.ts";
+import { createPlanCache, type KeyedPlan, type PlanKey } from "./plan-cache.ts";
+import { evaluatePartially } from "./partial-evaluation.ts";
+import {
+  compileCallRules,
+  compileListRules,
+  compileResultRules,
+  noRules,
+  type OrderedRule,
+  type RuleSet,
+} from "./rules.ts";
+import { createNameVisibility } from "./visibility.ts";
 
 /** What the provider is run with. */
 export interface CelDeps {
@@ -224,3 +229,29 @@ function hasOtherArguments({ bytes, outline }: Message): boolean {
   const start = outline.spans[argumentsSlot] ?? -1;
   return start >= 0 && bytes[start] !== openingBrace;
 }
+
+/**
+ * Whether a method belongs to the upkeep of a connection: it opens it, lists what there is, reports, or follows up on a
+ * request that was decided about already. Rules can deny it; where none says anything, it passes.
+ */
+function isLifecycleMethod(method: string): boolean {
+  return lifecycleMethods.has(method) || method.startsWith("notifications/");
+}
+
+const lifecycleMethods: ReadonlySet<string> = new Set([
+  "initialize",
+  "ping",
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+  "logging/setLevel",
+  "subscriptions/listen",
+  "resources/unsubscribe",
+  "tasks/get",
+  "tasks/result",
+  "tasks/cancel",
+  "tasks/update",
+  "tasks/list",
+]);

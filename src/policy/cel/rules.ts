@@ -1,8 +1,8 @@
 import { GatewayError } from "../../errors.ts";
-import { createTokenBuckets, type TokenBuckets } from "../../state/token-buckets.ts";
+import { createTokenBuckets, type TokenBuckets } from "../../lib/token-bucket.ts";
 import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "../config.ts";
-import { planEdits, type PointerEdit, type EditPlan } from "../json-edit.ts";
-import type { PolicyRefusal } from "../provider.ts";
+import { planEdits, type PointerEdit, type EditPlan } from "../../protocol/json/edit-plan.ts";
+import type { PolicyRefusal } from "../provider/provider.ts";
 import {
   compileCondition,
   compileExpression,
@@ -11,7 +11,7 @@ import {
   type Expression,
 } from "./expression.ts";
 import { toJson } from "./json-value.ts";
-import { formatReadPath, neededMembers, type ReadPath } from "./paths.ts";
+import { formatReadPath, neededMembers, type ReadPath } from "./read-paths.ts";
 import type { NeededMembers, ExpressionScope } from "./scope.ts";
 
 /** A rule that is ready to be asked. */

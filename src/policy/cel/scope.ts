@@ -1,4 +1,4 @@
-import type { NameSet } from "./name-set.ts";
+import type { NameSet } from "./json-value.ts";
 
 /** Where an expression stands, which decides what it can look at. */
 export type ExpressionScope = "call" | "result" | "list" | "mapping";

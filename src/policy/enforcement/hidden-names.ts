@@ -1,16 +1,24 @@
-import { applyChange } from "../../intercept/change.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
-import { pointerTo } from "../../protocol/json/pointer.ts";
-import { memberString, memberValue } from "../../protocol/json/read.ts";
+import { applyChange } from "../../core/interceptors/change.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import { parseText } from "../../protocol/parse.ts";
-import type { PolicyRefusal, ListEntry, ListKind } from "../provider.ts";
-import { andThen, allSettledOrPromise, notEvaluable } from "./judge.ts";
-import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
-import { resourceMentions } from "./mentions.ts";
-import type { ResourceMention } from "./mentions.ts";
-import { nonCanonicalUriReason } from "./plain-uri.ts";
-import { completedResourceUris, completionReference } from "./references.ts";
+import type { ListEntry, ListKind, PolicyRefusal } from "../provider/provider.ts";
+import {
+  allSettledOrPromise,
+  andThen,
+  type CheckOutcome,
+  type Evaluator,
+  type MaybePromise,
+  notEvaluable,
+} from "./evaluator.ts";
+import {
+  completedResourceUris,
+  completionReference,
+  type ResourceMention,
+  resourceMentions,
+} from "./mentioned-names.ts";
+import { nonCanonicalUriReason } from "./canonical-uri.ts";
 
 /** Keeps names that the caller may not know of out of everything but lists, where they stand in plain sight. */
 export interface HiddenNames {

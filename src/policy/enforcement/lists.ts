@@ -1,15 +1,12 @@
-import type { InspectedMessage } from "../../intercept/subject.ts";
-import { spanOf } from "../../protocol/json/outline.ts";
-import type { MemberName, Span } from "../../protocol/json/outline.ts";
-import { decodeString, typeAt } from "../../protocol/json/read.ts";
-import type { Replacement } from "../../protocol/json/splice.ts";
-import { elementsOf, membersOf } from "../../protocol/json/walk.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { type MemberName, type Span, spanOf } from "../../protocol/json/outline.ts";
+import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
+import type { Replacement } from "../../protocol/json/edit.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { ListEntry, ListKind } from "../provider.ts";
-import { spliceMessage, replaceMember } from "./edit.ts";
-import { andThen } from "./judge.ts";
-import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import type { ListEntry, ListKind } from "../provider/provider.ts";
+import { replaceMember, spliceMessage } from "./message-edit.ts";
+import { andThen, type CheckOutcome, type Evaluator, type MaybePromise } from "./evaluator.ts";
 
 /** Where a list stands in the answer to a method, and what its entries are called by. */
 interface ListFacts {

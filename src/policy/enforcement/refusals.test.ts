@@ -5,9 +5,9 @@ import { requestOf } from "../../../test/support/messages.ts";
 import { createPolicyBench, deny } from "../../../test/support/policy.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../exchange.ts";
-import { errorMessage, resultMessage } from "../../reply.ts";
-import type { PolicyRefusal, RefusalKind } from "../provider.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
+import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
 import type { RefusalOptions } from "./refusals.ts";
 
 const modern = { revision: "2026-07-28", era: "modern" } as const;

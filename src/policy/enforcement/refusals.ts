@@ -1,13 +1,11 @@
-import { GatewayError } from "../../errors.ts";
-import type { ErrorCode } from "../../errors.ts";
-import type { InspectedMessage } from "../../intercept/subject.ts";
-import { noReply } from "../../pipeline.ts";
-import type { Reply } from "../../pipeline.ts";
-import { gatewayErrorMessage } from "../../reply.ts";
-import type { PolicyRefusal, RefusalKind } from "../provider.ts";
-import { pingCode, pingMessage, pingStatus } from "./ping-profile.ts";
-import { notFoundReply } from "./unknown-name.ts";
-import type { NotFoundTemplates } from "./unknown-forms.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { noReply, type Reply } from "../../core/pipeline.ts";
+import { gatewayErrorMessage } from "../../core/reply.ts";
+import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
+import { notFoundReply, type NotFoundTemplates } from "./not-found-replies.ts";
+import { messageInBody } from "../sideband/pdp-answer.ts";
+import { jsonRpcCode } from "../sideband/refusal-answer.ts";
 
 /**
  * Which numbers refusals have: `default` those of the gateway's own table, `coaz` those of the AuthZEN profile for MCP,
@@ -121,4 +119,27 @@ function pingReply(subject: InspectedMessage, denial: PolicyRefusal, error: Gate
     details: error.details ?? {},
   });
   return refusalReply(subject, told, pingCode(status), status, denial.retryAfter);
+}
+
+/** The status that a denial has without an answer of the decision point. */
+const statusOf: Readonly<Record<PolicyRefusal["kind"], number>> = {
+  forbidden: 403,
+  hidden: 404,
+  scope: 403,
+  rate: 429,
+  unavailable: 502,
+  invalid: 400,
+};
+
+/** The HTTP status of a refusal: that of the decision point's own answer, where it wrote one. */
+function pingStatus({ kind, http }: PolicyRefusal): number {
+  return http?.status ?? statusOf[kind];
+}
+
+/** The JSON-RPC code for a status (PA-171 to PA-173). */
+const pingCode = jsonRpcCode;
+
+/** The words of a refusal: those of the decision point's JSON where it has any, else the reason. */
+function pingMessage({ http }: PolicyRefusal, reason: string): string {
+  return (http === undefined ? undefined : messageInBody(http.body)) ?? reason;
 }

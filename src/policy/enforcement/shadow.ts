@@ -1,10 +1,9 @@
-import type { Exchange } from "../../exchange.ts";
-import { isThenable } from "../../intercept/ask.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
-import type { Interceptor, Reply } from "../../pipeline.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { isThenable } from "../../core/interceptors/steps.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { Interceptor, Reply } from "../../core/pipeline.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
-import { andThen } from "./judge.ts";
-import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import { andThen, type CheckOutcome, type Evaluator, type MaybePromise } from "./evaluator.ts";
 import { filterListPage, isListMethod } from "./lists.ts";
 
 /** How many decisions may be under way before messages go by unasked: watching must not cost what it watches. */

@@ -4,8 +4,8 @@ import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { allow, createPolicyBench, deny, type FakeRules } from "../../../test/support/policy.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
-import type { Handler } from "../../pipeline.ts";
-import { resultMessage } from "../../reply.ts";
+import type { Handler } from "../../core/pipeline.ts";
+import { resultMessage } from "../../core/reply.ts";
 
 const content = [{ type: "text", text: "4111 1111 1111 1111" }];
 

@@ -1,17 +1,13 @@
-import type { Exchange } from "../../exchange.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
-import { messageBytes } from "../../protocol/batch.ts";
-import { slotOf, spanOf } from "../../protocol/json/outline.ts";
-import type { Span } from "../../protocol/json/outline.ts";
-import { memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
-import { membersOf } from "../../protocol/json/walk.ts";
-import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { type Message, messageBytes, type ParseLimits, type RequestMessage } from "../../protocol/message.ts";
+import { slotOf, type Span, spanOf } from "../../protocol/json/outline.ts";
+import { membersOf, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parseText } from "../../protocol/parse.ts";
-import type { PolicyRefusal } from "../provider.ts";
-import { spliceMessage } from "./edit.ts";
-import { andThen } from "./judge.ts";
-import type { Evaluator, CheckOutcome, MaybePromise } from "./judge.ts";
+import type { PolicyRefusal } from "../provider/provider.ts";
+import { spliceMessage } from "./message-edit.ts";
+import { andThen, type CheckOutcome, type Evaluator, type MaybePromise } from "./evaluator.ts";
 
 /**
  * Judges the results of tasks as what they are: answers to the calls that began them. Without that a rule about a

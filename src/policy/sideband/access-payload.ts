@@ -1,16 +1,16 @@
-import { mcpContextOf } from "../../protocol/mcp-context.ts";
-import type { McpContext } from "../../protocol/mcp-context.ts";
-import { toClientCertificate } from "./certificate-jwk.ts";
-import type { ClientCertificate } from "./certificate-jwk.ts";
+import { X509Certificate } from "node:crypto";
+
+import { type McpContext, mcpContextOf } from "../../protocol/http/mcp-context.ts";
 import type { HttpRequestFacts } from "./contract.ts";
-import { countValues, toHeaderMap, toSidebandHeaders } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { objectText } from "./json-text.ts";
-import type { TextMember } from "./json-text.ts";
-import { mcpSummary, mcpMember } from "./mcp-facts.ts";
-import type { McpSummary } from "./mcp-facts.ts";
-import type { Payload } from "./payload-size.ts";
-import { composeUrl } from "./request-url.ts";
+import { composeUrl, countValues, type HeaderMap, toHeaderMap, toSidebandHeaders } from "./http-format.ts";
+import {
+  mcpMember,
+  mcpSummary,
+  type McpSummary,
+  objectText,
+  type Payload,
+  type TextMember,
+} from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** What is sent about a request, and what an answer is compared with. */
@@ -127,4 +127,39 @@ export function formatHttpVersion(version: number | string): string {
   const text = String(version).replace(/^HTTP\//iu, "");
   if (text === "1") return "1.0";
   return text.replace(/^([23])\.0$/u, "$1");
+}
+
+/** A public key as JWK with the certificates it came from. */
+export type ClientCertificate = Readonly<Record<string, string | readonly string[]>>;
+
+const pemBlock = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/gu;
+
+/** Which members of an exported key go into the payload, by type of key; other curves and types are refused (PA-102). */
+const keyMembers: Readonly<Record<string, readonly string[]>> = {
+  RSA: ["n", "e"],
+  "EC P-256": ["crv", "x", "y"],
+  "EC P-384": ["crv", "x", "y"],
+  "EC P-521": ["crv", "x", "y"],
+  "OKP Ed25519": ["crv", "x"],
+};
+
+/**
+ * The JWK of the first certificate in a PEM chain, with `x5c` (PA-098 to PA-104). Undefined when a certificate cannot
+ * be read or its key is of another type.
+ */
+export function toClientCertificate(pem: string, withChain: boolean): ClientCertificate | undefined {
+  try {
+    const certificates = (pem.match(pemBlock) ?? []).map((block) => new X509Certificate(block));
+    const [leaf] = certificates;
+    if (leaf === undefined) return undefined;
+    const key = leaf.publicKey.export({ format: "jwk" });
+    const { kty = "", crv } = key;
+    const members = keyMembers[crv === undefined ? kty : `${kty} ${crv}`];
+    if (members === undefined) return undefined;
+    const x5c = (withChain ? certificates : [leaf]).map(({ raw }) => raw.toString("base64"));
+    return { kty, ...Object.fromEntries(members.map((name) => [name, String(key[name])])), x5c };
+  } catch {
+    // Whatever is wrong with a certificate or its key, it comes out the same: the request is refused (PA-097, PA-102).
+    return undefined;
+  }
 }

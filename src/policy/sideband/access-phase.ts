@@ -1,16 +1,19 @@
-import { composeAccess } from "./access-payload.ts";
-import type { AccessPayload } from "./access-payload.ts";
+import { type AccessPayload, composeAccess } from "./access-payload.ts";
 import type { EngineCall, HttpRequestFacts, RequestOutcome, StoredContext } from "./contract.ts";
-import { jsonRpcForm, logAnswer, logQuery, countedRefusal, warnAboutMissing } from "./engine-parts.ts";
-import type { PhaseDeps } from "./engine-parts.ts";
-import { unavailableRefusal, classifyOutcome, failsOpen } from "./judge-outcome.ts";
-import { objectText } from "./json-text.ts";
-import { fitPayload } from "./payload-size.ts";
-import type { FittedPayload } from "./payload-size.ts";
-import { parseAccessAnswer } from "./pdp-answer.ts";
-import type { AccessAnswer } from "./pdp-answer.ts";
-import { invalidAnswer, policyRefusal, formatRefusalAnswer } from "./refusal-answer.ts";
-import type { RefusalFacts } from "./refusal-answer.ts";
+import {
+  classifyOutcome,
+  countedRefusal,
+  failsOpen,
+  jsonRpcForm,
+  logAnswer,
+  logQuery,
+  type PhaseDeps,
+  unavailableRefusal,
+  warnAboutMissing,
+} from "./phase-context.ts";
+import { fitPayload, type FittedPayload, objectText } from "./payload.ts";
+import { type AccessAnswer, parseAccessAnswer } from "./pdp-answer.ts";
+import { formatRefusalAnswer, invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
 import { changesWithoutAnswer, requestChanges } from "./request-changes.ts";
 
 /** Makes the function that decides about requests: compose, ask, judge, and list the changes. */

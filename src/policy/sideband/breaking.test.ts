@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { mcpFixtures } from "../../../test/fixtures/mcp/messages.ts";
-import { createFakedEngine, echoed } from "../../../test/support/fake-pdp.ts";
-import type { FakeReply } from "../../../test/support/fake-pdp.ts";
+import { createFakedEngine, echoed, type FakeReply } from "../../../test/support/fake-pdp.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import {
   answered,
@@ -11,9 +10,9 @@ import {
   requestFacts,
   responseFacts,
 } from "../../../test/support/mock-pingauthorize.ts";
-import { createBreaker } from "../breaker.ts";
+import { createBreaker } from "../pdp/breaker.ts";
 import type { BreakerKind } from "./contract.ts";
-import { retryAfterSeconds } from "./retry-after.ts";
+import { retryAfterSeconds } from "../pdp/retry.ts";
 
 const ask = requestFacts();
 

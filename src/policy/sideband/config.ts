@@ -1,10 +1,8 @@
 import * as z from "zod";
 
-import { recognizedMethods } from "../../protocol/mcp-context.ts";
-import { parseSidebandSettings } from "./settings-parse.ts";
-import { settingDefinitions } from "./settings.ts";
-import type { SidebandSettings } from "./settings.ts";
-import { serviceUrlProblem } from "./service-url.ts";
+import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
+import { parseSidebandSettings, settingDefinitions, type SidebandSettings } from "./settings.ts";
+import { serviceUrlProblem } from "../pdp/service-url.ts";
 
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;

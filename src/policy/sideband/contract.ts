@@ -1,5 +1,5 @@
-import type { Clock, SetTimer } from "../../exchange.ts";
-import type { Breaker } from "../breaker.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { Breaker } from "../pdp/breaker.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /**

@@ -1,15 +1,14 @@
-import { createBreaker } from "../breaker.ts";
+import { createBreaker } from "../pdp/breaker.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
-import type { BreakerKind, EnginePhase, SidebandEngineDeps, HttpPolicyEngine } from "./contract.ts";
-import { createShowForLog } from "./debug-text.ts";
-import type { PhaseDeps } from "./engine-parts.ts";
-import { createPhaseLog } from "./log.ts";
+import type { BreakerKind, EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
+import { createPhaseLog, createShowForLog } from "./log.ts";
+import type { PhaseDeps } from "./phase-context.ts";
 import { createInstruments } from "./metrics.ts";
 import { createSidebandQuery } from "./pdp-call.ts";
-import { createPdpClient } from "./pdp-client.ts";
+import { createPdpClient } from "../pdp/client.ts";
 import { kongMethods } from "./request-changes.ts";
 import { createResponseEvaluation } from "./response-phase.ts";
-import { parseServiceUrl } from "./service-url.ts";
+import { parseServiceUrl } from "../pdp/service-url.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** Name and version of the Kong plugin (PA-001, PA-002), which PingAuthorize and its logs know the engine by. */

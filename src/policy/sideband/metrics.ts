@@ -1,7 +1,7 @@
 import { createRegistry } from "../../telemetry/metrics.ts";
 import { sidebandMetricDefinitions } from "../../telemetry/sideband-metric-names.ts";
 import type { EnginePhase, SidebandSpan, SidebandTelemetry } from "./contract.ts";
-import type { McpSummary } from "./mcp-facts.ts";
+import type { McpSummary } from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** Every metric of the engine, as the Kong plugin has them; a gateway tells them apart by route. */

@@ -1,8 +1,7 @@
 import { isUtf8 } from "node:buffer";
 
-import { fromSidebandHeaders } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { isJsonRecord, memberText, parseJson } from "./json-text.ts";
+import { fromSidebandHeaders, type HeaderMap } from "./http-format.ts";
+import { isJsonRecord, memberText, parseJson } from "./payload.ts";
 
 /** What the decision point made of a request. `missing` says which members it left out; these mean no change. */
 export type AccessAnswer =

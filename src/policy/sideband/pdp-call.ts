@@ -1,18 +1,16 @@
-import type { Breaker, OpenBreaker } from "../breaker.ts";
-import { withRetry } from "../retry.ts";
+import type { Breaker, OpenBreaker } from "../pdp/breaker.ts";
+import { retryAfterSeconds, withRetry } from "../pdp/retry.ts";
 import type {
   BreakerKind,
   EngineCall,
   EnginePhase,
-  SidebandEngineDeps,
   PdpClient,
   PdpReply,
+  SidebandEngineDeps,
 } from "./contract.ts";
 import type { Instruments } from "./metrics.ts";
-import { abortError } from "./pdp-client.ts";
-import { retryAfterSeconds } from "./retry-after.ts";
-import { endpointPathOf } from "./service-url.ts";
-import type { ServiceUrl } from "./service-url.ts";
+import { abortError } from "../pdp/client.ts";
+import { endpointPathOf, type ServiceUrl } from "../pdp/service-url.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** How a question ended. */

@@ -3,15 +3,13 @@ import * as z from "zod";
 
 import { mcpFixtures } from "../../../test/fixtures/mcp/messages.ts";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
-import { echoed } from "../../../test/support/fake-pdp.ts";
-import type { FakeCall, FakeReply } from "../../../test/support/fake-pdp.ts";
+import { echoed, type FakeCall, type FakeReply } from "../../../test/support/fake-pdp.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
-import type { Exchange } from "../../exchange.ts";
-import { InspectedMessage } from "../../intercept/subject.ts";
-import type { Decision } from "../provider.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { Decision } from "../provider/provider.ts";
 import { createSidebandConfig } from "./config.ts";
-import { createSidebandProvider } from "./provider.ts";
-import { toAccessToken } from "./synthetic-http.ts";
+import { createSidebandProvider, toAccessToken } from "./provider.ts";
 
 const schema = createSidebandConfig(() =>
   z.union([z.number(), z.string().transform(() => 1000)]).prefault("1s"),

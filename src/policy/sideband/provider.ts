@@ -1,18 +1,26 @@
-import type { InspectedMessage } from "../../intercept/subject.ts";
-import type { OnFailOpen } from "../fail-open.ts";
-import type { PolicyRefusal, Explanation, PolicyCall, PolicyProvider, Decision } from "../provider.ts";
-import { toSidebandSettings } from "./config.ts";
-import type { SidebandConfig } from "./config.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { OnFailOpen } from "../provider/fail-open.ts";
 import type {
-  SidebandEngineDeps,
+  Decision,
+  Explanation,
+  PolicyCall,
+  PolicyProvider,
+  PolicyRefusal,
+} from "../provider/provider.ts";
+import { type SidebandConfig, toSidebandSettings } from "./config.ts";
+import type {
   ClientAnswer,
+  HttpRequestFacts,
+  HttpResponseFacts,
+  RequestChange,
+  SidebandEngineDeps,
   SidebandRefusal,
   SidebandRefusalReason,
-  RequestChange,
   StoredContext,
 } from "./contract.ts";
 import { createSidebandEngine } from "./engine.ts";
-import { toRequestFacts, toResponseFacts } from "./synthetic-http.ts";
+import type { Exchange, Principal } from "../../core/exchange.ts";
+import { messageBytes } from "../../protocol/message.ts";
 
 /** What a provider needs from outside, besides what its engine needs. */
 export interface SidebandProviderDeps extends Pick<
@@ -34,7 +42,7 @@ export interface SidebandProviderDeps extends Pick<
   readonly onFailOpen?: OnFailOpen;
 }
 
-const name = "pingauthorize";
+const providerName = "pingauthorize";
 
 /** What the policy gets to see of a message. */
 const readByPolicy: readonly string[] = ["message", "principal", "request", "mcp"];
@@ -57,7 +65,7 @@ export function createSidebandProvider(
   });
 
   const explain = (startedAt: number, notes: readonly string[] = []): Explanation => ({
-    provider: name,
+    provider: providerName,
     rule: undefined,
     read: readByPolicy,
     durationMs: clock.now() - startedAt,
@@ -122,7 +130,7 @@ export function createSidebandProvider(
   }
 
   return {
-    name,
+    name: providerName,
     evaluateRequest,
     evaluateResponse: engine.hasResponsePhase
       ? evaluateResponse
@@ -171,5 +179,82 @@ function toPolicyRefusal(refusal: SidebandRefusal, { status, headers, body }: Cl
     reason: refusal.message,
     ...(refusal.retryAfter === undefined ? {} : { retryAfter: refusal.retryAfter }),
     http: { status, headers, body: body.toString("utf8") },
+  };
+}
+
+/** The header that says which side a message comes from; only on those that servers send to clients. */
+const directionHeader = "headgate-direction";
+
+/**
+ * The HTTP request that stands for a message: what the message came with where it came over HTTP, and values made up
+ * for the rest. Policies written for HTTP see a POST of the message to the path of its route.
+ *
+ * | field         | over HTTP                        | stdio and in-process        |
+ * | ------------- | -------------------------------- | --------------------------- |
+ * | `source_ip`   | the client's address             | `127.0.0.1`                 |
+ * | `source_port` | `1`                              | `1`                         |
+ * | `method`      | `POST`                           | `POST`                      |
+ * | `url`         | `publicUrl` and the path asked   | `publicUrl` and `/ROUTE`    |
+ * | `headers`     | those that may go on, and ours   | ours                        |
+ * | `http_version`| `1.1`                            | `1.1`                       |
+ *
+ * "Ours" are `host`, `content-type`, `mcp-protocol-version` and `headgate-direction`. The body is the message, byte
+ * for byte, and `access_token` what is known of the caller.
+ */
+function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: string): HttpRequestFacts {
+  const { transport, route, principal, revision } = exchange;
+  const base = new URL(publicUrl);
+  const scheme = base.protocol.slice(0, -1);
+  const isHttp = transport.type === "http";
+  const [path = "", query] = (isHttp ? transport.path : `/${encodeURIComponent(route)}`).split("?", 2);
+  return {
+    clientAddress: (isHttp ? transport.peer : undefined) ?? "127.0.0.1",
+    // PingAuthorize takes ports from 1 on only.
+    clientPort: 1,
+    method: "POST",
+    scheme,
+    host: base.hostname,
+    port: base.port === "" ? (scheme === "https" ? 443 : 80) : Number(base.port),
+    path,
+    query,
+    headers: {
+      ...(isHttp ? transport.headers : {}),
+      host: base.host,
+      "content-type": "application/json",
+      "mcp-protocol-version": revision,
+      ...directionOf(exchange),
+    },
+    body: messageBytes(message),
+    httpVersion: "1.1",
+    accessToken: toAccessToken(principal),
+  };
+}
+
+function directionOf({ direction }: Exchange): Readonly<Record<string, string>> {
+  return direction === "server-to-client" ? { [directionHeader]: direction } : {};
+}
+
+/** The HTTP response that stands for an answer: status 200, for JSON-RPC errors travel in band. */
+function toResponseFacts({ message }: InspectedMessage): HttpResponseFacts {
+  return { status: 200, headers: { "content-type": "application/json" }, body: messageBytes(message) };
+}
+
+/**
+ * What is known of the caller, in the form that PingAuthorize has for tokens that a gateway has verified already. The
+ * token itself never leaves the gateway.
+ */
+export function toAccessToken(principal: Principal): Readonly<Record<string, unknown>> | undefined {
+  if (principal.kind === "anonymous") return undefined;
+  const { claims, scopes, id } = principal;
+  const named = ["client_id", "username", "token_type", "exp", "iat", "nbf", "iss", "jti"].filter(
+    (name) => claims[name] !== undefined,
+  );
+  const { aud, sub } = claims;
+  return {
+    active: true,
+    sub: typeof sub === "string" ? sub : id,
+    scope: [...scopes],
+    ...(aud === undefined ? {} : { aud: Array.isArray(aud) ? aud : [aud] }),
+    ...Object.fromEntries(named.map((name) => [name, claims[name]])),
   };
 }

@@ -1,9 +1,7 @@
 import type { ClientAnswer, SidebandRefusal, SidebandRefusalReason } from "./contract.ts";
-import { toHeadersOut, withoutConnectionHeaders } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { objectText } from "./json-text.ts";
-import { messageInBody } from "./pdp-answer.ts";
-import type { PolicyResponse } from "./pdp-answer.ts";
+import { type HeaderMap, toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
+import { objectText } from "./payload.ts";
+import { messageInBody, type PolicyResponse } from "./pdp-answer.ts";
 
 /** An answer that refuses, and the facts behind it. */
 export interface RefusalAnswer {

@@ -2,11 +2,11 @@ import { isDeepStrictEqual } from "node:util";
 
 import type { AccessPayload } from "./access-payload.ts";
 import type { RequestChange } from "./contract.ts";
-import { connectionHeaders, toHeadersOut } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { rebuildMcpBody } from "./mcp-body.ts";
+import { connectionHeaders, type HeaderMap, parseHttpUrl, toHeadersOut } from "./http-format.ts";
 import type { AllowedRequest } from "./pdp-answer.ts";
-import { parseHttpUrl } from "./request-url.ts";
+import { memberSource, memberString } from "../../protocol/json/read.ts";
+import { scan, skipSpace } from "../../protocol/json/scan.ts";
+import { objectText } from "./payload.ts";
 
 /** The methods that Kong can set on an upstream request. */
 export const kongMethods: ReadonlySet<string> = new Set(
@@ -164,4 +164,32 @@ function unsupportedChanges(payload: AccessPayload, allowed: AllowedRequest): st
   differs("source_port", payload.sourcePort, port);
   differs("client_certificate", payload.certificate, allowed.certificate);
   return warnings;
+}
+
+/**
+ * The body that goes upstream when a policy changed that of an MCP request: `jsonrpc`, `id` and `method` of the
+ * original, and the policy's `params` (PA-165). Undefined when the policy's body is no JSON-RPC 2.0 request (PA-166).
+ */
+function rebuildMcpBody(original: Buffer, changed: string): Buffer | undefined {
+  const source = outlined(original);
+  const policy = outlined(Buffer.from(changed));
+  if (source === undefined || policy === undefined || policy.outline.duplicateAt >= 0) return undefined;
+  if (memberString(policy, "jsonrpc") !== "2.0" || memberString(policy, "method") === undefined)
+    return undefined;
+  const id = memberSource(source, "id");
+  const method = memberSource(source, "method");
+  const params = memberSource(policy, "params");
+  const text = objectText([
+    ["jsonrpc", '"2.0"'],
+    id === undefined ? undefined : ["id", id],
+    method === undefined ? undefined : ["method", method],
+    params === undefined ? undefined : ["params", params],
+  ]);
+  return Buffer.from(text);
+}
+
+function outlined(bytes: Buffer) {
+  const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
+  if (!outline.ok || bytes[outline.start] !== 0x7b) return undefined;
+  return skipSpace(bytes, outline.end, bytes.length) < bytes.length ? undefined : { bytes, outline };
 }

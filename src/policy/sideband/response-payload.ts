@@ -1,15 +1,19 @@
-import { finalResponseOf } from "../../protocol/sse-final-response.ts";
-import type { FinalResponse } from "../../protocol/sse-final-response.ts";
-import { decodeContent } from "./content-coding.ts";
+import { promisify } from "node:util";
+import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
+
+import { type FinalResponse, finalResponseOf } from "../../protocol/sse/final-response.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
-import { countValues, toHeaderMap, toSidebandHeaders } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { isJsonRecord, objectText, parseJson } from "./json-text.ts";
-import type { TextMember } from "./json-text.ts";
-import { storedMcpSummary } from "./mcp-facts.ts";
-import type { McpSummary } from "./mcp-facts.ts";
-import { shortenBody } from "./payload-size.ts";
-import type { Payload } from "./payload-size.ts";
+import { countValues, type HeaderMap, toHeaderMap, toSidebandHeaders } from "./http-format.ts";
+import {
+  isJsonRecord,
+  type McpSummary,
+  objectText,
+  parseJson,
+  type Payload,
+  shortenBody,
+  storedMcpSummary,
+  type TextMember,
+} from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** What is sent about a response, and what the result is compared with. */
@@ -119,4 +123,36 @@ const statusTexts: Readonly<Record<number, string>> = {
 /** The `response_status` of a status; empty for any that the Sideband API has no word for (PA-089). */
 export function responseStatusText(status: number): string {
   return statusTexts[status] ?? "";
+}
+
+/** Most bytes that a compressed body may grow to; a larger one is shown to the policy as it came. */
+const maxDecodedBytes = 64 * 1024 * 1024;
+
+type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
+
+const decoders: Readonly<Record<string, Decode>> = {
+  gzip: promisify(gunzip),
+  "x-gzip": promisify(gunzip),
+  deflate: promisify(inflate),
+  br: promisify(brotliDecompress),
+  zstd: promisify(zstdDecompress),
+};
+
+/**
+ * A body without its content coding, for policies that could not read it otherwise (PA-206). Undefined when it has none,
+ * one that is not known, several, or when it is broken or grows too large.
+ */
+async function decodeContent(
+  body: Buffer,
+  encodings: readonly string[] | undefined,
+): Promise<Buffer | undefined> {
+  const coding = encodings?.join(",").trim().toLowerCase() ?? "";
+  const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
+  if (decode === undefined || body.length === 0) return undefined;
+  try {
+    return await decode(body, { maxOutputLength: maxDecodedBytes });
+  } catch {
+    // A broken body is the upstream's affair: the policy sees it as the client would.
+    return undefined;
+  }
 }

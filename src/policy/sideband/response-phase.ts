@@ -1,19 +1,20 @@
-import { bodyAfterPolicy, isEventStreamContentType } from "../../protocol/sse-final-response.ts";
+import { bodyAfterPolicy, isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import type { EngineCall, HttpResponseFacts, ResponseOutcome, StoredContext } from "./contract.ts";
-import { logAnswer, logQuery, countedRefusal, warnAboutMissing } from "./engine-parts.ts";
-import type { PhaseDeps } from "./engine-parts.ts";
-import { toHeadersOut, withoutConnectionHeaders } from "./header-format.ts";
-import type { HeaderMap } from "./header-format.ts";
-import { unavailableRefusal, classifyOutcome, failsOpen } from "./judge-outcome.ts";
-import type { McpSummary } from "./mcp-facts.ts";
-import { fitPayload } from "./payload-size.ts";
-import type { FittedPayload } from "./payload-size.ts";
-import { parseResponseResult } from "./pdp-answer.ts";
-import type { PolicyResponse, ResponseResult } from "./pdp-answer.ts";
-import { invalidAnswer, policyRefusal } from "./refusal-answer.ts";
-import type { RefusalFacts } from "./refusal-answer.ts";
-import { composeResponse } from "./response-payload.ts";
-import type { ComposedResponse, ResponsePayload } from "./response-payload.ts";
+import {
+  classifyOutcome,
+  countedRefusal,
+  failsOpen,
+  logAnswer,
+  logQuery,
+  type PhaseDeps,
+  unavailableRefusal,
+  warnAboutMissing,
+} from "./phase-context.ts";
+import { type HeaderMap, toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
+import { fitPayload, type FittedPayload, type McpSummary } from "./payload.ts";
+import { parseResponseResult, type PolicyResponse, type ResponseResult } from "./pdp-answer.ts";
+import { invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
+import { type ComposedResponse, composeResponse, type ResponsePayload } from "./response-payload.ts";
 
 /** Upstream headers that stay although the result does not name them (PA-093). */
 const preservedHeaders: ReadonlySet<string> = new Set(["content-length", "date", "connection", "vary"]);

@@ -8,9 +8,8 @@ import {
   requestFacts,
   responseFacts,
 } from "../../../test/support/mock-pingauthorize.ts";
-import { createShowForLog, truncateText } from "./debug-text.ts";
-import { toPlainFields } from "./log.ts";
-import { parseSidebandSettings } from "./settings-parse.ts";
+import { createShowForLog, toPlainFields, truncateText } from "./log.ts";
+import { parseSidebandSettings } from "./settings.ts";
 
 const body = Buffer.from(mcpFixtures.toolsCall);
 const otel = { enable_otel: true };

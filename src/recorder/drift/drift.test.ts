@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
-import type { MessageInterceptor, MessageView } from "../../intercept/interceptor.ts";
+import type { MessageInterceptor, MessageView } from "../../core/interceptors/interceptor.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { findDrift, type Drift } from "./compare.ts";
 import { definitionsIn } from "./definitions.ts";

@@ -1,5 +1,9 @@
-import { block, modify, proceed, type Action } from "../../intercept/action.ts";
-import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../intercept/interceptor.ts";
+import { block, modify, proceed, type Action } from "../../core/interceptors/action.ts";
+import {
+  defineInterceptor,
+  type MessageInterceptor,
+  type MessageView,
+} from "../../core/interceptors/interceptor.ts";
 import { memberValue } from "../../protocol/json/read.ts";
 import { driftOfDefinition, type Drift } from "./compare.ts";
 import { definingMethods, definitionKey, definitionOf, definitionsIn, listShapeOf } from "./definitions.ts";

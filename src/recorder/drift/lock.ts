@@ -1,5 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import { isObject } from "../replay/match-key.ts";
+import { isObject } from "../replay/recorded-call.ts";
 import { definitionKey, fingerprintsOf, type Definition, type Fingerprints } from "./definitions.ts";
 
 /** The format of lock files. */

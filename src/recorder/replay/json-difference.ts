@@ -1,5 +1,5 @@
-import { hasPlaceholder } from "../../redact/placeholder.ts";
-import { canonicalText, ExactNumber } from "./canonical.ts";
+import { hasPlaceholder } from "../../redact/plain-text.ts";
+import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
 
 /** One place at which two values differ, as a JSON Pointer (RFC 6901). */
 export interface JsonDifference {

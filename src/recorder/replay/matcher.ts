@@ -1,8 +1,7 @@
-import { hasPlaceholder } from "../../redact/placeholder.ts";
-import { canonicalText, ExactNumber } from "./canonical.ts";
-import { jsonDifferences, type JsonDifference } from "./json-difference.ts";
-import { isObject, matchKey, stableParams } from "./match-key.ts";
-import type { RecordedCall } from "./recorded-call.ts";
+import { hasPlaceholder } from "../../redact/plain-text.ts";
+import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
+import { type JsonDifference, jsonDifferences } from "./json-difference.ts";
+import { isObject, matchKey, type RecordedCall, stableParams } from "./recorded-call.ts";
 
 /** A recording that is not what was asked for, but close to it. */
 export interface NearMiss {

@@ -1,13 +1,26 @@
-import { hasPlaceholder } from "../../redact/placeholder.ts";
-import { idFrom } from "../../protocol/ids.ts";
-import { memberValue } from "../../protocol/json/read.ts";
-import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { isModernRevision } from "../../protocol/revisions.ts";
-import { createHandshake } from "./handshake.ts";
+import { hasPlaceholder } from "../../redact/plain-text.ts";
+import {
+  idFrom,
+  type Message,
+  messageBytes,
+  type RequestId,
+  type RequestMessage,
+} from "../../protocol/message.ts";
+import { memberString, memberValue } from "../../protocol/json/read.ts";
+import {
+  isModernRevision,
+  negotiateRevision,
+  newestModern,
+  revisionNames,
+} from "../../protocol/revisions.ts";
 import { describeDifference } from "./json-difference.ts";
 import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
-import type { RecordedCall, RecordedTraffic } from "./recorded-call.ts";
-import { answerFor, notificationFor, serverRequestFor, recordedMessage } from "./served-message.ts";
+import { isObject, type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
+import { replaceMember } from "../../protocol/json/edit.ts";
+import { parseExactJson } from "../../lib/canonical-json.ts";
+import type { MemberName } from "../../protocol/json/outline.ts";
+import { parseText } from "../../protocol/parse.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
 
 /** The error code of an answer to a request that was not recorded; above zero, as all our decisions are. */
 const unmatchedCode = 4040;
@@ -189,4 +202,140 @@ function jsonAnswer({ id }: RequestMessage, members: Readonly<Record<string, unk
 
 function plainReply(answer: Buffer): MockReply {
   return { steps: [], answer, unsolicited: [] };
+}
+
+/** What a recorded server said of itself, for clients of either era. */
+export interface Handshake {
+  /** The result of `initialize` or `server/discover`; undefined where a client of that era cannot be served. */
+  answer(request: Message): Message | undefined;
+}
+
+type JsonMembers = Readonly<Record<string, unknown>>;
+
+const serverInfoKey = "io.modelcontextprotocol/serverInfo";
+
+/** The methods that a server with a capability answers. */
+const capabilityByPrefix: Readonly<Record<string, string>> = {
+  tools: "tools",
+  prompts: "prompts",
+  resources: "resources",
+  completion: "completions",
+  logging: "logging",
+};
+
+/** Makes the handshake of a recording: as it was recorded, the revision agreed on anew, or put together from its calls. */
+function createHandshake(calls: readonly RecordedCall[]): Handshake {
+  const initialized = resultOf(calls, "initialize");
+  const discovered = resultOf(calls, "server/discover");
+  const revisions = new Set(
+    calls.flatMap(({ context }) => (context === undefined ? [] : [context.revision])),
+  );
+  const hasModern = discovered !== undefined || [...revisions].some(isModernRevision);
+  const capabilities = objectIn(initialized ?? discovered, "capabilities") ?? inferCapabilities(calls);
+  const serverInfo = objectIn(initialized, "serverInfo") ??
+    objectIn(objectIn(discovered, "_meta"), serverInfoKey) ?? { name: "headgate-replay", version: "1" };
+  const instructions = (initialized ?? discovered)?.["instructions"];
+  const about = typeof instructions === "string" ? { instructions } : {};
+
+  function initialize(request: Message): Message | undefined {
+    const wanted = memberString(request, "params.protocolVersion") ?? "";
+    const agreed = negotiateRevision(wanted, revisionNames);
+    if (!agreed.ok) return undefined;
+    const recorded = calls.find(({ method, answer }) => method === "initialize" && answer !== undefined);
+    const own = recorded?.answer === undefined ? undefined : recordedResult(recorded.answer);
+    const bytes = own && replaceMember(own, "result.protocolVersion", JSON.stringify(agreed.revision));
+    if (bytes !== undefined) return recordedResult(bytes.toString());
+    const result = { protocolVersion: agreed.revision, capabilities, serverInfo, ...about };
+    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+  }
+
+  function discover(): Message | undefined {
+    // A legacy server does not know the method, and a client that asks both ways goes on with `initialize`.
+    if (!hasModern) return undefined;
+    if (discovered !== undefined) {
+      const recorded = calls.find(
+        ({ method, answer }) => method === "server/discover" && answer !== undefined,
+      );
+      if (recorded?.answer !== undefined) return recordedResult(recorded.answer);
+    }
+    const result = {
+      resultType: "complete",
+      supportedVersions: [newestModern],
+      capabilities,
+      ttlMs: 0,
+      cacheScope: "private",
+      _meta: { [serverInfoKey]: serverInfo },
+      ...about,
+    };
+    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+  }
+
+  return { answer: (request) => (request.method === "initialize" ? initialize(request) : discover()) };
+}
+
+function resultOf(calls: readonly RecordedCall[], method: string): JsonMembers | undefined {
+  for (const call of calls) {
+    if (call.method !== method || call.answer === undefined) continue;
+    const result = objectIn(parseExactJson(call.answer), "result");
+    if (result !== undefined) return result;
+  }
+  return undefined;
+}
+
+function objectIn(value: unknown, name: string): JsonMembers | undefined {
+  const member = isObject(value) ? value[name] : undefined;
+  return isObject(member) ? member : undefined;
+}
+
+function inferCapabilities(calls: readonly RecordedCall[]): JsonMembers {
+  const seen = calls.flatMap(({ method }) => capabilityByPrefix[method.split("/")[0] ?? ""] ?? []);
+  return Object.fromEntries(seen.map((name) => [name, {}]));
+}
+
+/** A recorded message; undefined where what was recorded is none. */
+export function recordedMessage(body: string): Message | undefined {
+  const outcome = parseText(body, { revision: "unknown", mode: "observe" });
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+/** A recorded answer with a result; undefined where it is none. */
+function recordedResult(body: string): Message | undefined {
+  const message = recordedMessage(body);
+  return message?.kind === "result" ? message : undefined;
+}
+
+/** A recorded answer as it goes to somebody else's request: every other byte stays (SC-070). */
+function answerFor(answer: Message, request: RequestId): Buffer {
+  const listened = "result._meta.io.modelcontextprotocol/subscriptionId";
+  return withMember(withMemberMessage(answer, listened, request.json), "id", request.json);
+}
+
+/**
+ * A recorded notification for another request than the one it was recorded with; undefined where the new one did not
+ * ask for it, as for progress without a token.
+ */
+function notificationFor(notice: Message, request: Message): Buffer | undefined {
+  const { progressToken, id } = metadataOf(request);
+  if (notice.method === "notifications/progress") {
+    return progressToken === undefined
+      ? undefined
+      : withMember(notice, "params.progressToken", progressToken.json);
+  }
+  if (id === undefined) return messageBytes(notice);
+  if (notice.method === "notifications/cancelled") return withMember(notice, "params.requestId", id.json);
+  return withMember(notice, "params._meta.io.modelcontextprotocol/subscriptionId", id.json);
+}
+
+/** A recorded question of the server under an id of ours. */
+function serverRequestFor(question: Message, id: RequestId): Buffer {
+  return withMember(question, "id", id.json);
+}
+
+function withMember(message: Message, name: MemberName, json: string): Buffer {
+  return replaceMember(message, name, json) ?? messageBytes(message);
+}
+
+function withMemberMessage(message: Message, name: MemberName, json: string): Message {
+  const bytes = replaceMember(message, name, json);
+  return (bytes && recordedMessage(bytes.toString())) ?? message;
 }

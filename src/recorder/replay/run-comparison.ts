@@ -1,8 +1,7 @@
-import { parseExactJson } from "./canonical.ts";
-import { jsonDifferences, type DifferenceOptions, type JsonDifference } from "./json-difference.ts";
-import { isObject, stableParams } from "./match-key.ts";
-import type { RecordedCall } from "./recorded-call.ts";
-import { nearestRank } from "./stats-rows.ts";
+import { parseExactJson } from "../../lib/canonical-json.ts";
+import { type DifferenceOptions, type JsonDifference, jsonDifferences } from "./json-difference.ts";
+import { isObject, type RecordedCall, stableParams } from "./recorded-call.ts";
+import { nearestRank } from "../store/stats.ts";
 
 /** One thing in which two runs differ. */
 export type RunDifference =

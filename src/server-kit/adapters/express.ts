@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { handleNodeRequest, type Mountable } from "./node-message.ts";
+import { handleNodeRequest, type Mountable } from "./node.ts";
 
 /** What Express adds to a request of `node:http`, as far as it matters here. */
 interface ExpressRequest extends IncomingMessage {

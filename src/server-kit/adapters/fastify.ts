@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { handleNodeRequest, type Mountable } from "./node-message.ts";
-import { withoutPrefix } from "./prefix.ts";
+import { handleNodeRequest, type Mountable, withoutPrefix } from "./node.ts";
 
 /** What the plugin needs of a Fastify instance. */
 interface FastifyInstance {

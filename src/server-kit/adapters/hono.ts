@@ -1,7 +1,6 @@
 import type { IncomingMessage } from "node:http";
 
-import { readPeerDetails, type Mountable } from "./node-message.ts";
-import { withoutPrefix } from "./prefix.ts";
+import { type Mountable, readPeerDetails, withoutPrefix } from "./node.ts";
 
 /** What the middleware needs of a Hono context. */
 interface HonoContext {

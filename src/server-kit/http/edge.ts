@@ -1,15 +1,19 @@
-import type { HttpEdgeDeps, HttpEdge, KitHealth, PeerDetails } from "../contract.ts";
-import { createRouteHandlers } from "./answers.ts";
-import { createRequestChecks } from "./arrival.ts";
-import { formatBootReport } from "./boot-report.ts";
-import { createEdgeMetrics } from "./edge-metrics.ts";
-import { describeHealth, type StoreHealth } from "./health.ts";
+import type { HttpEdge, HttpEdgeDeps, KitHealth, PeerDetails } from "../contract/contract.ts";
+import { createRouteHandlers } from "./route-handlers.ts";
+import { createRequestChecks } from "./admission.ts";
+import {
+  createEdgeMetrics,
+  describeHealth,
+  formatBootReport,
+  requireLoginMethod,
+  securityWarnings,
+  type StoreHealth,
+} from "./diagnostics.ts";
 import { sseOpenApiPaths } from "./open-api.ts";
 import { corsHeaders, preflight } from "./origins.ts";
-import { refuseRequest, HttpRefusal } from "./refusals.ts";
-import { allowHeader, findRoute, routeMethods, type KitRoute } from "./routes.ts";
-import { requireLoginMethod, securityWarnings } from "./security.ts";
-import { createSseSessions } from "./sessions.ts";
+import { HttpRefusal, refuseRequest } from "./refusal.ts";
+import { allowHeader, findRoute, type KitRoute, routeMethods } from "./routes.ts";
+import { createSseSessions } from "../sse/sessions.ts";
 
 /** Makes the HTTP edge of a kit; throws where the settings could serve nobody. */
 export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {

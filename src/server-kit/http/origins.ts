@@ -1,6 +1,6 @@
 import { localhostAllowedHostnames, validateHostHeader } from "@modelcontextprotocol/server";
 
-import { refuseRequest, type HttpRefusal } from "./refusals.ts";
+import { refuseRequest, type HttpRefusal } from "./refusal.ts";
 import { routeMethods, type RouteKind } from "./routes.ts";
 
 /** The settings that say which pages may call. */

@@ -1,5 +1,5 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
-import type { KitSettings } from "../settings.ts";
+import type { KitSettings } from "../contract/settings.ts";
 
 /** What a path of the kit is for. */
 export type RouteKind = "sse" | "rpc" | "capabilities" | "health" | "streamable" | "rest" | "metadata";

@@ -1,4 +1,4 @@
 import { memoryStore } from "./memory.ts";
-import { describeStore } from "./store.contract.ts";
+import { describeStore } from "../../../test/support/entity-store-contract.ts";
 
 describeStore("memory", async () => memoryStore());

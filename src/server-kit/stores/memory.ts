@@ -1,8 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 
-import type { JsonValue, Row } from "../row.ts";
-import { comparePositions, matchesCondition, sortPosition } from "./matching.ts";
-import type { ApplyResult, RowChange, EntityStore, EntityTable } from "./store.ts";
+import type { JsonValue, Row } from "../contract/row.ts";
+import {
+  type ApplyResult,
+  comparePositions,
+  type EntityStore,
+  type EntityTable,
+  matchesCondition,
+  type RowChange,
+  sortPosition,
+} from "./store.ts";
 
 /** A store that keeps records in this process and forgets them with it. */
 export function memoryStore(): EntityStore {

@@ -1,6 +1,5 @@
-import type { JsonValue, Row, Scalar } from "../row.ts";
-import { isScalar } from "../row.ts";
-import type { RowChange, RowCondition, RowQuery, SortKey, EntityTable } from "./store.ts";
+import { isScalar, type JsonValue, type Row, type Scalar } from "../contract/row.ts";
+import type { EntityTable, RowChange, RowCondition, RowQuery, SortKey } from "./store.ts";
 
 /** What SQL calls a value; `null` is a value like others here. */
 export type SqlParameter = string | number | null;

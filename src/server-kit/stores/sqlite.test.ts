@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
 
 import { sqliteStore } from "./sqlite.ts";
-import { contractTable, describeStore } from "./store.contract.ts";
+import { contractTable, describeStore } from "../../../test/support/entity-store-contract.ts";
 import { allRows } from "./store.ts";
 
 describeStore("sqlite", async () => sqliteStore());

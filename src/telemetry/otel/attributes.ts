@@ -1,5 +1,5 @@
 import type { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../exchange.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import { memberBoolean, memberInteger, memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";

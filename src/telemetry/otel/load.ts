@@ -1,4 +1,4 @@
-import type { Clock } from "../../exchange.ts";
+import type { Clock } from "../../core/exchange.ts";
 import type { Logger } from "../log.ts";
 import type { Telemetry } from "../tracing.ts";
 import type { OpenTelemetryApi } from "./telemetry.ts";

@@ -5,8 +5,8 @@ import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import { GatewayError } from "../../errors.ts";
-import type { Exchange } from "../../exchange.ts";
-import { noReply } from "../../pipeline.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import { noReply } from "../../core/pipeline.ts";
 import { createTelemetry } from "./telemetry.ts";
 
 const { AlwaysOffSampler, AlwaysOnSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } =

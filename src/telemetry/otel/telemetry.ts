@@ -1,17 +1,20 @@
 import type * as Api from "@opentelemetry/api";
 import type { Context, Histogram, Link, Meter, Span, Tracer } from "@opentelemetry/api";
 import { GatewayError } from "../../errors.ts";
-import type { Exchange, TraceHeaders, TraceLink, Tracking } from "../../exchange.ts";
-import type { Handler, Reply } from "../../pipeline.ts";
+import type { Exchange, TraceHeaders, TraceLink, Tracking } from "../../core/exchange.ts";
+import type { Handler, Reply } from "../../core/pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { attributes, durationBounds, durations } from "../semconv.ts";
-import { formatTraceparent, headerTrace, messageTrace } from "../trace-context.ts";
-import type { RemoteTrace } from "../trace-context.ts";
+import {
+  formatTraceparent,
+  headerTrace,
+  messageTrace,
+  type RemoteTrace,
+  withTraceMeta,
+} from "../trace-context.ts";
 import type { Destination, RedactText, RouteTracing, Telemetry } from "../tracing.ts";
-import { createSpanDescriber, createNameLimit, destinationOf } from "./attributes.ts";
-import type { SpanRole } from "./attributes.ts";
-import { withTraceMeta } from "./traced-message.ts";
+import { createNameLimit, createSpanDescriber, destinationOf, type SpanRole } from "./attributes.ts";
 
 /** The API of OpenTelemetry, which is there only where it is installed. */
 export type OpenTelemetryApi = typeof Api;

@@ -1,14 +1,12 @@
 import { GatewayError } from "../../errors.ts";
-import { anonymous } from "../../exchange.ts";
-import type { Principal } from "../../exchange.ts";
-import type { SseEvent } from "../../protocol/sse-event.ts";
-import type { HttpEndpoint } from "../streamable-http/client.ts";
-import { isEventStreamResponse, ResponseReader } from "../streamable-http/response.ts";
-import type { ResponseHeaders } from "../streamable-http/response.ts";
-import { sendWithCredentials } from "../request-credentials.ts";
+import { anonymous, type Principal } from "../../core/exchange.ts";
+import type { SseEvent } from "../../protocol/sse/event.ts";
+import type { HttpEndpoint } from "../streamable-http/link.ts";
+import { isEventStreamResponse, type ResponseHeaders, ResponseReader } from "../streamable-http/response.ts";
+import { sendWithCredentials } from "../credential-provider.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { parseEndpointEvent } from "./endpoint-uri.ts";
-import { createPostQueue, postStatusError } from "./posts.ts";
+import { createPostQueue, postStatusError } from "./post-queue.ts";
 
 /** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
 export interface SseUpstream extends Pick<

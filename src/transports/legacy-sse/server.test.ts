@@ -1,20 +1,16 @@
 import { once } from "node:events";
-import { request as httpRequest } from "node:http";
-import type { IncomingMessage } from "node:http";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 
 import { describe, expect, it } from "vitest";
 
 import { principalNamed } from "../../../test/support/principals.ts";
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
-import { serveSse } from "../../../test/support/legacy-sse.ts";
-import type { ServedSse } from "../../../test/support/legacy-sse.ts";
-import { exchange, openStream } from "../../../test/support/raw-http.ts";
-import type { RawAnswer, RawStream } from "../../../test/support/raw-http.ts";
-import { listen } from "../../../test/support/stdio.ts";
-import type { Heard } from "../../../test/support/stdio.ts";
+import { type ServedSse, serveSse } from "../../../test/support/legacy-sse.ts";
+import { exchange, openStream, type RawAnswer, type RawStream } from "../../../test/support/raw-http.ts";
+import { type Heard, listen } from "../../../test/support/stdio.ts";
 import { GatewayError } from "../../errors.ts";
-import { systemTimer } from "../../exchange.ts";
-import { createKeepAlive } from "../http/keep-alive.ts";
+import { systemTimer } from "../../core/exchange.ts";
+import { createKeepAlive } from "../http/sse-response.ts";
 import type { Channel } from "../transport.ts";
 import type { SseServerOptions } from "./server.ts";
 

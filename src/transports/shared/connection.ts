@@ -1,19 +1,15 @@
 import { errorTable, GatewayError } from "../../errors.ts";
-import type { SetTimer, TransportContext } from "../../exchange.ts";
-import { messageBytes } from "../../protocol/batch.ts";
-import { createIdRewriter } from "../../protocol/id-rewrite.ts";
-import type { ClientIdRewriter } from "../../protocol/id-rewrite.ts";
+import type { SetTimer, TransportContext } from "../../core/exchange.ts";
+import { type Message, messageBytes, type ParseLimits, type RequestMessage } from "../../protocol/message.ts";
+import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
-import { errorMessage, resultMessage } from "../../reply.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { OpenChannel } from "../channel-link.ts";
-import type { Channel, LinkEvents } from "../transport.ts";
-import { SessionLink } from "./member.ts";
-import type { MessageOwner, SessionConnection } from "./member.ts";
-import { subscribersOf } from "./subscriptions.ts";
+import type { Channel, LinkEvents, UpstreamLink } from "../transport.ts";
+import { type MessageOwner, type SessionConnection, SessionLink, subscribersOf } from "./session-link.ts";
 
 /** How a shared connection is used. */
 export interface SharedConnectionOptions {
@@ -25,7 +21,7 @@ export interface SharedConnectionOptions {
 }
 
 /** One channel of the legacy era and the sessions on it. When the channel ends, all of them do. */
-export class SharedConnection implements SessionConnection {
+class SharedConnection implements SessionConnection {
   readonly #open: OpenChannel;
   readonly #options: SharedConnectionOptions;
   readonly #onOver: () => void;
@@ -245,5 +241,38 @@ export class SharedConnection implements SessionConnection {
 
   readonly #trouble = (error: unknown): void => {
     this.#anybody()?.events.error(GatewayError.from(error));
+  };
+}
+
+/** Links of legacy sessions that share connections. */
+export interface SharedLinks {
+  /** A session's link over the connection of its key, which is opened when the first message goes out. */
+  open(key: string, events: LinkEvents): UpstreamLink;
+  /** Ends all connections. */
+  close(reason: string): Promise<void>;
+}
+
+/**
+ * Makes links for several legacy sessions over one channel for each key. The handshake is done once: later clients are
+ * given the answer to the first one, and with it the revision that the server agreed on (MCP 2025-11-25, Lifecycle:
+ * a server answers with a version that it supports). Ids, progress tokens and cancels are rewritten (SC-059).
+ */
+export function createSharedLinks(open: OpenChannel, options: SharedConnectionOptions): SharedLinks {
+  const connections = new Map<string, SharedConnection>();
+  return {
+    open: (key, events) => {
+      let connection = connections.get(key);
+      if (connection === undefined) {
+        const made = new SharedConnection(open, options, () => {
+          if (connections.get(key) === made) connections.delete(key);
+        });
+        connections.set(key, made);
+        connection = made;
+      }
+      return connection.addSession(events);
+    },
+    close: async (reason) => {
+      await Promise.all([...connections.values()].map((connection) => connection.close(reason)));
+    },
   };
 }

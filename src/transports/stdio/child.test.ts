@@ -7,12 +7,10 @@ import { join, resolve } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { listen, noWatchdog, openRollCall } from "../../../test/support/stdio.ts";
-import type { Heard, RollCall } from "../../../test/support/stdio.ts";
+import { type Heard, listen, noWatchdog, openRollCall, type RollCall } from "../../../test/support/stdio.ts";
 import { GatewayError } from "../../errors.ts";
-import { systemTimer } from "../../exchange.ts";
-import type { ChildChannel, ChildDeps, ChildOptions } from "./child.ts";
-import { startChild } from "./child.ts";
+import { systemTimer } from "../../core/exchange.ts";
+import { type ChildChannel, type ChildDeps, type ChildOptions, startChild } from "./child.ts";
 
 const node = process.execPath;
 const fixtures = resolve(import.meta.dirname, "../../../test/fixtures/stdio");
@@ -374,7 +372,7 @@ describe("closing a child", () => {
     const wrapper = `"${node}" "${holder}" "${rollCall.path}" inner stubborn > /dev/null 2>&1 & read line`;
     const script = `
       import { startChild } from ${JSON.stringify(resolve(import.meta.dirname, "child.ts"))};
-      import { systemTimer } from ${JSON.stringify(resolve(import.meta.dirname, "../../exchange.ts"))};
+      import { systemTimer } from ${JSON.stringify(resolve(import.meta.dirname, "../../core/exchange.ts"))};
       const options = { command: "sh", args: ["-c", ${JSON.stringify(wrapper)}], graceMs: 50 };
       const events = { message() {}, rubbish() {}, closed() {} };
       const watchdog = { watch() {}, forget() {} };

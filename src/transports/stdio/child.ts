@@ -1,20 +1,14 @@
-import { spawn } from "node:child_process";
-import type { ChildProcessWithoutNullStreams } from "node:child_process";
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 
 import { GatewayError } from "../../errors.ts";
-import type { SetTimer } from "../../exchange.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { exitCause, exitText, startError } from "./child-exit.ts";
-import type { ChildExit } from "./child-exit.ts";
-import { childEnvironment, childMarkerVariable } from "./environment.ts";
-import type { ChildEnvironment } from "./environment.ts";
-import { createMessageLines } from "./message-lines.ts";
-import { createMessageWriter } from "./message-writer.ts";
-import { killProcessTree, processTreeOf } from "./process-family.ts";
-import type { ProcessTree } from "./process-table.ts";
-import { createStderrLines } from "./stderr-lines.ts";
+import { childEnvironment, type ChildEnvironment, childMarkerVariable } from "./environment.ts";
+import { createMessageLines, createMessageWriter } from "./framing.ts";
+import { killProcessTree, type ProcessTree, processTreeOf } from "./process-tree.ts";
 import { keepProcessAlive, settlesWithin } from "./timer.ts";
 import type { Watchdog } from "./watchdog.ts";
 
@@ -192,4 +186,129 @@ function stoppedError(cause: StopCause): GatewayError {
 function closedError(cause: StopCause, exit: ChildExit): GatewayError {
   const fate = exit.byItself ? `ended by itself with ${exitText(exit)}` : cause.fate;
   return new GatewayError("upstream_unreachable", `the server process ${fate}`, { cause: exitCause(exit) });
+}
+
+/** How a child ended. */
+export interface ChildExit {
+  readonly code: number | undefined;
+  readonly signal: NodeJS.Signals | undefined;
+  /** It ended without having been told to. */
+  readonly byItself: boolean;
+  /** The last lines of its standard error: for the log, never for a peer. */
+  readonly stderr: readonly string[];
+}
+
+/** Says how a child ended in a few words: `exit code 1`, `signal SIGSEGV`. */
+export function exitText(exit: Pick<ChildExit, "code" | "signal">): string {
+  return exit.signal === undefined ? `exit code ${exit.code ?? "unknown"}` : `signal ${exit.signal}`;
+}
+
+/** The cause that the log shows for an ended child: how it ended and its last words. */
+export function exitCause(exit: ChildExit): Error {
+  const words = exit.stderr.length === 0 ? "nothing on stderr" : `last on stderr:\n${exit.stderr.join("\n")}`;
+  return new Error(`${exitText(exit)}, ${words}`);
+}
+
+/**
+ * The error for a child that was not to be started. Its cause, which only the log shows, names the command and what to
+ * look at: the paths of this machine are no business of a peer.
+ */
+function startError(command: string, cwd: string | undefined, cause: unknown): GatewayError {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  return new GatewayError(
+    "upstream_unreachable",
+    "the server process cannot be started; the log of the gateway says why",
+    { cause: new Error(`cannot start "${command}": ${reasonOf(code, cwd)}`, { cause }) },
+  );
+}
+
+function reasonOf(code: unknown, cwd: string | undefined): string {
+  if (cwd !== undefined && (code === "ENOENT" || code === "ENOTDIR") && !existsSync(cwd)) {
+    return "its working directory does not exist; check `cwd`";
+  }
+  switch (code) {
+    case "ENOENT":
+      return process.platform === "win32"
+        ? 'not found; check the spelling and the PATH, and start .cmd scripts such as npx as "cmd /c npx …"'
+        : "not found; check the spelling, whether it is installed, and the PATH";
+    case "EACCES":
+      return "permission denied; check that it is a file with the right to execute, and the rights on its folders";
+    case "ENOTDIR":
+      return "a part of its path or its working directory is no directory; check both";
+    case "EAGAIN":
+    case "ENOMEM":
+    case "EMFILE":
+    case "ENFILE":
+      return "the system has no room for another process; check its limits on processes, files and memory";
+    case "E2BIG":
+      return "its arguments and environment are too long";
+    case "ERR_INVALID_ARG_VALUE":
+      return "its name, an argument or a variable holds a NUL character";
+    default:
+      return `the system refused${typeof code === "string" ? ` (${code})` : ""}`;
+  }
+}
+
+/** Takes what a child writes to its standard error and gives it on as lines of text. */
+export interface StderrLines {
+  push(chunk: Buffer): void;
+  /** Gives the unfinished last line. */
+  end(): void;
+  /** The last lines, oldest first. */
+  tail(): readonly string[];
+}
+
+const maxLineBytes = 8 * 1024;
+const tailLength = 10;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/**
+ * Makes a splitter of log text. A lone CR ends a line as well, for progress bars write nothing else; a line over
+ * 8 KiB is given in pieces, so that whatever a child writes, little is held.
+ */
+export function createStderrLines(onLine: (line: string) => void): StderrLines {
+  const held = Buffer.alloc(maxLineBytes);
+  let used = 0;
+  const recent: string[] = [];
+
+  function give(line: Buffer): void {
+    const text = line.toString("utf8").trimEnd();
+    if (text === "") return;
+    recent.push(text);
+    if (recent.length > tailLength) recent.shift();
+    onLine(text);
+  }
+
+  function flush(): void {
+    if (used === 0) return;
+    const line = held.subarray(0, used);
+    used = 0;
+    give(line);
+  }
+
+  function hold(chunk: Buffer, from: number, to: number): void {
+    let at = from;
+    while (at < to) {
+      const copied = chunk.copy(held, used, at, Math.min(to, at + maxLineBytes - used));
+      used += copied;
+      at += copied;
+      if (used === maxLineBytes) flush();
+    }
+  }
+
+  return {
+    push(chunk) {
+      let at = 0;
+      for (let i = 0; i < chunk.length; i += 1) {
+        if (chunk[i] !== LF && chunk[i] !== CR) continue;
+        hold(chunk, at, i);
+        flush();
+        at = i + 1;
+      }
+      hold(chunk, at, chunk.length);
+    },
+    end: flush,
+    tail: () => [...recent],
+  };
 }

@@ -1,19 +1,15 @@
-import { spawn } from "node:child_process";
-import type { ChildProcessByStdio } from "node:child_process";
+import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { resolve } from "node:path";
-import { PassThrough, Writable } from "node:stream";
-import type { Readable } from "node:stream";
+import { PassThrough, type Readable, Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import { listen } from "../../../test/support/stdio.ts";
-import type { Heard } from "../../../test/support/stdio.ts";
-import { systemTimer } from "../../exchange.ts";
+import { type Heard, listen } from "../../../test/support/stdio.ts";
+import { systemTimer } from "../../core/exchange.ts";
 import type { Channel } from "../transport.ts";
-import { serveStdio } from "./server.ts";
-import type { StdioServerOptions } from "./server.ts";
+import { serveStdio, type StdioServerOptions } from "./server.ts";
 
 const ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
 

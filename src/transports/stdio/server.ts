@@ -1,11 +1,10 @@
 import type { Readable, Writable } from "node:stream";
 
 import { GatewayError } from "../../errors.ts";
-import type { SetTimer } from "../../exchange.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { createMessageLines } from "./message-lines.ts";
-import { createMessageWriter } from "./message-writer.ts";
+import { createMessageLines, createMessageWriter } from "./framing.ts";
 import { settlesWithin } from "./timer.ts";
 
 /** The streams of a client that started us, and what limits them. */

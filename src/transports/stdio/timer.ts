@@ -1,4 +1,4 @@
-import type { SetTimer } from "../../exchange.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 
 /** Resolves after some milliseconds. */
 export async function pause(milliseconds: number, setTimer: SetTimer): Promise<void> {

@@ -1,9 +1,7 @@
 // The watchdog's own process: holds the other end of a pipe to the gateway. However the gateway ends, SIGKILL
 // included, the system closes the pipe, and what the gateway had started and not ended is ended here.
 import { createLineReader } from "../../protocol/line-framing.ts";
-import { killProcessTree } from "./process-family.ts";
-import type { ProcessTree } from "./process-table.ts";
-import { applyWatchdogLine } from "./watchdog-lines.ts";
+import { applyWatchdogLine, killProcessTree, type ProcessTree } from "./process-tree.ts";
 
 const graceMs = Number(process.argv[2]);
 const families = new Map<number, ProcessTree>();

@@ -1,19 +1,14 @@
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
-import { openRollCall } from "../../../test/support/stdio.ts";
-import type { RollCall } from "../../../test/support/stdio.ts";
-import { systemClock, systemTimer } from "../../exchange.ts";
-import { processTreeOf } from "./process-family.ts";
-import type { ProcessTree } from "./process-table.ts";
-import { listProcesses } from "./process-table.ts";
-import type { Watchdog, WatchdogDeps } from "./watchdog.ts";
-import { createWatchdog } from "./watchdog.ts";
+import { openRollCall, type RollCall } from "../../../test/support/stdio.ts";
+import { systemClock, systemTimer } from "../../core/exchange.ts";
+import { listProcesses, type ProcessTree, processTreeOf } from "./process-tree.ts";
+import { createWatchdog, type Watchdog, type WatchdogDeps } from "./watchdog.ts";
 
 const node = process.execPath;
 const fixtures = resolve(import.meta.dirname, "../../../test/fixtures/stdio");

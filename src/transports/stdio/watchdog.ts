@@ -1,14 +1,11 @@
-import { spawn } from "node:child_process";
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { Socket } from "node:net";
 import { fileURLToPath } from "node:url";
 
 import { GatewayError } from "../../errors.ts";
-import type { Clock, SetTimer } from "../../exchange.ts";
-import { childEnvironment } from "./environment.ts";
-import type { ChildEnvironment } from "./environment.ts";
-import type { ProcessTree } from "./process-table.ts";
-import { formatForgetLine, formatWatchLine } from "./watchdog-lines.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import { childEnvironment, type ChildEnvironment } from "./environment.ts";
+import { formatForgetLine, formatWatchLine, type ProcessTree } from "./process-tree.ts";
 
 /** Sees to it that no child outlives this process, even when it is killed. */
 export interface Watchdog {

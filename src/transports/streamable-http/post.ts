@@ -1,14 +1,15 @@
 import { GatewayError } from "../../errors.ts";
-import type { CancelListener, CancelReason, Exchange } from "../../exchange.ts";
-import { noReply } from "../../pipeline.ts";
-import type { Reply } from "../../pipeline.ts";
+import type { CancelListener, CancelReason, Exchange } from "../../core/exchange.ts";
+import { noReply, type Reply } from "../../core/pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { SseEvent } from "../../protocol/sse-event.ts";
-import { cancelledError } from "../cancel.ts";
-import { settleCallback } from "../transport.ts";
-import type { ReplyCallback } from "../transport.ts";
-import { isEventStreamResponse } from "./response.ts";
-import type { ResponseHandler, ResponseHeaders, ResponseReader } from "./response.ts";
+import type { SseEvent } from "../../protocol/sse/event.ts";
+import { cancelledError, type ReplyCallback, settleCallback } from "../transport.ts";
+import {
+  isEventStreamResponse,
+  type ResponseHandler,
+  type ResponseHeaders,
+  type ResponseReader,
+} from "./response.ts";
 
 /** Who hears of an outcome: a promise's own function, which takes failures as a promise, or somebody without one. */
 export type ReplyHandler = ((reply: Reply | Promise<Reply>) => void) | ReplyCallback;

@@ -1,8 +1,7 @@
 import { GatewayError } from "../../errors.ts";
-import type { SseEvent } from "../../protocol/sse-event.ts";
-import type { HttpEndpoint } from "./client.ts";
-import { sessionCredentials, requestHeaders } from "./headers.ts";
-import type { HttpSessionState } from "./headers.ts";
+import type { SseEvent } from "../../protocol/sse/event.ts";
+import type { HttpEndpoint } from "./link.ts";
+import { type HttpSessionState, requestHeaders, sessionCredentials } from "./request-headers.ts";
 import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream to the upstream that keeps itself open. */

@@ -14,7 +14,7 @@ import {
   changeResponse,
   denyRequest,
   startMockPingAuthorize,
-} from "../../../src/policy/sideband/mock.ts";
+} from "../../../src/policy/testing/mock-ping-authorize.ts";
 
 const { KONG_LIVE_COMMAND: command } = process.env;
 if (command === undefined) {

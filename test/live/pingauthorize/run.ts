@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { systemClock, systemTimer } from "../../../src/exchange.ts";
+import { systemClock, systemTimer } from "../../../src/core/exchange.ts";
 import type {
   HttpPolicyEngine,
   HttpRequestFacts,
   SidebandLogEntry,
 } from "../../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../../src/policy/sideband/engine.ts";
-import { parseSidebandSettings } from "../../../src/policy/sideband/settings-parse.ts";
+import { parseSidebandSettings } from "../../../src/policy/sideband/settings.ts";
 
 const {
   PAZ_LIVE_URL,

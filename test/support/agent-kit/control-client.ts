@@ -1,8 +1,8 @@
 import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client";
 
-import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/bridge.ts";
+import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/control-bridge.ts";
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
-import { isJsonObject, type JsonObject } from "../../../src/agent-kit/json-object.ts";
+import { isJsonObject, type JsonObject } from "../../../src/agent-kit/json-rpc.ts";
 import type { ServerConfigs } from "../../../src/agent-kit/server-config.ts";
 
 /** A bridge with a notebook: what it sent on its own and what it warned of. */

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
-import type { JsonObject } from "../../../src/agent-kit/json-object.ts";
+import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
 import type { AgentOptions } from "../../../src/agent-kit/options.ts";
 
 /**

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import type { JsonObject } from "../../../src/agent-kit/json-object.ts";
+import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
 import type { Step } from "./dialogue.ts";
 
 const patienceMs = 10_000;

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock, systemTimer, type Clock, type SetTimer } from "../../../src/exchange.ts";
-import { phasesOf, pluginIdentity } from "../../../src/kong/identity.ts";
+import { systemClock, systemTimer, type Clock, type SetTimer } from "../../../src/core/exchange.ts";
+import { phasesOf, pluginIdentity } from "../../../src/kong/plugin-definition.ts";
 import { serve, type RunningServer } from "../../../src/kong/serve.ts";
 import type { CreateSidebandEngine, HttpPolicyEngine } from "../../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../../src/policy/sideband/engine.ts";

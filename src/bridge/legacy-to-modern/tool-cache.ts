@@ -1,0 +1,201 @@
+import { GatewayError } from "../../errors.ts";
+import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http/header-parameters.ts";
+import { type Span, spanOf } from "../../protocol/json/outline.ts";
+import { elementsOf, memberString, typeAt } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
+import { changeMembers } from "../../protocol/json/edit-object.ts";
+
+/** What the bridge must know of a tool before it can call it. */
+export interface ToolFacts {
+  /** Arguments that are repeated in headers. */
+  readonly parameters: readonly HeaderParameter[];
+  /** The client was told that its structured content is an object with the value as `result`. */
+  readonly isWrapped: boolean;
+}
+
+/** The tools of one upstream as one client may see them. */
+export interface ToolCache {
+  /** What is known of a tool; reads the list first when it has not been read yet. */
+  find(name: string): ToolFacts | undefined | Promise<ToolFacts | undefined>;
+  /** Reads the list again, all pages; one reading serves all who ask meanwhile. Never rejects. */
+  refresh(): Promise<void>;
+  /** The list has changed: what is known is worth nothing. */
+  invalidate(): void;
+  /** Takes note of a page and gives the form of it that a legacy client can read; undefined when that is the same. */
+  toLegacyPage(message: Message): Buffer | undefined;
+}
+
+/** What a table needs of the bridge. */
+export interface ToolCacheDeps {
+  /** Whether the upstream compares headers with bodies, as it does over HTTP. */
+  readonly validatesHeaders: boolean;
+  /** Asks for one page; undefined when the upstream has none to give. */
+  readonly readPage: (cursor: string | undefined) => Promise<Message | undefined>;
+  /** The list could not be read, or a tool must be kept from clients: for the log. */
+  readonly onError: (error: GatewayError) => void;
+}
+
+const maxPages = 100;
+
+/** Makes the table of one session. */
+export function createToolCache(deps: ToolCacheDeps): ToolCache {
+  let tools = new Map<string, ToolFacts>();
+  let isComplete = false;
+  let reading: Promise<void> | undefined;
+
+  async function read(): Promise<void> {
+    const found = new Map<string, ToolFacts>();
+    let cursor: string | undefined;
+    for (let page = 0; page < maxPages; page++) {
+      const answer = await deps.readPage(cursor);
+      if (answer?.kind !== "result") break;
+      for (const { name, facts } of toolsIn(answer)) found.set(name, facts);
+      cursor = memberString(answer, "result.nextCursor");
+      if (cursor === undefined) break;
+    }
+    tools = found;
+    isComplete = true;
+  }
+
+  /** A list that cannot be had is no reason to fail a call, which will show by itself whether it can be carried out. */
+  function refresh(): Promise<void> {
+    reading ??= read()
+      .catch((error: unknown) => {
+        deps.onError(GatewayError.from(error));
+      })
+      .finally(() => {
+        reading = undefined;
+      });
+    return reading;
+  }
+
+  return {
+    find: (name) => (tools.has(name) || isComplete ? tools.get(name) : refresh().then(() => tools.get(name))),
+    refresh,
+    invalidate: () => {
+      tools = new Map();
+      isComplete = false;
+    },
+    toLegacyPage: (message) => {
+      const pieces: Buffer[] = [];
+      let isChanged = false;
+      for (const tool of toolsIn(message)) {
+        tools.set(tool.name, tool.facts);
+        if (tool.problem !== undefined && deps.validatesHeaders) {
+          // MCP 2026-07-28, Streamable HTTP: clients must leave such a tool out.
+          const reason = `the tool ${JSON.stringify(tool.name)} is not listed: ${tool.problem}`;
+          deps.onError(new GatewayError("upstream_invalid", reason));
+          isChanged = true;
+          continue;
+        }
+        isChanged ||= tool.wrapped !== undefined;
+        pieces.push(tool.wrapped ?? message.bytes.subarray(tool.span.start, tool.span.end));
+      }
+      if (!isChanged) return undefined;
+      return Buffer.concat([
+        Buffer.from("["),
+        ...pieces.flatMap((piece, index) => (index === 0 ? [piece] : [comma, piece])),
+        Buffer.from("]"),
+      ]);
+    },
+  };
+}
+
+const comma = Buffer.from(",");
+
+interface ListedTool {
+  readonly name: string;
+  readonly span: Span;
+  readonly facts: ToolFacts;
+  /** What is wrong with its header annotations. */
+  readonly problem: string | undefined;
+  /** Its legacy form, where that is another. */
+  readonly wrapped: Buffer | undefined;
+}
+
+/** The tools of a page; entries that are no tools go through untouched under no name. */
+function toolsIn(message: Message): ListedTool[] {
+  const { bytes, outline } = message;
+  const list = spanOf(outline, "result.tools");
+  if (list === undefined || typeAt(bytes, list.start) !== "array") return [];
+  return [...elementsOf(bytes, list)].map((span) => toolAt(bytes, span));
+}
+
+function toolAt(bytes: Buffer, span: Span): ListedTool {
+  const tool: unknown = JSON.parse(bytes.toString("utf8", span.start, span.end));
+  const name: unknown = Reflect.get(Object(tool), "name");
+  const output: unknown = Reflect.get(Object(tool), "outputSchema");
+  const reading = parseHeaderParameters(Reflect.get(Object(tool), "inputSchema"));
+  const isWrapped = needsWrapping(output);
+  return {
+    name: typeof name === "string" ? name : "",
+    span,
+    facts: { parameters: reading.ok ? reading.parameters : [], isWrapped },
+    problem: reading.ok ? undefined : reading.message,
+    wrapped: isWrapped
+      ? changeMembers(bytes, span, new Map([["outputSchema", JSON.stringify(wrapOutputSchema(output))]]))
+      : undefined,
+  };
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** Keywords whose values are data: a `$ref` in them is not a reference. */
+const dataKeywords: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
+/** Keywords that hold schemas under names of the author's choice, which may look like keywords. */
+const mapKeywords: ReadonlySet<string> = new Set([
+  "$defs",
+  "definitions",
+  "dependencies",
+  "dependentSchemas",
+  "patternProperties",
+  "properties",
+]);
+const referenceKeywords: ReadonlySet<string> = new Set(["$ref", "$dynamicRef"]);
+
+/** Whether a legacy client must see an output schema wrapped: before 2026-07-28 its root is always an object. */
+export function needsWrapping(schema: unknown): schema is Schema {
+  return isRecord(schema) && schema["type"] !== "object";
+}
+
+/**
+ * The schema for `{"result": value}` where the given one describes the value. References within the schema are made
+ * to lead to its new place, except below an `$id`, which is a document of its own (JSON Schema 2020-12, section 8.2.1).
+ */
+export function wrapOutputSchema(schema: Schema): Schema {
+  const { $schema } = schema;
+  return {
+    ...(typeof $schema === "string" ? { $schema } : {}),
+    type: "object",
+    properties: { result: rebase(schema) },
+    required: ["result"],
+  };
+}
+
+function rebase(node: unknown): unknown {
+  if (Array.isArray(node)) return node.map(rebase);
+  if (!isRecord(node) || isDocument(node)) return node;
+  return mapValues(node, (value, keyword) => {
+    if (referenceKeywords.has(keyword) && typeof value === "string") return rebaseReference(value);
+    if (dataKeywords.has(keyword)) return value;
+    return mapKeywords.has(keyword) && isRecord(value) ? mapValues(value, rebase) : rebase(value);
+  });
+}
+
+function rebaseReference(reference: string): string {
+  const isLocal = reference === "#" || reference.startsWith("#/");
+  return isLocal ? `#/properties/result${reference.slice(1)}` : reference;
+}
+
+/** An `$id` that is only a fragment is an anchor in the words of draft 7, and begins no document. */
+function isDocument({ $id }: Schema): boolean {
+  return typeof $id === "string" && !$id.startsWith("#");
+}
+
+function mapValues(record: Schema, map: (value: unknown, key: string) => unknown): Schema {
+  return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value, key)]));
+}
+
+function isRecord(value: unknown): value is Schema {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

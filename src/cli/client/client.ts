@@ -1,0 +1,293 @@
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+
+import type {
+  Client,
+  ElicitRequestParams,
+  ElicitResult,
+  FetchLike,
+  Transport,
+} from "@modelcontextprotocol/client";
+
+import { proxyFromEnvironment } from "../../config/proxy.ts";
+import type { Environment } from "../../config/substitute.ts";
+import { type ClientTarget, formatTarget } from "./target.ts";
+import { defaultEndpoint, type ExitCodeName, exitCodes } from "../commands.ts";
+import { type CliIo, packageVersion } from "../io.ts";
+import { printableLine } from "../text-layout.ts";
+import { isJsonObject } from "./input-schema.ts";
+
+// Long enough for a package to be downloaded before it starts.
+const connectTimeoutMs = 60_000;
+// A legacy server on stdio may never answer the question for the modern era; nobody wants to wait long to hear so.
+const probeTimeoutMs = { http: 30_000, stdio: 10_000 } as const;
+const socketTimeoutMs = 10_000;
+const endTimeoutMs = 2_000;
+
+/** How a command takes part in what a server starts. */
+export interface ElicitationSupport {
+  /** Answers a question of the server; without it the client says that it cannot be asked. */
+  readonly answer?: (question: ElicitRequestParams) => Promise<ElicitResult>;
+  /** Whether it can also be sent to a web page. */
+  readonly opensUrls?: boolean;
+}
+
+/**
+ * Connects to a server in the newest era that both speak, lets `use` have the client, and ends the connection. What goes
+ * wrong is said in one line, and the answer is the exit code.
+ */
+export async function withClient(
+  target: ClientTarget,
+  io: Pick<CliIo, "err" | "env">,
+  role: ElicitationSupport,
+  use: (client: Client) => Promise<number>,
+): Promise<number> {
+  const connections = target.type === "http" ? await createFetch(target.url, io.env) : undefined;
+  try {
+    await using connection = await connect(target, io, role, connections?.fetch);
+    return await use(connection.client);
+  } catch (error) {
+    const { exit, message } = toClientFailure(error, target);
+    io.err(`headgate: ${message}\n`);
+    return exitCodes[exit].code;
+  } finally {
+    await connections?.close();
+  }
+}
+
+interface ClientConnection extends AsyncDisposable {
+  readonly client: Client;
+}
+
+async function connect(
+  target: ClientTarget,
+  io: Pick<CliIo, "err">,
+  role: ElicitationSupport,
+  fetch: FetchLike | undefined,
+): Promise<ClientConnection> {
+  const sdk = await import("@modelcontextprotocol/client");
+  const open = async (mode: "auto" | "legacy", transport: Transport): Promise<ClientConnection> => {
+    const client = new sdk.Client(
+      { name: "headgate", title: "Headgate command line", version: packageVersion() },
+      {
+        versionNegotiation: { mode, probe: { timeoutMs: probeTimeoutMs[target.type] } },
+        ...(role.answer === undefined
+          ? {}
+          : {
+              capabilities: { elicitation: { form: {}, ...(role.opensUrls === true ? { url: {} } : {}) } },
+            }),
+      },
+    );
+    const { answer } = role;
+    if (answer !== undefined) {
+      client.setRequestHandler("elicitation/create", ({ params }) => answer(params));
+    }
+    client.setNotificationHandler("notifications/message", ({ params: { level, data } }) => {
+      io.err(`${level}: ${printableLine(typeof data === "string" ? data : JSON.stringify(data))}\n`);
+    });
+    try {
+      await withTimeout(connectTimeoutMs, client.connect(transport, { timeout: connectTimeoutMs }));
+    } catch (error) {
+      await transport.close();
+      throw error;
+    }
+    return { client, [Symbol.asyncDispose]: () => endSession(client, transport) };
+  };
+
+  if (target.type === "stdio") {
+    const { StdioClientTransport } = await import("@modelcontextprotocol/client/stdio");
+    const { command, args } = target;
+    const transport = new StdioClientTransport({ command, args: [...args], stderr: "pipe" });
+    if (transport.stderr !== null) showLines(transport.stderr as Readable, io);
+    return open("auto", transport);
+  }
+  const { url } = target;
+  const options = { requestInit: { headers: target.headers }, ...(fetch === undefined ? {} : { fetch }) };
+  try {
+    return await open("auto", new sdk.StreamableHTTPClientTransport(url, options));
+  } catch (error) {
+    // MCP 2025-11-25, Transports, "Backwards compatibility": these three tell of a server that has HTTP+SSE only.
+    if (![400, 404, 405].includes(statusOf(error) ?? 0)) throw error;
+    try {
+      return await open("legacy", new sdk.SSEClientTransport(url, options));
+    } catch {
+      throw error;
+    }
+  }
+}
+
+/** Tells the server of a session that it is over, and closes. */
+async function endSession(client: Client, transport: Transport): Promise<void> {
+  const terminate: unknown = Reflect.get(transport, "terminateSession");
+  if (typeof terminate === "function") {
+    try {
+      await withTimeout(endTimeoutMs, Promise.resolve(terminate.call(transport)));
+    } catch {
+      // The session then ends by itself, and the work is done.
+    }
+  }
+  await client.close();
+}
+
+/**
+ * A fetch of our own: through the proxy of the environment, and without the limits of Node's, which would end a quiet
+ * call after five minutes.
+ */
+async function createFetch(url: URL, env: Environment) {
+  const undici = await import("undici");
+  const limits = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: socketTimeoutMs } };
+  const proxy = proxyFromEnvironment(url, env);
+  const dispatcher =
+    proxy === undefined
+      ? new undici.Agent(limits)
+      : new undici.ProxyAgent({ uri: proxy, proxyTunnel: false, ...limits });
+  const fetch: FetchLike = (input, init) => {
+    // Both are the fetch of the standard, with types that are declared twice.
+    const own = { ...init, dispatcher } as unknown as Parameters<typeof undici.fetch>[1];
+    return undici.fetch(input, own);
+  };
+  return { fetch, close: () => dispatcher.destroy() };
+}
+
+function showLines(stream: Readable, io: Pick<CliIo, "err">): void {
+  createInterface({ input: stream }).on("line", (line) => io.err(`${printableLine(line)}\n`));
+}
+
+/** The result of some work, or a failure if it takes longer than this. */
+async function withTimeout<Result>(milliseconds: number, work: Promise<Result>): Promise<Result> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(Object.assign(new Error("it takes too long"), { code: "REQUEST_TIMEOUT" }));
+  }, milliseconds);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Why a client command could not do its work: what to say, and what the exit code is to mean. */
+export interface ClientFailure {
+  readonly exit: ExitCodeName;
+  readonly message: string;
+}
+
+/** Finds out what an error of the SDK, of its transports or of the system means for the person who asked. */
+function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
+  const name = formatTarget(target);
+  const status = statusOf(error);
+  if (status !== undefined) return toStatusFailure(status, messageInBody(error), name);
+  const codes = causesOf(error).flatMap(({ code }) => (code === undefined ? [] : [code]));
+  // The error of the other end, by its number (JSON-RPC 2.0, section 5.1).
+  const [first] = codes;
+  if (typeof first === "number") {
+    return { exit: "refused", message: `the server answered with error ${first}: ${errorMessage(error)}` };
+  }
+  for (const code of codes) {
+    const reason = explanations[String(code)]?.(target);
+    if (reason !== undefined) return { exit: "unreachable", message: reason };
+  }
+  const isOfSystem = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|\w*CERT\w*)$/u.test(String(code)));
+  const detail = codes.at(-1);
+  return isOfSystem
+    ? { exit: "unreachable", message: `cannot reach ${name}: ${String(detail)}` }
+    : { exit: isOfNegotiation(codes) ? "unreachable" : "usage", message: `${name}: ${errorMessage(error)}` };
+}
+
+/** The HTTP status that an error of a transport carries. */
+function statusOf(error: unknown): number | undefined {
+  for (const { data, code, name } of causesOf(error)) {
+    if (isJsonObject(data) && typeof data["status"] === "number") return data["status"];
+    // The transport of HTTP+SSE has the status as its code.
+    if (name === "SseError" && typeof code === "number" && code >= 100) return code;
+  }
+  return undefined;
+}
+
+type Explain = (target: ClientTarget) => string | undefined;
+
+const ended: Explain = (target) =>
+  target.type === "stdio"
+    ? `${formatTarget(target)} ended before it answered`
+    : `${formatTarget(target)} closed the connection before it answered`;
+
+const noSuchHost: Explain = (target) =>
+  target.type === "http" ? `there is no host ${target.url.hostname}` : undefined;
+
+/** What is behind a code of the system or of the SDK, where there is more to say than the code. */
+const explanations: Readonly<Record<string, Explain>> = {
+  ECONNREFUSED: (target) => {
+    if (target.type !== "http") return undefined;
+    const hint = target.url.href === defaultEndpoint ? "; headgate run starts a gateway there" : "";
+    return `nothing listens at ${target.url.href}${hint}`;
+  },
+  ENOTFOUND: noSuchHost,
+  EAI_AGAIN: noSuchHost,
+  ENOENT: (target) =>
+    target.type === "stdio" ? `cannot start \`${target.command}\`: there is no such command` : undefined,
+  EACCES: (target) =>
+    target.type === "stdio" ? `cannot start \`${target.command}\`: it may not be executed` : undefined,
+  EPIPE: ended,
+  ECONNRESET: ended,
+  UND_ERR_SOCKET: ended,
+  UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} takes no connection`,
+  CONNECTION_CLOSED: ended,
+  REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not answer in time`,
+  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} answers, but not in MCP`,
+};
+
+function toStatusFailure(status: number, detail: string | undefined, name: string): ClientFailure {
+  const said = detail === undefined ? "" : `: ${detail}`;
+  if (status === 401) {
+    const hint = 'give it with --header "Authorization: Bearer …"';
+    return { exit: "unauthorized", message: `${name} wants authorization (HTTP 401)${said}; ${hint}` };
+  }
+  if (status === 403) return { exit: "unauthorized", message: `${name} refuses access (HTTP 403)${said}` };
+  const hint = status === 404 && detail === undefined ? "; most servers have their endpoint at /mcp" : "";
+  return { exit: "unreachable", message: `${name} answered with HTTP ${status}${said}${hint}` };
+}
+
+/** The message of a JSON-RPC error in the body of a refusal, which says more than its status. */
+function messageInBody(error: unknown): string | undefined {
+  for (const { data } of causesOf(error)) {
+    const text = isJsonObject(data) ? data["text"] : undefined;
+    if (typeof text !== "string") continue;
+    try {
+      const body: unknown = JSON.parse(text);
+      const inner = isJsonObject(body) ? body["error"] : undefined;
+      const message = isJsonObject(inner) ? inner["message"] : undefined;
+      if (typeof message === "string") return printableLine(message);
+    } catch {
+      // A page of a proxy, most likely: it says nothing that fits on a line.
+    }
+  }
+  return undefined;
+}
+
+interface ErrorCause {
+  readonly name: string;
+  readonly code: string | number | undefined;
+  readonly data: unknown;
+}
+
+/** An error and what caused it, from the outside in. */
+function causesOf(error: unknown): readonly ErrorCause[] {
+  const links: ErrorCause[] = [];
+  for (let link = error; link instanceof Error && links.length < 8; link = link.cause) {
+    const code: unknown = Reflect.get(link, "code");
+    links.push({
+      name: link.name,
+      code: typeof code === "string" || typeof code === "number" ? code : undefined,
+      data: Reflect.get(link, "data"),
+    });
+  }
+  return links;
+}
+
+function isOfNegotiation(codes: readonly (string | number)[]): boolean {
+  return codes.includes("ERA_NEGOTIATION_FAILED");
+}
+
+function errorMessage(error: unknown): string {
+  return printableLine(error instanceof Error ? error.message : String(error));
+}

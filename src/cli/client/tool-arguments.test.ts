@@ -1,0 +1,117 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import type { JsonObject } from "./input-schema.ts";
+import { parseJsonObject, parsePairs, toArguments } from "./tool-arguments.ts";
+
+const schema: JsonObject = {
+  type: "object",
+  properties: {
+    text: { type: "string" },
+    count: { type: "integer" },
+    ratio: { type: "number" },
+    flag: { type: "boolean" },
+    list: { type: "array", items: { type: "string" } },
+    map: { type: "object" },
+    either: { type: ["number", "null"] },
+    loose: { type: ["string", "number"] },
+    any: {},
+  },
+};
+
+/** Controls, letters and signs of many kinds; the built-in unit for all of them takes a second to set up. */
+const character = fc.integer({ min: 0, max: 0x30_00 }).map((point) => String.fromCodePoint(point));
+
+/** What the words of a command line become. */
+function read(words: readonly string[], by: JsonObject = schema) {
+  const pairs = parsePairs(words);
+  return pairs.ok ? toArguments(pairs.value, by) : pairs;
+}
+
+describe("arguments on the command line", () => {
+  it.each<[string, JsonObject]>([
+    ["text=5", { text: "5" }],
+    ["text=", { text: "" }],
+    ["text=a=b", { text: "a=b" }],
+    ["text=two\nlines", { text: "two\nlines" }],
+    ["count=-5", { count: -5 }],
+    ["ratio=1e3", { ratio: 1000 }],
+    ["flag=false", { flag: false }],
+    ['list=["a"]', { list: ["a"] }],
+    ['map={"a":1}', { map: { a: 1 } }],
+    ["either=null", { either: null }],
+    ["loose=5", { loose: "5" }],
+    ["loose:=5", { loose: 5 }],
+    ["any=5", { any: "5" }],
+    ["unknown=5", { unknown: "5" }],
+    ["unknown:=[1]", { unknown: [1] }],
+  ])("%j becomes what the schema says", (word, value) => {
+    expect(read([word])).toEqual({ ok: true, value });
+  });
+
+  it.each([
+    [["text"], "`text` is no argument; arguments are KEY=VALUE or KEY:=JSON"],
+    [["=x"], "`=x` is no argument; arguments are KEY=VALUE or KEY:=JSON"],
+    [["text=a", "text=b"], "argument `text` is given twice"],
+    [["count=1.5"], "argument `count` must be an integer, not `1.5`"],
+    [["ratio=ten"], "argument `ratio` must be a number, not `ten`"],
+    [["flag=yes"], "argument `flag` must be a boolean, not `yes`"],
+    [["list=a,b"], "argument `list` must be an array, not `a,b`"],
+    [["either=x"], "argument `either` must be a number or null, not `x`"],
+    [["any:=x"], "argument `any` is not JSON: `x`"],
+    [["count=9007199254740993"], "argument `count` is too large to be sent exactly: `9007199254740993`"],
+  ])("%j is refused in words", (words, problem) => {
+    expect(read(words)).toEqual({ ok: false, problem });
+  });
+
+  it("must have what the tool requires, and no name that it forbids", () => {
+    const strict: JsonObject = { ...schema, required: ["text", "count"], additionalProperties: false };
+    expect(read([], strict)).toEqual({ ok: false, problem: "`text`, `count` must be given" });
+    expect(read(["txt=1"], strict)).toEqual({
+      ok: false,
+      problem: "there is no argument `txt`; did you mean `text`?",
+    });
+    expect(read(["x=1"], { additionalProperties: false })).toEqual({
+      ok: false,
+      problem: "there is no argument `x`; it takes none",
+    });
+    expect(read(["texxt=1"], { ...schema, required: ["text"] })).toEqual({
+      ok: false,
+      problem: "`text` must be given; `texxt` is unknown",
+    });
+  });
+
+  it("cannot reach into prototypes", () => {
+    const made = read(["__proto__=x"]);
+    expect(made.ok && Object.entries(made.value)).toEqual([["__proto__", "x"]]);
+  });
+
+  it("carry every text unchanged", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: character }), (text) => {
+        expect(read([`text=${text}`])).toEqual({ ok: true, value: { text } });
+      }),
+    );
+  });
+
+  it("carry every JSON value unchanged", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const json = JSON.stringify(value);
+        expect(read([`any:=${json}`])).toEqual({ ok: true, value: { any: JSON.parse(json) } });
+      }),
+    );
+  });
+});
+
+describe("parseJsonObject", () => {
+  it("takes objects only", () => {
+    expect(parseJsonObject('{"a":1}', "--args")).toEqual({ ok: true, value: { a: 1 } });
+    for (const text of ["[]", "1", "null", "{", ""]) {
+      expect(parseJsonObject(text, "--args")).toEqual({
+        ok: false,
+        problem: `--args takes a JSON object, not \`${text}\``,
+      });
+    }
+  });
+});

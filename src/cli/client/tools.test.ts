@@ -1,0 +1,153 @@
+import { fileURLToPath } from "node:url";
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+import { runCommand } from "../../../test/support/cli-io.ts";
+import { listenOnLoopback, serveDemo, type LoopbackServer } from "../../../test/support/demo-http.ts";
+import { formatTool, tools } from "./tools.ts";
+
+const stdioDemo = [
+  process.execPath,
+  fileURLToPath(new URL("../../../test/fixtures/demo/stdio.ts", import.meta.url)),
+];
+
+let demo: LoopbackServer;
+beforeAll(async () => {
+  demo = await serveDemo({ token: "open sesame" });
+});
+afterAll(() => demo[Symbol.asyncDispose]());
+
+const header = ["--header", "Authorization: Bearer open sesame"];
+
+describe("headgate tools", () => {
+  it.each([
+    ["/modern", "2026-07-28"],
+    ["/legacy", "2025-11-25"],
+    ["/sse", "2025-11-25"],
+  ])("lists what is at %s in revision %s", async (path, revision) => {
+    const { exitCode, out, err } = await runCommand(tools, [`${demo.origin}${path}`, ...header]);
+    expect({ exitCode, err }).toEqual({ exitCode: 0, err: "" });
+    expect(out).toMatch(
+      `headgate-demo 1.0.0 at ${demo.origin}${path}, MCP ${revision}: 5 tools
+
+add a=NUMBER b=NUMBER
+  Adds two numbers and returns their sum, as text and as structured content.
+    a  number  The first number
+    b  number  The second number
+
+count_slowly [to=INTEGER] [delay_ms=INTEGER]
+`,
+    );
+    expect(out).toContain("\nbook_berth ship=STRING [berth=A1|A2|B1|B2|C1] [nights=INTEGER]\n");
+  });
+
+  it("looks at a server that is a command, and shows what it says on standard error", async () => {
+    const { exitCode, out, err } = await runCommand(tools, ["--json", "--", ...stdioDemo]);
+    expect({ exitCode, err }).toEqual({ exitCode: 0, err: "demo server on stdio\n" });
+    expect(JSON.parse(out)).toMatchObject({ tools: [{ name: "add" }, {}, {}, {}, { name: "fail" }] });
+  });
+
+  it("says where authorization is missing", async () => {
+    const url = `${demo.origin}/modern`;
+    expect(await runCommand(tools, [url])).toEqual({
+      exitCode: 3,
+      out: "",
+      err: `headgate: ${url} wants authorization (HTTP 401); give it with --header "Authorization: Bearer …"\n`,
+    });
+  });
+
+  it.each<[readonly string[], string]>([
+    [["a", "b"], "give one URL"],
+    [["nonsense"], "`nonsense` is not an http or https URL"],
+    [["--url", "http://x"], "unknown option --url"],
+  ])("refuses %j in words", async (args, problem) => {
+    expect(await runCommand(tools, args)).toEqual({
+      exitCode: 1,
+      out: "",
+      err: `headgate tools: ${problem}\nheadgate tools --help shows how it is used.\n`,
+    });
+  });
+});
+
+describe("a server that cannot be listed", () => {
+  it.each<[string, number, string, string]>([
+    ["no endpoint there", 404, "", "answered with HTTP 404; most servers have their endpoint at /mcp"],
+    ["no access", 403, "", "refuses access (HTTP 403)"],
+    [
+      "nothing behind the gateway",
+      502,
+      '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the upstream is gone\\u001b"}}',
+      String.raw`answered with HTTP 502: the upstream is gone\u001b`,
+    ],
+    ["another kind of server", 200, "<html>", "answers, but not in MCP"],
+  ])("is told in one line: %s", async (_what, status, body, said) => {
+    await using server = await listenOnLoopback((_request, response) => {
+      response.writeHead(status, { "content-type": status === 200 ? "text/html" : "application/json" });
+      response.end(body);
+    });
+    const url = `${server.origin}/mcp`;
+    expect(await runCommand(tools, [url])).toEqual({
+      exitCode: status === 403 ? 3 : 4,
+      out: "",
+      err: `headgate: ${url} ${said}\n`,
+    });
+  });
+
+  it("is told in one line: nobody listens", async () => {
+    const server = await listenOnLoopback(() => {});
+    await server[Symbol.asyncDispose]();
+    expect(await runCommand(tools, [server.origin])).toEqual({
+      exitCode: 4,
+      out: "",
+      err: `headgate: nothing listens at ${server.origin}/\n`,
+    });
+  });
+
+  it("is told in one line: no such host, command, or a command that ends", async () => {
+    expect(await runCommand(tools, ["http://no-such-host.invalid/mcp"])).toMatchObject({
+      exitCode: 4,
+      err: "headgate: there is no host no-such-host.invalid\n",
+    });
+    expect(await runCommand(tools, ["--", "no-such-command-anywhere"])).toMatchObject({
+      exitCode: 4,
+      err: "headgate: cannot start `no-such-command-anywhere`: there is no such command\n",
+    });
+    const script = "console.error('no licence'); process.exitCode = 1";
+    expect(await runCommand(tools, ["--", process.execPath, "-e", script])).toMatchObject({
+      exitCode: 4,
+      err: `no licence\nheadgate: \`${process.execPath} -e ${script}\` ended before it answered\n`,
+    });
+  });
+
+  it("is asked through the proxy that the environment names", async () => {
+    const asked: (string | undefined)[] = [];
+    await using proxy = await listenOnLoopback((request, response) => {
+      asked.push(request.url);
+      response.writeHead(403).end();
+    });
+    const env = { HTTP_PROXY: proxy.origin };
+    const { exitCode } = await runCommand(tools, ["http://mcp.example.com/mcp"], { env });
+    expect(exitCode).toBe(3);
+    expect(asked).toEqual(["http://mcp.example.com/mcp"]);
+  });
+});
+
+describe("formatTool", () => {
+  it("shows hostile definitions harmlessly and bare ones briefly", () => {
+    expect(formatTool({ name: "bare", inputSchema: { type: "object" } })).toBe("\nbare\n");
+    const text = formatTool({
+      name: "x\u001B[2J",
+      description: "first\u0007\n\nsecond",
+      inputSchema: { type: "object", properties: { "k\r": { enum: ["low", "High"] } }, required: ["k\r"] },
+    });
+    expect(text).toBe(
+      String.raw`
+x\u001b[2J k =low|High
+  first\u0007
+
+  second
+    k  low|High
+`,
+    );
+  });
+});

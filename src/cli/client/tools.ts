@@ -1,0 +1,66 @@
+import type { Client, Tool } from "@modelcontextprotocol/client";
+
+import { type ClientTarget, formatTarget, parseTarget } from "./target.ts";
+import { withClient } from "./client.ts";
+import { parseCommandLine } from "../command-line.ts";
+import { commands, exitCodes } from "../commands.ts";
+import { usageError } from "../help.ts";
+import type { CliIo } from "../io.ts";
+import { choicesOf, type JsonObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
+import { printable, printableLine, table, textWidth, wrap } from "../text-layout.ts";
+
+/** `headgate tools`: lists the tools of a server, each with its arguments as `headgate call` takes them. */
+export async function tools(args: readonly string[], io: CliIo): Promise<number> {
+  const fail = (problem: string): number => {
+    io.err(usageError("tools", problem));
+    return exitCodes.usage.code;
+  };
+  const line = parseCommandLine(commands.tools.options, args);
+  if (!line.ok) return fail(line.problem);
+  const { values, positionals, program } = line;
+  const [url, ...rest] = positionals;
+  if (rest.length > 0) return fail("give one URL");
+  const target = parseTarget({ url, headers: values.header, program });
+  if (!target.ok) return fail(target.problem);
+
+  return withClient(target.value, io, {}, async (client) => {
+    const list = await client.listTools();
+    io.out(
+      values.json === true
+        ? printable(`${JSON.stringify({ tools: list.tools }, undefined, 2)}\n`)
+        : `${heading(client, target.value, list.tools.length)}${list.tools.map(formatTool).join("")}`,
+    );
+    return exitCodes.ok.code;
+  });
+}
+
+function heading(client: Client, target: ClientTarget, count: number): string {
+  const { name, version } = client.getServerVersion() ?? { name: "a server without a name", version: "" };
+  const revision = client.getNegotiatedProtocolVersion() ?? "unknown";
+  const server = printableLine(`${name} ${version}`);
+  return `${server} at ${formatTarget(target)}, MCP ${revision}: ${count} ${count === 1 ? "tool" : "tools"}\n`;
+}
+
+/** A tool as the list shows it; its first line is what follows `headgate call`. */
+export function formatTool({ name, title, description = title ?? "", inputSchema }: Tool): string {
+  const schema: JsonObject = inputSchema;
+  const fields = [...propertiesOf(schema)];
+  const required = requiredOf(schema);
+  const words = fields.map(([key, field]) => {
+    const label = typeLabel(field, schema);
+    // Choices stand as they are; a type is only a place for a value.
+    const word = `${key}=${choicesOf(field, schema).length > 0 ? label : label.toUpperCase()}`;
+    return required.includes(key) ? word : `[${word}]`;
+  });
+  const rows = fields.map(
+    ([key, field]) =>
+      [printableLine(key), printableLine(typeLabel(field, schema)), printableLine(textOf(field))] as const,
+  );
+  const about = wrap(printable(description.trim()), textWidth - 2).map((text) => `  ${text}`.trimEnd());
+  return `\n${printableLine([name, ...words].join(" "))}\n${description === "" ? "" : `${about.join("\n")}\n`}${table(rows, 4)}`;
+}
+
+function textOf({ description, default: fallback }: JsonObject): string {
+  const text = typeof description === "string" ? description : "";
+  return fallback === undefined ? text : `${text} (default ${JSON.stringify(fallback)})`;
+}

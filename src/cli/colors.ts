@@ -1,0 +1,44 @@
+import type { Environment } from "../config/substitute.ts";
+import { isTty } from "./prompt.ts";
+
+/** Gives texts a colour, or leaves them as they are. */
+export type Colors = Readonly<
+  Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>
+>;
+
+const ansiCodes = {
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+  dim: [2, 22],
+  bold: [1, 22],
+} as const;
+
+/** Colours for standard output: only where a person looks at it and has not asked for none (no-color.org). */
+export function colorsFor({
+  stdout,
+  env,
+}: {
+  readonly stdout?: object | undefined;
+  readonly env: Environment;
+}): Colors {
+  const noColor = env["NO_COLOR"];
+  return createColors(isTty(stdout) && (noColor === undefined || noColor === "") && env["TERM"] !== "dumb");
+}
+
+/** Makes the colours, or their absence. */
+export function createColors(isOn: boolean): Colors {
+  const wrap = (name: keyof typeof ansiCodes) => {
+    const [on, off] = ansiCodes[name];
+    return (text: string): string => (isOn ? `\u001B[${on}m${text}\u001B[${off}m` : text);
+  };
+  return {
+    red: wrap("red"),
+    green: wrap("green"),
+    yellow: wrap("yellow"),
+    cyan: wrap("cyan"),
+    dim: wrap("dim"),
+    bold: wrap("bold"),
+  };
+}

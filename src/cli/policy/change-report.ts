@@ -1,0 +1,154 @@
+import type { ExchangeRecord } from "../../recorder/contract.ts";
+import type { Colors } from "../colors.ts";
+import { printableLine } from "../text-layout.ts";
+
+/** What another policy would do to recorded traffic. */
+export const changeKinds = {
+  "newly-denied": "newly denied",
+  "newly-allowed": "newly allowed",
+  "list-hidden": "list entries hidden",
+  "list-shown": "list entries shown",
+  "arguments-changed": "arguments changed",
+  "answer-changed": "answers changed",
+  undecidable: "undecidable",
+} as const;
+
+export type ChangeKind = keyof typeof changeKinds;
+
+/** One thing that would come out otherwise. */
+export interface PolicyChange {
+  readonly kind: ChangeKind;
+  /** The rule that would decide so; undefined where none does. */
+  readonly rule: string | undefined;
+  /** What exactly: names, differences, what is not known. */
+  readonly detail: readonly string[];
+}
+
+/** The same change of several exchanges. */
+export interface ChangeGroup extends PolicyChange {
+  readonly method: string;
+  readonly target: string | undefined;
+  readonly count: number;
+  readonly principals: readonly string[];
+  /** Some of the exchanges, to be looked at with `headgate traffic show`. */
+  readonly examples: readonly string[];
+}
+
+/** What became of recorded traffic under another policy. */
+export interface PolicyReport {
+  readonly exchanges: number;
+  /** How many exchanges came out as they did then. */
+  readonly same: number;
+  readonly counts: Readonly<Record<ChangeKind, number>>;
+  readonly groups: readonly ChangeGroup[];
+  /** Routes of the recording that the configuration does not have, and how many exchanges they had. */
+  readonly skipped: Readonly<Record<string, number>>;
+}
+
+const maxExamples = 3;
+const maxGroups = 1000;
+
+interface GroupBuilder {
+  readonly group: Omit<ChangeGroup, "count" | "principals" | "examples">;
+  readonly principals: Set<string>;
+  readonly examples: string[];
+  count: number;
+}
+
+/** Collects changes, equal ones together. */
+export function createChangeReport() {
+  const groups = new Map<string, GroupBuilder>();
+  const counts: Record<ChangeKind, number> = {
+    "newly-denied": 0,
+    "newly-allowed": 0,
+    "list-hidden": 0,
+    "list-shown": 0,
+    "arguments-changed": 0,
+    "answer-changed": 0,
+    undecidable: 0,
+  };
+  const skipped: Record<string, number> = {};
+  const changed = { last: "", exchanges: 0 };
+  let exchanges = 0;
+
+  return {
+    get exchanges() {
+      return exchanges;
+    },
+    count: () => {
+      exchanges++;
+    },
+    skip: (route: string) => {
+      skipped[route] = (skipped[route] ?? 0) + 1;
+    },
+    add: (change: PolicyChange, { capture, id, method, target, principal }: ExchangeRecord) => {
+      counts[change.kind]++;
+      const exchange = `${capture} ${id}`;
+      if (changed.last !== exchange) changed.exchanges++;
+      changed.last = exchange;
+      const key = JSON.stringify([change.kind, method, target, change.rule, change.detail]);
+      let own = groups.get(key);
+      if (own === undefined) {
+        if (groups.size >= maxGroups) return;
+        own = { group: { ...change, method, target }, principals: new Set(), examples: [], count: 0 };
+        groups.set(key, own);
+      }
+      own.count++;
+      if (own.principals.size < maxExamples) own.principals.add(principal);
+      if (own.examples.length < maxExamples) own.examples.push(id);
+    },
+    finish: (): PolicyReport => ({
+      exchanges,
+      same: exchanges - changed.exchanges - Object.values(skipped).reduce((sum, count) => sum + count, 0),
+      counts,
+      groups: [...groups.values()]
+        .toSorted((a, b) => b.count - a.count)
+        .map(({ group, principals, examples, count }) => ({
+          ...group,
+          count,
+          principals: [...principals],
+          examples,
+        })),
+      skipped,
+    }),
+  };
+}
+
+const changeColors: Readonly<Record<ChangeKind, keyof Colors>> = {
+  "newly-denied": "red",
+  "newly-allowed": "green",
+  "list-hidden": "red",
+  "list-shown": "green",
+  "arguments-changed": "yellow",
+  "answer-changed": "yellow",
+  undecidable: "cyan",
+};
+
+/** A report for people. */
+export function formatPolicyReport(report: PolicyReport, paint: Colors): string {
+  const lines: string[] = [];
+  for (const [kind, label] of Object.entries(changeKinds) as [ChangeKind, string][]) {
+    if (report.counts[kind] === 0) continue;
+    lines.push(paint[changeColors[kind]](`${label}: ${report.counts[kind]}`));
+    for (const group of report.groups.filter((one) => one.kind === kind))
+      lines.push(...groupLines(group, paint));
+  }
+  for (const [route, count] of Object.entries(report.skipped)) {
+    lines.push(`${count} exchanges of route ${printableLine(route)}, which the configuration does not have`);
+  }
+  const total = `${report.exchanges} exchanges: ${report.same} come out as they did`;
+  return `${[...lines, total].join("\n")}\n`;
+}
+
+function groupLines(
+  { method, target, rule, detail, count, principals, examples }: ChangeGroup,
+  paint: Colors,
+): readonly string[] {
+  const what = printableLine(target === undefined ? method : `${method} ${target}`);
+  const by = rule === undefined ? "" : ` by rule ${printableLine(rule)}`;
+  const who = principals.map(printableLine).join(", ");
+  return [
+    `  ${String(count).padStart(6)} × ${what}${by} ${paint.dim(`(${who}; ${examples.map(printableLine).join(", ")})`)}`,
+    ...detail.slice(0, 10).map((line) => `           ${printableLine(line)}`),
+  ];
+}

@@ -1,0 +1,265 @@
+import type { Config, RouteConfig } from "../../config/config.ts";
+import { type Handler, noReply } from "../../core/pipeline.ts";
+import { createCelProvider } from "../../policy/cel/provider.ts";
+import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
+import { createEnforcement } from "../../policy/enforce.ts";
+import type { PolicyProvider } from "../../policy/provider/provider.ts";
+import { memberValue } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { ExchangeRecord, Frame } from "../../recorder/contract.ts";
+import type { CaptureLine } from "../../recorder/store/store-contract.ts";
+import { createDerivation } from "../../recorder/derive.ts";
+import { describeDifference, jsonDifferences } from "../../recorder/replay/json-difference.ts";
+import { isObject, stableParams } from "../../recorder/replay/recorded-call.ts";
+import { createChangeReport, type PolicyChange, type PolicyReport } from "./change-report.ts";
+import {
+  type KnownCallers,
+  messageAt,
+  missingInputs,
+  type ReplayedExchange,
+  toReplayedExchange,
+} from "./replayed-exchange.ts";
+
+/** What a recording is tried on. */
+export interface PolicyReplayOptions {
+  readonly config: Config;
+  /** The route whose policy decides, whatever the recorded one is called. */
+  readonly route: RouteConfig | undefined;
+  readonly callers: KnownCallers;
+  readonly onProgress?: (exchanges: number) => void;
+}
+
+/** How one policy came out for one exchange. */
+interface ReplayOutcome {
+  readonly events: readonly DecisionEvent[];
+  /** The message as it would go on; undefined where it would not. */
+  readonly forwarded: Message | undefined;
+  /** The answer as the client would get it; undefined where none was recorded. */
+  readonly answer: Message | undefined;
+}
+
+/**
+ * Runs recorded traffic through the policies of a configuration, by the code that enforces them, with the recorded
+ * answers in place of servers, and reports what would come out otherwise. Time is that of the recording.
+ */
+export async function replayPolicy(
+  lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
+  { config, route, callers, onProgress }: PolicyReplayOptions,
+): Promise<PolicyReport> {
+  const report = createChangeReport();
+  const live = new Map<string, ReplayedExchange | undefined>();
+  let derivation = createDerivation();
+  /** As they stand now, until they are over. */
+  const open = new Map<string, ExchangeRecord>();
+  let capture: string | undefined;
+  const clock = { time: 0, now: () => clock.time };
+  const desks = new Map<string, RouteEvaluator | undefined>();
+
+  function deskFor(name: string): RouteEvaluator | undefined {
+    if (!desks.has(name)) {
+      const chosen = route ?? config.routes[name];
+      desks.set(name, chosen === undefined ? undefined : createRouteEvaluator(chosen, clock));
+    }
+    return desks.get(name);
+  }
+
+  async function settle(record: ExchangeRecord): Promise<void> {
+    const replayed = live.get(record.id);
+    live.delete(record.id);
+    report.count();
+    onProgress?.(report.exchanges);
+    if (replayed === undefined) {
+      report.add(
+        { kind: "undecidable", detail: ["the message was not recorded whole"], rule: undefined },
+        record,
+      );
+      return;
+    }
+    const desk = deskFor(record.route);
+    if (desk === undefined) {
+      report.skip(record.route);
+      return;
+    }
+    clock.time = Math.max(clock.time, replayed.exchange.timing.startedAt);
+    const outcome = await desk.evaluate(replayed);
+    for (const change of changesOf(replayed, outcome)) report.add(change, record);
+  }
+
+  for await (const line of lines) {
+    if (line.type !== "frame") continue;
+    if (line.capture !== capture) {
+      for (const record of open.values()) await settle(record);
+      open.clear();
+      derivation = createDerivation();
+      live.clear();
+      capture = line.capture;
+      clock.time = 0;
+    }
+    if (line.exchange !== "" && line.context !== undefined && !live.has(line.exchange)) {
+      const parent = line.context.parent === undefined ? undefined : live.get(line.context.parent)?.exchange;
+      live.set(line.exchange, toReplayedExchange(line, { callers, parent }));
+    } else live.get(line.exchange)?.frames.push(line);
+    for (const record of derivation.add(line)) {
+      open.set(record.id, record);
+      if (record.state === "open") continue;
+      open.delete(record.id);
+      await settle(record);
+    }
+  }
+  for (const record of open.values()) await settle(record);
+  return report.finish();
+}
+
+/** Where the messages of a route are decided about. */
+interface RouteEvaluator {
+  evaluate(replayed: ReplayedExchange): Promise<ReplayOutcome>;
+}
+
+function createRouteEvaluator(
+  { policy }: RouteConfig,
+  clock: { readonly now: () => number },
+): RouteEvaluator {
+  let events: DecisionEvent[] = [];
+  let forwarded: Message | undefined;
+  let recorded: Message | undefined;
+  const handler: Handler = async (exchange) => {
+    forwarded = exchange.message;
+    return recorded === undefined ? noReply : { message: recorded };
+  };
+  let decisions = 0;
+  const enforce = createEnforcement({
+    provider: policy === undefined ? allowAll : createCelProvider(policy, { clock }),
+    mode: "enforce",
+    refusals: { profile: "default", denialStatus: "in-band" },
+    newDecisionId: () => `replay-${++decisions}`,
+    onDecision: (event) => {
+      events.push(event);
+    },
+  })(handler);
+  return {
+    evaluate: async ({ exchange, frames }) => {
+      events = [];
+      forwarded = undefined;
+      const far = exchange.direction === "client-to-server" ? "upstream" : "client";
+      recorded = messageAt(frames, far, "received", true);
+      const reply = await enforce(exchange);
+      return { events, forwarded, answer: recorded === undefined ? undefined : reply.message };
+    },
+  };
+}
+
+const noExplanation = { provider: "none", rule: undefined, read: [], durationMs: 0 } as const;
+
+/** Where a route has no policy everything is allowed. */
+const allowAll: PolicyProvider = {
+  name: "none",
+  evaluateRequest: () => ({ effect: "allow", explanation: noExplanation }),
+  evaluateResponse: () => ({ effect: "allow", explanation: noExplanation }),
+};
+
+function changesOf(
+  replayed: ReplayedExchange,
+  { events, forwarded, answer }: ReplayOutcome,
+): readonly PolicyChange[] {
+  const { frames, exchange } = replayed;
+  const [near, far] =
+    exchange.direction === "client-to-server"
+      ? (["client", "upstream"] as const)
+      : (["upstream", "client"] as const);
+  const came = messageAt(frames, far, "received", true);
+  const unknown = new Set(events.flatMap((event) => missingInputs(event, replayed, came)));
+  if (unknown.size > 0) {
+    const rule = events.find(({ explanation }) => explanation.rule !== undefined)?.explanation.rule;
+    return [
+      { kind: "undecidable", rule, detail: [...unknown].map((path) => `${path} is not in the recording`) },
+    ];
+  }
+  const denial = events.find(({ effect }) => effect === "deny");
+  const before = recordedDecisions(frames);
+  const wasDenied = before.some(({ effect }) => effect === "deny");
+  if (denial !== undefined) {
+    if (wasDenied) return [];
+    const reason = denial.refusal?.reason;
+    const detail = reason === undefined ? [] : [`the agent is told: ${reason}`];
+    return [{ kind: "newly-denied", rule: denial.explanation.rule, detail }];
+  }
+  const deciding = events.find(({ phase }) => phase === "request");
+  const rule = deciding?.explanation.rule;
+  if (wasDenied) {
+    const old = before.find(({ effect }) => effect === "deny");
+    const detail = old?.rule === undefined ? [] : [`rule ${old.rule} refused it then`];
+    return [{ kind: "newly-allowed", rule, detail }];
+  }
+  const changes: PolicyChange[] = [];
+  const isChanged = (phase: string): boolean =>
+    before.some((one) => one.phase === phase && one.effect === "change") ||
+    events.some((one) => one.phase === phase && one.effect === "change");
+  if (forwarded !== undefined && isChanged("request")) {
+    const went = messageAt(frames, far, "sent", false) ?? exchange.message;
+    const detail = differences(
+      stableParams(memberValue(went, "params")),
+      stableParams(memberValue(forwarded, "params")),
+    );
+    if (detail.length > 0) changes.push({ kind: "arguments-changed", rule, detail });
+  }
+  const got = messageAt(frames, near, "sent", true);
+  if (answer !== undefined && got !== undefined) {
+    const lists = listChanges(got, answer);
+    if (lists.length > 0) changes.push(...lists);
+    else if (isChanged("response")) {
+      const detail = differences(memberValue(got, "result"), memberValue(answer, "result"));
+      const by = events.find(({ phase, effect }) => phase === "response" && effect === "change");
+      if (detail.length > 0) changes.push({ kind: "answer-changed", rule: by?.explanation.rule, detail });
+    }
+  }
+  return changes;
+}
+
+interface RecordedDecision {
+  readonly effect: string;
+  readonly phase: string;
+  readonly rule: string | undefined;
+}
+
+/** What the policy decided then, as far as it was carried out. */
+function recordedDecisions(frames: readonly Frame[]): readonly RecordedDecision[] {
+  return frames.flatMap(({ decision }) =>
+    decision?.by === "policy" && decision.enforced
+      ? [{ effect: decision.effect, phase: decision.phase, rule: decision.rule }]
+      : [],
+  );
+}
+
+function differences(before: unknown, after: unknown): readonly string[] {
+  return jsonDifferences(before, after, { sharesPlaceholders: true, limit: 5 }).map(describeDifference);
+}
+
+const listMembers = [
+  ["tools", "name"],
+  ["prompts", "name"],
+  ["resources", "uri"],
+  ["resourceTemplates", "uriTemplate"],
+] as const;
+
+/** Names that a list would no longer have, and names that it would have now. */
+function listChanges(before: Message, after: Message): readonly PolicyChange[] {
+  const changes: PolicyChange[] = [];
+  for (const [member, key] of listMembers) {
+    const [old, now] = [before, after].map((message) =>
+      namesIn(memberValue(message, `result.${member}`), key),
+    );
+    if (old === undefined || now === undefined) continue;
+    const hidden = [...old].filter((name) => !now.has(name));
+    const shown = [...now].filter((name) => !old.has(name));
+    if (hidden.length > 0) changes.push({ kind: "list-hidden", rule: undefined, detail: hidden });
+    if (shown.length > 0) changes.push({ kind: "list-shown", rule: undefined, detail: shown });
+  }
+  return changes;
+}
+
+function namesIn(list: unknown, key: string): ReadonlySet<string> | undefined {
+  if (!Array.isArray(list)) return undefined;
+  return new Set(
+    list.flatMap((entry: unknown) => (isObject(entry) && typeof entry[key] === "string" ? [entry[key]] : [])),
+  );
+}

@@ -1,0 +1,162 @@
+import { anonymous, Cancellation, type Exchange, type Principal } from "../../core/exchange.ts";
+import type { Message } from "../../protocol/message.ts";
+import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
+import type { Frame, FrameContext, FrameLeg } from "../../recorder/contract.ts";
+import { recordedMessage } from "../../recorder/replay/mock.ts";
+import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
+import { memberValue } from "../../protocol/json/read.ts";
+import { hasPlaceholder } from "../../redact/plain-text.ts";
+
+/** An exchange of a recording as it is put together while its frames are read. */
+export interface ReplayedExchange {
+  readonly exchange: Exchange;
+  readonly context: FrameContext;
+  /** Whether all is known of the caller that a policy could ask for. */
+  readonly isCallerKnown: boolean;
+  readonly frames: Frame[];
+}
+
+/** Callers by their ids, where more is known of them than a recording keeps. */
+export type KnownCallers = ReadonlyMap<string, Principal>;
+
+/** The exchange that a recorded message begins, as it was when it came; undefined where its body is not there. */
+export function toReplayedExchange(
+  frame: Frame,
+  { callers, parent }: { readonly callers: KnownCallers; readonly parent: Exchange | undefined },
+): ReplayedExchange | undefined {
+  const { context, body } = frame;
+  const message = body === undefined ? undefined : recordedMessage(body);
+  if (context === undefined || message === undefined) return undefined;
+  const known = context.principal === anonymous.id ? anonymous : callers.get(context.principal);
+  const reading = parseRevision(context.revision);
+  const revision = reading.ok ? reading.revision : newestLegacy;
+  const exchange: Exchange = {
+    id: frame.exchange,
+    direction: frame.direction === "c2s" ? "client-to-server" : "server-to-client",
+    message,
+    original: message,
+    route: context.route,
+    principal: known ?? { id: context.principal, kind: "token", scopes: new Set(), claims: {} },
+    revision,
+    era: revisions[revision].era,
+    session: context.session === undefined ? undefined : { id: context.session, upstreamId: undefined },
+    transport: transportOf(context),
+    timing: { startedAt: frame.mono, wallTime: frame.at },
+    parent,
+    cancellation: new Cancellation(),
+    tracking: { entry: undefined },
+    reply: undefined,
+  };
+  return { exchange, context, isCallerKnown: known !== undefined, frames: [frame] };
+}
+
+function transportOf({ transport, http }: FrameContext): Exchange["transport"] {
+  if (http !== undefined) {
+    const { method, path, headers, peer } = http;
+    return { type: "http", method, path, headers, ...(peer === undefined ? {} : { peer }) };
+  }
+  return transport === "stdio" ? { type: "stdio", incarnation: "replay" } : { type: "in-process" };
+}
+
+/** A message of an exchange by where it was seen; undefined where it was not, or its body is not there. */
+export function messageAt(
+  frames: readonly Frame[],
+  leg: FrameLeg,
+  passing: Frame["passing"],
+  isAnswer: boolean,
+): Message | undefined {
+  const frame = frames.findLast(
+    ({ kind, ...one }) =>
+      one.leg === leg &&
+      one.passing === passing &&
+      isAnswer === (kind === "result" || kind === "error") &&
+      kind !== "decision",
+  );
+  if (frame === undefined) return undefined;
+  const body = frame.body ?? frames.find(({ seq }) => seq === frame.same)?.body;
+  return body === undefined ? undefined : recordedMessage(body);
+}
+
+/** The steps of a path as explanations write it: `mcp.arguments["a b"].c`. */
+function pathSteps(path: string): readonly string[] {
+  return [...path.matchAll(/\["(?<quoted>(?:[^"\\]|\\.)*)"\]|(?<plain>[^.[\]]+)/gu)].map(({ groups }) => {
+    const quoted = groups?.["quoted"];
+    return quoted === undefined ? (groups?.["plain"] ?? "") : String(JSON.parse(`"${quoted}"`));
+  });
+}
+
+/**
+ * What a decision looked at and a recording does not have: values that were redacted, what is not kept of callers and
+ * sessions, and headers that are not kept.
+ */
+export function missingInputs(
+  { explanation, refusal: denial }: DecisionEvent,
+  replayed: ReplayedExchange,
+  answer: Message | undefined,
+): readonly string[] {
+  const unknown = explanation.read.filter((path) => isMissing(path, replayed, answer));
+  const needsScopes = denial?.kind === "scope" && !replayed.isCallerKnown;
+  return needsScopes && !unknown.includes("principal.scopes") ? [...unknown, "principal.scopes"] : unknown;
+}
+
+function isMissing(
+  path: string,
+  { exchange, context, isCallerKnown }: ReplayedExchange,
+  answer: Message | undefined,
+): boolean {
+  const [variable = "", field, ...rest] = pathSteps(path);
+  const { message } = exchange;
+  switch (variable) {
+    case "principal":
+      return !isCallerKnown && field !== "id";
+    case "session":
+      // Only its beginning is kept, because the whole would be a credential.
+      return context.session !== undefined;
+    case "request":
+      return isRequestFieldMissing(field, rest[0], replayedHeaders(context.http?.headers), context.transport);
+    case "mcp":
+      if (field === "arguments") return isRedacted(message, "params.arguments", rest);
+      return field === "params" || field === undefined ? isRedacted(message, "params", rest) : false;
+    case "result":
+      return (
+        answer !== undefined && isRedacted(answer, "result", field === undefined ? [] : [field, ...rest])
+      );
+    case "error":
+      return answer !== undefined && isRedacted(answer, "error", field === undefined ? [] : [field, ...rest]);
+    case "entry":
+      return answer !== undefined && isRedacted(answer, "result", []);
+    default:
+      return false;
+  }
+}
+
+function replayedHeaders(
+  headers: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> {
+  return headers ?? {};
+}
+
+function isRequestFieldMissing(
+  field: string | undefined,
+  name: string | undefined,
+  headers: Readonly<Record<string, string>>,
+  transport: string,
+): boolean {
+  if (field !== "headers" || transport !== "http") return false;
+  const value = name === undefined ? undefined : headers[name.toLowerCase()];
+  return value === undefined || hasPlaceholder(value);
+}
+
+function isRedacted(
+  message: Message,
+  member: "params" | "params.arguments" | "result" | "error",
+  steps: readonly string[],
+): boolean {
+  let value = memberValue(message, member);
+  for (const step of steps) {
+    if (typeof value !== "object" || value === null)
+      return typeof value === "string" && hasPlaceholder(value);
+    value = (value as Readonly<Record<string, unknown>>)[step];
+  }
+  return value !== undefined && hasPlaceholder(JSON.stringify(value));
+}

@@ -1,0 +1,166 @@
+import { writeFile } from "node:fs/promises";
+
+import type { FilterCondition } from "../../recorder/contract.ts";
+import { type Drift, findDrift, type Severity } from "../../recorder/drift/compare.ts";
+import {
+  definingMethods,
+  definitionKey,
+  offeredDefinitions,
+  type OfferedDefinitions,
+} from "../../recorder/drift/definitions.ts";
+import {
+  type ApprovedDefinition,
+  type DefinitionLock,
+  emptyLock,
+  formatLock,
+  parseLock,
+  withApproved,
+} from "../../recorder/drift/lock.ts";
+import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
+import { parseCommandLine } from "../command-line.ts";
+import { commands, exitCodes } from "../commands.ts";
+import { usageError } from "../help.ts";
+import type { ServingIo } from "../io.ts";
+import { type Colors, colorsFor } from "../colors.ts";
+import { readLines, resolveStore } from "./recordings.ts";
+import { reportUnreadable } from "./replay.ts";
+import { printableLine } from "../text-layout.ts";
+
+type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
+
+const definingExchanges: FilterCondition = {
+  type: "any",
+  of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
+};
+
+/** `headgate drift`: what servers offer and nobody has approved. */
+export async function drift(args: readonly string[], io: DriftIo): Promise<number> {
+  const line = parseCommandLine(commands.drift.options, args);
+  if (!line.ok) {
+    io.err(usageError("drift", line.problem));
+    return exitCodes.usage.code;
+  }
+  const { values, positionals } = line;
+  const [verb, ...names] = positionals;
+  if (line.program !== undefined || (verb !== undefined && verb !== "approve")) {
+    io.err(usageError("drift", "there is `approve`, or nothing"));
+    return exitCodes.usage.code;
+  }
+  const file = values.lock ?? "headgate.lock.json";
+  try {
+    const lock = await readLock(file, io);
+    const place = await resolveStore({ store: values.store }, io);
+    const { calls } = await readRecordedTraffic(readLines(place, io, definingExchanges), { leg: "upstream" });
+    const offered = [...offeredDefinitions(calls)].filter(
+      ([route]) => values.route === undefined || route === values.route,
+    );
+    if (verb === "approve") return await approve(lock, file, offered, names, io);
+    return reportDrift(lock, offered, values.json === true, io);
+  } catch (error) {
+    return reportUnreadable("drift", error, io);
+  }
+}
+
+async function readLock(file: string, io: DriftIo): Promise<DefinitionLock> {
+  let text: string;
+  try {
+    text = await io.readFile(file);
+  } catch (error) {
+    // Nothing has been approved yet.
+    if (error instanceof Error && Reflect.get(error, "code") === "ENOENT") return emptyLock;
+    throw error;
+  }
+  return parseLock(text, file);
+}
+
+async function approve(
+  lock: DefinitionLock,
+  file: string,
+  offered: readonly (readonly [string, OfferedDefinitions])[],
+  names: readonly string[],
+  io: DriftIo,
+): Promise<number> {
+  let next = lock;
+  let count = 0;
+  const isMeant = (key: string): boolean =>
+    names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
+  for (const [route, own] of offered) {
+    const drifts = driftsOf(own, lock.routes[route] ?? {}).filter(({ key }) => isMeant(key));
+    const keys = new Set(drifts.map(({ key }) => key));
+    count += keys.size;
+    next = withApproved(next, route, {
+      approved: own.definitions.filter((definition) => keys.has(definitionKey(definition))),
+      gone: drifts.flatMap(({ type, key }) => (type === "removed" ? [key] : [])),
+      at: Date.now(),
+    });
+  }
+  if (count === 0) {
+    io.err("headgate drift: there is nothing to approve\n");
+    return names.length === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+  }
+  await writeFile(file, formatLock(next));
+  io.out(`${count} definitions are approved in ${file}\n`);
+  return exitCodes.ok.code;
+}
+
+/** Removed are only those whose list was seen to its end. */
+function driftsOf(
+  { definitions, complete }: OfferedDefinitions,
+  approved: Readonly<Record<string, ApprovedDefinition>>,
+): readonly Drift[] {
+  return findDrift(definitions, approved, { isComplete: true }).filter(
+    ({ type, key }) => type !== "removed" || [...complete].some((kind) => key.startsWith(`${kind} `)),
+  );
+}
+
+function reportDrift(
+  lock: DefinitionLock,
+  offered: readonly (readonly [string, OfferedDefinitions])[],
+  isJson: boolean,
+  io: DriftIo,
+): number {
+  const paint = colorsFor(io);
+  let count = 0;
+  for (const [route, own] of offered) {
+    const drifts = driftsOf(own, lock.routes[route] ?? {});
+    count += drifts.length;
+    for (const one of drifts) {
+      if (isJson) io.out(`${JSON.stringify({ route, ...one })}\n`);
+      else io.out(formatDrift(route, one, lock.routes[route]?.[one.key], own, paint));
+    }
+  }
+  const total = offered.reduce((sum, [, own]) => sum + own.definitions.length, 0);
+  if (!isJson) io.out(`${total} definitions of ${offered.length} routes, ${count} not as approved\n`);
+  return count === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+}
+
+const severityColors: Readonly<Record<Severity, keyof Colors>> = {
+  info: "dim",
+  warn: "yellow",
+  critical: "red",
+};
+
+function formatDrift(
+  route: string,
+  { type, key, severity, fields, reasons }: Drift,
+  approved: ApprovedDefinition | undefined,
+  { definitions }: OfferedDefinitions,
+  paint: Colors,
+): string {
+  const now = definitions.find((definition) => definitionKey(definition) === key);
+  const lines = [
+    `${paint[severityColors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${paint.dim(`on route ${printableLine(route)}`)}`,
+    ...reasons.map((reason) => `  ${printableLine(reason)}`),
+    ...fields.flatMap((name) => [
+      `  ${printableLine(name)}`,
+      paint.red(`    - ${shorten(approved?.fields[name])}`),
+      paint.green(`    + ${shorten(now?.fields[name])}`),
+    ]),
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function shorten(value: unknown): string {
+  const text = printableLine(JSON.stringify(value) ?? "nothing");
+  return text.length > 160 ? `${text.slice(0, 157)}…` : text;
+}

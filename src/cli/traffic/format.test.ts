@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+
+import { captureOf } from "../../../test/support/capture.ts";
+import { createCaptureReader } from "../../recorder/store/capture-file.ts";
+import { createColors } from "../colors.ts";
+import { formatConversation } from "./show.ts";
+import { formatBytes, formatExchange, formatMs } from "./format.ts";
+
+const evil = "\u001B[2J\u202E";
+
+describe("a recorded exchange on a terminal", () => {
+  it("cannot steer the terminal, whatever stands in the capture", async () => {
+    const lines = captureOf(
+      [
+        {
+          method: `tools/${evil}`,
+          params: { name: evil },
+          result: { text: evil },
+          context: { principal: evil, route: evil, session: evil, revision: evil, transport: evil },
+          decision: { effect: evil, rule: evil, reason: evil, name: evil, read: [evil] },
+        },
+      ],
+      evil,
+    );
+    await using reader = await createCaptureReader(lines, "here");
+    const [record] = (await reader.exchanges({})).exchanges;
+    const operation = await reader.operation(record?.id ?? "");
+    if (record === undefined || operation === undefined) throw new Error("nothing was read");
+    const frames = await reader.frames(record.capture, record.id);
+    const options = { paint: createColors(false), maxBody: 1000 };
+    const text = `${formatExchange(record, options.paint)}\n${formatConversation(operation, [{ record, frames }], options)}`;
+    expect(text).toContain("\\u001b[2J");
+    for (const character of ["\u001B", "\u202E"]) expect(text).not.toContain(character);
+  });
+
+  it("has durations and sizes with as many digits as they are worth", () => {
+    expect([0.04, 12.34, 250.4, 1500, 250_000].map(formatMs)).toEqual([
+      "0.0 ms",
+      "12.3 ms",
+      "250 ms",
+      "1.50 s",
+      "250 s",
+    ]);
+    expect([0, 512, 2048, 5_242_880].map(formatBytes)).toEqual(["0 B", "512 B", "2.0 KB", "5.0 MB"]);
+  });
+});

@@ -1,0 +1,94 @@
+import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts";
+import type { Colors } from "../colors.ts";
+import { printableLine } from "../text-layout.ts";
+
+/** Exchanges as lines of a table: when, who, what, how it ended and how long it took. */
+export function formatExchange(exchange: ExchangeRecord, paint: Colors): string {
+  const { at, id, principal, direction, method, target, durationMs, rule, kind } = exchange;
+  const arrow = direction === "c2s" ? "→" : "←";
+  const name = target === undefined ? method : `${method} ${target}`;
+  const took = durationMs === undefined ? "" : formatMs(durationMs);
+  const cells = [
+    paint.dim(formatTime(at)),
+    paint.cyan(padOrCut(printableLine(id), 12)),
+    padOrCut(printableLine(principal), 14),
+    `${kind === "notification" ? paint.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
+    colorState(exchange.state, paint, padOrCut(printableLine(exchange.state), 14)),
+    took.padStart(8),
+    formatDecision(exchange, paint),
+    rule === undefined || exchange.decision === "allow" ? "" : paint.dim(printableLine(rule)),
+  ];
+  return cells.join(" ").trimEnd();
+}
+
+/** The heads of the columns. */
+export function exchangeHeads(paint: Colors): string {
+  const heads = [
+    "TIME".padEnd(12),
+    "ID".padEnd(12),
+    "PRINCIPAL".padEnd(14),
+    `  ${"METHOD AND TARGET".padEnd(38)}`,
+    "STATUS".padEnd(14),
+    "TOOK".padStart(8),
+    "POLICY",
+  ];
+  return paint.bold(heads.join(" "));
+}
+
+const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
+  open: "dim",
+  ok: "green",
+  accepted: "green",
+  input_required: "cyan",
+  tool_error: "yellow",
+  error: "yellow",
+  refused: "red",
+  failed: "red",
+  abandoned: "red",
+};
+
+/** A text in the colour of a state. */
+export function colorState(state: ExchangeStatus, paint: Colors, text: string): string {
+  // A capture of somebody else may hold anything.
+  return paint[Object.hasOwn(stateColors, state) ? stateColors[state] : "dim"](text);
+}
+
+function formatDecision({ decision, modified }: ExchangeRecord, paint: Colors): string {
+  if (decision === "deny") return paint.red("deny");
+  if (decision === undefined || decision === "allow")
+    return modified ? paint.yellow("changed") : (decision ?? "");
+  return paint.yellow(decision);
+}
+
+/** The time of day of a wall time, in the zone of whoever looks. */
+function formatTime(at: number): string {
+  const date = new Date(at);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+  return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
+}
+
+/** A date and time of day, in the zone of whoever looks. */
+export function formatDate(at: number): string {
+  const date = new Date(at);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${formatTime(at)}`;
+}
+
+/** A duration with as many digits as it is worth. */
+export function formatMs(milliseconds: number): string {
+  if (milliseconds >= 100_000) return `${(milliseconds / 1000).toFixed(0)} s`;
+  if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;
+  return `${milliseconds.toFixed(milliseconds >= 100 ? 0 : 1)} ms`;
+}
+
+/** A number of bytes with its unit. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "KB", "MB", "GB"] as const;
+  const power = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10));
+  return `${power === 0 ? bytes : (bytes / 1024 ** power).toFixed(1)} ${units[power] ?? "B"}`;
+}
+
+function padOrCut(text: string, columns: number): string {
+  return text.length > columns ? `${text.slice(0, columns - 1)}…` : text.padEnd(columns);
+}

@@ -1,0 +1,169 @@
+import { exitCodes } from "../commands.ts";
+import { type Colors, colorsFor } from "../colors.ts";
+import { openReader } from "./recordings.ts";
+import type { TrafficIo, TrafficRequest } from "./traffic.ts";
+import type { ExchangeRecord, Frame, FrameDecision, OperationRecord } from "../../recorder/contract.ts";
+import { printable, printableLine } from "../text-layout.ts";
+import { colorState, formatBytes, formatDate, formatMs } from "./format.ts";
+
+/** Longer bodies are cut unless somebody wants them whole. */
+const defaultMaxBody = 4000;
+
+/** `headgate traffic show ID`: an exchange with all that belongs to it. */
+export async function trafficShow(id: string, { values }: TrafficRequest, io: TrafficIo): Promise<number> {
+  await using reader = await openReader(values, io);
+  const operation = await reader.operation(id);
+  if (operation === undefined) {
+    io.err(`headgate traffic: ${reader.location} has no exchange that is the only one to begin with ${id}\n`);
+    return exitCodes.refused.code;
+  }
+  const exchanges: ShownExchange[] = [];
+  for (const record of operation.exchanges) {
+    exchanges.push({ record, frames: await reader.frames(record.capture, record.id) });
+  }
+  if (values.json === true) {
+    io.out(
+      `${JSON.stringify({ ...operation, exchanges: exchanges.map(({ record, frames }) => ({ ...record, frames })) })}\n`,
+    );
+  } else {
+    const options = {
+      paint: colorsFor(io),
+      maxBody: values.full === true ? Number.POSITIVE_INFINITY : defaultMaxBody,
+    };
+    io.out(formatConversation(operation, exchanges, options));
+  }
+  return exitCodes.ok.code;
+}
+
+/** One exchange of an operation with everything that was seen of it. */
+export interface ShownExchange {
+  readonly record: ExchangeRecord;
+  /** With every body filled in. */
+  readonly frames: readonly Frame[];
+}
+
+/** How a conversation is shown. */
+export interface ConversationOptions {
+  readonly paint: Colors;
+  /** Longest body in characters; longer ones are cut. */
+  readonly maxBody: number;
+}
+
+/** An operation as people tell it: who asked whom for what, what was decided, and what came of it. */
+export function formatConversation(
+  operation: OperationRecord,
+  exchanges: readonly ShownExchange[],
+  { paint, maxBody }: ConversationOptions,
+): string {
+  const { method, target, at, durationMs, state, rounds, route, principal } = operation;
+  const [first] = exchanges;
+  const name = target === undefined ? method : `${method} ${printableLine(target)}`;
+  const facts: (readonly [string, string | undefined])[] = [
+    ["when", formatDate(at)],
+    ["who", printableLine(principal)],
+    ["route", printableLine(route)],
+    ["session", shownText(first?.record.session)],
+    ["revision", shownText(first && `${first.record.revision} over ${first.record.transport}`)],
+    ["status", colorState(state, paint, printableLine(state))],
+    ["took", durationMs === undefined ? "not over yet" : tookText(durationMs, first?.record.upstreamMs)],
+    ["rounds", rounds > 1 ? String(rounds) : undefined],
+    ["trace", shownText(first?.record.traceId)],
+  ];
+  const head = facts.flatMap(([label, value]) =>
+    value === undefined ? [] : [`  ${paint.dim(label.padEnd(9))}${value}`],
+  );
+  const frames = exchanges.flatMap(({ frames: own, record }) => own.map((frame) => ({ frame, record })));
+  const start = frames[0]?.frame.mono ?? 0;
+  const lines = frames
+    .toSorted((a, b) => a.frame.seq - b.frame.seq)
+    .flatMap(({ frame }) => frameLines(frame, start, paint, maxBody));
+  return `${paint.bold(printableLine(name))}  ${paint.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${formatOmissions(exchanges)}`;
+}
+
+function shownText(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : printableLine(text);
+}
+
+function tookText(durationMs: number, upstreamMs: number | undefined): string {
+  const own = formatMs(durationMs);
+  return upstreamMs === undefined ? own : `${own}, of which the server had it ${formatMs(upstreamMs)}`;
+}
+
+function frameLines(frame: Frame, start: number, paint: Colors, maxBody: number): readonly string[] {
+  const time = paint.dim(`${(frame.mono - start).toFixed(1).padStart(9)} ms`);
+  if (frame.kind === "decision") {
+    return frame.decision === undefined ? [] : [`${time}  ${decisionText(frame.decision, paint)}`];
+  }
+  // What goes on as it came is the same message a second time.
+  const body = frame.same === undefined ? frame.body : undefined;
+  const head = `${time}  ${formatLeg(frame)}  ${paint.bold(formatFrame(frame))} ${paint.dim(sizeText(frame))}`;
+  if (frame.same !== undefined) return [`${head} ${paint.dim("as it came")}`];
+  if (body === undefined) return [`${head} ${paint.yellow(`body left out: ${frame.omitted ?? "unknown"}`)}`];
+  return [head, ...bodyLines(body, maxBody).map((line) => `${" ".repeat(14)}${line}`)];
+}
+
+/** Who speaks to whom, the gateway in the middle. */
+function formatLeg({ leg, passing }: Frame): string {
+  if (leg === "client") return passing === "received" ? "client  → gateway" : "client  ← gateway";
+  return passing === "sent" ? "gateway → server " : "gateway ← server ";
+}
+
+function formatFrame({ kind, method, target, id }: Frame): string {
+  const name = [method, target].filter((part) => part !== undefined).map(printableLine);
+  const number = id === undefined ? "" : ` ${printableLine(id.slice(2))}`;
+  return kind === "request" || kind === "notification" ? `${name.join(" ")}${number}` : `${kind}${number}`;
+}
+
+function sizeText({ bytes, redacted = 0 }: Frame): string {
+  const size = formatBytes(bytes);
+  return redacted === 0 ? size : `${size}, ${redacted} redacted`;
+}
+
+function decisionText(decision: FrameDecision, paint: Colors): string {
+  const { by, effect, enforced, rule, reason, read = [], hidden, listed, name, phase } = decision;
+  const colour =
+    effect === "deny" || effect === "blocked" ? paint.red : effect === "allow" ? paint.green : paint.yellow;
+  const parts = [
+    `${printableLine(by)} ${printableLine(name)} on the ${printableLine(phase)}: ${colour(printableLine(effect))}`,
+    enforced ? undefined : "only noted, not enforced",
+    rule === undefined ? undefined : `rule ${printableLine(rule)}`,
+    hidden === undefined ? undefined : `${hidden} of ${listed ?? hidden} hidden`,
+    reason === undefined ? undefined : `“${printableLine(reason)}”`,
+    read.length === 0 ? undefined : `looked at ${read.map(printableLine).join(", ")}`,
+  ];
+  return parts.filter((part) => part !== undefined).join(", ");
+}
+
+function bodyLines(body: string, maxBody: number): readonly string[] {
+  let text = body;
+  try {
+    const value: unknown = JSON.parse(body);
+    // The envelope is told by the line above.
+    if (typeof value === "object" && value !== null) {
+      const {
+        jsonrpc: _jsonrpc,
+        id: _id,
+        method: _method,
+        ...rest
+      } = value as Readonly<Record<string, unknown>>;
+      const [only] = Object.keys(rest).length === 1 ? Object.values(rest) : [rest];
+      text = JSON.stringify(only, undefined, 2);
+      if (text.length <= 80) text = JSON.stringify(only);
+    }
+  } catch {
+    // A line of standard error, or a body that was cut: shown as it is.
+  }
+  const cut =
+    text.length > maxBody ? `${text.slice(0, maxBody)}\n… ${text.length - maxBody} more characters` : text;
+  return printable(cut).split("\n");
+}
+
+function formatOmissions(exchanges: readonly ShownExchange[]): string {
+  const omitted = exchanges.reduce((sum, { record }) => sum + record.omitted, 0);
+  const redacted = exchanges.reduce((sum, { record }) => sum + record.redacted, 0);
+  const notes = [
+    redacted === 0 ? undefined : `${redacted} values were redacted before they were stored`,
+    omitted === 0 ? undefined : `${omitted} bodies were left out`,
+  ].filter((note) => note !== undefined);
+  return notes.length === 0 ? "" : `\n${notes.join("; ")}\n`;
+}

@@ -1,0 +1,227 @@
+import { describe, expect, it } from "vitest";
+
+import { hashApiKey } from "../auth/api-key.ts";
+import { parseConfig } from "./load.ts";
+import type { ConfigInput } from "./schema.ts";
+
+const demo = { demo: true } as const;
+const http = { url: "https://up.example/mcp" };
+const jwt = { jwt: { issuer: "https://login.example" } };
+const keys = { apiKeys: { keys: { ci: { hash: hashApiKey("k".repeat(40)) } } } };
+const token = { issuer: "https://login.example", clientId: "gate" };
+
+function problemsOf(input: ConfigInput): string[] {
+  const result = parseConfig(input);
+  return result.ok ? [] : result.problems.map(({ path, message }) => `${path}: ${message}`);
+}
+
+function authOf(input: ConfigInput, route = "default") {
+  const result = parseConfig(input);
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result.config.routes[route]?.auth;
+}
+
+describe("who may call a route", () => {
+  it("is everybody as long as there are no authenticators", () => {
+    expect(authOf({ upstream: demo })).toMatchObject({ use: [], allowsAnonymous: true });
+  });
+
+  it("are those whom any authenticator knows, once there are some", () => {
+    const auth = { authenticators: { staff: jwt, robots: keys } };
+    expect(authOf({ upstream: demo, auth })).toMatchObject({
+      use: ["staff", "robots"],
+      allowsAnonymous: false,
+    });
+  });
+
+  it("may be said for all routes, and for one differently", () => {
+    const auth = { authenticators: { staff: jwt, robots: keys }, use: ["robots"], scopes: ["a"] };
+    const input: ConfigInput = {
+      auth,
+      routes: {
+        one: { upstream: demo },
+        two: { upstream: demo, auth: { use: ["staff", "anonymous"], scopes: [] } },
+        three: { upstream: demo, auth: { use: ["anonymous"], scopes: [] } },
+      },
+    };
+    expect(authOf(input, "one")).toMatchObject({ use: ["robots"], allowsAnonymous: false, scopes: ["a"] });
+    expect(authOf(input, "two")).toMatchObject({ use: ["staff"], allowsAnonymous: true, scopes: [] });
+    expect(authOf(input, "three")).toMatchObject({ use: [], allowsAnonymous: true });
+  });
+
+  it("is not guessed where a name is unknown", () => {
+    expect(problemsOf({ upstream: demo, auth: { authenticators: { staff: jwt }, use: ["stuff"] } })).toEqual([
+      "auth.use[0]: no authenticator has the name `stuff`; did you mean `staff`?",
+    ]);
+    const routes = { a: { upstream: demo, auth: { use: ["nobody"] } } };
+    expect(problemsOf({ routes })).toEqual(["routes.a.auth.use[0]: no authenticator has the name `nobody`"]);
+  });
+
+  it("cannot be nobody with scopes", () => {
+    expect(problemsOf({ upstream: demo, auth: { scopes: ["a"] } })).toEqual([
+      "auth: callers without credentials have no scopes, so `anonymous` and `scopes` exclude each other",
+    ]);
+  });
+});
+
+describe("an address beyond this machine", () => {
+  const listen = { host: "0.0.0.0", publicUrl: "https://gate.example" };
+
+  it("may be listened on when every route asks who is calling", () => {
+    expect(
+      problemsOf({ listen, admin: false, upstream: demo, auth: { authenticators: { staff: jwt } } }),
+    ).toEqual([]);
+  });
+
+  it("may not when one route does not ask, unless that is written down", () => {
+    const input: ConfigInput = {
+      listen,
+      admin: false,
+      auth: { authenticators: { staff: jwt } },
+      routes: { safe: { upstream: demo }, open: { upstream: demo, auth: { use: ["staff", "anonymous"] } } },
+    };
+    expect(problemsOf(input)).toEqual([
+      "listen.host: others than this machine can reach it and nothing asks who they are (`open`); give `auth`, or say `listen.allowAnonymous: true` if that is meant",
+    ]);
+    expect(problemsOf({ ...input, listen: { ...listen, allowAnonymous: true } })).toEqual([]);
+  });
+
+  it("needs a name that tokens can be issued for", () => {
+    const input: ConfigInput = { listen: { host: "0.0.0.0" }, admin: false, upstream: demo };
+    expect(problemsOf({ ...input, auth: { authenticators: { staff: jwt } } })).toEqual([
+      "auth: tokens are issued for the URL of an endpoint: say `listen.publicUrl`, or give the authenticator an `audience`",
+    ]);
+    const named = { jwt: { ...jwt.jwt, audience: ["api://gate"] } };
+    expect(problemsOf({ ...input, auth: { authenticators: { staff: named } } })).toEqual([]);
+    expect(problemsOf({ ...input, auth: { authenticators: { robots: keys } } })).toEqual([]);
+  });
+
+  it("is warned of when credentials would go there in the clear", () => {
+    const result = parseConfig({
+      listen: { host: "0.0.0.0" },
+      admin: false,
+      upstream: demo,
+      auth: { authenticators: { robots: keys } },
+    });
+    expect(result).toMatchObject({
+      ok: true,
+      warnings: [
+        {
+          path: "listen",
+          message: "credentials go over the network in the clear; give `tls` or an https `publicUrl`",
+        },
+      ],
+    });
+  });
+});
+
+describe("an authenticator", () => {
+  const withOne = (one: object): ConfigInput => ({ upstream: demo, auth: { authenticators: { x: one } } });
+
+  it.each<[string, object, string]>([
+    ["of no kind", {}, "auth.authenticators.x: needs exactly one of"],
+    ["of two kinds", { ...jwt, ...keys }, "auth.authenticators.x: needs exactly one of"],
+    [
+      "with an issuer in the clear",
+      { jwt: { issuer: "http://login.example" } },
+      "jwt.issuer: is not an https URL",
+    ],
+    [
+      "with an issuer that has a query",
+      { jwt: { issuer: "https://x?y" } },
+      "jwt.issuer: is not the identifier",
+    ],
+    [
+      "with a shared secret for signatures",
+      { jwt: { ...jwt.jwt, algorithms: ["HS256"] } },
+      "algorithms[0]: expected one of",
+    ],
+    [
+      "with a key instead of its hash",
+      { apiKeys: { keys: { ci: { hash: "hgk_abc" } } } },
+      "hash: is not the hash of a key",
+    ],
+    [
+      "with a certificate that nobody vouches for",
+      { certificate: {} },
+      "certificate: needs `listen.tls.caFile`",
+    ],
+    ["that demands what only clients ask for", { ...jwt, scopes: [] }, "unknown key `scopes`"],
+  ])("%s is refused", (_what, one, problem) => {
+    expect(problemsOf(withOne(one)).join("\n")).toContain(problem);
+  });
+
+  it("may not be called as the callers without credentials are", () => {
+    expect(problemsOf({ upstream: demo, auth: { authenticators: { anonymous: jwt } } }).join()).toContain(
+      "`anonymous` stands for callers without credentials",
+    );
+  });
+
+  it("is not told to demand a scope that is for clients alone", () => {
+    const auth = { authenticators: { staff: jwt }, scopes: ["offline_access"] };
+    expect(problemsOf({ upstream: demo, auth })).toEqual([
+      "auth.scopes[0]: is asked for by clients themselves, not by resources",
+    ]);
+  });
+});
+
+describe("the caller's own credentials", () => {
+  it("are never among the headers that go on where the gateway asks for them", () => {
+    const header = { apiKeys: { ...keys.apiKeys, header: "X-Api-Key" } };
+    const forwardHeaders = ["x-request-id", "Authorization", "x-api-key"];
+    expect(
+      problemsOf({
+        auth: { authenticators: { robots: header } },
+        routes: { a: { upstream: http, forwardHeaders } },
+      }),
+    ).toEqual([
+      "routes.a.forwardHeaders[1]: `authorization` holds the caller's credentials for the gateway, which never go on; see `upstream.credentials`",
+      "routes.a.forwardHeaders[2]: `x-api-key` holds the caller's credentials for the gateway, which never go on; see `upstream.credentials`",
+    ]);
+  });
+});
+
+describe("the credentials for an upstream", () => {
+  const withOwn = (credentials: object, rest: object = {}): ConfigInput => ({
+    routes: { a: { upstream: { ...http, credentials, ...rest } } },
+  });
+
+  it.each<[string, ConfigInput, string]>([
+    [
+      "of no kind",
+      withOwn({}),
+      "credentials: needs exactly one of `header`, `clientCredentials` and `tokenExchange`",
+    ],
+    [
+      "without a server",
+      withOwn({ clientCredentials: { clientId: "x" } }),
+      "needs `issuer` or `tokenEndpoint`",
+    ],
+    [
+      "in two places",
+      withOwn({ header: { value: "x" } }, { headers: { authorization: "y" } }),
+      "headers: has `authorization` too",
+    ],
+    [
+      "that callers cannot be exchanged for",
+      withOwn({ tokenExchange: token }),
+      "no caller of this route brings a token",
+    ],
+    [
+      "on a route that passes everything through",
+      { routes: { a: { mode: "observe", upstream: { ...http, credentials: { header: { value: "x" } } } } } },
+      "`observe` passes everything through as it comes",
+    ],
+  ])("%s are refused", (_what, input, problem) => {
+    expect(problemsOf(input).join("\n")).toContain(problem);
+  });
+
+  it("are taken in each of their forms", () => {
+    for (const credentials of [{ header: { value: "x" } }, { clientCredentials: token }]) {
+      expect(problemsOf(withOwn(credentials))).toEqual([]);
+    }
+    expect(
+      problemsOf({ auth: { authenticators: { staff: jwt } }, ...withOwn({ tokenExchange: token }) }),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,175 @@
+import { anonymousName } from "../auth/config.ts";
+import { isLoopback } from "../lib/addresses.ts";
+import type { Config, RouteConfig, RouteAuth } from "./config.ts";
+import type { ConfigFinding, Path } from "./problem.ts";
+import type { ParsedConfig } from "./schema.ts";
+import { closestName } from "../lib/closest-name.ts";
+
+type ParsedAuthRoute = ParsedConfig["routes"][string];
+
+/** Who may call a route: its own rules where it has some, else the general ones. */
+export function resolveRouteAuth(general: ParsedConfig["auth"], own: ParsedAuthRoute["auth"]): RouteAuth {
+  const names = own.use ?? general.use ?? Object.keys(general.authenticators);
+  const use = names.filter((name) => name !== anonymousName);
+  return {
+    use,
+    allowsAnonymous: use.length === 0 || use.length < names.length,
+    scopes: own.scopes ?? general.scopes,
+    offeredScopes: own.offeredScopes ?? general.offeredScopes,
+  };
+}
+
+/** A route and where it stands in the configuration. */
+export interface PlacedRoute {
+  readonly path: Path;
+  readonly route: RouteConfig;
+  readonly written: Pick<ParsedAuthRoute, "auth">;
+}
+
+/** What does not fit together in who may call what. */
+export function authProblems(
+  config: Pick<Config, "listen" | "auth">,
+  routes: readonly PlacedRoute[],
+): readonly ConfigFinding[] {
+  const { listen, auth } = config;
+  const known = Object.keys(auth.authenticators);
+  const exposure = exposureProblem(
+    listen,
+    routes.map(({ route }) => route),
+  );
+  const names = (path: Path, use: readonly string[] | undefined): ConfigFinding[] =>
+    (use ?? []).flatMap((name, index) => {
+      if (name === anonymousName || known.includes(name)) return [];
+      const meant = closestName(name, [...known, anonymousName]);
+      const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
+      return [{ path: [...path, index], message: `no authenticator has the name \`${name}\`${hint}` }];
+    });
+  return [
+    ...names(["auth", "use"], auth.use),
+    ...certificateProblems(listen, auth),
+    ...routes.flatMap(({ path, route, written }) => [
+      ...names([...path, "auth", "use"], written.auth.use),
+      ...routeProblems(path, route, config),
+    ]),
+    ...(exposure === undefined ? [] : [{ path: ["listen", "host"], message: exposure }]),
+  ];
+}
+
+function routeProblems(
+  path: Path,
+  route: RouteConfig,
+  { listen, auth }: Pick<Config, "listen" | "auth">,
+): ConfigFinding[] {
+  const { use, scopes, allowsAnonymous } = route.auth;
+  const used = use.flatMap((name) => auth.authenticators[name] ?? []);
+  const problems: ConfigFinding[] = [];
+  // Servers that stand outside `routes` are their own upstream and go by the general rules.
+  const isRoute = path[0] === "routes";
+  const authPath = isRoute ? [...path, "auth"] : ["auth"];
+  const upstreamPath = isRoute ? [...path, "upstream"] : path;
+  const isNamed =
+    listen.publicUrl !== undefined || (listen.unixSocket === undefined && isLoopback(listen.host));
+  if (
+    !isNamed &&
+    used.some(({ jwt, introspection }) => needsPublicUrl(jwt) || needsPublicUrl(introspection))
+  ) {
+    problems.push({
+      path: authPath,
+      message:
+        "tokens are issued for the URL of an endpoint: say `listen.publicUrl`, or give the authenticator an `audience`",
+    });
+  }
+  if (use.length > 0) {
+    const carriers = new Set(["authorization", ...used.flatMap(({ apiKeys }) => apiKeys?.header ?? [])]);
+    for (const [index, name] of route.forwardHeaders.entries()) {
+      if (!carriers.has(name)) continue;
+      problems.push({
+        path: [...path, "forwardHeaders", index],
+        message: `\`${name}\` holds the caller's credentials for the gateway, which never go on; see \`upstream.credentials\``,
+      });
+    }
+  }
+  if (allowsAnonymous && scopes.length > 0) {
+    problems.push({
+      path: authPath,
+      message: `callers without credentials have no scopes, so \`${anonymousName}\` and \`scopes\` exclude each other`,
+    });
+  }
+  const { upstream } = route;
+  if (upstream.type === "http" && upstream.credentials !== undefined) {
+    const { header, tokenExchange } = upstream.credentials;
+    if (route.mode === "observe") {
+      problems.push({
+        path: [...upstreamPath, "credentials"],
+        message: "`observe` passes everything through as it comes; give the upstream its secret in `headers`",
+      });
+    }
+    if (Object.hasOwn(upstream.headers, header?.name ?? "authorization")) {
+      problems.push({
+        path: [...upstreamPath, "headers"],
+        message: `has \`${header?.name ?? "authorization"}\` too, which \`credentials\` write`,
+      });
+    }
+    if (
+      tokenExchange !== undefined &&
+      !used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined)
+    ) {
+      problems.push({
+        path: [...upstreamPath, "credentials", "tokenExchange"],
+        message:
+          "no caller of this route brings a token: it has no authenticator of the kinds `jwt` and `introspection`",
+      });
+    }
+  }
+  return problems;
+}
+
+function needsPublicUrl(tokens: { readonly audience?: unknown } | undefined): boolean {
+  return tokens !== undefined && tokens.audience === undefined;
+}
+
+function certificateProblems({ tls }: Config["listen"], { authenticators }: Config["auth"]): ConfigFinding[] {
+  if (tls?.caFile !== undefined) return [];
+  return Object.entries(authenticators).flatMap(([name, { certificate }]) =>
+    certificate === undefined
+      ? []
+      : [
+          {
+            path: ["auth", "authenticators", name, "certificate"],
+            message: "needs `listen.tls.caFile`: the authorities whose certificates are taken",
+          },
+        ],
+  );
+}
+
+/**
+ * Why a configuration would let in everybody by mistake: beyond loopback nobody is let in unasked unless that is
+ * written down. Undefined where it would not.
+ */
+export function exposureProblem(
+  listen: Config["listen"],
+  routes: readonly RouteConfig[],
+): string | undefined {
+  if (listen.unixSocket !== undefined || isLoopback(listen.host) || listen.allowAnonymous) return undefined;
+  const open = routes.filter(({ auth }) => auth.allowsAnonymous).map(({ name }) => `\`${name}\``);
+  if (open.length === 0) return undefined;
+  return `others than this machine can reach it and nothing asks who they are (${open.join(", ")}); give \`auth\`, or say \`listen.allowAnonymous: true\` if that is meant`;
+}
+
+/** What works but is probably not meant. */
+export function authWarnings(
+  { listen }: Pick<Config, "listen">,
+  routes: readonly PlacedRoute[],
+): readonly ConfigFinding[] {
+  const isLocal = listen.unixSocket !== undefined || isLoopback(listen.host);
+  const isSecure = listen.tls !== undefined || listen.publicUrl?.startsWith("https:") === true;
+  const asks = routes.some(({ route }) => route.auth.use.length > 0);
+  return !isLocal && !isSecure && asks
+    ? [
+        {
+          path: ["listen"],
+          message: "credentials go over the network in the clear; give `tls` or an https `publicUrl`",
+        },
+      ]
+    : [];
+}

@@ -1,0 +1,322 @@
+import { describe, expect, expectTypeOf, it } from "vitest";
+
+import type { Config, RouteConfig } from "./config.ts";
+import { parseConfig, type ConfigResult } from "./load.ts";
+import type { ConfigInput } from "./schema.ts";
+
+const demo = { demo: true } as const;
+
+function configOf(input: ConfigInput, env = {}): Config {
+  const result = parseConfig(input, env);
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result.config;
+}
+
+function problemsOf(input: unknown): readonly string[] {
+  const result: ConfigResult = parseConfig(input as ConfigInput);
+  return result.ok ? [] : result.problems.map(({ path, message }) => `${path}: ${message}`);
+}
+
+function routeOf(input: ConfigInput, name: string, env = {}): RouteConfig | undefined {
+  return configOf(input, env).routes[name];
+}
+
+describe("a configuration", () => {
+  it("has a documented default for everything but its servers", () => {
+    const { secrets: _, ...config } = configOf({ upstream: demo });
+    expect(config).toEqual({
+      listen: {
+        host: "127.0.0.1",
+        port: 8484,
+        trustedProxies: [],
+        allowedHosts: [],
+        allowedOrigins: [],
+        cors: { origins: [] },
+        allowAnonymous: false,
+      },
+      admin: { host: "127.0.0.1", port: 8485, allowAnonymous: false },
+      auth: { authenticators: {}, scopes: [], offeredScopes: [], impliedScopes: {} },
+      log: { level: "info", format: "auto" },
+      limits: {
+        bodyBytes: 10_485_760,
+        stdioLineBytes: 10_485_760,
+        headerBytes: 16_384,
+        depth: 128,
+        batch: 100,
+        concurrentRequests: 1000,
+        perPrincipalRequests: 500,
+        pendingPerScope: 1000,
+        pending: 10_000,
+        sessions: 1000,
+        sessionsPerPrincipal: 1000,
+        parked: 10_000,
+        parkedPerPrincipal: 1000,
+        queueBytes: 1_048_576,
+        eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
+        rates: { methods: {} },
+      },
+      sessions: { idle: 3_600_000, age: 86_400_000 },
+      timeouts: {
+        connect: 10_000,
+        quick: 30_000,
+        tool: 300_000,
+        human: 1_800_000,
+        hard: 3_600_000,
+        streamKeepAlive: 15_000,
+      },
+      shutdown: { grace: 10_000 },
+      routes: {
+        default: {
+          name: "default",
+          prefixes: [""],
+          upstream: { type: "demo" },
+          mode: "enforce",
+          forwardHeaders: ["x-request-id"],
+          timeouts: {
+            connect: 10_000,
+            quick: 30_000,
+            tool: 300_000,
+            human: 1_800_000,
+            hard: 3_600_000,
+            streamKeepAlive: 15_000,
+            tools: {},
+          },
+          rates: { methods: {} },
+          cors: { origins: [] },
+          auth: { use: [], allowsAnonymous: true, scopes: [], offeredScopes: [] },
+        },
+      },
+    });
+  });
+
+  it("limits nothing in a second unless told to, and a route may have rates of its own", () => {
+    const general = {
+      principal: { perSecond: 50, burst: 100 },
+      methods: { "tools/call": { perSecond: 0.5 } },
+    };
+    const own = { session: { perSecond: 5 } };
+    const { routes } = configOf({
+      limits: { rates: general },
+      routes: { a: { upstream: demo }, b: { upstream: demo, rates: own } },
+    });
+    expect([routes["a"]?.rates, routes["b"]?.rates]).toEqual([general, { ...own, methods: {} }]);
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(
+      1,
+    );
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { burst: 2 } } } })).toHaveLength(1);
+  });
+
+  it("is read-only to those who have it", () => {
+    expectTypeOf<Config["listen"]["port"]>().toEqualTypeOf<number>();
+    expectTypeOf<Config["listen"]["allowedHosts"]>().toEqualTypeOf<readonly string[]>();
+    // @ts-expect-error what was loaded is not changed
+    expect(() => (Object.freeze(configOf({ upstream: demo })).admin = false)).toThrow(TypeError);
+  });
+
+  it("needs at least one server", () => {
+    expect(problemsOf({})).toEqual([": has no route: give `upstream`, `routes` or `mcpServers`"]);
+    expect(problemsOf({ mcpServers: { off: { command: "x", disabled: true } } })).toHaveLength(1);
+    expect(problemsOf(5)).toEqual([": expected an object, found a whole number"]);
+  });
+
+  it("names an unknown key, where it stands and what was meant", () => {
+    expect(problemsOf({ upstrem: demo })).toEqual([": unknown key `upstrem`; did you mean `upstream`?"]);
+    expect(problemsOf({ routes: { files: { upstrem: demo } } })).toEqual([
+      "routes.files: unknown key `upstrem`; did you mean `upstream`?",
+    ]);
+    expect(problemsOf({ upstream: { url: "https://x", header: {} } })).toEqual([
+      "upstream: unknown key `header`; did you mean `headers`?",
+    ]);
+    expect(problemsOf({ upstream: { ulr: "https://x" } })).toEqual([
+      "upstream: unknown key `ulr`; did you mean `url`?",
+    ]);
+    expect(problemsOf({ upstream: demo, admin: { prot: 1, banana: 2 } })).toEqual([
+      "admin: unknown key `prot`; did you mean `port`?",
+      "admin: unknown key `banana`",
+    ]);
+    expect(problemsOf(JSON.parse('{ "upstream": { "demo": true }, "__proto__": {} }'))).toEqual([
+      ": unknown key `__proto__`",
+    ]);
+  });
+
+  it("says what was expected and what was found", () => {
+    const wrong = {
+      listen: {
+        port: "80",
+        host: "a b",
+        allowedOrigins: ["example.com"],
+        trustedProxies: ["x"],
+        publicUrl: "x",
+      },
+      log: { level: "inof" },
+      limits: { depth: 0, batch: 1.5, sessions: null },
+      timeouts: { tool: "5 minutes", quick: 0 },
+      routes: {
+        a: { upstream: { command: "", env: { N: 5 }, args: "x" }, mode: "watch" },
+        b: {
+          upstream: { url: "https://u:p@x", proxy: "socks5://x", headers: { "a b": "x", c: "line\nfeed" } },
+        },
+        c: {
+          upstream: { url: "https://x", tls: { certFile: "x" } },
+          forwardHeaders: ["Connection", "MCP-Session-Id"],
+        },
+        d: {},
+        e: { upstream: { url: "https://x", command: "x" } },
+        Mail: { upstream: demo },
+        metrics: { upstream: demo },
+      },
+    };
+    expect(problemsOf(wrong)).toEqual([
+      "listen.host: is not a host name or IP address",
+      "listen.port: expected a whole number, found a text",
+      "listen.publicUrl: is not an http or https URL without query and fragment",
+      "listen.trustedProxies[0]: is not an IP address or network such as 10.0.0.0/8",
+      "listen.allowedOrigins[0]: is not an origin such as https://app.example.com (no path, no default port)",
+      "log.level: expected one of `trace`, `debug`, `info`, `warn`, `error`, `fatal`, `silent`; did you mean `info`?",
+      "limits.depth: must be at least 1",
+      "limits.batch: expected a whole number, found a fraction",
+      "limits.sessions: expected a whole number, found nothing",
+      "timeouts.quick: must be longer than nothing",
+      'timeouts.tool: expected a duration such as "250ms", "30s", "5m" or "1h", or a number of milliseconds, at most 24d',
+      "routes.a.upstream.command: must not be empty",
+      "routes.a.upstream.args: expected a list, found a text",
+      "routes.a.upstream.env.N: expected a text, found a whole number; put it in quotes",
+      "routes.a.mode: expected one of `enforce`, `observe`",
+      "routes.b.upstream.url: has credentials in it; they belong in `headers`",
+      "routes.b.upstream.headers: `a b` is not the name of an HTTP header",
+      "routes.b.upstream.headers.c: has characters that no HTTP header may carry",
+      "routes.b.upstream.proxy: is not the http:// URL of a proxy",
+      "routes.c.upstream.tls: `certFile` and `keyFile` go together",
+      "routes.c.forwardHeaders[0]: is a header that the gateway writes itself",
+      "routes.c.forwardHeaders[1]: is a header that the gateway writes itself",
+      "routes.d.upstream: needs exactly one of `url`, `command` and `demo`",
+      "routes.e.upstream: needs exactly one of `url`, `command` and `demo`",
+      "routes: `Mail` is not a route name: lower-case letters, digits, `.`, `_` and `-`",
+      "routes: `metrics` is not a route name: mcp, sse, healthz, readyz, metrics, .well-known are paths of the gateway",
+    ]);
+  });
+});
+
+describe("routes", () => {
+  it("are served under their name, one alone at the top as well", () => {
+    expect(routeOf({ routes: { files: { upstream: demo } } }, "files")?.prefixes).toEqual(["/files", ""]);
+    const two = configOf({ routes: { a: { upstream: demo }, b: { upstream: demo } } });
+    expect(Object.values(two.routes).map(({ prefixes }) => prefixes)).toEqual([["/a"], ["/b"]]);
+  });
+
+  it("without a name are served at the top, beside others too", () => {
+    const both = configOf({ upstream: demo, routes: { files: { upstream: demo } } });
+    expect(both.routes["default"]?.prefixes).toEqual([""]);
+    expect(both.routes["files"]?.prefixes).toEqual(["/files"]);
+    expect(problemsOf({ upstream: demo, routes: { default: { upstream: demo } } })).toEqual([
+      "routes.default: there is another route with the name `default`",
+    ]);
+  });
+
+  it("have their own timeouts over the general ones", () => {
+    const route = routeOf(
+      {
+        timeouts: { quick: "10s", tool: "2m" },
+        routes: { a: { upstream: demo, timeouts: { tool: "3m", tools: { slow: "20m" } } } },
+      },
+      "a",
+    );
+    expect(route?.timeouts).toMatchObject({
+      quick: 10_000,
+      tool: 180_000,
+      hard: 3_600_000,
+      tools: { slow: 1_200_000 },
+    });
+  });
+
+  it("may not wait longer than the hard limit", () => {
+    expect(
+      problemsOf({
+        timeouts: { human: "2h" },
+        routes: {
+          a: { upstream: demo, timeouts: { tools: { slow: "90m" } } },
+          b: { upstream: demo, timeouts: { hard: "1m", quick: "2m" } },
+        },
+      }),
+    ).toEqual([
+      "timeouts.human: is longer than `hard`, which is 1h",
+      "routes.a.timeouts.tools.slow: is longer than `hard`, which is 1h",
+      "routes.b.timeouts.quick: is longer than `hard`, which is 1m",
+    ]);
+  });
+
+  it("name headers in lower case", () => {
+    const route = routeOf(
+      {
+        routes: {
+          a: { upstream: { url: "https://x", headers: { "X-Key": "v" } }, forwardHeaders: ["X-Trace"] },
+        },
+      },
+      "a",
+    );
+    expect(route?.forwardHeaders).toEqual(["x-trace"]);
+    expect(route?.upstream).toMatchObject({ headers: { "x-key": "v" } });
+  });
+
+  it("have the pages that may call them, or those of the listener", () => {
+    const config = configOf({
+      listen: { cors: { origins: ["https://a.example"] } },
+      routes: { a: { upstream: demo }, b: { upstream: demo, cors: { origins: ["*"] } } },
+    });
+    expect(config.routes["a"]?.cors).toEqual({ origins: ["https://a.example"] });
+    expect(config.routes["b"]?.cors).toEqual({ origins: ["*"] });
+  });
+
+  it("find their proxy in the environment unless they say otherwise", () => {
+    const env = { HTTPS_PROXY: "http://proxy:3128" };
+    const proxyOf = (proxy?: string) => {
+      const upstream = { url: "https://x.example", ...(proxy === undefined ? {} : { proxy }) };
+      const route = routeOf({ upstream }, "default", env);
+      return route?.upstream.type === "http" ? route.upstream.proxy : "none of ours";
+    };
+    expect(proxyOf()).toBe("http://proxy:3128");
+    expect(proxyOf("none")).toBeUndefined();
+    expect(proxyOf("http://other:1")).toBe("http://other:1");
+  });
+
+  it("can be servers in the same process, for the library", () => {
+    const server = () => ({ connect: async () => {}, close: async () => {} });
+    expect(routeOf({ upstream: { server } }, "default")?.upstream).toEqual({ type: "in-process", server });
+    expect(problemsOf({ upstream: { server: "x" } })).toEqual([
+      "upstream.server: is for the library only: a function that makes a server",
+    ]);
+  });
+
+  it("that do not check certificates are mentioned", () => {
+    const result = parseConfig({ upstream: { url: "https://x", tls: { insecure: true } } });
+    expect(result.ok && result.warnings).toEqual([
+      { path: "upstream.tls.insecure", message: "whoever stands in between can read and change everything" },
+    ]);
+  });
+});
+
+describe("listeners", () => {
+  it("are not opened to others by mistake", () => {
+    const open = "others than this machine can reach it and nothing asks who they are";
+    expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0" }, admin: { host: "::" } })).toEqual([
+      `listen.host: ${open} (\`default\`); give \`auth\`, or say \`listen.allowAnonymous: true\` if that is meant`,
+      `admin.host: ${open}; say \`admin.allowAnonymous: true\` if that is meant`,
+    ]);
+    expect(
+      problemsOf({
+        upstream: demo,
+        listen: { host: "0.0.0.0", allowAnonymous: true },
+        admin: { host: "::", allowAnonymous: true },
+      }),
+    ).toEqual([]);
+    expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0", unixSocket: "/run/x" } })).toEqual([]);
+  });
+
+  it("do not share a port", () => {
+    expect(problemsOf({ upstream: demo, listen: { port: 8485 } })).toEqual([
+      "admin.port: is the port of `listen` too: 8485",
+    ]);
+    expect(problemsOf({ upstream: demo, listen: { port: 0 }, admin: { port: 0 } })).toEqual([]);
+    expect(problemsOf({ upstream: demo, listen: { port: 8485 }, admin: false })).toEqual([]);
+  });
+});

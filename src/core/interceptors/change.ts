@@ -1,0 +1,88 @@
+import { type Message, messageBytes, type ParseLimits, type RequestId } from "../../protocol/message.ts";
+import { replaceMember } from "../../protocol/json/edit.ts";
+import { parse } from "../../protocol/parse.ts";
+import type { Revision } from "../../protocol/revisions.ts";
+import type { MessageChange } from "./action.ts";
+import { type EditResult, removeAt, setAt } from "../../protocol/json/edit-pointer.ts";
+
+/** The message in its new form, or why it cannot have it. */
+export type ChangeOutcome =
+  | { readonly ok: true; readonly message: Message }
+  | { readonly ok: false; readonly problem: string };
+
+/** What a changed message is judged by. */
+export interface ChangeContext {
+  readonly revision: Revision;
+  readonly limits?: ParseLimits | undefined;
+}
+
+/**
+ * Applies a change and parses the outcome as strictly as anything from a wire. The new form must be a message of the
+ * same kind with the same id (SC-065); the id gets the very text it had.
+ */
+export function applyChange(before: Message, change: MessageChange, context: ChangeContext): ChangeOutcome {
+  const edit = editOf(before, change);
+  if (!edit.ok) return edit;
+  const parsed = parseOne(edit.bytes, context);
+  if (!parsed.ok) return parsed;
+  const after = parsed.message;
+  if (after.kind !== before.kind)
+    return refuse(`the kind cannot change from ${before.kind} to ${after.kind}`);
+  if (before.id?.json === after.id?.json) return parsed;
+  if (before.id === undefined || after.id === undefined || !isSame(before.id, after.id)) {
+    return refuse("the id cannot change");
+  }
+  const restored = replaceMember(after, "id", before.id.json);
+  return restored === undefined ? refuse("the id cannot change") : parseOne(restored, context);
+}
+
+function editOf(before: Message, change: MessageChange): EditResult {
+  if ("bytes" in change) {
+    const { buffer, byteOffset, byteLength } = change.bytes;
+    return { ok: true, bytes: Buffer.from(buffer, byteOffset, byteLength) };
+  }
+  if ("json" in change) {
+    const json = serialise(change.json);
+    return json === undefined
+      ? refuse("the new message cannot be written as JSON")
+      : { ok: true, bytes: Buffer.from(json) };
+  }
+  // A member of a batch shares its bytes with the others; alone it has only its own.
+  let edit: EditResult = { ok: true, bytes: messageBytes(before) };
+  for (const [pointer, value] of Object.entries(change.set ?? {})) {
+    const json = serialise(value);
+    if (json === undefined) return refuse(`the value for ${pointer} cannot be written as JSON`);
+    edit = setAt(edit.bytes, pointer, json);
+    if (!edit.ok) return edit;
+  }
+  for (const pointer of change.remove ?? []) {
+    edit = removeAt(edit.bytes, pointer);
+    if (!edit.ok) return edit;
+  }
+  return edit;
+}
+
+function parseOne(bytes: Buffer, { revision, limits }: ChangeContext): ChangeOutcome {
+  // Even where a route only observes: what two readers could understand differently is never made here.
+  const outcome = parse(bytes, { revision, mode: "enforce", ...(limits === undefined ? {} : { limits }) });
+  if (!outcome.ok) return refuse(outcome.failure.message);
+  return outcome.form === "single" ? outcome : refuse("one message cannot become a batch");
+}
+
+/** Whether two ids are one to a JavaScript reader, who may have rounded or respelled a number on its way through. */
+function isSame(a: RequestId, b: RequestId): boolean {
+  return a.key === b.key || JSON.parse(a.json) === JSON.parse(b.json);
+}
+
+function serialise(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // Cycles, BigInts and throwing getters: not JSON, as the caller's problem says.
+    return undefined;
+  }
+}
+
+function refuse(problem: string): { readonly ok: false; readonly problem: string } {
+  return { ok: false, problem };
+}

@@ -1,0 +1,152 @@
+import type { ErrorCode } from "../../errors.ts";
+import type { Clock, Exchange, SetTimer } from "../exchange.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { BlockFacts, MessageChange } from "./action.ts";
+import type { ChangeOutcome } from "./change.ts";
+import type { MessagePhase } from "./interceptor.ts";
+
+/** What a board needs. */
+export interface HeldMessagesOptions {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+  /** How many messages may be held at once; 100 unless given. More are refused as `overloaded`. */
+  readonly maxHeld?: number;
+}
+
+/** A message that waits for somebody's decision. */
+export interface HeldMessage {
+  /** The id to decide by. */
+  readonly id: string;
+  readonly interceptor: string;
+  readonly reason: string | undefined;
+  readonly exchange: Exchange;
+  readonly message: Message;
+  readonly direction: Exchange["direction"];
+  readonly phase: MessagePhase;
+  /** Wall time since when it is held, and until when; milliseconds since 1970. */
+  readonly since: number;
+  readonly deadline: number;
+  readonly onTimeout: "block" | "continue";
+}
+
+/** What to hold, and for how long. */
+export interface HoldRequest extends Omit<HeldMessage, "id" | "since" | "deadline"> {
+  readonly timeoutMs: number;
+  /** Makes the changed form of the message, with all its checks. */
+  readonly change: (change: MessageChange) => ChangeOutcome;
+}
+
+/** How a pause ended. */
+export type Release =
+  | { readonly type: "resume"; readonly reason: string }
+  | { readonly type: "modify"; readonly message: Message }
+  | { readonly type: "block"; readonly error: ErrorCode; readonly reason: string; readonly code?: number }
+  | { readonly type: "cancelled"; readonly reason: string };
+
+/** Whether a decision was taken: it is not when the id is unknown, already decided, or the change is no good. */
+export type HeldMessageResult = { readonly ok: true } | { readonly ok: false; readonly problem: string };
+
+interface Entry {
+  readonly held: HeldMessage;
+  readonly change: HoldRequest["change"];
+  readonly release: (release: Release) => void;
+}
+
+const taken: HeldMessageResult = { ok: true };
+const unknown: HeldMessageResult = { ok: false, problem: "no message is held under this id" };
+
+const full: Release = { type: "block", error: "overloaded", reason: "too many messages are held" };
+const closed: Release = {
+  type: "block",
+  error: "shutting_down",
+  reason: "the gateway is stopping and holds no messages",
+};
+
+/**
+ * Holds messages until somebody decides about them, their time is over, nobody waits for them any more, or the board
+ * is closed. Nothing outlives the process: closing refuses whatever is held.
+ */
+export class HeldMessages {
+  readonly #options: HeldMessagesOptions;
+  readonly #maxHeld: number;
+  readonly #entries = new Map<string, Entry>();
+  #isClosed = false;
+
+  constructor(options: HeldMessagesOptions) {
+    this.#options = options;
+    this.#maxHeld = options.maxHeld ?? 100;
+  }
+
+  /** What is held now, the longest first. */
+  list(): readonly HeldMessage[] {
+    return [...this.#entries.values()].map(({ held }) => held);
+  }
+
+  /** Lets a held message go on as it is. */
+  resume(id: string): HeldMessageResult {
+    return this.#decide(id, { type: "resume", reason: "resumed" });
+  }
+
+  /** Lets a held message go on in another form; it stays held when the change is refused. */
+  modify(id: string, change: MessageChange): HeldMessageResult {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return unknown;
+    const outcome = entry.change(change);
+    return outcome.ok ? this.#decide(id, { type: "modify", message: outcome.message }) : outcome;
+  }
+
+  /** Refuses a held message. */
+  block(id: string, facts: BlockFacts): HeldMessageResult {
+    return this.#decide(id, { ...facts, type: "block", error: "policy_denied" });
+  }
+
+  /** Refuses everything that is held, and whatever should be held from now on. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { release } of this.#entries.values()) release(closed);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  /** Holds a message; resolves when its pause ends, and refuses at once where it cannot be held. */
+  async hold(holding: HoldRequest): Promise<Release> {
+    if (this.#isClosed) return closed;
+    if (this.#entries.size >= this.#maxHeld) return full;
+    const { clock, setTimer, newId } = this.#options;
+    const { change, timeoutMs, ...facts } = holding;
+    const id = newId();
+    const since = clock.wall();
+    const { promise, resolve } = Promise.withResolvers<Release>();
+    const release = (outcome: Release): void => {
+      // Taken off at once: whoever decides second is told that the message is no longer held.
+      this.#entries.delete(id);
+      resolve(outcome);
+    };
+    this.#entries.set(id, { held: { ...facts, id, since, deadline: since + timeoutMs }, change, release });
+    const stopTimer = setTimer(timeoutMs, () => release(deadlinePassed(holding)));
+    const stopListening = holding.exchange.cancellation.onCancel((reason) => {
+      release({ type: "cancelled", reason });
+    });
+    const outcome = await promise;
+    stopTimer();
+    stopListening();
+    return outcome;
+  }
+
+  #decide(id: string, release: Release): HeldMessageResult {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return unknown;
+    entry.release(release);
+    return taken;
+  }
+}
+
+function deadlinePassed({ onTimeout, timeoutMs }: HoldRequest): Release {
+  const reason = `nobody decided within ${timeoutMs} ms`;
+  return onTimeout === "continue"
+    ? { type: "resume", reason }
+    : { type: "block", error: "policy_denied", reason };
+}

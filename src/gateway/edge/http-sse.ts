@@ -1,0 +1,88 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { anonymous, type Principal } from "../../core/exchange.ts";
+import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
+import type { Channel } from "../../transports/transport.ts";
+import { serveChannel } from "./channel-client.ts";
+import type { GatewayContext } from "../context.ts";
+import { longerOf, onExpiry } from "./route-authentication.ts";
+import type { RouteHandler } from "./router.ts";
+import type { Route } from "../route/route.ts";
+
+/** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */
+export interface HttpSseHandlers {
+  readonly stream: RouteHandler;
+  readonly messages: RouteHandler;
+  /** Ends the connections of a route that is no more. */
+  forget(route: Route, reason: string): Promise<void>;
+  close(reason: string): Promise<void>;
+}
+
+/** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
+export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
+  const servers = new Map<Route, SseServer>();
+  const principals = new WeakMap<IncomingMessage, Principal>();
+  /** The credentials that were shown last for a connection, and those of them that hold for longest. */
+  const shown = new WeakMap<Channel, { readonly last: Principal; readonly longest: Principal }>();
+  const principalOf = (request: IncomingMessage): Principal => principals.get(request) ?? anonymous;
+
+  function serverOf(route: Route): SseServer {
+    let server = servers.get(route);
+    if (server === undefined) {
+      server = createSseServer({
+        stream: gateway.streamOptions(route),
+        maxBytes: () => gateway.limits.parse.maxBytes,
+        newId: () => randomBytes(24).toString("base64url"),
+        setTimer: gateway.setTimer,
+        principalOf,
+        accept: (channel, request) => {
+          const first = principalOf(request);
+          shown.set(channel, { last: first, longest: first });
+          const longest = (): Principal => shown.get(channel)?.longest ?? first;
+          const stop = onExpiry(longest, gateway, () => {
+            void channel.close("the client's credentials have expired");
+          });
+          return serveChannel(gateway, channel, {
+            route,
+            get principal() {
+              return shown.get(channel)?.last ?? first;
+            },
+            eras: "legacy",
+            context: { type: "sse", stream: channel.incarnation },
+            mayStillRead: false,
+            onGone: stop,
+          });
+        },
+        renew: (channel, request) => {
+          const last = principalOf(request);
+          shown.set(channel, { last, longest: longerOf(shown.get(channel)?.longest ?? last, last) });
+        },
+        publicPath,
+        onRefused: (error) => {
+          gateway.countRefusal(route, error.code);
+        },
+      });
+      servers.set(route, server);
+    }
+    return server;
+  }
+
+  return {
+    stream: async (request, response, route, { principal }) => {
+      principals.set(request, principal);
+      serverOf(route).stream(request, response);
+    },
+    messages: (request, response, route, { principal }) => {
+      principals.set(request, principal);
+      return serverOf(route).messages(request, response);
+    },
+    forget: async (route, reason) => {
+      const server = servers.get(route);
+      servers.delete(route);
+      await server?.close(reason);
+    },
+    close: async (reason) => {
+      await Promise.all([...servers.values()].map((server) => server.close(reason)));
+    },
+  };
+}

@@ -1,0 +1,169 @@
+import { statSync, unlinkSync, watch } from "node:fs";
+import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
+import { createServer as createHttpsServer, type Server as TlsServer } from "node:https";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+import { GatewayError } from "../../errors.ts";
+import { SyncBodyRequest } from "../../transports/http/request-body.ts";
+import { readPem } from "../../lib/pem.ts";
+
+/** Where and how to listen. */
+export interface HttpListenOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly unixSocket?: string | undefined;
+  readonly tls?:
+    | {
+        readonly certFile: string;
+        readonly keyFile: string;
+        /** Authorities whose client certificates are taken. */
+        readonly caFile?: string | undefined;
+        /** Whether clients without one may connect; whoever looks at certificates must check that they were verified. */
+        readonly clientCertificate?: "required" | "optional" | undefined;
+      }
+    | undefined;
+  readonly headerBytes: number;
+  /** Told when a certificate was read anew, or could not be. */
+  readonly onCertificate?: (problem: string | undefined) => void;
+}
+
+/** A listening server. */
+export interface HttpListener {
+  /** As people write it: `http://127.0.0.1:8484`, or the path of the socket. */
+  readonly address: string;
+  /** Takes no new connections; idle ones are closed, busy ones when their answer is written. */
+  stop(): void;
+  /** Cuts what is left. */
+  close(): Promise<void>;
+}
+
+/** Longer than the idle time of common load balancers (60 s), so that they, not we, give up a connection first. */
+const keepAliveTimeout = 75_000;
+
+/** Begins to listen; a port in use and the like are told in one line. */
+export async function createHttpListener(
+  options: HttpListenOptions,
+  handler: RequestListener,
+): Promise<HttpListener> {
+  const { tls, unixSocket, host, port } = options;
+  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: SyncBodyRequest };
+  const server: Server | TlsServer =
+    tls === undefined
+      ? createHttpServer(common, handler)
+      : createHttpsServer({ ...common, ...readCertificate(tls) }, handler);
+  if (unixSocket !== undefined) await removeStaleSocket(unixSocket);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      reject(listenError(error, options));
+    });
+    server.listen(unixSocket === undefined ? { host, port, backlog } : { path: unixSocket }, () => {
+      server.removeAllListeners("error");
+      resolve();
+    });
+  });
+  const stopWatching =
+    tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
+  return {
+    address: addressOf(server, options),
+    stop: () => {
+      stopWatching?.();
+      server.close();
+      server.closeIdleConnections();
+    },
+    close: async () => {
+      stopWatching?.();
+      const closed = new Promise<void>((resolve) => {
+        server.close(() => {
+          resolve();
+        });
+      });
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
+const backlog = 4096;
+
+type Tls = NonNullable<HttpListenOptions["tls"]>;
+
+function readCertificate({ certFile, keyFile, caFile, clientCertificate = "required" }: Tls) {
+  const rejectUnauthorized = clientCertificate === "required";
+  return {
+    cert: readPem(certFile),
+    key: readPem(keyFile),
+    ...(caFile === undefined ? {} : { ca: readPem(caFile), requestCert: true, rejectUnauthorized }),
+  };
+}
+
+/** Reads the certificate anew when its folder changes: editors and Kubernetes put new files in place by renaming. */
+function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["onCertificate"]): () => void {
+  const textOf = ({ cert, ca = "" }: { readonly cert: Buffer; readonly ca?: Buffer | string }): string =>
+    `${cert.toString()}${ca.toString()}`;
+  let last = textOf(readCertificate(tls));
+  const check = (): void => {
+    try {
+      const next = readCertificate(tls);
+      if (textOf(next) === last) return;
+      server.setSecureContext(next);
+      last = textOf(next);
+      told?.(undefined);
+    } catch (error) {
+      // The old certificate stays in use: half-written files are normal while they are being replaced.
+      told?.(error instanceof Error ? error.message : String(error));
+    }
+  };
+  const files = [tls.certFile, tls.keyFile, ...(tls.caFile === undefined ? [] : [tls.caFile])];
+  const watchers = [...new Set(files.map((file) => dirname(file)))].map((folder) => watch(folder, check));
+  for (const watcher of watchers) watcher.unref();
+  return () => {
+    for (const watcher of watchers) watcher.close();
+  };
+}
+
+/** A socket file that nobody listens on any more is in the way; one in use is left alone. */
+async function removeStaleSocket(path: string): Promise<void> {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  if (!stats.isSocket()) throw new GatewayError("config_invalid", `${path} exists and is not a socket`);
+  const isUsed = await new Promise<boolean>((resolve) => {
+    const probe = connect(path);
+    probe.once("connect", () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once("error", () => {
+      resolve(false);
+    });
+  });
+  if (isUsed) throw new GatewayError("config_invalid", `another process listens on ${path}`);
+  unlinkSync(path);
+}
+
+function addressOf(server: Server | TlsServer, options: HttpListenOptions): string {
+  const address = server.address();
+  if (address === null || typeof address === "string") return options.unixSocket ?? "";
+  const host = address.family === "IPv6" ? `[${address.address}]` : address.address;
+  return `${options.tls === undefined ? "http" : "https"}://${host}:${address.port}`;
+}
+
+function listenError(
+  error: NodeJS.ErrnoException,
+  { host, port, unixSocket }: HttpListenOptions,
+): GatewayError {
+  const place = unixSocket ?? `${host}:${port}`;
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `${place} is in use by another process; choose another with --port, or stop that process`,
+    EACCES: `this user may not listen on ${place}; ports below 1024 need rights of their own`,
+    EADDRNOTAVAIL: `${host} is no address of this machine`,
+    ENOTFOUND: `${host} is no known host`,
+  };
+  return new GatewayError(
+    "config_invalid",
+    reasons[error.code ?? ""] ?? `cannot listen on ${place}: ${error.message}`,
+    {
+      cause: error,
+    },
+  );
+}

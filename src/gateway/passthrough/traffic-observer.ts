@@ -1,0 +1,156 @@
+import type { IncomingMessage } from "node:http";
+import type { Principal } from "../../core/exchange.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Diagnostic, Message, ParseLimits } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { parse } from "../../protocol/parse.ts";
+import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";
+import { createSseDecoder, type SseDecoder } from "../../protocol/sse/decoder.ts";
+import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
+import type { Correlator } from "../../sessions/pending/correlator.ts";
+import type { CorrelationEntry } from "../../sessions/pending/entry.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
+
+/** Watches traffic that has passed already. */
+export interface TrafficObserver {
+  open(request: IncomingMessage, principal: Principal): ObservedRequest;
+}
+
+/** One HTTP request and its answer, as they went by. */
+export interface ObservedRequest {
+  fromClient(chunk: Buffer): void;
+  clientDone(): void;
+  answered(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
+  fromUpstream(chunk: Buffer): void;
+  closed(): void;
+}
+
+export interface TrafficObserverDeps {
+  readonly route: string;
+  readonly limits: ParseLimits;
+  readonly correlator: Correlator<undefined>;
+  readonly log: Logger;
+  /** Told of every message, and of what is none, in the order in which they passed. */
+  readonly onMessage?: (message: Message, from: "client" | "upstream") => void;
+  /** Told the same with whose they are, request by request. */
+  readonly exchanges?: ((call: ObservedCall) => ObservedMessages) | undefined;
+}
+
+/** Makes the observer of a route in observe mode: it parses, matches and reports, and cannot stop anything. */
+export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
+  const { route, limits, correlator, log } = options;
+
+  function report(diagnostics: readonly Diagnostic[]): void {
+    for (const { code, message, path } of diagnostics)
+      log.warn({ route, diagnostic: code, path, reason: message }, "observed");
+  }
+
+  /** The messages in some bytes; what is none is reported and otherwise left alone. */
+  function messagesIn(bytes: Buffer, revision: Revision): readonly Message[] {
+    const outcome = parse(bytes, { revision, mode: "observe", limits });
+    if (!outcome.ok) {
+      const { reason, message } = outcome.failure;
+      log.warn({ route, diagnostic: reason, reason: message }, "observed something that is no message");
+      return [];
+    }
+    const members = outcome.form === "single" ? [outcome] : outcome.members;
+    return members.flatMap((member) => (member.ok ? [member.message] : []));
+  }
+
+  return {
+    open: (request, principal) => {
+      const named = request.headers["mcp-protocol-version"];
+      const reading = typeof named === "string" ? parseRevision(named) : undefined;
+      const revision = reading?.ok === true ? reading.revision : revisionWithoutHeader;
+      const entries = new Map<string, CorrelationEntry<undefined>>();
+      const told = options.exchanges?.({ request, principal, revision });
+      const sent = new Collected(limits.maxBytes);
+      let answer = new Collected(limits.maxBytes);
+      let decoder: SseDecoder | undefined;
+
+      const clientSent = (message: Message): void => {
+        options.onMessage?.(message, "client");
+        told?.fromClient(message);
+        report(metadataOf(message).diagnostics);
+        if (message.kind !== "request") return;
+        const opening = correlator.single(
+          { kind: "exchange", revision, realm: route },
+          "client-to-server",
+          message,
+          undefined,
+        );
+        if (opening.ok) entries.set(message.id.key, opening.entry);
+      };
+      const upstreamSent = (message: Message): void => {
+        options.onMessage?.(message, "upstream");
+        told?.fromUpstream(message);
+        report(metadataOf(message).diagnostics);
+        const entry = message.id === undefined ? undefined : entries.get(message.id.key);
+        if (message.kind === "result" || message.kind === "error") entry?.settle(message);
+        else if (message.kind === "notification")
+          for (const open of entries.values()) open.notify("server-to-client", message);
+        const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;
+        log.info(
+          { route, kind: message.kind, method: message.method, target: tool, rpc: message.id?.json },
+          "observed",
+        );
+      };
+
+      return {
+        fromClient: (chunk) => {
+          sent.add(chunk);
+        },
+        clientDone: () => {
+          for (const message of sent.isEmpty ? [] : messagesIn(sent.take(), revision)) clientSent(message);
+        },
+        answered: (_status, headers) => {
+          const type = headers["content-type"];
+          if (typeof type !== "string" || !isEventStreamContentType(type)) return;
+          decoder = createSseDecoder({
+            maxEventBytes: limits.maxBytes,
+            onEvent: ({ kind, data }) => {
+              if (kind === "data") for (const message of messagesIn(data, revision)) upstreamSent(message);
+            },
+          });
+        },
+        fromUpstream: (chunk) => {
+          if (decoder === undefined) answer.add(chunk);
+          else decoder.push(chunk);
+        },
+        closed: () => {
+          if (decoder === undefined && !answer.isEmpty)
+            for (const message of messagesIn(answer.take(), revision)) upstreamSent(message);
+          answer = new Collected(0);
+          for (const entry of entries.values()) entry.close();
+          told?.closed();
+        },
+      };
+    },
+  };
+}
+
+/** Bytes kept for a later look, as long as they are not too many. */
+class Collected {
+  readonly #chunks: Buffer[] = [];
+  readonly #limit: number;
+  #size = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get isEmpty(): boolean {
+    return this.#size === 0;
+  }
+
+  add(chunk: Buffer): void {
+    this.#size += chunk.length;
+    if (this.#size <= this.#limit) this.#chunks.push(chunk);
+    else this.#chunks.length = 0;
+  }
+
+  take(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+}

@@ -1,0 +1,165 @@
+import type { Exchange, TraceLink } from "../../core/exchange.ts";
+import type { Guard, Reply } from "../../core/pipeline.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import { methodNames } from "../../protocol/methods.ts";
+import type { LogFields, Logger } from "../../telemetry/log.ts";
+import {
+  boundedLabel,
+  type CounterChild,
+  type HistogramChild,
+  type Metrics,
+} from "../../telemetry/metrics.ts";
+import { traceOf } from "../../telemetry/trace-context.ts";
+
+/** How an exchange ended, as metrics and logs call it. */
+type Outcome = "ok" | "error" | "tool_error" | "failed" | "cancelled" | "accepted";
+
+interface MethodMeters {
+  readonly duration: HistogramChild;
+  readonly outcomes: Map<string, CounterChild>;
+}
+
+const knownMethods: ReadonlySet<string> = new Set(methodNames);
+
+/** Counts, times and logs every exchange; it sees what came and what goes back, and changes nothing. */
+export function createExchangeLog(route: string, metrics: Metrics, log: Logger, now: () => number): Guard {
+  const { exchanges, exchangeDuration } = metrics.metrics;
+  const meters = new Map<string, MethodMeters>();
+  const { preformatted: quick } = log;
+  const membersOf = createExchangeLineFormatter(quick?.redact ?? String);
+
+  function metersOf(method: string): MethodMeters {
+    const name = boundedLabel(method, knownMethods);
+    let own = meters.get(name);
+    if (own === undefined) {
+      own = { duration: exchangeDuration.labels({ route, method: name }), outcomes: new Map() };
+      meters.set(name, own);
+    }
+    return own;
+  }
+
+  function record(exchange: Exchange, outcome: Outcome): void {
+    const method = exchange.message.method ?? "response";
+    const { duration, outcomes } = metersOf(method);
+    const key = exchange.era === "modern" ? `m:${outcome}` : `l:${outcome}`;
+    let counter = outcomes.get(key);
+    if (counter === undefined) {
+      counter = exchanges.labels({
+        route,
+        method: boundedLabel(method, knownMethods),
+        era: exchange.era,
+        outcome,
+      });
+      outcomes.set(key, counter);
+    }
+    counter.inc();
+    const milliseconds = now() - exchange.timing.startedAt;
+    const trace = traceOf(exchange);
+    if (exchange.message.kind === "request") duration.observe(milliseconds / 1000, trace);
+    if (!log.isLevelEnabled("info")) return;
+    const fields = fieldsOf(exchange, outcome, milliseconds, trace);
+    if (quick === undefined) log.info(fields, "exchange");
+    else quick.info(membersOf(fields));
+  }
+
+  return {
+    enter: () => undefined,
+    answered: (exchange, reply) => {
+      record(exchange, outcomeOf(reply));
+      return reply;
+    },
+    failed: (exchange, { code }) => {
+      record(exchange, code === "cancelled" ? "cancelled" : "failed");
+    },
+  };
+}
+
+function outcomeOf({ message }: Reply): Outcome {
+  if (message === undefined) return "accepted";
+  return message.kind === "error" ? "error" : "ok";
+}
+
+function fieldsOf(
+  exchange: Exchange,
+  outcome: Outcome,
+  milliseconds: number,
+  trace: TraceLink | undefined,
+): ExchangeFields {
+  const { message, direction, transport } = exchange;
+  return {
+    exchange: exchange.id,
+    trace: trace?.traceId,
+    route: exchange.route,
+    direction: direction === "client-to-server" ? "c2s" : "s2c",
+    method: message.method,
+    target: memberString(message, "params.name") ?? memberString(message, "params.uri"),
+    rpc: message.id?.json,
+    session: exchange.session?.id.slice(0, 8),
+    principal: exchange.principal.id,
+    peer: transport.type === "http" ? transport.peer : undefined,
+    revision: exchange.revision,
+    outcome,
+    ms: Math.round(milliseconds * 100) / 100,
+  };
+}
+
+/** What the log says of an exchange that is over. */
+export interface ExchangeFields extends LogFields {
+  readonly exchange: string;
+  readonly trace: string | undefined;
+  readonly route: string;
+  readonly direction: "c2s" | "s2c";
+  readonly method: string | undefined;
+  readonly target: string | undefined;
+  /** The request's id as it stands in the message. */
+  readonly rpc: string | undefined;
+  readonly session: string | undefined;
+  readonly principal: string;
+  readonly peer: string | undefined;
+  readonly revision: string;
+  readonly outcome: string;
+  readonly ms: number;
+}
+
+/** Texts that come again and again: routes, methods, tools, callers and their addresses. */
+const longestKept = 200;
+/** Then they are cleaned anew: what counts as a secret may be another since a reload. */
+const linesKept = 256;
+/** Numbers no longer than this are never card numbers or the like. */
+const longestHarmless = 12;
+
+/**
+ * Makes the function that writes these fields as members of a JSON line. They are written for every exchange, so they
+ * are put together by hand, and texts are cleaned of secrets one by one: both cost several times as much on whole lines.
+ */
+export function createExchangeLineFormatter(
+  clean: (text: string) => string,
+): (fields: ExchangeFields) => string {
+  const kept = new Map<string, string>();
+  let lines = 0;
+
+  function quoted(text: string): string {
+    const known = kept.get(text);
+    if (known !== undefined) return known;
+    const made = JSON.stringify(clean(text));
+    if (text.length <= longestKept) kept.set(text, made);
+    return made;
+  }
+
+  const member = (name: string, text: string | undefined): string =>
+    text === undefined ? "" : `,"${name}":${quoted(text)}`;
+
+  return (fields) => {
+    if (lines++ % linesKept === 0) kept.clear();
+    const { exchange, trace, rpc, session, revision, outcome, ms } = fields;
+    // Ids of ours, of traces and small numbers hold nothing to be cleaned or escaped, and are never the same twice.
+    const id = rpc === undefined ? "" : `,"rpc":${isHarmless(rpc) ? `"${rpc}"` : JSON.stringify(clean(rpc))}`;
+    const traced = trace === undefined ? "" : `,"trace":"${trace}"`;
+    const inSession = session === undefined ? "" : `,"session":"${session}"`;
+    return `,"exchange":"${exchange}"${traced},"route":${quoted(fields.route)},"direction":"${fields.direction}"${member("method", fields.method)}${member("target", fields.target)}${id}${inSession},"principal":${quoted(fields.principal)}${member("peer", fields.peer)},"revision":"${revision}","outcome":"${outcome}","ms":${ms},"msg":"exchange"`;
+  };
+}
+
+function isHarmless(rpc: string): boolean {
+  return rpc.length <= longestHarmless && !rpc.startsWith('"');
+}

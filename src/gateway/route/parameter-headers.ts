@@ -1,0 +1,192 @@
+import { Cancellation, type Exchange, type Principal, type TransportContext } from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http/header-parameters.ts";
+import { memberSource, memberString, memberValue } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { parseText } from "../../protocol/parse.ts";
+import { GatewayError } from "../../errors.ts";
+import {
+  checkParameterHeaders,
+  mirroredHeadersOf,
+  replaceMirroredHeaders,
+} from "../../protocol/http/mirrored-headers.ts";
+
+/**
+ * Knows which arguments of a tool are repeated in `Mcp-Param-*` headers, from the upstream's own tool list. For
+ * upstreams that see no headers: there it is the gateway that must compare them (MCP 2026-07-28, Streamable HTTP).
+ */
+export interface ToolHeaders {
+  /** The parameters of a tool as a principal last saw it; undefined when its schema is not known. */
+  known(principal: Principal, tool: string): readonly HeaderParameter[] | undefined;
+  /** Whether the list was read just now, so that a tool which is not on it need not be looked for again. */
+  isFresh(exchange: Exchange): boolean;
+  /** Reads the tool list, all pages, for whoever sends this exchange; one reading serves all who ask meanwhile. */
+  refresh(exchange: Exchange): Promise<void>;
+}
+
+interface ToolTable {
+  readonly tools: ReadonlyMap<string, readonly HeaderParameter[]>;
+  /** Monotonic milliseconds. */
+  readonly readAt: number;
+}
+
+/** Calls of a tool that is on no list must not have the list read once for each of them. */
+const freshMs = 1000;
+
+/** Principals whose lists are kept; the longest unused goes first. */
+const maxTables = 1000;
+const maxPages = 100;
+
+/** Makes the table of header parameters for one route; `ask` sends a request of ours upstream. */
+export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): ToolHeaders {
+  const tables = new Map<string, ToolTable>();
+  const readings = new Map<string, Promise<void>>();
+  let requests = 0;
+
+  async function read(exchange: Exchange): Promise<void> {
+    const tools = new Map<string, readonly HeaderParameter[]>();
+    const isRead = await readInto(tools, exchange);
+    const key = exchange.principal.id;
+    // What could not be read does not take the place of what is known.
+    const kept = isRead ? tools : (tables.get(key)?.tools ?? tools);
+    tables.delete(key);
+    tables.set(key, { tools: kept, readAt: exchange.timing.startedAt });
+    const [oldest] = tables.keys();
+    if (tables.size > maxTables && oldest !== undefined) tables.delete(oldest);
+  }
+
+  async function readInto(
+    tools: Map<string, readonly HeaderParameter[]>,
+    exchange: Exchange,
+  ): Promise<boolean> {
+    let cursor: string | undefined;
+    for (let page = 0; page < maxPages; page++) {
+      const message = listRequest(exchange, `headgate-tools-${++requests}`, cursor);
+      if (message === undefined) return false;
+      const { message: answer } = await ask({
+        ...exchange,
+        id: `${exchange.id}.${requests}`,
+        message,
+        original: message,
+        cancellation: new Cancellation(),
+        tracking: { entry: undefined },
+        reply: undefined,
+      });
+      if (answer?.kind !== "result") return false;
+      addTools(tools, memberValue(answer, "result.tools"));
+      cursor = memberString(answer, "result.nextCursor");
+      if (cursor === undefined) break;
+    }
+    return true;
+  }
+
+  return {
+    known: (principal, tool) => tables.get(principal.id)?.tools.get(tool),
+    isFresh: ({ principal, timing }) => {
+      const table = tables.get(principal.id);
+      return table !== undefined && timing.startedAt - table.readAt < freshMs;
+    },
+    refresh: (exchange) => {
+      const key = exchange.principal.id;
+      let reading = readings.get(key);
+      if (reading === undefined) {
+        reading = read(exchange).finally(() => {
+          readings.delete(key);
+        });
+        readings.set(key, reading);
+      }
+      return reading;
+    },
+  };
+}
+
+/** A tool list request with the metadata of the request on whose behalf it is made. */
+function listRequest(exchange: Exchange, id: string, cursor: string | undefined): Message | undefined {
+  const meta = memberSource(exchange.message, "params._meta");
+  if (meta === undefined) return undefined;
+  const place = cursor === undefined ? "" : `"cursor":${JSON.stringify(cursor)},`;
+  const text = `{"jsonrpc":"2.0","id":"${id}","method":"tools/list","params":{${place}"_meta":${meta}}}`;
+  const outcome = parseText(text, { revision: exchange.revision, mode: "observe" });
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+function addTools(table: Map<string, readonly HeaderParameter[]>, tools: unknown): void {
+  if (!Array.isArray(tools)) return;
+  for (const tool of tools) {
+    if (typeof tool !== "object" || tool === null) continue;
+    const name: unknown = Reflect.get(tool, "name");
+    const reading = parseHeaderParameters(Reflect.get(tool, "inputSchema"));
+    // A tool with invalid annotations has no headers to compare; whether it may be listed is not decided here.
+    if (typeof name === "string") table.set(name, reading.ok ? reading.parameters : []);
+  }
+}
+
+/** What is known of the upstream's header parameters, and whether the upstream looks at headers itself. */
+export interface ParameterFacts {
+  readonly tools: ToolHeaders;
+  readonly upstreamSeesHeaders: boolean;
+}
+
+/**
+ * Whether the headers that repeat arguments of a modern tool call need a look before it goes on: its arguments have
+ * been changed on the way, or the route is guarded, and what a policy saw must be all that the upstream gets to see.
+ */
+export function needsParameterHeaders(
+  exchange: Exchange,
+  facts: ParameterFacts,
+  isGuarded: boolean,
+): boolean {
+  const { message, original, era, transport } = exchange;
+  if (era !== "modern" || message.kind !== "request" || message.method !== "tools/call") return false;
+  if (transport.type !== "http") return false;
+  const isChanged =
+    message !== original &&
+    facts.upstreamSeesHeaders &&
+    memberSource(message, "params.arguments") !== memberSource(original, "params.arguments");
+  return isChanged || (isGuarded && (!facts.upstreamSeesHeaders || hasParameters(transport)));
+}
+
+/**
+ * The exchange with headers that fit its message. Those that came must fit the body that came (MCP 2026-07-28,
+ * Streamable HTTP); where the arguments have been changed since, they are computed again from the tool's schema.
+ */
+export async function withParameterHeaders(
+  exchange: Exchange,
+  facts: ParameterFacts,
+  isGuarded: boolean,
+): Promise<Exchange> {
+  const { message, original, transport } = exchange;
+  if (message.kind !== "request" || original.kind !== "request" || transport.type !== "http") return exchange;
+  const received = transport.headers;
+  if (isGuarded) {
+    const expected = await parametersOf(exchange, original, facts.tools);
+    const mismatch = checkParameterHeaders(original, expected, (name) => received[name]);
+    if (mismatch !== undefined) throw new GatewayError("header_mismatch", mismatch.message);
+  }
+  if (message === original || !facts.upstreamSeesHeaders) return exchange;
+  const parameters = await parametersOf(exchange, message, facts.tools);
+  const computed = mirroredHeadersOf(message, exchange.revision, parameters);
+  if (!computed.ok) throw new GatewayError("invalid_params", computed.message);
+  const own = computed.headers.filter(([name]) => name.startsWith("Mcp-Param-"));
+  const lines = replaceMirroredHeaders(Object.entries(received), own, parameters);
+  const headers = Object.fromEntries(lines.map(([name, value]) => [name.toLowerCase(), value]));
+  // From here on the changed message is what the headers belong to.
+  return { ...exchange, original: message, transport: { ...transport, headers } };
+}
+
+async function parametersOf(
+  exchange: Exchange,
+  message: RequestMessage,
+  tools: ToolHeaders,
+): Promise<readonly HeaderParameter[]> {
+  const name = memberString(message, "params.name") ?? "";
+  const known = tools.known(exchange.principal, name);
+  if (known !== undefined) return known;
+  if (!tools.isFresh(exchange)) await tools.refresh(exchange);
+  return tools.known(exchange.principal, name) ?? [];
+}
+
+function hasParameters({ headers }: TransportContext & { readonly type: "http" }): boolean {
+  for (const name in headers) if (name.startsWith("mcp-param-")) return true;
+  return false;
+}

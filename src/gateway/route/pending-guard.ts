@@ -1,0 +1,109 @@
+import type { GatewayError } from "../../errors.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import type { Guard } from "../../core/pipeline.ts";
+import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
+import type { CorrelationScope, Correlator } from "../../sessions/pending/correlator.ts";
+import type { CorrelationEntry, ScopeDescriptor } from "../../sessions/pending/entry.ts";
+import type { SessionRegistry } from "../../sessions/registry.ts";
+import type { Session } from "../../sessions/session.ts";
+
+/** A place and whose it is. */
+interface CachedPlace {
+  readonly route: string;
+  readonly principal: string;
+  readonly place: ScopeDescriptor;
+}
+
+/**
+ * Tracks every request from before it is sent until its outcome, in both directions: bounds, time limits, cancels and
+ * progress. The innermost step before the upstream, so that what is tracked is what was sent.
+ */
+export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
+  const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
+  let last: CachedPlace | undefined;
+
+  /** Where exchanges without a session take place: mostly where the one before did. */
+  function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
+    if (last?.route !== route || last.principal !== principal.id || last.place.revision !== revision) {
+      const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
+      last = { route, principal: principal.id, place };
+    }
+    return last.place;
+  }
+
+  function scopeOf(exchange: Exchange): CorrelationScope<Exchange> | undefined {
+    const session = registry.forContext(exchange.session);
+    if (session === undefined) return undefined;
+    let scope = scopes.get(session);
+    if (scope === undefined) {
+      const realm = realmOf(exchange.route, exchange.principal.id);
+      scope = correlator.scope({ kind: "session", revision: exchange.revision, realm });
+      scopes.set(session, scope);
+      session.onEnd(() => {
+        scope?.end();
+      });
+    }
+    // The handshake may have agreed on another revision than it was asked with.
+    if (scope.revision !== exchange.revision) scope.setRevision(exchange.revision);
+    return scope;
+  }
+
+  function open(exchange: Exchange, message: RequestMessage): GatewayError | undefined {
+    const { direction } = exchange;
+    const scope = scopeOf(exchange);
+    const opening =
+      scope === undefined
+        ? correlator.single(placeOf(exchange), direction, message, exchange)
+        : scope.open(direction, message, exchange);
+    if (!opening.ok) return opening.error;
+    exchange.tracking.entry = opening.entry;
+    return undefined;
+  }
+
+  function notice(exchange: Exchange, message: NotificationMessage): void {
+    const { direction, parent, tracking } = exchange;
+    const own = parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
+    const standing =
+      own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
+    if (standing?.type === "cancelled") tracking.entry = standing.entry;
+  }
+
+  return {
+    enter: (exchange) => {
+      const { message } = exchange;
+      if (message.kind === "request") return open(exchange, message);
+      if (message.kind === "notification") notice(exchange, message);
+      return undefined;
+    },
+    answered: (exchange, reply) => {
+      const { message, tracking } = exchange;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      if (entry === undefined) return reply;
+      if (message.kind === "request") {
+        const answer = reply.message;
+        if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
+        else entry.finish("abandoned");
+      } else {
+        // The upstream has been told by the notification itself; nobody waits for the answer now.
+        entry.payload?.cancellation.cancel("cancelled");
+      }
+      return reply;
+    },
+    failed: ({ message, tracking }, { code }) => {
+      if (message.kind !== "request") return;
+      const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
+      entry?.finish(
+        code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned",
+      );
+    },
+  };
+}
+
+/** What happens to exchanges whose time is up: whoever waits for the answer is told. */
+export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
+  if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
+}
+
+function realmOf(route: string, principal: string): string {
+  return `${route} ${principal}`;
+}

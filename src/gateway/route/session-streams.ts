@@ -1,0 +1,154 @@
+import type { ReplyStream } from "../../core/exchange.ts";
+import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
+import { encodePrimingEvent, encodeSseEvent } from "../../protocol/sse/encoder.ts";
+import { type EventStore, type StoredStream, streamOfEventId } from "../../sessions/event-store.ts";
+import type { SseResponse } from "../../transports/http/sse-response.ts";
+
+/** Streams that ended this recently can still be resumed: their last events may not have reached the client. */
+const keptAfterEnd = 16;
+
+/**
+ * A legacy session's streams towards its client: one for messages that belong to no request, one for each request
+ * that is answered by a stream. Every event is kept, within bounds, until the client surely has it.
+ */
+export class SessionStreams {
+  readonly #store: EventStore;
+  readonly #principal: string;
+  readonly #streams = new Map<string, SessionStream>();
+  readonly #ended: SessionStream[] = [];
+  #general: SessionStream | undefined;
+
+  constructor(store: EventStore, principal: string) {
+    this.#store = store;
+    this.#principal = principal;
+  }
+
+  /** The stream for what belongs to no request. It takes messages whether the client is listening or not. */
+  get general(): SessionStream {
+    this.#general ??= this.open(undefined);
+    return this.#general;
+  }
+
+  /** A new stream that answers a request. */
+  open(request: RequestId | undefined): SessionStream {
+    const stream = new SessionStream(this.#store.open(this.#principal), request, () => {
+      this.#retire(stream);
+    });
+    this.#streams.set(stream.id, stream);
+    return stream;
+  }
+
+  /** The stream that an event id was sent on, if it is one of this session's. */
+  find(eventId: string): SessionStream | undefined {
+    const id = streamOfEventId(eventId);
+    return id === undefined ? undefined : this.#streams.get(id);
+  }
+
+  close(): void {
+    for (const stream of this.#streams.values()) stream.drop();
+    this.#streams.clear();
+  }
+
+  #retire(stream: SessionStream): void {
+    this.#ended.push(stream);
+    if (this.#ended.length <= keptAfterEnd) return;
+    const oldest = this.#ended.shift();
+    if (oldest === undefined) return;
+    this.#streams.delete(oldest.id);
+    oldest.drop();
+  }
+}
+
+/** One stream of events with ids; the client's connection may come and go. */
+export class SessionStream implements ReplyStream {
+  /** The request that this stream answers; undefined for the general one. */
+  readonly request: RequestId | undefined;
+  readonly #stored: StoredStream;
+  readonly #onEnd: () => void;
+  #response: SseResponse | undefined;
+  #isEnded = false;
+
+  constructor(stored: StoredStream, request: RequestId | undefined, onEnd: () => void) {
+    this.#stored = stored;
+    this.request = request;
+    this.#onEnd = onEnd;
+  }
+
+  get id(): string {
+    return this.#stored.id;
+  }
+
+  get isAttached(): boolean {
+    return this.#response?.isOpen === true;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  open(): void {
+    // The connection was opened before it was attached.
+  }
+
+  /** Connects a client, with what it has missed first; false when that is no longer known. */
+  attach(response: SseResponse, lastEventId?: string): boolean {
+    const missed = lastEventId === undefined ? [] : this.#stored.after(lastEventId);
+    if (missed === undefined) return false;
+    // One connection a stream: the newer one is the one the client looks at.
+    this.#response?.end();
+    this.#response = response;
+    for (const block of missed) void response.write(block);
+    if (this.#isEnded) response.end();
+    return true;
+  }
+
+  /** Tells the client an id to resume from before anything has come (MCP 2025-11-25, priming event). */
+  prime(): void {
+    const block = encodePrimingEvent(this.#stored.nextEventId());
+    if (block.ok) void this.#put(block.bytes);
+  }
+
+  /** Closes the connection and says when to come back; what is sent meanwhile is kept. */
+  pause(retryMs: number): void {
+    const block = encodePrimingEvent(this.#stored.nextEventId(), Math.max(0, Math.trunc(retryMs)));
+    if (block.ok) void this.#put(block.bytes);
+    this.#response?.end();
+    this.#response = undefined;
+  }
+
+  writeRaw(data: Buffer, type: string | undefined): void | Promise<void> {
+    const event = encodeSseEvent({ event: type, id: this.#stored.nextEventId(), data });
+    return event.ok ? this.#put(event.bytes) : undefined;
+  }
+
+  write(message: Message): void | Promise<void> {
+    const event = encodeSseEvent({
+      event: "message",
+      id: this.#stored.nextEventId(),
+      data: messageBytes(message),
+    });
+    // Our own ids are always fit to be written.
+    return event.ok ? this.#put(event.bytes) : undefined;
+  }
+
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#response?.end();
+    this.#response = undefined;
+    this.#onEnd();
+  }
+
+  /** Ends the connection and forgets the events. */
+  drop(): void {
+    this.#isEnded = true;
+    this.#response?.end();
+    this.#response = undefined;
+    this.#stored.delete();
+  }
+
+  #put(block: Buffer): void | Promise<void> {
+    this.#stored.append(block);
+    return this.#response?.write(block);
+  }
+}

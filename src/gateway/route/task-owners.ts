@@ -1,0 +1,98 @@
+import { createTtlMap } from "../../lib/ttl-map.ts";
+import { GatewayError } from "../../errors.ts";
+import { anonymous, type Clock, type Exchange, type Principal } from "../../core/exchange.ts";
+import type { Guard, Reply } from "../../core/pipeline.ts";
+import { memberString, memberValue } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { methodFacts } from "../../protocol/methods.ts";
+import { createdTaskId } from "../../protocol/metadata.ts";
+import { resultMessage } from "../../core/reply.ts";
+
+/** How long a task belongs to whoever began it; longer than any that a server is likely to keep. */
+const keptMs = 7 * 24 * 60 * 60_000;
+const maxKept = 100_000;
+
+/**
+ * Makes the guard that binds tasks to the principal that began them: to everybody else they do not exist (MCP 2025-11-25
+ * and the Tasks extension: task ids are bound to the authorization context). Behind the gateway all callers may look
+ * the same, so the upstream cannot tell. A task that nobody began here is unknown too, except to callers without a
+ * name, who cannot be told apart anyway.
+ */
+export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
+  const owners = createTtlMap<string>(maxKept, wall);
+  const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
+
+  function mayKnow({ route, principal }: Exchange, task: string): boolean {
+    const owner = owners.get(keyOf(route, task));
+    return owner === undefined ? isNameless(principal) : owner === principal.id;
+  }
+
+  function learn({ route, principal }: Exchange, answer: Message | undefined): void {
+    const task = answer === undefined ? undefined : taskBegunBy(answer);
+    if (task === undefined) return;
+    const key = keyOf(route, task);
+    // An id that is taken stays with its owner, whatever a server says later.
+    if (owners.get(key) === undefined) owners.set(key, principal.id, wall() + keptMs);
+  }
+
+  return {
+    enter: (exchange) => {
+      const { message } = exchange;
+      if (!isRequestOfClient(exchange, message) || message.method === "tools/call") return undefined;
+      const unknown = tasksNamedBy(message).find((task) => !mayKnow(exchange, task));
+      return unknown === undefined ? undefined : new GatewayError("invalid_params", "there is no such task");
+    },
+    answered: (exchange, reply) => {
+      const { message } = exchange;
+      if (!isRequestOfClient(exchange, message)) return reply;
+      if (message.method === "tools/call") learn(exchange, reply.message);
+      return message.method === "tasks/list" ? withoutOthers(exchange, reply, mayKnow) : reply;
+    },
+    failed: () => {},
+  };
+}
+
+function isRequestOfClient({ direction }: Exchange, message: Message): message is RequestMessage {
+  return direction === "client-to-server" && message.kind === "request";
+}
+
+function isNameless({ id }: Principal): boolean {
+  return id === anonymous.id;
+}
+
+/** The tasks that a request is about: one, or those that it wants to hear of. */
+function tasksNamedBy(message: RequestMessage): readonly string[] {
+  const facts = methodFacts(message.method);
+  if (facts?.target === "task") {
+    const task = memberString(message, "params.taskId");
+    return task === undefined ? [] : [task];
+  }
+  if (message.method !== "subscriptions/listen") return [];
+  const wanted: unknown = Reflect.get(Object(memberValue(message, "params.notifications")), "taskIds");
+  return Array.isArray(wanted) ? wanted.filter((task) => typeof task === "string") : [];
+}
+
+function taskBegunBy(answer: Message): string | undefined {
+  if (answer.kind !== "result") return undefined;
+  if (memberString(answer, "result.resultType") === "task") return memberString(answer, "result.taskId");
+  return createdTaskId(answer);
+}
+
+/** A page of a list without the tasks of others; its cursor stays, so that the next page is found. */
+function withoutOthers(
+  exchange: Exchange,
+  reply: Reply,
+  mayKnow: (exchange: Exchange, task: string) => boolean,
+): Reply {
+  const { message } = reply;
+  if (message?.kind !== "result" || isNameless(exchange.principal)) return reply;
+  const result = Object(memberValue(message, "result")) as Readonly<Record<string, unknown>>;
+  const { tasks } = result;
+  if (!Array.isArray(tasks)) return reply;
+  const own = tasks.filter((task: unknown) => {
+    const id: unknown = Reflect.get(Object(task), "taskId");
+    return typeof id === "string" && mayKnow(exchange, id);
+  });
+  if (own.length === tasks.length) return reply;
+  return { ...reply, message: resultMessage(message.id, JSON.stringify({ ...result, tasks: own })) };
+}

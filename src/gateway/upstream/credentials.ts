@@ -1,0 +1,70 @@
+import { createClientAuthentication, type TokenEndpoint } from "../../auth/token-endpoint.ts";
+import {
+  createClientCredentials,
+  createStaticCredentials,
+  createTokenExchange,
+  type SubjectTokens,
+  type UpstreamCredentials,
+} from "../../auth/upstream-credentials.ts";
+import type { HttpClient } from "../../auth/http-client.ts";
+import { createIssuer } from "../../auth/issuer.ts";
+import type { HttpUpstreamConfig } from "../../config/config.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Clock } from "../../core/exchange.ts";
+
+/** What credentials are obtained with. */
+export interface CredentialDeps {
+  readonly clock: Clock;
+  readonly ask: HttpClient;
+  readonly subjectTokens: SubjectTokens;
+}
+
+type CredentialsConfig = NonNullable<HttpUpstreamConfig["credentials"]>;
+type TokenConfig = NonNullable<CredentialsConfig["clientCredentials"]>;
+
+/** Most callers of one upstream whose exchanged tokens are kept. */
+const maxExchanged = 10_000;
+
+/** Makes the credentials for an upstream as they are configured. */
+export function openCredentials(
+  { header, clientCredentials, tokenExchange }: CredentialsConfig,
+  deps: CredentialDeps,
+): UpstreamCredentials | undefined {
+  const { clock, subjectTokens } = deps;
+  if (header !== undefined) return createStaticCredentials(header.name, header.value);
+  if (clientCredentials !== undefined) {
+    return createClientCredentials(endpointOf(clientCredentials, deps), wishOf(clientCredentials), clock);
+  }
+  if (tokenExchange === undefined) return undefined;
+  return createTokenExchange({
+    endpoint: endpointOf(tokenExchange, deps),
+    wish: wishOf(tokenExchange),
+    subjectTokens,
+    clock,
+    maxKept: maxExchanged,
+  });
+}
+
+function endpointOf(config: TokenConfig, { ask, clock }: CredentialDeps): TokenEndpoint {
+  const { issuer, tokenEndpoint, clientId, clientSecret, clientAuthentication } = config;
+  const server = issuer === undefined ? undefined : createIssuer(issuer, ask, clock);
+  return {
+    locate: async () => {
+      const url = tokenEndpoint ?? (await server?.metadata())?.tokenEndpoint;
+      if (url !== undefined) return url;
+      throw new GatewayError(
+        "upstream_unreachable",
+        "the gateway could not obtain credentials for the upstream",
+        {
+          cause: new Error(`the metadata of ${issuer} name no token endpoint`),
+        },
+      );
+    },
+    client: createClientAuthentication({ clientId, clientSecret, method: clientAuthentication }),
+    ask,
+  };
+}
+
+function wishOf({ scopes, resource, audience }: TokenConfig) {
+  return { scopes, resource, audience };
+}

@@ -1,0 +1,89 @@
+import { ProxyAgent } from "undici";
+import type { SetTimer } from "../../core/exchange.ts";
+import type { ParseLimits } from "../../protocol/message.ts";
+import type { HttpUpstreamConfig as HttpConfig } from "../../config/config.ts";
+import type { HttpEndpoint } from "../../transports/streamable-http/link.ts";
+import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
+import type { StreamCounter } from "../../transports/streamable-http/response.ts";
+import { readPem } from "../../lib/pem.ts";
+
+/** What an upstream over HTTP needs besides its own configuration. */
+export interface HttpUpstreamDeps {
+  readonly forwardHeaders: readonly string[];
+  readonly connectMs: number;
+  readonly limits: ParseLimits;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
+  readonly onStream: StreamCounter;
+  readonly credentials: HttpEndpoint["credentials"];
+}
+
+/** An HTTP upstream with its connections; closing ends them. */
+export interface OpenHttpUpstream {
+  readonly upstream: HttpEndpoint;
+  readonly close: () => Promise<void>;
+}
+
+/** Opens the way to an HTTP upstream: connections are made when the first request goes out. */
+export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): OpenHttpUpstream {
+  const url = new URL(config.url);
+  const make = (): ConnectionPool | ProxyAgent => createDispatcher(url.origin, config, deps);
+  const calls = make();
+  const streams = make();
+  return {
+    upstream: {
+      origin: url.origin,
+      path: url.pathname + url.search,
+      headers: config.headers,
+      credentials: deps.credentials,
+      forwardHeaders: deps.forwardHeaders,
+      requestPool: calls,
+      streamPool: streams,
+      limits: deps.limits,
+      setTimer: deps.setTimer,
+      newId: deps.newId,
+      onStreamCount: deps.onStream,
+    },
+    close: async () => {
+      await Promise.all([calls.destroy(), streams.destroy()]);
+    },
+  };
+}
+
+/**
+ * The number of connections is not limited here: an answer that streams holds its connection, and calls behind it
+ * would wait without any timeout. The gateway bounds running requests instead.
+ */
+function createDispatcher(
+  origin: string,
+  config: HttpConfig,
+  deps: HttpUpstreamDeps,
+): ConnectionPool | ProxyAgent {
+  const { connectMs } = deps;
+  const { idleReuse: idleMs, proxy } = config;
+  const tls = tlsOptions(config.tls);
+  if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls });
+  const connect = { timeout: connectMs, ...tls };
+  return new ProxyAgent({
+    uri: proxy,
+    pipelining: 1,
+    keepAliveTimeout: idleMs,
+    keepAliveMaxTimeout: idleMs,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect,
+    requestTls: connect,
+    // A tunnel for plain http is not needed, and a proxy that refuses one would be asked again without end.
+    proxyTunnel: origin.startsWith("https:"),
+  });
+}
+
+function tlsOptions(tls: HttpConfig["tls"]): Record<string, unknown> {
+  if (tls === undefined) return {};
+  return {
+    ...(tls.caFile === undefined ? {} : { ca: readPem(tls.caFile) }),
+    ...(tls.certFile === undefined ? {} : { cert: readPem(tls.certFile) }),
+    ...(tls.keyFile === undefined ? {} : { key: readPem(tls.keyFile) }),
+    ...(tls.insecure ? { rejectUnauthorized: false } : {}),
+  };
+}

@@ -1,0 +1,357 @@
+import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
+
+import { createLegacyToModernLink } from "../../bridge/legacy-to-modern/link.ts";
+import { createModernToLegacyLink } from "../../bridge/modern-to-legacy/link.ts";
+import type { SuspendedCalls } from "../../bridge/modern-to-legacy/suspended-calls.ts";
+import type { RouteConfig } from "../../config/config.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { ParseLimits } from "../../protocol/message.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { Destination } from "../../telemetry/tracing.ts";
+import { createChannelLink, type OpenChannel } from "../../transports/channel-link.ts";
+import { type McpServerFactory, openInProcessChannel } from "../../transports/in-process.ts";
+import { openSseChannel } from "../../transports/legacy-sse/client.ts";
+import { startChild } from "../../transports/stdio/child.ts";
+import { createChildPool } from "../../transports/stdio/child-pool.ts";
+import type { ChildEnvironment } from "../../transports/stdio/environment.ts";
+import type { Watchdog } from "../../transports/stdio/watchdog.ts";
+import { createSharedLinks } from "../../transports/shared/connection.ts";
+import { createHttpLink, type HttpEndpoint } from "../../transports/streamable-http/link.ts";
+import type { LinkEvents } from "../../transports/transport.ts";
+import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
+import { createEraLinks, probeEra } from "./era-links.ts";
+import type { ModernSharing, OpenLink } from "./links.ts";
+import { type CredentialDeps, openCredentials } from "./credentials.ts";
+import { openHttpUpstream } from "./http-upstream.ts";
+import { readPem } from "../../lib/pem.ts";
+
+/** The way to a route's upstream. */
+export interface OpenUpstream {
+  readonly open: OpenLink;
+  readonly modernSharing: ModernSharing;
+  /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
+  readonly seesHeaders: () => boolean;
+  /** Where messages go, for whoever tells of them. */
+  readonly destination: Destination;
+  /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
+  readonly http?: HttpEndpoint;
+  /** Ends connections and processes; links have been closed before. */
+  close(reason: string): Promise<void>;
+}
+
+/** What upstreams need of the gateway around them. */
+export interface UpstreamDeps {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly limits: ParseLimits;
+  readonly stdioLineBytes: number;
+  readonly queueBytes: number;
+  readonly newId: () => string;
+  /** The environment of which children get the few variables that every program needs. */
+  readonly environment: ChildEnvironment;
+  readonly watchdog: Watchdog;
+  /** Makes the built-in demo server. */
+  readonly demo: McpServerFactory;
+  /** Where calls of modern clients wait while a legacy server asks. */
+  readonly parking: SuspendedCalls;
+  /** Told of lines that children write to standard error. */
+  readonly onStderr?: ((route: string, line: string) => void) | undefined;
+  /** What credentials for upstreams are obtained with. */
+  readonly credentials: CredentialDeps;
+}
+
+/** How long a process that sessions share outlives the last of them: reconnecting clients need no new one. */
+const lingerMs = 5000;
+
+/** Opens the way to an upstream, as it is configured. Nothing is connected or started before a message goes out. */
+export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstream {
+  const { upstream } = route;
+  switch (upstream.type) {
+    case "http":
+      return acrossEras(route, openHttp(route, upstream, deps), deps);
+    case "stdio":
+      return acrossEras(route, openStdio(route, upstream, deps), deps);
+    case "demo":
+      return openInProcess(deps.demo, deps);
+    case "in-process":
+      // The configuration has checked that it is a function; what it makes is the caller's promise.
+      return openInProcess(upstream.server as unknown as McpServerFactory, deps);
+  }
+}
+
+/** Lets clients of either era reach an upstream of the other one; servers in this process speak both anyway. */
+function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDeps): OpenUpstream {
+  const { clock, setTimer, newId, log } = deps;
+  const seesHeaders = upstream.seesHeaders();
+  const eras = createEraLinks({
+    era: configuredEra(route),
+    plain: upstream.open,
+    bridges: {
+      toModern: (scope, events) =>
+        createLegacyToModernLink({
+          open: (own) => upstream.open({ ...scope, era: "modern", session: undefined }, own),
+          events,
+          setTimer,
+          newId,
+          validatesHeaders: seesHeaders,
+        }),
+      toLegacy: (scope, events) =>
+        createModernToLegacyLink({
+          openLegacy: (own) => upstream.open({ ...scope, era: "legacy", session: undefined }, own),
+          events,
+          suspendedCalls: deps.parking,
+          setTimer,
+          newId,
+        }),
+    },
+    probe: (principal) =>
+      probeEra({
+        route: route.name,
+        principal,
+        clock,
+        setTimer,
+        newId,
+        open: () => upstream.open({ era: "modern", principal, session: undefined, capabilities: "{}" }, deaf),
+        silenceIsLegacy: upstream.http === undefined,
+        timeoutMs: route.timeouts.quick,
+      }),
+    clock,
+    onDetected: (verdict) => {
+      log.info({ route: route.name, era: verdict }, "the upstream's era is known");
+    },
+  });
+  return { ...upstream, open: eras.open, seesHeaders: () => seesHeaders && eras.servesModern() !== false };
+}
+
+/** Hears nothing: a probe wants its answer only. */
+const deaf: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
+
+/** What the configuration says of an upstream's era. HTTP+SSE ended before the modern one. */
+function configuredEra({ upstream }: RouteConfig): "auto" | "legacy" | "modern" {
+  if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
+  return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
+}
+
+type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<
+  RouteConfig["upstream"],
+  { readonly type: Type }
+>;
+
+function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps): OpenUpstream {
+  const streams = deps.metrics.metrics.streams.labels({ route: route.name, leg: "upstream" });
+  const { upstream, close } = openHttpUpstream(config, {
+    forwardHeaders: route.forwardHeaders,
+    connectMs: route.timeouts.connect,
+    limits: deps.limits,
+    setTimer: deps.setTimer,
+    newId: deps.newId,
+    credentials:
+      config.credentials === undefined ? undefined : openCredentials(config.credentials, deps.credentials),
+    onStream: (change) => {
+      streams.inc(change);
+    },
+  });
+  const overSse: OpenLink = (scope, events) =>
+    scope.era === "modern"
+      ? refusingLink("this upstream speaks HTTP+SSE, which has no 2026-07-28")
+      : channelLink(
+          async (channelEvents) =>
+            openSseChannel(
+              { ...upstream, principalOf: () => scope.session?.principal ?? scope.principal },
+              channelEvents,
+            ),
+          scope.era,
+          false,
+          deps,
+          events,
+          "sse",
+        );
+  const overStreamable: OpenLink = (scope, events) => createHttpLink(upstream, scope.era, events);
+  const verdict: DetectedTransport = { transport: undefined };
+  const overEither: OpenLink = (scope, events) =>
+    // HTTP+SSE has no modern era, so there is nothing to find out for modern requests.
+    scope.era === "modern"
+      ? overStreamable(scope, events)
+      : createTransportDetectingLink(
+          verdict,
+          events,
+          (own) => overStreamable(scope, own),
+          (own) => overSse(scope, own),
+        );
+  const open = { auto: overEither, "streamable-http": overStreamable, sse: overSse };
+  return {
+    open: open[config.transport],
+    modernSharing: "everybody",
+    seesHeaders: () => true,
+    destination: { transport: "http", origin: upstream.origin },
+    http: upstream,
+    close,
+  };
+}
+
+function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDeps): OpenUpstream {
+  const { log, metrics } = deps;
+  const children = metrics.metrics.children.labels({ route: route.name });
+  let counted = 0;
+  const pool = createChildPool(
+    { maxChildren: config.maxChildren },
+    {
+      start: (events) =>
+        startChild(
+          {
+            command: config.command,
+            args: config.args,
+            env: config.env,
+            ...(config.cwd === undefined ? {} : { cwd: config.cwd }),
+            maxLineBytes: deps.stdioLineBytes,
+            maxQueueBytes: deps.queueBytes,
+          },
+          events,
+          {
+            environment: deps.environment,
+            newId: deps.newId,
+            setTimer: deps.setTimer,
+            watchdog: deps.watchdog,
+            onStderr: (line, pid) => {
+              log.info({ route: route.name, pid, line }, "server says");
+              deps.onStderr?.(route.name, line);
+            },
+          },
+        ),
+      clock: deps.clock,
+      setTimer: deps.setTimer,
+      // Two pools of one route are there at once while a reload replaces its upstream, so sizes are added up.
+      onSize: (size) => {
+        children.inc(size - counted);
+        counted = size;
+      },
+      onCrash: () => {
+        metrics.metrics.childRestarts.labels({ route: route.name }).inc();
+      },
+    },
+  );
+  // Looked up with every message: a reload changes them while the upstream stays.
+  const limits: ParseLimits = {
+    get maxBytes() {
+      return deps.stdioLineBytes;
+    },
+    get maxDepth() {
+      return deps.limits.maxDepth;
+    },
+    get maxBatch() {
+      return deps.limits.maxBatch;
+    },
+  };
+  const open: OpenChannel = (events) => pool.open(events);
+  const context = (incarnation: string) => ({ type: "stdio", incarnation, command: config.command }) as const;
+  const shared = createSharedLinks(open, { limits, context, setTimer: deps.setTimer, lingerMs });
+  return {
+    open: ({ era, principal }, events) => {
+      if (era === "modern" || config.sharing === "session") {
+        return createChannelLink(open, { era, isShared: era === "modern", limits, context }, events);
+      }
+      return shared.open(config.sharing === "principal" ? principal.id : "", events);
+    },
+    modernSharing: config.sharing === "shared" ? "everybody" : "principal",
+    seesHeaders: () => false,
+    destination: { transport: "stdio" },
+    close: async (reason) => {
+      await shared.close(reason);
+      await pool.close(reason);
+    },
+  };
+}
+
+function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstream {
+  return {
+    open: (scope, events) =>
+      channelLink(
+        (channelEvents) => openInProcessChannel(factory, channelEvents, deps.newId),
+        scope.era,
+        scope.era === "modern",
+        deps,
+        events,
+        "in-process",
+      ),
+    modernSharing: "principal",
+    seesHeaders: () => false,
+    destination: { transport: "in-process" },
+    close: async () => {},
+  };
+}
+
+function channelLink(
+  open: OpenChannel,
+  era: "legacy" | "modern",
+  isShared: boolean,
+  deps: UpstreamDeps,
+  events: Parameters<OpenLink>[1],
+  type: "in-process" | "sse",
+) {
+  return createChannelLink(
+    open,
+    {
+      era,
+      isShared,
+      limits: deps.limits,
+      context: (incarnation) => (type === "sse" ? { type, stream: incarnation } : { type }),
+    },
+    events,
+  );
+}
+
+/** A link that says why nothing can go over it. */
+function refusingLink(reason: string): ReturnType<OpenLink> {
+  const refuse = async (): Promise<never> => {
+    throw new GatewayError("upstream_invalid", reason);
+  };
+  return {
+    incarnation: "none",
+    upstreamSession: undefined,
+    hasBackpressure: false,
+    request: refuse,
+    send: refuse,
+    listen: () => {},
+    close: async () => {},
+  };
+}
+
+/** Everything that the way to a route's upstream is made of. */
+export interface UpstreamIdentity {
+  readonly upstream: RouteConfig["upstream"];
+  readonly mode: RouteConfig["mode"];
+  /** What is fixed in connections over HTTP. */
+  readonly http:
+    | {
+        readonly connectMs: number;
+        readonly forwardHeaders: readonly string[];
+        /** Certificates and keys count by what is in them: rotating replaces files under the same names. */
+        readonly pemDigests: readonly string[];
+      }
+    | undefined;
+}
+
+/** Takes from a route's configuration what its upstream is made of. Throws where a file of it cannot be read. */
+export function upstreamIdentityOf({
+  upstream,
+  mode,
+  timeouts,
+  forwardHeaders,
+}: RouteConfig): UpstreamIdentity {
+  if (upstream.type !== "http") return { upstream, mode, http: undefined };
+  const { caFile, certFile, keyFile } = upstream.tls ?? {};
+  const pemDigests = [caFile, certFile, keyFile].map((file) =>
+    file === undefined ? "" : createHash("sha256").update(readPem(file)).digest("hex"),
+  );
+  return { upstream, mode, http: { connectMs: timeouts.connect, forwardHeaders, pemDigests } };
+}
+
+/** Whether connections and processes made for one serve the other just as well. */
+export function isSameUpstream(one: UpstreamIdentity, other: UpstreamIdentity): boolean {
+  return isDeepStrictEqual(one, other);
+}

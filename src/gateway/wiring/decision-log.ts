@@ -1,0 +1,75 @@
+import type { DecisionEvent, DecisionListener } from "../../policy/provider/decision-event.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { LogFields, Logger } from "../../telemetry/log.ts";
+
+/** How decisions of a route are carried out. */
+export type PolicyMode = "enforce" | "shadow";
+
+/**
+ * Makes the listener that counts the decisions of a route and logs them: a no at `info`, a failure of the provider at
+ * `warn`, everything else at `debug`. The line has the id that the agent was given.
+ */
+export function createDecisionLog(
+  route: string,
+  mode: PolicyMode,
+  { metrics }: Metrics,
+  log: Logger,
+): DecisionListener {
+  const duration = metrics.policyDuration.labels({ route });
+  const counter = (phase: DecisionEvent["phase"], effect: DecisionEvent["effect"]) =>
+    metrics.policyDecisions.labels({ route, phase, effect, mode });
+  const countersOf = (phase: DecisionEvent["phase"]) => ({
+    allow: counter(phase, "allow"),
+    change: counter(phase, "change"),
+    filter: counter(phase, "filter"),
+    deny: counter(phase, "deny"),
+  });
+  // Found without making a key for every decision.
+  const counters = {
+    request: countersOf("request"),
+    response: countersOf("response"),
+    list: countersOf("list"),
+  };
+
+  return (event) => {
+    counters[event.phase][event.effect].inc();
+    duration.observe(event.explanation.durationMs / 1000);
+    const level = event.cause !== undefined ? "warn" : event.effect === "deny" ? "info" : "debug";
+    if (log.isLevelEnabled(level)) log[level](fieldsOf(event), wordsOf(event));
+  };
+}
+
+function wordsOf({ effect, isEnforced }: DecisionEvent): string {
+  if (effect !== "deny") return "policy decision";
+  return isEnforced ? "refused by policy" : "would be refused by policy";
+}
+
+function fieldsOf(event: DecisionEvent): LogFields {
+  const { exchange, explanation, refusal: denial, list, target, cause } = event;
+  const { provider, rule, read, durationMs, shadow, notes } = explanation;
+  return {
+    decision: event.id,
+    exchange: exchange.id,
+    route: exchange.route,
+    principal: exchange.principal.id,
+    session: exchange.session?.id.slice(0, 8),
+    direction: event.direction === "client-to-server" ? "c2s" : "s2c",
+    phase: event.phase,
+    method: event.method,
+    target: target?.name,
+    effect: event.effect,
+    enforced: event.isEnforced,
+    provider,
+    rule,
+    code: denial?.code,
+    kind: denial?.kind,
+    reason: denial?.reason,
+    hidden: list?.hidden,
+    listed: list?.total,
+    read: read.join(" "),
+    ms: Math.round(durationMs * 1000) / 1000,
+    ...(shadow === undefined ? {} : { shadow: shadow.map((one) => `${one.rule} ${one.effect}`).join(", ") }),
+    ...(notes === undefined ? {} : { notes: notes.join("; ") }),
+    ...(cause instanceof Error ? { cause: cause.message } : {}),
+  };
+}

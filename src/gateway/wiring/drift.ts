@@ -1,0 +1,69 @@
+import { readFileSync, statSync } from "node:fs";
+
+import { GatewayError } from "../../errors.ts";
+import type { Clock } from "../../core/exchange.ts";
+import type { MessageInterceptor } from "../../core/interceptors/interceptor.ts";
+import type { DriftConfig } from "../../recorder/config.ts";
+import { createDriftGuard } from "../../recorder/drift/guard.ts";
+import { type DefinitionLock, parseLock } from "../../recorder/drift/lock.ts";
+import { errorFields, type Logger } from "../../telemetry/log.ts";
+
+/** How long an approval may take to be noticed. */
+const lookEveryMs = 1000;
+
+/** Opens the guard against servers that change what they offer, as configured; approvals hold without a restart. */
+export function openDriftGuard(
+  config: DriftConfig | undefined,
+  { log, clock }: { readonly log: Logger; readonly clock: Pick<Clock, "now"> },
+): readonly MessageInterceptor[] {
+  if (config === undefined) return [];
+  const { lock: file, mode } = config;
+  let current = readLock(file);
+  let lookedAt = clock.now();
+
+  function lock(): DefinitionLock {
+    if (clock.now() - lookedAt < lookEveryMs) return current.lock;
+    lookedAt = clock.now();
+    try {
+      if (statSync(file).mtimeMs !== current.changedAt) current = readLock(file);
+    } catch (error) {
+      // What was approved stays approved while the file is being written anew.
+      log.warn(
+        errorFields(GatewayError.from(error)),
+        "the file of approved definitions cannot be read; the old one holds",
+      );
+    }
+    return current.lock;
+  }
+
+  return [
+    createDriftGuard({
+      mode,
+      lock,
+      onDrift: (route, { key, type, severity, fields, reasons }) => {
+        log.warn(
+          {
+            route,
+            definition: key,
+            type,
+            severity,
+            fields: fields.join(", "),
+            reasons: reasons.join("; "),
+            mode,
+          },
+          "not as it was approved",
+        );
+      },
+    }),
+  ];
+}
+
+function readLock(file: string): { readonly lock: DefinitionLock; readonly changedAt: number } {
+  try {
+    return { lock: parseLock(readFileSync(file, "utf8"), file), changedAt: statSync(file).mtimeMs };
+  } catch (error) {
+    if (error instanceof GatewayError) throw error;
+    const message = `${file} cannot be read; headgate drift approve writes it`;
+    throw new GatewayError("config_invalid", message, { cause: error });
+  }
+}

@@ -1,0 +1,186 @@
+import type { RouteConfig, RoutePolicy } from "../../config/config.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { Interceptor } from "../../core/pipeline.ts";
+import { createCelProvider } from "../../policy/cel/provider.ts";
+import { withDeadline } from "../../policy/provider/deadline.ts";
+import type { DecisionListener } from "../../policy/provider/decision-event.ts";
+import { createEnforcement } from "../../policy/enforce.ts";
+import { type OnFailOpen, withFailOpen } from "../../policy/provider/fail-open.ts";
+import type { PolicyProvider } from "../../policy/provider/provider.ts";
+import type { ParseLimits } from "../../protocol/message.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { GatewayAudit } from "./audit.ts";
+import { createDecisionLog } from "./decision-log.ts";
+import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
+import { toPlainFields } from "../../policy/sideband/log.ts";
+import { createSidebandProvider } from "../../policy/sideband/provider.ts";
+import { routeSidebandMetrics } from "../../telemetry/sideband-metric-names.ts";
+import { readTls } from "../../lib/pem.ts";
+import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
+
+/** What policies need of the gateway around them. */
+export interface PolicyDeps {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly limits: ParseLimits;
+  readonly newDecisionId: () => string;
+  /** Told of every decision beside log and metrics. */
+  readonly onDecision?: DecisionListener | undefined;
+  /** Where decisions are written down. */
+  readonly audit: Pick<GatewayAudit, "listener" | "guard">;
+  /** Providers that were handed in, by the name of their route; they take the place of configured ones. */
+  readonly providers: Readonly<Record<string, PolicyProvider>>;
+}
+
+/** The policy of a route as it is enforced. */
+export interface OpenPolicy {
+  readonly step: Interceptor;
+  close(): Promise<void>;
+}
+
+/** How decisions are carried out where the configuration says nothing. */
+const policyDefaults = {
+  shadow: false,
+  refusals: "default",
+  denialStatus: "in-band",
+  timeout: 5000,
+  failOpen: false,
+} as const;
+
+/** Opens the policy of a route; undefined where there is none, and everything is allowed. */
+export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | undefined {
+  const { log, metrics, limits, newDecisionId, onDecision, audit } = deps;
+  const { name, policy: config } = route;
+  const decided = providerOf(route, deps);
+  if (decided === undefined) return undefined;
+  if (route.mode === "observe") {
+    const text = `route ${name} only watches and passes everything on, so its policy cannot be enforced`;
+    throw new GatewayError("config_invalid", text);
+  }
+  const provider = audit.guard(decided);
+  const { shadow, refusals, denialStatus } = config ?? policyDefaults;
+  const mode = shadow ? "shadow" : "enforce";
+  const logged = createDecisionLog(name, mode, metrics, log);
+  return {
+    step: createEnforcement({
+      provider,
+      mode,
+      refusals: { profile: refusals, denialStatus },
+      newDecisionId,
+      limits,
+      onDecision: (event) => {
+        logged(event);
+        audit.listener(event);
+        onDecision?.(event);
+      },
+    }),
+    close: async () => {
+      await provider.close?.();
+    },
+  };
+}
+
+function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | undefined {
+  const { name, policy } = route;
+  const { log, setTimer } = deps;
+  const { timeout, failOpen } = policy ?? policyDefaults;
+  const { policyTimeouts, policyFailOpen } = deps.metrics.metrics;
+  const onFailOpen = (problem: string): void => {
+    policyFailOpen.labels({ route: name }).inc();
+    log.warn({ route: name, problem }, "a message passed without a decision, as configured");
+  };
+  const remote = deps.providers[name] ?? openRemotePolicy(route, { ...deps, onFailOpen });
+  // Rules of our own decide at once: there is nothing to wait for, and nothing that could be unavailable.
+  if (remote === undefined) return policy && createCelProvider(policy, { clock: deps.clock });
+  const timeouts = policyTimeouts.labels({ route: name });
+  const timed = withDeadline(remote, { timeoutMs: timeout, setTimer, onTimeout: () => timeouts.inc() });
+  return failOpen ? withFailOpen(timed, onFailOpen) : timed;
+}
+
+/** Opens the provider that asks a PingAuthorize server; its certificates are read now. */
+function openPingAuthorize(
+  route: string,
+  config: NonNullable<RoutePolicy["pingAuthorize"]>,
+  failOpen: boolean,
+  { clock, setTimer, log, metrics, onFailOpen, onRetry }: RemotePolicyDeps,
+): PolicyProvider {
+  return createSidebandProvider(config, {
+    clock,
+    setTimer,
+    failOpen,
+    onFailOpen,
+    onRetry,
+    tls: readTls(config.tls),
+    telemetry: telemetryOf(route, metrics),
+    log: (entry) => {
+      if (log.isLevelEnabled(entry.level)) log[entry.level]({ route, ...toPlainFields(entry) }, entry.msg);
+    },
+  });
+}
+
+/** The figures of the engine in the gateway's own registry, with the route as one more label. */
+function telemetryOf(route: string, { metrics }: Metrics): SidebandTelemetry {
+  const keys = Object.keys(routeSidebandMetrics) as (keyof typeof routeSidebandMetrics)[];
+  const byName = new Map(
+    keys.map((key) => [
+      routeSidebandMetrics[key].name as string,
+      // The engine gives each name the labels of its definition, and we add the route.
+      metrics[key] as unknown as { labels(values: Readonly<Record<string, string>>): AnyChild },
+    ]),
+  );
+  const child = (name: string, labels: Readonly<Record<string, string>>): AnyChild | undefined =>
+    byName.get(name)?.labels({ route, ...labels });
+  return {
+    count: (name, labels) => child(name, labels)?.inc?.(),
+    observe: (name, value, labels) => child(name, labels)?.observe?.(value),
+    gauge: (name, value, labels) => child(name, labels)?.set?.(value),
+    startSpan: () => ({ end: () => {} }),
+  };
+}
+
+interface AnyChild {
+  readonly inc?: () => void;
+  readonly observe?: (value: number) => void;
+  readonly set?: (value: number) => void;
+}
+
+/** What decision points elsewhere need of the gateway. */
+export interface RemotePolicyDeps {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly onFailOpen: OnFailOpen;
+  readonly onRetry: () => void;
+}
+
+/** The provider of a route whose decisions are made elsewhere; undefined where they are made here. */
+function openRemotePolicy(
+  { name: route, policy }: RouteConfig,
+  deps: Omit<RemotePolicyDeps, "onRetry">,
+): PolicyProvider | undefined {
+  const { clock, setTimer, metrics } = deps;
+  const { policyRetries, policyBreaker, policyCache } = metrics.metrics;
+  const onRetry = (): void => policyRetries.labels({ route }).inc();
+  if (policy?.pingAuthorize !== undefined)
+    return openPingAuthorize(route, policy.pingAuthorize, policy.failOpen, { ...deps, onRetry });
+  if (policy?.authzen === undefined) return undefined;
+  const { authzen, refusals } = policy;
+  const breaker = policyBreaker.labels({ route });
+  const hits = policyCache.labels({ route, outcome: "hit" });
+  const misses = policyCache.labels({ route, outcome: "miss" });
+  return createAuthZenProvider(authzen, {
+    clock,
+    setTimer,
+    tls: readTls(authzen.tls),
+    // The binding has one code for every denial, and an unknown name would be answered with another.
+    denied: refusals === "coaz" ? "forbidden" : "unknown",
+    onRetry,
+    onBreaker: (isOpen) => breaker.set(isOpen ? 1 : 0),
+    onCacheLook: (isHit) => (isHit ? hits : misses).inc(),
+  });
+}

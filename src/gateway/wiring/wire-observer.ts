@@ -1,0 +1,66 @@
+import type { Exchange } from "../../core/exchange.ts";
+import type { Message } from "../../protocol/message.ts";
+import type { CounterChild, Metrics } from "../../telemetry/metrics.ts";
+
+/** The two sides of the gateway. */
+export type Leg = "client" | "upstream";
+
+/**
+ * Hears every message where it enters and where it leaves, on both sides: as it came before anything looked at it, and
+ * as it goes after everything has. Ids are those of the client, also where the connection upstream has others. Called
+ * on the message's own path, so it must be quick and must not throw.
+ */
+export interface WireObserver {
+  /** A message came in. For an answer, the exchange is that of its request. */
+  received(leg: Leg, message: Message, exchange: Exchange): void;
+  /** A message goes out. For an answer, the exchange is that of its request. */
+  sent(leg: Leg, message: Message, exchange: Exchange): void;
+}
+
+type Direction = "in" | "out";
+type KindCounters = Readonly<Record<Message["kind"], CounterChild>>;
+
+interface LegMeters {
+  readonly messages: Readonly<Record<Direction, KindCounters>>;
+  readonly bytes: Readonly<Record<Direction, CounterChild>>;
+}
+
+/** Makes the tap that counts the messages of a route and their bytes. Every counter is looked up here, once. */
+export function createMeteringObserver(route: string, { metrics }: Metrics): WireObserver {
+  const legs: Readonly<Record<Leg, LegMeters>> = {
+    client: metersOf("client"),
+    upstream: metersOf("upstream"),
+  };
+
+  function metersOf(leg: Leg): LegMeters {
+    const kinds = (direction: Direction): KindCounters => {
+      const counter = (kind: Message["kind"]) => metrics.messages.labels({ route, leg, direction, kind });
+      return {
+        request: counter("request"),
+        notification: counter("notification"),
+        result: counter("result"),
+        error: counter("error"),
+      };
+    };
+    const bytes = (direction: Direction) => metrics.bytes.labels({ leg, direction });
+    return {
+      messages: { in: kinds("in"), out: kinds("out") },
+      bytes: { in: bytes("in"), out: bytes("out") },
+    };
+  }
+
+  function count(leg: Leg, direction: Direction, { kind, outline }: Message): void {
+    const { messages, bytes } = legs[leg];
+    messages[direction][kind].inc();
+    bytes[direction].inc(outline.end - outline.start);
+  }
+
+  return {
+    received: (leg, message) => {
+      count(leg, "in", message);
+    },
+    sent: (leg, message) => {
+      count(leg, "out", message);
+    },
+  };
+}

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { createFakeTime } from "../../test/support/fake-time.ts";
+import { createPdk } from "./pdk.ts";
+import { createFixedSecret, createVaultSecret } from "./engine-pool.ts";
+
+function start(found: () => string | undefined) {
+  const calls: string[] = [];
+  const kong = createPdk((name, args) => {
+    calls.push([name, ...args].join(" "));
+    return Promise.resolve(name === "kong.vault.get" ? found() : undefined);
+  });
+  return { kong, calls };
+}
+
+describe("the shared secret", () => {
+  it("[PA-012] is read from the vault again after a minute, once", async () => {
+    const time = createFakeTime();
+    const { kong, calls } = start(() => "rotated");
+    const secret = createVaultSecret("first", "{vault://env/paz}", time.clock.now);
+    await time.advance(59_000);
+    await secret.refresh(kong);
+    expect([secret.current(), calls]).toEqual(["first", []]);
+    await time.advance(1000);
+    await Promise.all([secret.refresh(kong), secret.refresh(kong)]);
+    expect([secret.current(), calls]).toEqual(["rotated", ["kong.vault.get {vault://env/paz}"]]);
+  });
+
+  it("stays as it was when the vault has nothing, and says so", async () => {
+    const time = createFakeTime();
+    const { kong, calls } = start(() => undefined);
+    const secret = createVaultSecret("first", "{vault://env/paz}", time.clock.now);
+    await time.advance(60_000);
+    await secret.refresh(kong);
+    expect(secret.current()).toBe("first");
+    expect(calls[1]).toContain("kong.log.warn");
+  });
+
+  it("is never asked for where it is no reference", async () => {
+    const { kong, calls } = start(() => "other");
+    const secret = createFixedSecret("plain");
+    await secret.refresh(kong);
+    expect([secret.current(), calls]).toEqual(["plain", []]);
+  });
+});

@@ -1,0 +1,81 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { toCelValue, toJson, type CelValue } from "../cel/json-value.ts";
+import type { MappingInputs } from "../cel/expression.ts";
+import { compileTemplate, type TemplateProblem } from "./mapping.ts";
+
+const inputs: MappingInputs = {
+  params: toCelValue({ name: "get_customer", arguments: { id: "cust-1", amount: 20_000 } }) as ReadonlyMap<
+    string,
+    CelValue
+  >,
+  token: toCelValue({ sub: "alice", roles: ["treasury"] }) as ReadonlyMap<string, CelValue>,
+};
+
+function resolved(value: unknown): unknown {
+  const json = toJson(compileTemplate(value, (problem) => expect.fail(problem.message))(inputs));
+  return json === undefined ? undefined : JSON.parse(json);
+}
+
+function problemsOf(value: unknown): readonly TemplateProblem[] {
+  const problems: TemplateProblem[] = [];
+  compileTemplate(value, (problem) => void problems.push(problem));
+  return problems;
+}
+
+describe("templates of mappings", () => {
+  it("takes texts with a dollar for expressions and everything else for itself", () => {
+    expect(
+      resolved({
+        tool: "$params.name",
+        id: "$params.arguments.id",
+        customer: "customer",
+        price: "$$50",
+        inside: "a$b",
+        rest: [1, true, null, "$token.sub"],
+      }),
+    ).toEqual({
+      tool: "get_customer",
+      id: "cust-1",
+      customer: "customer",
+      price: "$50",
+      inside: "a$b",
+      rest: [1, true, null, "alice"],
+    });
+  });
+
+  it("evaluates conditions, macros and texts put together", () => {
+    expect(resolved("$token.roles.exists(r, r == 'treasury') ? 'treasury_user' : 'standard_user'")).toBe(
+      "treasury_user",
+    );
+    expect(resolved("$params.arguments.amount > 10000 ? 'high' : 'standard'")).toBe("high");
+    expect(resolved("$'urn:doc:' + params.arguments.id")).toBe("urn:doc:cust-1");
+  });
+
+  it("leaves out what an optional selection does not find, and fails on what a plain one does not", () => {
+    expect(resolved({ agent: "$token.?client_id", who: "$token.?sub" })).toEqual({ who: "alice" });
+    expect(() => resolved({ agent: "$token.client_id" })).toThrow("`$token.client_id` failed");
+  });
+
+  it("says where a mistake is", () => {
+    expect(problemsOf({ a: ["x", "$params.("] })).toMatchObject([{ path: ["a", 1] }]);
+    expect(problemsOf("$other.sub")).toMatchObject([{ path: [], offset: 1 }]);
+    expect(problemsOf("$principal.id")).toHaveLength(1);
+    expect(problemsOf("$params.name.matches(params.name)")).toHaveLength(1);
+  });
+
+  it("gives every JSON back that has no dollar at the beginning of a text", () => {
+    const plain = fc.jsonValue({ depthSize: "small", stringUnit: "grapheme-ascii" });
+    const hasDollar = (value: unknown): boolean => /"\$/u.test(JSON.stringify(value) ?? "");
+    const isExact = (value: unknown): boolean => !/\d{15}|[eE.]/u.test(JSON.stringify(value) ?? "");
+    fc.assert(
+      fc.property(
+        plain.filter((value) => !hasDollar(value) && isExact(value)),
+        (value) => {
+          expect(resolved(value)).toEqual(JSON.parse(JSON.stringify(value)));
+        },
+      ),
+    );
+  });
+});

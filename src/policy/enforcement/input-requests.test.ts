@@ -1,0 +1,182 @@
+import { describe, expect, it } from "vitest";
+
+import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts";
+import { notificationOf, requestOf } from "../../../test/support/messages.ts";
+import { allow, answering, createPolicyBench, deny, type FakeRules } from "../../../test/support/policy.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+
+const modern = { revision: "2026-07-28", era: "modern" } as const;
+const inputRequests = {
+  berth: { method: "elicitation/create", params: { message: "Which berth?" } },
+  dirs: { method: "roots/list" },
+};
+const result = { resultType: "input_required", inputRequests, requestState: "state-1" };
+const call = (extra: object = {}) => requestOf("tools/call", { name: "moor", arguments: {}, ...extra });
+const seenAs = ({ phase, direction, method }: InspectedMessage): string => `${phase} ${direction} ${method}`;
+
+describe("questions in results and answers in requests", () => {
+  it("are to a policy what they are in other revisions", async () => {
+    const seen: string[] = [];
+    const rules: FakeRules = {
+      request: (subject) => {
+        seen.push(seenAs(subject));
+        return allow({ memory: `of ${subject.method}` });
+      },
+      response: (subject, { memory }) => {
+        seen.push(`${seenAs(subject)} ${String(memory)}`);
+        return allow();
+      },
+    };
+    const bench = createPolicyBench(rules, answering(result));
+    const reply = await bench.handle(exchangeWith(call(), modern));
+    expect(valueOf(reply.message)).toMatchObject({ result });
+    expect(seen.splice(0)).toEqual([
+      "request client-to-server tools/call",
+      "request server-to-client elicitation/create",
+      "request server-to-client roots/list",
+      "response server-to-client tools/call of tools/call",
+    ]);
+    const inputResponses = { berth: { action: "accept", content: { n: 4 } }, dirs: { roots: [] } };
+    await bench.handle(exchangeWith(call({ inputResponses, requestState: "state-1" }), modern));
+    expect(seen.slice(0, 3)).toEqual([
+      "request client-to-server tools/call",
+      "response client-to-server elicitation/create of elicitation/create",
+      "response client-to-server roots/list of roots/list",
+    ]);
+  });
+
+  it("are decided about in a notification about a task that waits for input, and so are their answers", async () => {
+    const seen: string[] = [];
+    const bench = createPolicyBench({
+      request: (subject) => {
+        seen.push(seenAs(subject));
+        const isRoots = subject.method === "roots/list";
+        return isRoots
+          ? deny()
+          : allow({ memory: "asked", change: { set: { "/params/message": "Berth?" } } });
+      },
+      response: (subject, { memory }) => {
+        seen.push(`${seenAs(subject)} ${String(memory)}`);
+        return allow();
+      },
+    });
+    const notice = (questions: object) =>
+      exchangeWith(
+        notificationOf("notifications/tasks", {
+          taskId: "t-1",
+          status: "input_required",
+          inputRequests: questions,
+        }),
+        { ...modern, direction: "server-to-client" },
+      );
+    await bench.handle(notice({ berth: inputRequests.berth }));
+    expect(seen.splice(0)).toEqual([
+      "request server-to-client notifications/tasks",
+      "request server-to-client elicitation/create",
+    ]);
+    expect(bench.sent.map((exchange) => textOf(exchange.message))).toEqual([
+      expect.stringContaining('"message":"Berth?"'),
+    ]);
+    await bench.handle(notice(inputRequests));
+    expect(bench.sent).toHaveLength(1);
+    seen.length = 0;
+    const inputResponses = { berth: { action: "accept", content: { n: 4 } } };
+    await bench.handle(exchangeWith(requestOf("tasks/update", { taskId: "t-1", inputResponses }), modern));
+    expect(seen).toContain("response client-to-server elicitation/create asked");
+  });
+
+  it("are known by their form where nobody remembers what was asked", async () => {
+    const seen: unknown[] = [];
+    const bench = createPolicyBench({
+      response: ({ method, direction }) => {
+        if (direction === "client-to-server") seen.push(method);
+        return allow();
+      },
+    });
+    const inputResponses = {
+      a: { action: "decline" },
+      b: { roots: [] },
+      c: { role: "assistant", content: { type: "text", text: "" }, model: "m" },
+    };
+    await bench.handle(exchangeWith(call({ inputResponses }), modern));
+    expect(seen).toEqual(["elicitation/create", "roots/list", "sampling/createMessage"]);
+  });
+
+  it("are refused with the whole message where one of them is", async () => {
+    const asking = createPolicyBench(
+      { request: ({ method }) => (method === "roots/list" ? deny() : allow()) },
+      answering(result),
+    );
+    const refused = await asking.handle(exchangeWith(call(), modern));
+    expect(valueOf(refused.message)).toMatchObject({
+      id: 1,
+      error: { code: 4030, data: { executed: true } },
+    });
+    const answered = createPolicyBench({
+      response: ({ method }) => (method === "elicitation/create" ? deny() : allow()),
+    });
+    const inputResponses = { berth: { action: "accept", content: {} } };
+    const reply = await answered.handle(exchangeWith(call({ inputResponses }), modern));
+    expect(valueOf(reply.message)).toMatchObject({ id: 1, error: { code: 4030 } });
+    expect(answered.sent).toHaveLength(0);
+  });
+
+  it("go on as the policy changed them, and everything else as it was", async () => {
+    const bench = createPolicyBench(
+      {
+        request: ({ method }) =>
+          method === "elicitation/create" ? allow({ change: { set: { "/params/message": "?" } } }) : allow(),
+        response: ({ method }) =>
+          method === "elicitation/create" ? allow({ change: { set: { "/result/content/n": 1 } } }) : allow(),
+      },
+      answering(result),
+    );
+    const inputResponses = { berth: { action: "accept", content: { n: 4 } } };
+    const reply = await bench.handle(exchangeWith(call({ inputResponses, requestState: "s" }), modern));
+    expect(textOf(reply.message)).toContain(
+      '{"berth":{"method":"elicitation/create","params":{"message":"?"}},"dirs":{"method":"roots/list"}}',
+    );
+    expect(valueOf(bench.sent[0]?.message)).toMatchObject({
+      params: { inputResponses: { berth: { action: "accept", content: { n: 1 } } }, requestState: "s" },
+    });
+  });
+
+  it.each([[{ berth: { weird: 1 } }], [{ berth: 5 }], [[]]])(
+    "refuse what nobody can understand: %j",
+    async (inputResponses) => {
+      const bench = createPolicyBench({});
+      const reply = await bench.handle(exchangeWith(call({ inputResponses }), modern));
+      expect(bench.sent).toHaveLength(0);
+      expect(valueOf(reply.message)).toMatchObject({
+        error: { code: -32602, data: { reason: "not_judgeable" } },
+      });
+    },
+  );
+
+  it("are not decided about twice where a bridge has put them into a result", async () => {
+    const seen: unknown[] = [];
+    const bench = createPolicyBench(
+      {
+        request: ({ method }) => {
+          seen.push(method);
+          return allow();
+        },
+      },
+      answering(result, { hasJudgedQuestions: true }),
+    );
+    await bench.handle(exchangeWith(call(), modern));
+    expect(seen).toEqual(["tools/call"]);
+    // The answer that the bridge takes out of a retry was decided about with that.
+    const responses: unknown[] = [];
+    const asking = createPolicyBench({
+      response: ({ method }) => {
+        responses.push(method);
+        return deny();
+      },
+    });
+    const question = requestOf("roots/list");
+    const reply = await asking.handle(exchangeWith(question, { ...modern, direction: "server-to-client" }));
+    expect(reply.message?.kind).toBe("result");
+    expect(responses).toEqual([]);
+  });
+});

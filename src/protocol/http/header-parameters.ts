@@ -1,0 +1,162 @@
+import { pointerStep } from "../json/read.ts";
+
+/** An argument of a tool that travels in a header too, as the tool's input schema says. */
+export interface HeaderParameter {
+  /** The full header name, such as `Mcp-Param-Yard`. */
+  readonly header: string;
+  /** Where the value stands in the arguments, from the root. */
+  readonly path: readonly string[];
+  readonly type: "string" | "integer" | "boolean";
+}
+
+/** The header parameters of a tool, or why the whole tool must be dropped from lists over HTTP. */
+export type ParsedHeaderParameters =
+  | { readonly ok: true; readonly parameters: readonly HeaderParameter[] }
+  | {
+      readonly ok: false;
+      readonly reason: "unreachable" | "not-a-token" | "type" | "duplicate";
+      /** JSON Pointer of the bad annotation in the schema. */
+      readonly path: string;
+      readonly message: string;
+    };
+
+const annotation = "x-mcp-header";
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const noParameters: ParsedHeaderParameters = { ok: true, parameters: [] };
+
+/** Keywords of JSON Schema 2020-12 and its forerunners that hold one schema or a list of them. */
+const schemaKeywords = new Set([
+  "additionalItems",
+  "additionalProperties",
+  "allOf",
+  "anyOf",
+  "contains",
+  "contentSchema",
+  "else",
+  "if",
+  "items",
+  "not",
+  "oneOf",
+  "prefixItems",
+  "propertyNames",
+  "then",
+  "unevaluatedItems",
+  "unevaluatedProperties",
+]);
+/** Keywords that hold schemas by name; `properties` is not among them, because only it may lead to an annotation. */
+const schemaMapKeywords = new Set([
+  "$defs",
+  "definitions",
+  "dependencies",
+  "dependentSchemas",
+  "patternProperties",
+]);
+
+interface Visit {
+  readonly schema: unknown;
+  /** JSON Pointer of the schema. */
+  readonly pointer: string;
+  /** The path of the argument, or undefined where something else than `properties` led here. */
+  readonly path: readonly string[] | undefined;
+}
+
+/**
+ * Reads the `x-mcp-header` annotations of a tool's input schema. Each must be reachable from the root through
+ * `properties` alone, be a token that no other annotation repeats in any case, and stand on a string, an integer or
+ * a boolean; one bad annotation spoils the tool (MCP 2026-07-28, Streamable HTTP, "Schema Extension").
+ */
+export function parseHeaderParameters(inputSchema: unknown): ParsedHeaderParameters {
+  const parameters: HeaderParameter[] = [];
+  const seen = new Set<string>();
+  // A list of work instead of recursion: the schema comes from a server, and may nest as deep as its sender likes.
+  const work: Visit[] = [{ schema: inputSchema, pointer: "", path: [] }];
+  for (let visit = work.pop(); visit !== undefined; visit = work.pop()) {
+    const { schema, pointer, path } = visit;
+    if (!isRecord(schema)) continue;
+    if (Object.hasOwn(schema, annotation)) {
+      const parameter = readAnnotation(schema, pointer, path, seen);
+      if ("ok" in parameter) return parameter;
+      parameters.push(parameter);
+    }
+    // Pushed in reverse, so that what stands first in the schema comes first in the list.
+    for (const inner of innerSchemas(visit, schema).toReversed()) work.push(inner);
+  }
+  return parameters.length === 0 ? noParameters : { ok: true, parameters };
+}
+
+/** The value that stands at a parameter's path in the arguments; undefined when absent. */
+export function argumentAt(values: unknown, path: readonly string[]): unknown {
+  let value = values;
+  for (const key of path) {
+    if (!isRecord(value) || !Object.hasOwn(value, key)) return undefined;
+    value = value[key];
+  }
+  return value;
+}
+
+/** The text of an argument's value in its header; undefined for what has none: null, objects, inexact integers. */
+export function headerTextOf(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  if (typeof value === "boolean") return value ? "true" : "false";
+  if (typeof value !== "number" || !Number.isFinite(value)) return undefined;
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) return undefined;
+  return String(value);
+}
+
+function readAnnotation(
+  schema: Readonly<Record<string, unknown>>,
+  pointer: string,
+  path: readonly string[] | undefined,
+  seen: Set<string>,
+): HeaderParameter | (ParsedHeaderParameters & { readonly ok: false }) {
+  const at = `${pointer}/${annotation}`;
+  const bad = (reason: "unreachable" | "not-a-token" | "type" | "duplicate", message: string) =>
+    ({ ok: false, reason, path: at, message: `${at}: ${message}` }) as const;
+  if (path === undefined || path.length === 0) {
+    return bad("unreachable", "only properties that are reached through properties alone may have a header");
+  }
+  const name = schema[annotation];
+  if (typeof name !== "string" || !token.test(name)) {
+    return bad("not-a-token", "must be a non-empty HTTP token (RFC 9110 section 5.6.2)");
+  }
+  const { type } = schema;
+  if (type !== "string" && type !== "integer" && type !== "boolean") {
+    return bad("type", "only properties of type string, integer or boolean may have a header");
+  }
+  const folded = name.toLowerCase();
+  if (seen.has(folded)) return bad("duplicate", `the header ${name} is already taken, case aside`);
+  seen.add(folded);
+  return { header: `Mcp-Param-${name}`, path, type };
+}
+
+function innerSchemas({ pointer, path }: Visit, schema: Readonly<Record<string, unknown>>): Visit[] {
+  const inner: Visit[] = [];
+  for (const [keyword, value] of Object.entries(schema)) {
+    const at = `${pointer}${pointerStep(keyword)}`;
+    if (keyword === "properties" && isRecord(value)) {
+      for (const [key, property] of Object.entries(value)) {
+        const inside = path === undefined ? undefined : [...path, key];
+        inner.push({ schema: property, pointer: `${at}${pointerStep(key)}`, path: inside });
+      }
+    } else if (schemaMapKeywords.has(keyword) && isRecord(value)) {
+      for (const [key, named] of Object.entries(value)) {
+        inner.push({ schema: named, pointer: `${at}${pointerStep(key)}`, path: undefined });
+      }
+    } else if (schemaKeywords.has(keyword) || isMapKeyword(keyword)) {
+      const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+      for (const [index, one] of list.entries()) {
+        inner.push({ schema: one, pointer: list === value ? `${at}/${index}` : at, path: undefined });
+      }
+    }
+  }
+  return inner;
+}
+
+/** Keywords of named schemas; where a list stands instead, no annotation in it can be reached. */
+function isMapKeyword(keyword: string): boolean {
+  return keyword === "properties" || schemaMapKeywords.has(keyword);
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,247 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+import { mcpContextOf } from "./mcp-context.ts";
+import { methodNames } from "../methods.ts";
+
+const read = (body: unknown) =>
+  mcpContextOf(typeof body === "string" ? body : JSON.stringify(body), { enableMcp: true });
+const contextOf = (body: unknown) => {
+  const reading = read(body);
+  return reading.kind === "mcp" ? reading.context : reading;
+};
+const request = (method: string, params?: unknown, id: unknown = 7) => ({
+  jsonrpc: "2.0",
+  id,
+  method,
+  ...(params === undefined ? {} : { params }),
+});
+const none = { kind: "none" };
+
+describe("the MCP context of a body", () => {
+  it("[PA-146] is not looked for when MCP is off, not even in a batch", () => {
+    const off = (body: string) => mcpContextOf(body, { enableMcp: false });
+    expect(off(JSON.stringify(request("tools/call", { name: "weigh" })))).toEqual(none);
+    expect(off('[{"jsonrpc":"2.0"}]')).toEqual(none);
+    expect(off('{"jsonrpc":"2.0","method":"tools/call","method":"tools/list"}')).toEqual(none);
+  });
+
+  it("[PA-147] is there only for JSON-RPC 2.0 with a recognised method", () => {
+    expect(read(request("tools/list")).kind).toBe("mcp");
+    for (const jsonrpc of ["1.0", 2, "2", null, ["2.0"]]) {
+      expect(read({ ...request("tools/list"), jsonrpc })).toEqual(none);
+    }
+    expect(read({ ...request("tools/list"), method: ["tools/list"] })).toEqual(none);
+  });
+
+  it("[PA-148] recognises exactly seven methods", () => {
+    const recognised = methodNames.filter((method) => read(request(method)).kind === "mcp");
+    expect(recognised).toEqual([
+      "initialize",
+      "tools/list",
+      "tools/call",
+      "prompts/list",
+      "prompts/get",
+      "resources/list",
+      "resources/read",
+    ]);
+    for (const method of ["Tools/Call", "tools/call ", "tools", "", "toString", "foo/bar"]) {
+      expect(read(request(method))).toEqual(none);
+    }
+  });
+
+  it("[PA-149] has name and arguments of a tool call", () => {
+    expect(contextOf(request("tools/call", { name: "get_weather", arguments: { city: "London" } }))).toEqual({
+      method: "tools/call",
+      id: { json: "7", type: "number" },
+      toolName: "get_weather",
+      toolArguments: '{"city":"London"}',
+    });
+  });
+
+  it("[PA-150] has no arguments where the call has none", () => {
+    expect(contextOf(request("tools/call", { name: "weigh" }))).not.toHaveProperty("toolArguments");
+  });
+
+  it("[PA-151] keeps the arguments as they were written", () => {
+    const text = '{ "b" : 9007199254740993, "a":1.0, "a": 1e2, "\\u0063": [ ] }';
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments": ${text} }}`;
+    expect(contextOf(body)).toMatchObject({ toolArguments: text });
+  });
+
+  it("[PA-152] has the URI of a resource that is read", () => {
+    expect(contextOf(request("resources/read", { uri: "dock://berths/4", name: "x" }))).toEqual({
+      method: "resources/read",
+      id: { json: "7", type: "number" },
+      resourceUri: "dock://berths/4",
+    });
+  });
+
+  it("[PA-153] has the name of a prompt", () => {
+    expect(contextOf(request("prompts/get", { name: "brief", arguments: { a: "b" } }))).toEqual({
+      method: "prompts/get",
+      id: { json: "7", type: "number" },
+      promptName: "brief",
+    });
+  });
+
+  it.each(["tools/list", "resources/list", "prompts/list", "initialize"])(
+    "[PA-154] has method and id only for %s",
+    (method) => {
+      const params = { name: "n", uri: "u", arguments: {}, cursor: "c" };
+      expect(contextOf(request(method, params))).toEqual({ method, id: { json: "7", type: "number" } });
+    },
+  );
+
+  it.each([
+    ["7", "number"],
+    ['"7"', "string"],
+    ["null", "null"],
+    ["9007199254740993", "number"],
+    ['"a\\u0062"', "string"],
+    ["-0", "number"],
+    ['""', "string"],
+  ])("[PA-155] keeps the id %s with its type and text", (json, type) => {
+    expect(contextOf(`{"jsonrpc":"2.0","id":${json},"method":"tools/list"}`)).toEqual({
+      method: "tools/list",
+      id: { json, type },
+    });
+  });
+
+  it("[PA-155] is there for a request without an id, and not for notifications", () => {
+    expect(contextOf({ jsonrpc: "2.0", method: "tools/list" })).toEqual({ method: "tools/list" });
+    expect(read({ jsonrpc: "2.0", method: "notifications/initialized" })).toEqual(none);
+  });
+
+  it("[PA-155] has no id where something stands that no id can be", () => {
+    for (const id of [true, {}, [1]])
+      expect(contextOf(request("tools/list", {}, id))).toEqual({ method: "tools/list" });
+  });
+
+  it.each([[[]], ["name"], [null], [5], [{ name: 5, uri: null }], [{ name: ["weigh"] }]])(
+    "[PA-156] reports the method and leaves the fields empty for the params %j",
+    (params) => {
+      for (const method of ["tools/call", "resources/read", "prompts/get"]) {
+        expect(contextOf(request(method, params))).toEqual({ method, id: { json: "7", type: "number" } });
+      }
+    },
+  );
+
+  it.each([
+    ["an empty body", ""],
+    ["blanks", " \n"],
+    ["text", "hello"],
+    ["HTML", "<p>"],
+    ["two values", '{"jsonrpc":"2.0","method":"tools/list"} {}'],
+    ["an unfinished value", '{"jsonrpc":"2.0","method":"tools/list"'],
+    ["a byte order mark", '\ufeff{"jsonrpc":"2.0","method":"tools/list"}'],
+    ["no jsonrpc member", '{"id":1,"method":"tools/list"}'],
+    ["an unknown method", '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}'],
+    ["a response", '{"jsonrpc":"2.0","id":1,"result":{"method":"tools/list"}}'],
+    ["a string", '"tools/list"'],
+    ["an array of data", '[1,{"name":"x"},[{"jsonrpc":"2.0"}]]'],
+    ["a method in another case", '{"jsonrpc":"2.0","id":1,"Method":"tools/list"}'],
+  ])("[PA-157] is nothing for %s", (_what, body) => {
+    expect(read(body)).toEqual(none);
+  });
+
+  it("[PA-157] is nothing for bytes that are not UTF-8", () => {
+    const body = Buffer.concat([
+      Buffer.from('{"jsonrpc":"2.0","method":"tools/list","x":"'),
+      Buffer.from([0xff, 0x22, 0x7d]),
+    ]);
+    expect(mcpContextOf(body, { enableMcp: true })).toEqual(none);
+  });
+
+  it("reads escaped spellings as the server will", () => {
+    expect(contextOf('{"json\\u0072pc":"2\\u002e0","id":1,"m\\u0065thod":"tools\\/list"}')).toMatchObject({
+      method: "tools/list",
+    });
+  });
+
+  it("is found however deep the arguments nest", () => {
+    const deep = `${"[".repeat(5000)}${"]".repeat(5000)}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":${deep}}}`;
+    expect(contextOf(body)).toMatchObject({ toolName: "n" });
+  });
+
+  const member = fc.constantFrom("jsonrpc", "id", "method", "params", "name", "uri", "arguments", "x");
+  const { node: anyBody } = fc.letrec<{ node: unknown }>((tie) => ({
+    node: fc.oneof(
+      fc.constantFrom("2.0", "tools/call", "resources/read", null, 1, true),
+      fc.array(tie("node"), { maxLength: 2 }),
+      fc.dictionary(member, tie("node"), { maxKeys: 5 }),
+    ),
+  }));
+
+  it("agrees with JSON.parse on which bodies are MCP", () => {
+    const isMcp = (body: unknown) =>
+      typeof body === "object" &&
+      body !== null &&
+      Reflect.get(body, "jsonrpc") === "2.0" &&
+      ["tools/call", "resources/read"].some((method) => Reflect.get(body, "method") === method);
+    fc.assert(fc.property(anyBody, (body) => (read(JSON.stringify(body)).kind === "mcp") === isMcp(body)));
+  });
+
+  it("never throws on broken text", () => {
+    fc.assert(
+      fc.property(anyBody, fc.nat(40), fc.string({ maxLength: 3 }), (body, at, junk) => {
+        const text = JSON.stringify(body);
+        expect(["mcp", "none", "refused"]).toContain(read(text.slice(0, at) + junk + text.slice(at)).kind);
+      }),
+    );
+  });
+});
+
+describe("bodies that could show the policy one thing and the server another", () => {
+  const refused = { kind: "refused", refusal: { status: 400, code: -32600 } };
+
+  it.each([
+    ["one request", '[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n"}}]'],
+    ["a request among data", '[1,"x",[],{"a":{}}, {"id":1,"jsonrpc":"2.0"}]'],
+    ["an escaped member name", '[{"json\\u0072pc":"2.0"}]'],
+  ])("[PX-10] refuses a batch of %s, without an id", (_what, body) => {
+    const reading = read(body);
+    expect(reading).toMatchObject(refused);
+    expect(reading.kind === "refused" && "id" in reading.refusal).toBe(false);
+  });
+
+  it.each([
+    ["method", '{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}'],
+    [
+      "method, the second escaped",
+      '{"jsonrpc":"2.0","id":1,"method":"tools/list","m\\u0065thod":"tools/call"}',
+    ],
+    ["method, neither recognised", '{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}'],
+    ["params", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"params":{}}'],
+    ["name", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}'],
+    ["uri", '{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a","uri":"b"}}'],
+    [
+      "arguments",
+      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}',
+    ],
+    ["jsonrpc", '{"jsonrpc":"2.0","id":1,"method":"tools/call","jsonrpc":"1.0"}'],
+    [
+      "name, behind others that do not matter",
+      '{"jsonrpc":"2.0","id":1,"x":1,"x":2,"params":{"name":"a","name":"a"}}',
+    ],
+  ])("[PX-10] refuses a second %s and echoes the id", (_what, body) => {
+    expect(read(body)).toMatchObject({ ...refused, refusal: { ...refused.refusal, id: { json: "1" } } });
+  });
+
+  it("[PX-10] echoes no id that itself comes twice", () => {
+    const reading = read('{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list","method":"tools/call"}');
+    expect(reading.kind === "refused" && "id" in reading.refusal).toBe(false);
+  });
+
+  it("[PA-147] leaves duplicates alone that decide nothing, and bodies that are no JSON-RPC", () => {
+    const inside =
+      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2,"name":3,"name":4}}}';
+    expect(contextOf(inside)).toMatchObject({
+      toolName: "a",
+      toolArguments: '{"x":1,"x":2,"name":3,"name":4}',
+    });
+    expect(read('{"method":"GET","method":"POST","params":{"name":1,"name":2}}')).toEqual(none);
+    expect(read('{"jsonrpc":"1.0","method":"a","method":"b"}')).toEqual(none);
+  });
+});

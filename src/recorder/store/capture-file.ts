@@ -1,0 +1,312 @@
+import { createReadStream, createWriteStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { type Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createGzip } from "node:zlib";
+
+import { GatewayError } from "../../errors.ts";
+import { createLineReader } from "../../protocol/line-framing.ts";
+import {
+  captureFormat,
+  type CaptureRecord,
+  type ExchangeRecord,
+  type FilterCondition,
+  type Frame,
+} from "../contract.ts";
+import type { CaptureLine, ExportQuery, RecordReader } from "./store-contract.ts";
+import { isObject } from "../replay/recorded-call.ts";
+import { bodiesOf, createConditionMatcher } from "../filter/condition.ts";
+import { deriveExchanges, deriveOperation } from "../derive.ts";
+import { statsRows } from "./stats.ts";
+
+/** How a capture file is read. */
+export interface CaptureFileOptions {
+  /** Told of what is wrong and did not keep the rest from being read. */
+  readonly onWarning?: (warning: string) => void;
+  /** Told how many bytes of the file have been read. */
+  readonly onBytes?: (bytes: number) => void;
+}
+
+/** Longer than any body that is recorded. */
+const maxLineBytes = 256 * 1024 * 1024;
+
+const types: ReadonlySet<unknown> = new Set(["capture", "frame", "exchange", "end"]);
+
+/** The lines of a capture file: NDJSON, unpacked where it is packed. A file that was cut off gives what it has. */
+export async function* readCaptureFile(
+  file: string,
+  options: CaptureFileOptions = {},
+): AsyncIterable<CaptureLine> {
+  const isZipped = await isGzip(file);
+  const raw = createReadStream(file);
+  let source: Readable = raw;
+  if (isZipped) {
+    const unpacked = createGunzip();
+    raw.once("error", (error) => unpacked.destroy(error));
+    source = raw.pipe(unpacked);
+  }
+  let lines = 0;
+  for await (const line of readCaptureLines(source, file, options)) {
+    if (++lines % 1000 === 0) options.onBytes?.(raw.bytesRead);
+    yield line;
+  }
+}
+
+/** The lines of a capture that comes in as a stream. */
+async function* readCaptureLines(
+  source: Readable,
+  name: string,
+  { onWarning }: CaptureFileOptions = {},
+): AsyncIterable<CaptureLine> {
+  let ready: Buffer[] = [];
+  let number = 0;
+  const reader = createLineReader({
+    maxLineBytes,
+    onLine: (line) => {
+      ready.push(line);
+    },
+    onOverflow: ({ size }) => {
+      onWarning?.(`${name} has a line of more than ${size} bytes, which was passed over`);
+    },
+  });
+  let hasEnd = true;
+  const take = function* (lines: readonly Buffer[]): Iterable<CaptureLine> {
+    for (const line of lines) {
+      number++;
+      const read = parseCaptureLine(line.toString(), `${name}:${number}`);
+      hasEnd = read.type === "end";
+      yield read;
+    }
+  };
+  try {
+    for await (const chunk of source) {
+      // No encoding is set on the stream, so its chunks are bytes.
+      reader.push(chunk as Buffer);
+      const lines = ready;
+      ready = [];
+      yield* take(lines);
+    }
+  } catch (error) {
+    // What was packed and then cut off ends without its last bytes.
+    if (!(error instanceof Error) || Reflect.get(error, "code") !== "Z_BUF_ERROR") throw error;
+    onWarning?.(`${name} was cut off`);
+    return;
+  }
+  const end = reader.end();
+  if (!end.complete && end.rest !== undefined) {
+    if (isWholeLine(end.rest)) yield* take([end.rest]);
+    else onWarning?.(`${name} was cut off in its last line, which is left out`);
+  }
+  if (!hasEnd) onWarning?.(`${name} has no end line: it was cut off, or is still being written`);
+}
+
+/** Writes lines to a capture file, packed where its name ends in `.gz`; resolves when all of it is there. */
+export async function writeCaptureFile(file: string, lines: AsyncIterable<CaptureLine>): Promise<void> {
+  const text = async function* (): AsyncIterable<string> {
+    for await (const line of lines) yield formatCaptureLine(line);
+  };
+  const packed = file.endsWith(".gz") ? createGzip() : new Transform({ transform: passThrough });
+  await pipeline(text(), packed, createWriteStream(file));
+}
+
+/** A line of a capture file with its line feed. */
+export function formatCaptureLine(line: CaptureLine): string {
+  return `${JSON.stringify(line)}\n`;
+}
+
+function passThrough(
+  chunk: unknown,
+  _encoding: BufferEncoding,
+  done: (error: null, chunk: unknown) => void,
+): void {
+  done(null, chunk);
+}
+
+async function isGzip(file: string): Promise<boolean> {
+  const handle = await open(file);
+  try {
+    const { buffer } = await handle.read(Buffer.alloc(2), 0, 2, 0);
+    return buffer[0] === 0x1f && buffer[1] === 0x8b;
+  } finally {
+    await handle.close();
+  }
+}
+
+function isWholeLine(rest: Buffer): boolean {
+  try {
+    JSON.parse(rest.toString());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function parseCaptureLine(text: string, place: string): CaptureLine {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new GatewayError("store_failed", `${place} is no JSON: this is not a capture file`);
+  }
+  if (!isObject(value) || !types.has(value["type"])) {
+    const message = `${place} is no line of a capture: it has no \`type\` of ${[...types].join(", ")}`;
+    throw new GatewayError("store_failed", message);
+  }
+  const { type, format } = value;
+  if (type === "capture" && (typeof format !== "number" || format > captureFormat)) {
+    const message = `${place} has format ${String(format)}, and this version reads up to ${captureFormat}; update it`;
+    throw new GatewayError("store_failed", message);
+  }
+  if (type === "frame" && (typeof value["capture"] !== "string" || typeof value["seq"] !== "number"))
+    throw new GatewayError("store_failed", `${place} is a frame without \`capture\` or \`seq\``);
+  // The type was checked, and a writer of this format wrote the rest.
+  return value as unknown as CaptureLine;
+}
+
+const everything: FilterCondition = { type: "all", of: [] };
+
+interface HeldExchange {
+  readonly record: ExchangeRecord;
+  readonly frames: readonly Frame[];
+}
+
+/** Reads a capture that is held in memory, such as a file, as any store is read. */
+export async function createCaptureReader(
+  lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
+  place: string,
+): Promise<RecordReader> {
+  const captures: CaptureRecord[] = [];
+  const frames = new Map<string, Frame[]>();
+  for await (const line of lines) {
+    if (line.type === "capture") {
+      const { type: _type, ...record } = line;
+      captures.push(record);
+    } else if (line.type === "frame") {
+      const { type: _type, ...frame } = line;
+      const own = frames.get(frame.capture);
+      if (own === undefined) frames.set(frame.capture, [frame]);
+      else own.push(frame);
+    }
+  }
+  const held = indexExchanges(frames);
+
+  function select(where: FilterCondition = everything): readonly HeldExchange[] {
+    const matches = createConditionMatcher(where);
+    return held.filter(({ record, frames: own }) => matches(record, () => bodiesOf(own)));
+  }
+
+  function find(id: string): HeldExchange | undefined {
+    const exact = held.find(({ record }) => record.id === id);
+    if (exact !== undefined) return exact;
+    const found = held.filter(({ record }) => record.id.startsWith(id));
+    return found.length === 1 ? found[0] : undefined;
+  }
+
+  async function* exported({
+    where,
+    wholeOperations,
+    onProgress,
+  }: ExportQuery = {}): AsyncIterable<CaptureLine> {
+    const chosen = select(where);
+    const operations = new Set(chosen.map(({ record }) => `${record.capture} ${record.operation}`));
+    const all =
+      wholeOperations === true
+        ? held.filter(({ record }) => operations.has(`${record.capture} ${record.operation}`))
+        : chosen;
+    let done = 0;
+    for (const capture of captures) {
+      const own = all.filter(({ record }) => record.capture === capture.id);
+      const kept = new Set(own.map(({ record }) => record.id));
+      yield { type: "capture", ...capture };
+      const wanted = (frames.get(capture.id) ?? []).filter(
+        ({ exchange }) => where === undefined || kept.has(exchange),
+      );
+      for (const frame of wanted) yield { type: "frame", ...frame };
+      for (const { record } of own) yield { type: "exchange", ...record };
+      done += own.length;
+      onProgress?.(done, all.length);
+      yield { type: "end", capture: capture.id, frames: wanted.length, exchanges: own.length };
+    }
+  }
+
+  const close = async (): Promise<void> => {};
+  return {
+    format: captureFormat,
+    location: place,
+    captures: async () => captures,
+    exchanges: async ({ where, order = "newest", limit = 50, cursor }) => {
+      const from = cursor === undefined ? 0 : Number(cursor);
+      if (!Number.isSafeInteger(from))
+        throw new GatewayError("store_failed", `\`${cursor ?? ""}\` is no cursor`);
+      const all = select(where).map(({ record }) => record);
+      const ordered = order === "newest" ? all.toReversed() : all;
+      const page = ordered.slice(from, from + Math.min(limit, 1000));
+      const next = from + page.length;
+      return { exchanges: page, ...(next < ordered.length ? { next: String(next) } : {}) };
+    },
+    exchange: async (id) => find(id)?.record,
+    operation: async (id) => {
+      const start = find(id)?.record;
+      if (start === undefined) return undefined;
+      const { capture, operation } = start;
+      const own = held.filter(({ record }) => record.capture === capture && record.operation === operation);
+      return deriveOperation(own.map(({ record }) => record));
+    },
+    frames: async (capture, exchange) =>
+      fillRepeated(
+        held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? [],
+      ),
+    // A file does not go on.
+    follow: async function* () {},
+    stats: async (where) => {
+      const chosen = select(where).map(({ record }) => record);
+      const sum = (read: (capture: CaptureRecord) => number): number =>
+        captures.reduce((total, capture) => total + read(capture), 0);
+      return {
+        format: captureFormat,
+        location: place,
+        captures: captures.length,
+        exchanges: chosen.length,
+        frames: [...frames.values()].reduce((total, own) => total + own.length, 0),
+        bytes: sum(({ bytes }) => bytes),
+        lost: sum(({ lost }) => lost),
+        omitted: sum(({ omitted }) => omitted),
+        redacted: sum(({ redacted }) => redacted),
+        ...(chosen[0] === undefined
+          ? {}
+          : { oldest: chosen[0].at, newest: chosen.at(-1)?.at ?? chosen[0].at }),
+        unindexed: 0,
+        rows: statsRows(chosen),
+      };
+    },
+    export: exported,
+    document: async () => undefined,
+    documents: async () => [],
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** The exchanges of all captures with their frames, in the order in which they began. */
+function indexExchanges(frames: ReadonlyMap<string, readonly Frame[]>): readonly HeldExchange[] {
+  const all: HeldExchange[] = [];
+  for (const own of frames.values()) {
+    const byExchange = Map.groupBy(own, ({ exchange }) => exchange);
+    for (const record of deriveExchanges(own)) all.push({ record, frames: byExchange.get(record.id) ?? [] });
+  }
+  return all.toSorted(
+    ({ record: a }, { record: b }) =>
+      a.at - b.at || (a.capture < b.capture ? -1 : a.capture > b.capture ? 1 : a.seq - b.seq),
+  );
+}
+
+/** Frames with every body that repeats another filled in. */
+function fillRepeated(frames: readonly Frame[]): readonly Frame[] {
+  const bodies = new Map(
+    frames.flatMap(({ seq, body }) => (body === undefined ? [] : [[seq, body] as const])),
+  );
+  return frames.map((frame) => {
+    const body = frame.same === undefined ? undefined : bodies.get(frame.same);
+    return body === undefined || frame.body !== undefined ? frame : { ...frame, body };
+  });
+}

@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setImmediate } from "node:timers/promises";
+import { afterAll, describe, expect, it } from "vitest";
+
+import { callFrames, captureRecord } from "../../../test/support/recording.ts";
+import { schemaVersion } from "./schema.ts";
+import { createSqlStore } from "./sql-store.ts";
+import { expectUpgraded, writeFormat1, writeFormat2 } from "../../../test/support/recording-formats.ts";
+import { describeStore } from "../../../test/support/record-store-contract.ts";
+import { openSqlite, openSqliteReader, openSqliteStore } from "./sqlite.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-sqlite-"));
+let files = 0;
+const newFile = (): string => join(folder, `${files++}.sqlite`);
+const options = { wall: () => 1, wait: async () => setImmediate() };
+const openNew = () => openSqliteStore({ file: newFile() }, options);
+
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describeStore("a SQLite file", openNew);
+
+describe("a SQLite file", () => {
+  it("is readable for its owner only", async () => {
+    const file = newFile();
+    await using _store = await openSqliteStore({ file }, options);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  it("[SC-067] has a format number, and is refused where a newer program wrote it", async () => {
+    const file = newFile();
+    await (await openSqliteStore({ file }, options)).close();
+    const raw = new DatabaseSync(file);
+    expect(raw.prepare("SELECT value FROM headgate WHERE name = 'format'").all()).toEqual([
+      { value: String(schemaVersion) },
+    ]);
+    raw.exec("UPDATE headgate SET value = '99' WHERE name = 'format'");
+    raw.close();
+    await expect(openSqliteStore({ file }, options)).rejects.toThrow("format 99");
+    await expect(openSqliteReader(file, options)).rejects.toThrow("format 99");
+  });
+
+  it.each([
+    [1, writeFormat1],
+    [2, writeFormat2],
+  ])(
+    "[SC-067] of format %i is brought up to date when it is opened to be written",
+    async (format, writeOld) => {
+      const file = newFile();
+      const old = openSqlite({ file });
+      await writeOld(old);
+      await old.close();
+      await expect(openSqliteReader(file, options)).rejects.toThrow(`older format ${format}`);
+      await using store = await openSqliteStore({ file }, options);
+      await expectUpgraded(store);
+    },
+  );
+
+  it("says so where there are no recordings", async () => {
+    await expect(openSqliteReader(join(folder, "none"), options)).rejects.toThrow("there are no recordings");
+    const file = newFile();
+    new DatabaseSync(file).close();
+    await expect(openSqliteReader(file, options)).rejects.toThrow("holds no recordings");
+  });
+
+  it("can be read while it is written, and not written by a reader", async () => {
+    const file = newFile();
+    await using store = await openSqliteStore({ file }, options);
+    await using reader = await openSqliteReader(file, options);
+    await store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "a", answer: "x" }) });
+    expect((await reader.exchange("a"))?.state).toBe("ok");
+  });
+
+  it("[SC-090] that was opened to be read only takes nothing, and says so", async () => {
+    const file = newFile();
+    await (await openSqliteStore({ file }, options)).close();
+    await using store = createSqlStore(openSqlite({ file, readOnly: true }), options);
+    await expect(
+      store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "a" }) }),
+    ).rejects.toMatchObject({ code: "store_failed", message: expect.stringContaining("readonly") as string });
+    expect((await store.exchanges({})).exchanges).toEqual([]);
+  });
+
+  it("[SC-090] that is full takes nothing of a batch and goes on once there is room", async () => {
+    const file = newFile();
+    await using store = await openSqliteStore({ file, maxPages: 60 }, options);
+    const big = (id: string, seq: number) => callFrames({ id, seq, at: seq, answer: "x".repeat(100_000) });
+    await store.append({ capture: captureRecord("c1"), frames: big("a", 0) });
+    await expect(store.append({ capture: captureRecord("c1"), frames: big("b", 10) })).rejects.toMatchObject({
+      code: "store_failed",
+    });
+    expect((await store.exchanges({})).exchanges.map(({ id }) => id)).toEqual(["a"]);
+    await store.prune({ before: 5 });
+    await store.append({ capture: captureRecord("c1"), frames: big("b", 10) });
+    expect((await store.exchanges({})).exchanges.map(({ id, state }) => [id, state])).toEqual([["b", "ok"]]);
+  });
+
+  it("gives back what was taken out in steps, between which others write", async () => {
+    const file = newFile();
+    const database = openSqlite({ file });
+    await database.run("CREATE TABLE big (content TEXT)");
+    const content = "x".repeat(1_000_000);
+    for (let row = 0; row < 30; row += 1) await database.run("INSERT INTO big VALUES (?)", [content]);
+    await database.run("DELETE FROM big");
+    const done: string[] = [];
+    const noted = (name: string) => () => void done.push(name);
+    await Promise.all([
+      database.compact().then(noted("compact")),
+      database
+        .transaction((inside) => inside.run("INSERT INTO big VALUES (?)", [content]))
+        .then(noted("write")),
+    ]);
+    expect(done).toEqual(["write", "compact"]);
+    expect(statSync(file).size).toBeLessThan(3_000_000);
+    await database.close();
+  });
+});

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
+
+import { systemClock, systemTimer } from "../../core/exchange.ts";
+import { readPackBuffer } from "../exchange-batcher.ts";
+import type { RecordStore } from "./store-contract.ts";
+import { openSqliteStore } from "./sqlite.ts";
+import type { WriterReply, WriterRequest, WriterTarget } from "./writer-thread.ts";
+
+const idleMs = 200;
+const indexBatch = 500;
+
+/** Opens the store that a thread is to write to. */
+export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
+  const options = {
+    wall: systemClock.wall,
+    wait: (milliseconds: number, signal: AbortSignal) =>
+      sleep(milliseconds, undefined, { signal }).catch(() => {}),
+  };
+  if (target.type === "sqlite") return openSqliteStore(target, options);
+  const { openPostgresStore } = await import("./postgres.ts");
+  return openPostgresStore(target.url, options);
+}
+
+/** Does what it is asked for, in order; the text index grows while there is nothing else to do. */
+export function serveWriter(
+  port: Pick<MessagePort, "on" | "postMessage" | "close">,
+  opened: Promise<RecordStore>,
+): void {
+  let stopIndexing: (() => void) | undefined;
+  let isClosed = false;
+
+  function indexSoon(): void {
+    stopIndexing?.();
+    if (isClosed) return;
+    stopIndexing = systemTimer(idleMs, () => {
+      void opened
+        .then((store) => store.index(indexBatch))
+        .then((left) => {
+          if (left > 0) indexSoon();
+        })
+        // Searches read what the index lacks; it is tried again with the next batch.
+        .catch(() => {});
+    });
+  }
+
+  async function perform(request: WriterRequest): Promise<unknown> {
+    const store = await opened;
+    switch (request.type) {
+      case "append":
+        await store.appendPacks({ capture: request.capture, packs: request.packs.flatMap(readPackBuffer) });
+        indexSoon();
+        return undefined;
+      case "prune":
+        return store.prune(request.rules);
+      case "close":
+        isClosed = true;
+        stopIndexing?.();
+        await store.close();
+        return undefined;
+      default:
+        throw new TypeError("there is no such request");
+    }
+  }
+
+  let isUsable = true;
+  opened.catch(() => {
+    isUsable = false;
+  });
+
+  port.on("message", (request: WriterRequest) => {
+    const answer = (message: WriterReply): void => {
+      port.postMessage(message);
+      // Without a store there is nothing to do here: the next request finds a new thread, and that may open it.
+      if (request.type === "close" || !isUsable) port.close();
+    };
+    perform(request).then(
+      (value) => {
+        answer({ id: request.id, ok: true, value });
+      },
+      (error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error);
+        answer({ id: request.id, ok: false, message, isGone: !isUsable });
+      },
+    );
+  });
+}
+
+if (!isMainThread && parentPort !== null && isTarget(workerData)) {
+  serveWriter(parentPort, openTargetStore(workerData));
+}
+
+/** Threads of others, such as those of a test runner, are not ours to serve. */
+function isTarget(value: unknown): value is WriterTarget {
+  return typeof value === "object" && value !== null && "headgateWriter" in value;
+}

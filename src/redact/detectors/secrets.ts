@@ -1,0 +1,50 @@
+import { createDetector, type Detector, type Detection, type DetectorPattern } from "./detector.ts";
+
+/** Keys and tokens that are told by how they begin. */
+export const secretPatterns: readonly DetectorPattern[] = [
+  { kind: "aws-access-key", form: /(?<![\w-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
+  { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
+  { kind: "github-token", hint: "github_pat_", form: /(?<!\w)github_pat_\w{22,255}/gu },
+  { kind: "gitlab-token", hint: "glpat-", form: /(?<![\w-])glpat-[\w-]{20,255}/gu },
+  { kind: "slack-token", hint: "xox", form: /(?<![\w-])xox[abeoprs]-[\dA-Za-z-]{10,255}/gu },
+  { kind: "stripe-key", hint: "k_", form: /(?<!\w)[rs]k_(?:live|test)_[\dA-Za-z]{16,255}/gu },
+  { kind: "model-api-key", hint: "sk-", form: /(?<![\w-])sk-[\w-]{20,255}/gu },
+  { kind: "google-api-key", hint: "AIza", form: /(?<![\w-])AIza[\w-]{35}(?![\w-])/gu },
+  { kind: "npm-token", hint: "npm_", form: /(?<!\w)npm_[\dA-Za-z]{36}(?!\w)/gu },
+  { kind: "pypi-token", hint: "pypi-", form: /(?<![\w-])pypi-[\w-]{50,255}/gu },
+  {
+    kind: "json-web-token",
+    hint: "eyJ",
+    form: /(?<![\w-])eyJ[\w-]{10,8192}\.eyJ[\w-]{10,8192}\.[\w-]{0,8192}/gu,
+  },
+  { kind: "url-password", hint: "://", form: /:\/\/[^\s/:@]{0,128}:[^\s/@]{1,256}@/gu },
+];
+
+const byPattern = createDetector(secretPatterns);
+
+/** Finds keys, tokens, passwords in URLs and private keys. */
+export const detectSecrets: Detector = (text) => {
+  const findings = byPattern(text);
+  return text.includes(keyBegin) ? [...findings, ...privateKeys(text)] : findings;
+};
+
+const keyBegin = "-----BEGIN ";
+const keyEnd = "-----END ";
+const longestLabel = 64;
+
+/** Private keys in PEM (RFC 7468), from the first line to the last, or to the end of the text where that is missing. */
+function privateKeys(text: string): readonly Detection[] {
+  const findings: Detection[] = [];
+  let at = text.indexOf(keyBegin);
+  while (at !== -1) {
+    const label = text.slice(at + keyBegin.length, at + keyBegin.length + longestLabel);
+    if (/^[ A-Z]{0,40}PRIVATE KEY-----/u.test(label)) {
+      const last = text.indexOf(keyEnd, at);
+      const behind = last === -1 ? -1 : text.indexOf("-----", last + keyEnd.length);
+      const end = behind === -1 ? text.length : behind + "-----".length;
+      findings.push({ kind: "private-key", start: at, end });
+      at = text.indexOf(keyBegin, end);
+    } else at = text.indexOf(keyBegin, at + keyBegin.length);
+  }
+  return findings;
+}

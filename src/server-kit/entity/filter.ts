@@ -1,0 +1,202 @@
+import type { FieldIssue } from "../contract/contract.ts";
+import type { Field } from "../contract/fields.ts";
+import { isObject, isScalar, type JsonObject, type JsonValue, type Scalar } from "../contract/row.ts";
+import type { RowCondition } from "../stores/store.ts";
+
+type FieldTests<Value> = {
+  readonly eq?: Value;
+  readonly ne?: Value;
+  readonly gt?: Value;
+  readonly gte?: Value;
+  readonly lt?: Value;
+  readonly lte?: Value;
+  readonly in?: readonly Value[];
+  readonly contains?: string;
+  readonly startsWith?: string;
+  readonly isNull?: boolean;
+};
+
+/** A filter over records of a type: fields with a value or tests, and `and`, `or`, `not` around them. */
+export type FilterOf<Record_> = {
+  readonly [Name in keyof Record_ as NonNullable<Record_[Name]> extends Scalar ? Name : never]?:
+    | NonNullable<Record_[Name]>
+    | FieldTests<NonNullable<Record_[Name]>>;
+} & {
+  readonly and?: readonly FilterOf<Record_>[];
+  readonly or?: readonly FilterOf<Record_>[];
+  readonly not?: FilterOf<Record_>;
+};
+
+/** The condition of a filter, or what is wrong with it. */
+export type ParsedFilter =
+  | { readonly ok: true; readonly condition: RowCondition }
+  | { readonly ok: false; readonly issues: readonly FieldIssue[] };
+
+const maxDepth = 3;
+const maxTerms = 20;
+const comparisons = ["eq", "ne", "gt", "gte", "lt", "lte"] as const;
+const logical = new Set(["and", "or", "not"]);
+
+/** Reads a filter; only the given fields can be named (KO-012, KO-017). */
+export function parseEntityFilter(filter: unknown, fields: readonly Field[], path = "filter"): ParsedFilter {
+  const issues: FieldIssue[] = [];
+  let terms = 0;
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  const condition = group(filter, path, 1);
+  if (terms > maxTerms) issues.push({ path, message: `has ${terms} terms; at most ${maxTerms} are allowed` });
+  return issues.length === 0 ? { ok: true, condition } : { ok: false, issues };
+
+  function group(value: unknown, place: string, depth: number): RowCondition {
+    if (!isObject(value)) return fail(place, "expected an object");
+    if (depth > maxDepth) return fail(place, `is nested deeper than ${maxDepth} levels`);
+    const parts = Object.entries(value).map(([name, test]) => member(name, test, `${place}.${name}`, depth));
+    const [only] = parts;
+    return parts.length === 1 && only !== undefined ? only : { kind: "and", parts };
+  }
+
+  function member(name: string, test: unknown, place: string, depth: number): RowCondition {
+    if (name === "not") return { kind: "not", part: group(test, place, depth + 1) };
+    if (name === "and" || name === "or") {
+      if (!Array.isArray(test)) return fail(place, "expected an array of filters");
+      return {
+        kind: name,
+        parts: test.map((part, index) => group(part, `${place}.${index}`, depth + 1)),
+      };
+    }
+    const field = byName.get(name);
+    if (field === undefined) return fail(place, "is no field that can be filtered by");
+    if (!isObject(test)) return compare(field, "eq", test, place);
+    const parts = Object.entries(test).map(([operator, operand]) =>
+      term(field, operator, operand, `${place}.${operator}`),
+    );
+    return { kind: "and", parts };
+  }
+
+  function term(field: Field, operator: string, operand: unknown, place: string): RowCondition {
+    const comparison = comparisons.find((known) => known === operator);
+    if (comparison !== undefined) return compare(field, comparison, operand, place);
+    terms++;
+    switch (operator) {
+      case "in": {
+        if (!Array.isArray(operand) || operand.length > 100) {
+          return fail(place, "expected an array of at most 100 values");
+        }
+        const values = operand.filter((value): value is Scalar => matchesType(field, value));
+        if (values.length < operand.length) return fail(place, `expected values of type ${typeOf(field)}`);
+        return { kind: "in", field: field.name, values };
+      }
+      case "contains":
+      case "startsWith":
+        if (!isFreeText(field)) return fail(place, "is for free text fields only");
+        if (typeof operand !== "string") return fail(place, "expected string");
+        return { kind: operator, field: field.name, value: operand };
+      case "isNull":
+        if (typeof operand !== "boolean") return fail(place, "expected boolean");
+        return { kind: "isNull", field: field.name, value: operand };
+      default:
+        return fail(
+          place,
+          "is no operator; there are eq, ne, gt, gte, lt, lte, in, contains, startsWith, isNull",
+        );
+    }
+  }
+
+  function compare(
+    field: Field,
+    operator: (typeof comparisons)[number],
+    value: unknown,
+    place: string,
+  ): RowCondition {
+    terms++;
+    if (!matchesType(field, value)) return fail(place, `expected ${typeOf(field)}`);
+    return { kind: "compare", field: field.name, operator, value };
+  }
+
+  function fail(place: string, message: string): RowCondition {
+    issues.push({ path: place, message });
+    return { kind: "all" };
+  }
+}
+
+/** A filter as JSON Schema: the filter itself, and the definitions it refers to, which stand at the schema's root. */
+export interface FilterSchema {
+  readonly filter: JsonObject;
+  readonly definitions: Readonly<Record<string, JsonObject>>;
+}
+
+/** The JSON Schema of a filter over some fields, for a member `filter` of the arguments. */
+export function filterSchema(fields: readonly Field[]): FilterSchema {
+  const nested = { $ref: "#/properties/filter" };
+  const definitions: Record<string, JsonObject> = {};
+  const properties: Record<string, JsonValue> = {};
+  for (const field of fields) {
+    if (logical.has(field.name)) continue;
+    const isNullable = field.nullable || field.optional;
+    if (field.choices === undefined) {
+      // Fields of one kind have the same tests, which are said once.
+      const name = `${typeOf(field)}${isNullable ? "OrNull" : ""}Test`;
+      definitions[name] ??= testSchema(field);
+      properties[field.name] = { $ref: `#/$defs/${name}` };
+    } else {
+      properties[field.name] = testSchema(field);
+    }
+  }
+  return {
+    filter: {
+      type: "object",
+      description: "Fields with a value or tests; all must hold. `and`, `or`, `not` combine filters.",
+      properties: {
+        ...properties,
+        and: { type: "array", items: nested },
+        or: { type: "array", items: nested },
+        not: nested,
+      },
+      additionalProperties: false,
+    },
+    definitions,
+  };
+}
+
+function testSchema(field: Field): JsonObject {
+  const value: JsonObject = {
+    type: field.kind,
+    ...(field.format === undefined ? {} : { format: field.format }),
+    ...(field.choices === undefined ? {} : { enum: field.choices }),
+  };
+  const isOrdered = field.kind !== "boolean" && field.choices === undefined;
+  const tests = {
+    eq: value,
+    ne: value,
+    ...(isOrdered ? { gt: value, gte: value, lt: value, lte: value } : {}),
+    in: { type: "array", items: value },
+    ...(isFreeText(field) ? { contains: { type: "string" }, startsWith: { type: "string" } } : {}),
+    ...(field.nullable || field.optional ? { isNull: { type: "boolean" } } : {}),
+  };
+  return { anyOf: [value, { type: "object", properties: tests, additionalProperties: false }] };
+}
+
+/** Text without a form of its own, such as that of a date or a UUID, which databases may keep as no text at all. */
+function isFreeText({ kind, format, choices }: Field): boolean {
+  return kind === "string" && format === undefined && choices === undefined;
+}
+
+function typeOf({ kind, format }: Field): string {
+  return format ?? kind;
+}
+
+function matchesType(field: Field, value: unknown): value is Scalar {
+  if (!isScalar(value)) return false;
+  switch (field.kind) {
+    case "integer":
+      return Number.isSafeInteger(value);
+    case "json":
+      return false;
+    case "string":
+      return (
+        typeof value === "string" && (field.format === undefined || field.schema.safeParse(value).success)
+      );
+    case "number":
+    case "boolean":
+      return typeof value === field.kind;
+  }
+}

@@ -1,0 +1,139 @@
+import {
+  isJsonContentType,
+  parseJSONRPCMessage,
+  readRequestBody,
+  type AuthInfo,
+  type JSONRPCMessage,
+  type RequestId,
+} from "@modelcontextprotocol/server";
+
+import { refuseRequest, type HttpRefusal } from "./refusal.ts";
+import type { SseSession } from "../sse/session.ts";
+import type { ReplyStyle } from "../sse/sse-transport.ts";
+
+const sessionHeader = "x-mcp-session";
+const invalidRequest = -32_600;
+
+/** The bounds of what a client may submit. */
+export interface SubmitLimits {
+  readonly maxRequestBytes: number;
+  readonly maxBatchSize: number;
+}
+
+/** A post to a session, with what the edge knows of it. */
+export interface Submission {
+  readonly request: Request;
+  readonly url: URL;
+  readonly session: SseSession;
+  readonly rules: SubmitLimits;
+  /** Counts further calls of a batch against the caller's share; answers where there is none left. */
+  readonly takeMore: (calls: number) => HttpRefusal | undefined;
+  /** Says to the server who sent a message, made for each of them. */
+  readonly authInfo: () => AuthInfo;
+  /** Told for every request that was acknowledged. */
+  readonly onAck: () => void;
+}
+
+/** The id of the session that a post names, or why it names none (KO-082 to KO-084). */
+export function readSessionId(
+  headers: Headers,
+  url: URL,
+): { readonly ok: true; readonly id: string } | { readonly ok: false; readonly response: HttpRefusal } {
+  const inHeader = headers.get(sessionHeader) ?? "";
+  const inQuery = url.searchParams.get("sessionId") ?? "";
+  if (inHeader !== "" && inQuery !== "" && inHeader !== inQuery) {
+    return { ok: false, response: refuseRequest("session_mismatch") };
+  }
+  const id = inHeader === "" ? inQuery : inHeader;
+  return id === ""
+    ? { ok: false, response: refuseRequest("unknown_session", { reason: "session_missing" }) }
+    : { ok: true, id };
+}
+
+/**
+ * Takes what a client posted: one message, or a batch whose elements are handled one by one. Everything is checked
+ * before anything runs; undefined means accepted.
+ */
+export async function submit(submission: Submission): Promise<HttpRefusal | undefined> {
+  const { request, url, session, rules, takeMore, authInfo, onAck } = submission;
+  if (!isJsonContentType(request.headers.get("content-type"))) return refuseRequest("unsupported_media_type");
+  const body = await readRequestBody(request, rules.maxRequestBytes);
+  if (body.tooLarge) return refuseRequest("too_large");
+  // The stream may have gone while the body came.
+  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
+  const style: ReplyStyle = url.searchParams.get("format") === "message" ? "standard" : "document";
+
+  const parsed = parseBody(body.text, rules.maxBatchSize);
+  if (!parsed.ok) {
+    // The document's own client looks for this on the stream only (KO-085); a running call must not get it for its answer.
+    if (parsed.id !== undefined && !session.isRunning(parsed.id)) {
+      session.reject(parsed.id, style, invalidRequest, "Invalid request");
+    }
+    return refuseRequest("invalid_jsonrpc", { reason: parsed.reason });
+  }
+  // Before the ids are looked at: from there on nothing waits, so that no other post can come in between.
+  await session.prepare();
+  if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
+  const requests = parsed.messages.filter(isRequest);
+  const ids = requests.map(({ id }) => id);
+  if (new Set(ids).size < ids.length || ids.some((id) => session.isRunning(id))) {
+    return refuseRequest("invalid_jsonrpc", { reason: "id_in_use" });
+  }
+  const limited = requests.length > 1 ? takeMore(requests.length - 1) : undefined;
+  if (limited !== undefined) return limited;
+  for (const message of parsed.messages) {
+    session.receive(message, style, authInfo());
+    if (isRequest(message)) onAck();
+  }
+  return undefined;
+}
+
+type ParsedBody =
+  | { readonly ok: true; readonly messages: readonly JSONRPCMessage[] }
+  | { readonly ok: false; readonly reason: string; readonly id?: RequestId };
+
+function parseBody(text: string, maxBatchSize: number): ParsedBody {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { ok: false, reason: "not_json" };
+  }
+  if (!Array.isArray(value)) {
+    const message = parseMessage(value);
+    if (message !== undefined) return { ok: true, messages: [message] };
+    const id = readableId(value);
+    return { ok: false, reason: "not_jsonrpc", ...(id === undefined ? {} : { id }) };
+  }
+  if (value.length === 0) return { ok: false, reason: "empty_batch" };
+  if (value.length > maxBatchSize) return { ok: false, reason: "batch_too_large" };
+  const messages = value.map(parseMessage).filter((message) => message !== undefined);
+  if (messages.length < value.length) return { ok: false, reason: "not_jsonrpc" };
+  // A session is initialized once and alone (MCP 2025-03-26, Lifecycle).
+  if (messages.some(isInitialize)) return { ok: false, reason: "initialize_in_batch" };
+  return { ok: true, messages };
+}
+
+function parseMessage(value: unknown): JSONRPCMessage | undefined {
+  try {
+    return parseJSONRPCMessage(value);
+  } catch {
+    return undefined;
+  }
+}
+
+function isRequest(
+  message: JSONRPCMessage,
+): message is Extract<JSONRPCMessage, { method: string; id: RequestId }> {
+  return "method" in message && "id" in message;
+}
+
+function isInitialize(message: JSONRPCMessage): boolean {
+  return "method" in message && message.method === "initialize";
+}
+
+function readableId(value: unknown): RequestId | undefined {
+  if (typeof value !== "object" || value === null || !("id" in value)) return undefined;
+  const { id } = value;
+  return typeof id === "string" || (typeof id === "number" && Number.isInteger(id)) ? id : undefined;
+}

@@ -1,0 +1,214 @@
+import type { Tool } from "@modelcontextprotocol/server";
+
+import { GatewayError } from "../../errors.ts";
+import { anonymous, type Principal } from "../../core/exchange.ts";
+import { accessibleEntities, authorizeTool, stdioPrincipal } from "./authorization.ts";
+import type { AccessDecision, CapabilityTool, KitCaller, TransportName } from "../contract/contract.ts";
+import type { KitTool } from "./define-tool.ts";
+import { createGenericTools, entityTools, type ExposedEntity, exposeEntity } from "./entity-tools.ts";
+import type { OperationName } from "../contract/operations.ts";
+import type { Records } from "../entity/records.ts";
+import type { KitSettings } from "../contract/settings.ts";
+import type { ToolEntry } from "./tool-entry.ts";
+
+type Requester = Pick<KitCaller, "principal" | "via">;
+
+/** All tools under one set of settings: what there is, and what each caller sees of it. */
+export interface ToolCatalog {
+  readonly settings: KitSettings;
+  readonly tools: ReadonlyMap<string, ToolEntry>;
+  readonly entities: readonly ExposedEntity[];
+  readonly warnings: readonly string[];
+  /** The operation of an exposed entity, whatever shape the tools have; for REST. */
+  operation(entity: string, operation: OperationName): ToolEntry | undefined;
+  /** The stdio caller. */
+  readonly stdioPrincipal: Principal;
+  authorize(asker: Requester, tool: string): AccessDecision;
+  /** The tools on a transport, seen or not, in the order of declaration. */
+  onTransport(transport: TransportName): readonly ToolEntry[];
+  /** What tools/list shows; made once per set of visible tools and shared (KO-028). */
+  list(asker: Requester): readonly Tool[];
+  capabilityTools(principal: Principal): readonly CapabilityTool[];
+  allowsAnonymous(): boolean;
+  /** Whether some tool on Streamable HTTP wants a login. */
+  readonly requiresLogin: boolean;
+}
+
+const legalName = /^[\w-]{1,64}$/u;
+
+/** Puts entities and custom tools together; two tools of one name are an error that names both (KO-008). */
+export function createToolCatalog(
+  records: readonly Records[],
+  customTools: readonly KitTool[],
+  settings: KitSettings,
+): ToolCatalog {
+  rejectDuplicateEntities(records);
+  const warnings = findUnknownEntityNames(records, settings);
+  if (settings.strict && warnings.length > 0) throw new GatewayError("config_invalid", warnings.join("; "));
+  const entities = records
+    .filter(({ entity }) => isAllowed(entity.name, settings))
+    .map((one) => exposeEntity(one.entity, one, settings));
+  const own = entities.flatMap((exposed) => entityTools(exposed, settings));
+  const byOperation = new Map(
+    own.map((entry) => [`${entry.entity}/${entry.operation}`.toLowerCase(), entry]),
+  );
+  const entries =
+    settings.toolShape === "generic"
+      ? createGenericTools(entities, settings, (entry, { caller }) =>
+          accessibleEntities(entry, caller, settings),
+        )
+      : own;
+  const tools = indexByName([...entries, ...customTools.map((tool) => tool.toEntry(settings))]);
+  if (settings.toolShape === "perEntity" && entities.length > 8) {
+    warnings.push(
+      `${entities.length} entities make ${tools.size} tools; toolShape "generic" keeps the list short`,
+    );
+  }
+  const declared = [...tools.values()].flatMap(({ access, entityAccess: reach }) => [
+    ...access.requiredScopes,
+    ...[...(reach?.values() ?? [])].flatMap(({ requiredScopes }) => requiredScopes),
+  ]);
+  const lists = new Map<string, readonly Tool[]>();
+  const httpTransports = enabledHttp(settings);
+  const judge = (asker: Requester, entry: ToolEntry): AccessDecision => authorizeTool(entry, asker, settings);
+  const isShown = (asker: Requester, entry: ToolEntry): boolean => {
+    const { kind } = judge(asker, entry);
+    return kind === "allowed" || (kind === "refused" && settings.showAllTools);
+  };
+  return {
+    settings,
+    tools,
+    entities,
+    warnings,
+    stdioPrincipal: stdioPrincipal(settings, declared),
+    authorize: (asker, name) => {
+      const entry = tools.get(name);
+      return entry === undefined ? { kind: "unknown" } : judge(asker, entry);
+    },
+    operation: (entity, operation) => byOperation.get(`${entity}/${operation}`.toLowerCase()),
+    onTransport: (transport) => [...tools.values()].filter((entry) => isEnabledOn(entry, transport)),
+    list: (asker) => {
+      const shown = [...tools.values()].filter((entry) => isShown(asker, entry));
+      const reached = shown.map((entry) => shownEntities(entry, asker));
+      const key = shown.map(({ name }, index) => `${name}:${(reached[index] ?? []).join("+")}`).join(" ");
+      const known = lists.get(key);
+      if (known !== undefined) return known;
+      const made = shown.map((entry, index) => toDefinition(entry, reached[index] ?? []));
+      lists.set(key, made);
+      return made;
+    },
+    capabilityTools: (principal) =>
+      [...tools.values()]
+        .filter((entry) => httpTransports.some((via) => isShown({ principal, via }, entry)))
+        .map(toCapability),
+    requiresLogin: [...tools.values()].some(
+      (entry) => judge({ principal: anonymous, via: "streamable-http" }, entry).kind === "refused",
+    ),
+    allowsAnonymous: () =>
+      [...tools.values()].some((entry) =>
+        httpTransports.some((via) => judge({ principal: anonymous, via }, entry).kind === "allowed"),
+      ),
+  };
+
+  function shownEntities(entry: ToolEntry, asker: Requester): readonly string[] {
+    if (entry.entityAccess === undefined) return [];
+    return settings.showAllTools
+      ? [...entry.entityAccess.keys()]
+      : accessibleEntities(entry, asker, settings);
+  }
+}
+
+/** The HTTP transports that are switched on. */
+function enabledHttp(settings: KitSettings): readonly TransportName[] {
+  return [
+    ...(settings.enableHttpSseTransport ? (["http-sse"] as const) : []),
+    ...(settings.enableStreamableHttp ? (["streamable-http"] as const) : []),
+  ];
+}
+
+function isEnabledOn({ access, entityAccess: reach }: ToolEntry, transport: TransportName): boolean {
+  const all = reach === undefined ? [access] : [...reach.values()];
+  return all.some(({ enabledTransports }) => enabledTransports.includes(transport));
+}
+
+function toDefinition(entry: ToolEntry, entities: readonly string[]): Tool {
+  const inputSchema = entry.inputSchemaFor?.(entities) ?? entry.inputSchema;
+  return {
+    name: entry.name,
+    title: entry.title,
+    description: entry.description,
+    // Every input schema of the kit is an object's, which is all that the type adds.
+    inputSchema: inputSchema as Tool["inputSchema"],
+    ...(entry.outputSchema === undefined ? {} : { outputSchema: entry.outputSchema }),
+    annotations: entry.annotations,
+  };
+}
+
+function toCapability(entry: ToolEntry): CapabilityTool {
+  const { access, entityAccess: reach } = entry;
+  const all = reach === undefined ? [access] : [...reach.values()];
+  return {
+    name: entry.name,
+    description: entry.description,
+    requireAuthentication: all.every(({ requireAuthentication }) => requireAuthentication),
+    requiredScopes: access.requiredScopes,
+    enabledTransports: access.enabledTransports,
+    entity: entry.entity ?? null,
+    operation: entry.operation ?? null,
+  };
+}
+
+function indexByName(entries: readonly ToolEntry[]): ReadonlyMap<string, ToolEntry> {
+  const tools = new Map<string, ToolEntry>();
+  for (const entry of entries) {
+    if (!legalName.test(entry.name)) {
+      throw new GatewayError(
+        "config_invalid",
+        `${entry.declaredBy}: ${entry.name} is no legal tool name; letters, digits, _ and -, at most 64`,
+      );
+    }
+    const other = tools.get(entry.name);
+    if (other !== undefined) {
+      throw new GatewayError(
+        "config_invalid",
+        `${entry.declaredBy} and ${other.declaredBy} are both named ${entry.name}; give one a toolPrefix or another name`,
+      );
+    }
+    tools.set(entry.name, entry);
+  }
+  return tools;
+}
+
+function rejectDuplicateEntities(records: readonly Records[]): void {
+  const seen = new Map<string, string>();
+  for (const { entity } of records) {
+    const other = seen.get(entity.name.toLowerCase());
+    if (other !== undefined) {
+      throw new GatewayError(
+        "config_invalid",
+        `the entities ${other} and ${entity.name} have one name; settings and tables could not tell them apart`,
+      );
+    }
+    seen.set(entity.name.toLowerCase(), entity.name);
+  }
+}
+
+function isAllowed(name: string, { allowedEntities, deniedEntities }: KitSettings): boolean {
+  const has = (names: readonly string[]): boolean =>
+    names.some((other) => other.toLowerCase() === name.toLowerCase());
+  return !has(deniedEntities) && (allowedEntities.length === 0 || has(allowedEntities));
+}
+
+function findUnknownEntityNames(records: readonly Records[], settings: KitSettings): string[] {
+  const known = new Set(records.map(({ entity }) => entity.name.toLowerCase()));
+  const lists = {
+    allowedEntities: settings.allowedEntities,
+    deniedEntities: settings.deniedEntities,
+    entityOverrides: Object.keys(settings.entityOverrides),
+  };
+  return Object.entries(lists).flatMap(([setting, names]) =>
+    names
+      .filter((name) => !known.has(name.toLowerCase()))
+      .map((name) => `${setting} names ${name}, but no entity is called that`),
+  );
+}

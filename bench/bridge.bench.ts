@@ -43,16 +43,11 @@ async function bridgedRows(rig: Rig, { url }: Server, era: CallEra, other: CallE
     }
   }
   const rounds = await measureThroughput(generator, contenders, plan);
-  const cpuOf = (name: string): string =>
-    `${medianOf(rounds(name), ({ cpuMicros }) => cpuMicros).toFixed(1)} µs`;
+  const cpuOf = (name: string): string => `${medianOf(rounds(name), ({ cpuMicros }) => cpuMicros).toFixed(1)} µs`;
   return [
     {
       name: `call of a ${era} client, ${other} server`,
-      value: medianOfPairs(
-        rounds("bridged"),
-        rounds("same era"),
-        (our, their) => our.cpuMicros / their.cpuMicros,
-      ),
+      value: medianOfPairs(rounds("bridged"), rounds("same era"), (our, their) => our.cpuMicros / their.cpuMicros),
       unit: "× the CPU of a call within the era",
       threshold: { max: 1.5 },
       note: `${cpuOf("bridged")} against ${cpuOf("same era")}`,

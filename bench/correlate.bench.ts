@@ -179,8 +179,7 @@ function parsedRequest(bytes: Buffer): RequestMessage {
 
 function parsedAnswer(bytes: Buffer): Answer {
   const message = parsed(bytes);
-  if (message.kind !== "result" && message.kind !== "error")
-    throw new Error("the benchmark's answer is none");
+  if (message.kind !== "result" && message.kind !== "error") throw new Error("the benchmark's answer is none");
   return message;
 }
 

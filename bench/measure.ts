@@ -28,10 +28,7 @@ export async function measure(
   const { rounds = 5, warmups = 3 } = options;
   const pauses = watchPauses();
   const costs = new Map(
-    contenders.map(({ name }) => [
-      name,
-      { wallMs: [] as number[], cpuMicros: [] as number[], gcMs: [] as number[] },
-    ]),
+    contenders.map(({ name }) => [name, { wallMs: [] as number[], cpuMicros: [] as number[], gcMs: [] as number[] }]),
   );
   for (let round = -warmups; round < rounds; round += 1) {
     // Every other round backwards: nobody always runs on the heap that the same rival left behind.

@@ -103,9 +103,7 @@ export async function run(): Promise<BenchRow[]> {
     },
     {
       name: "response",
-      run: repeat(count, () =>
-        provider.evaluateResponse(InspectedMessage.answering(exchange, request, answer), call),
-      ),
+      run: repeat(count, () => provider.evaluateResponse(InspectedMessage.answering(exchange, request, answer), call)),
     },
     { name: "names", run: repeat(count, () => names.evaluateRequest(InspectedMessage.of(exchange), call)) },
     { name: "list", run: repeat(lists, filter(provider)) },

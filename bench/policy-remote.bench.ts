@@ -78,8 +78,7 @@ export async function run(): Promise<BenchRow[]> {
     {
       name: "cache",
       run: () => {
-        for (let index = 0; index < looks; index++)
-          void cached.evaluateRequest(InspectedMessage.of(exchange), call);
+        for (let index = 0; index < looks; index++) void cached.evaluateRequest(InspectedMessage.of(exchange), call);
       },
     },
   ]);
@@ -162,9 +161,7 @@ function policyOf(policy: ConfigInput["policy"]) {
 }
 
 /** A provider that sends the same bytes each time, waits for the whole answer, and allows. */
-function bare(
-  posts: readonly (readonly [string, string, Readonly<Record<string, string>>])[],
-): PolicyProvider {
+function bare(posts: readonly (readonly [string, string, Readonly<Record<string, string>>])[]): PolicyProvider {
   const agent = new Agent({ keepAlive: true });
   const [first, second] = posts;
   const allowed = { effect: "allow", explanation } as const;

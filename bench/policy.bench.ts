@@ -75,20 +75,12 @@ async function gatewayRows(): Promise<BenchRow[]> {
     {
       // Tells the same on a machine that has other things to do.
       name: "processor time for calls through ten rules on both phases",
-      value: medianOfPairs(
-        figures("with"),
-        figures("without"),
-        (our, their) => our.cpuMicros / their.cpuMicros,
-      ),
+      value: medianOfPairs(figures("with"), figures("without"), (our, their) => our.cpuMicros / their.cpuMicros),
       unit: "× the gateway without",
     },
     {
       name: "calls through ten rules on both phases",
-      value: medianOfPairs(
-        figures("with"),
-        figures("without"),
-        (our, their) => our.perSecond / their.perSecond,
-      ),
+      value: medianOfPairs(figures("with"), figures("without"), (our, their) => our.perSecond / their.perSecond),
       unit: "× the gateway without",
       threshold: { min: 0.93 },
       note: `${cpu("with")} against ${cpu("without")} µs CPU a call`,
@@ -108,9 +100,7 @@ async function partRows(): Promise<BenchRow[]> {
     },
     annotations: { readOnlyHint: index % 2 === 0 },
   }));
-  const answer = Buffer.from(
-    JSON.stringify({ jsonrpc: "2.0", id: 1, result: { tools, nextCursor: "next" } }),
-  );
+  const answer = Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: 1, result: { tools, nextCursor: "next" } }));
   const text = Buffer.from(
     JSON.stringify({ jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "x".repeat(100) }] } }),
   );

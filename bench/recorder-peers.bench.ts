@@ -50,11 +50,7 @@ export async function run(): Promise<BenchRow[]> {
   return await compare(servers.use(rig.startGenerator()), ours, theirs);
 }
 
-async function compare(
-  generator: Generator,
-  ours: RecordingGateway,
-  theirs: RecordingGateway,
-): Promise<BenchRow[]> {
+async function compare(generator: Generator, ours: RecordingGateway, theirs: RecordingGateway): Promise<BenchRow[]> {
   const both = [ours, theirs];
   const contenders = both.map(({ contender }) => contender);
   for (const { server } of contenders) {

@@ -10,10 +10,7 @@ export function printRows(rows: readonly BenchRow[]): number {
 
 function misses({ value, threshold }: BenchRow): boolean {
   if (Number.isNaN(value)) return true;
-  return (
-    value < (threshold?.min ?? Number.NEGATIVE_INFINITY) ||
-    value > (threshold?.max ?? Number.POSITIVE_INFINITY)
-  );
+  return value < (threshold?.min ?? Number.NEGATIVE_INFINITY) || value > (threshold?.max ?? Number.POSITIVE_INFINITY);
 }
 
 function format({ value, unit, threshold, note }: BenchRow): string {
@@ -22,9 +19,7 @@ function format({ value, unit, threshold, note }: BenchRow): string {
     ...(threshold?.max === undefined ? [] : [`at most ${threshold.max}`]),
   ].join(", ");
   const number = Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2);
-  return [
-    `${number} ${unit}`,
-    ...(bounds === "" ? [] : [`(${bounds})`]),
-    ...(note === undefined ? [] : [note]),
-  ].join("  ");
+  return [`${number} ${unit}`, ...(bounds === "" ? [] : [`(${bounds})`]), ...(note === undefined ? [] : [note])].join(
+    "  ",
+  );
 }

@@ -60,12 +60,7 @@ async function hundredSessions(server: Server, pool: Pool): Promise<BenchRow[]> 
     row("[KO-125] 100 sessions, a call a second each: ack p95", percentile(acks, 0.95), "ms", 100),
     row("[KO-127] 100 sessions list 60 tools at once: ack p95", percentile(listed, 0.95), "ms", 250),
     row("100 sessions list 60 tools at once: ack p99", percentile(listed, 0.99), "ms", 150),
-    row(
-      "[KO-126] memory a connection over 100 that listed",
-      (after.rss - before.rss) / 100 / megabyte,
-      "MB",
-      5,
-    ),
+    row("[KO-126] memory a connection over 100 that listed", (after.rss - before.rss) / 100 / megabyte, "MB", 5),
   ];
 }
 
@@ -103,22 +98,10 @@ async function cycles(server: Server, pool: Pool): Promise<BenchRow[]> {
   // Sockets that were closed, and what hangs on them, take some seconds to go.
   await sleep(5000);
   const after = await server.collectedUsage();
-  return [
-    row(
-      "[KO-081] heap growth over 10,000 connections",
-      (after.heapUsed - before.heapUsed) / megabyte,
-      "MB",
-      10,
-    ),
-  ];
+  return [row("[KO-081] heap growth over 10,000 connections", (after.heapUsed - before.heapUsed) / megabyte, "MB", 10)];
 }
 
-async function openAtRate(
-  server: Server,
-  pool: Pool,
-  count: number,
-  perSecond: number,
-): Promise<BenchSession[]> {
+async function openAtRate(server: Server, pool: Pool, count: number, perSecond: number): Promise<BenchSession[]> {
   const start = performance.now();
   const opening: Promise<BenchSession>[] = [];
   for (let index = 0; index < count; index += 1) {

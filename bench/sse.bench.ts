@@ -52,11 +52,7 @@ export async function run(): Promise<BenchRow[]> {
     smallIn16: cutStream("200 B in 16 KB chunks", small, 16_384),
     smallIn64: cutStream("200 B in 64 KB chunks", small, 65_536),
     smallWhole: wholeStream("200 B, chunks of whole events", small),
-    smallIds: cutStream(
-      "200 B with ids and CR LF in 16 KB chunks",
-      { ...small, ids: true, lineEnd: "\r\n" },
-      16_384,
-    ),
+    smallIds: cutStream("200 B with ids and CR LF in 16 KB chunks", { ...small, ids: true, lineEnd: "\r\n" }, 16_384),
     largeIn16: cutStream("64 KB in 16 KB chunks", large, 16_384),
     largeIn64: cutStream("64 KB in 64 KB chunks", large, 65_536),
     largeWhole: cutStream("64 KB, a chunk each", large, large.bytes),
@@ -236,14 +232,10 @@ function eventBlocks({ bytes: size, events, ids = false, lineEnd = "\n" }: Shape
     const head = `event: message${lineEnd}${ids ? `id: stream-1_${i}${lineEnd}` : ""}`;
     const open = `data: {"jsonrpc":"2.0","id":${i},"result":{"text":"`;
     const close = `"}}${lineEnd}${lineEnd}`;
-    return Buffer.from(
-      `${head}${open}${"x".repeat(size - head.length - open.length - close.length)}${close}`,
-    );
+    return Buffer.from(`${head}${open}${"x".repeat(size - head.length - open.length - close.length)}${close}`);
   });
 }
 
 function cut(whole: Buffer, size: number): Buffer[] {
-  return Array.from({ length: Math.ceil(whole.length / size) }, (_, i) =>
-    whole.subarray(i * size, (i + 1) * size),
-  );
+  return Array.from({ length: Math.ceil(whole.length / size) }, (_, i) => whole.subarray(i * size, (i + 1) * size));
 }

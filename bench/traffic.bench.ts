@@ -78,8 +78,7 @@ export async function run(): Promise<BenchRow[]> {
 async function fill(store: RecordStore): Promise<void> {
   for (let from = 0; from < exchanges; from += batch) {
     const frames: Frame[] = [];
-    for (let index = from; index < Math.min(from + batch, exchanges); index++)
-      frames.push(...framesOf(index));
+    for (let index = from; index < Math.min(from + batch, exchanges); index++) frames.push(...framesOf(index));
     await store.append({ capture: { ...capture, frames: (from + batch) * 4 }, frames });
   }
 }

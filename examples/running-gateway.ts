@@ -19,14 +19,10 @@ export async function startGateway(
   folder: string,
   variables: Readonly<Record<string, string>> = {},
 ): Promise<RunningGateway> {
-  const gateway = spawn(
-    process.execPath,
-    [bin, "run", "--config", join(folder, "headgate.yaml"), "--port", "0"],
-    {
-      env: { ...process.env, NODE: process.execPath, ...variables },
-      stdio: ["ignore", "ignore", "pipe"],
-    },
-  );
+  const gateway = spawn(process.execPath, [bin, "run", "--config", join(folder, "headgate.yaml"), "--port", "0"], {
+    env: { ...process.env, NODE: process.execPath, ...variables },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   for await (const line of createInterface({ input: gateway.stderr })) {
     const origin = /listening on (?<origin>http:\/\/[^\s/"]+)/u.exec(line)?.groups?.["origin"];
     if (origin === undefined) continue;

@@ -65,9 +65,7 @@ function prototypeNames(): string {
 function loadCorpus(): readonly Buffer[] {
   const folder = join(import.meta.dirname, "../test/fixtures/vectors");
   const files = readdirSync(folder).filter((file) => file.endsWith(".json") || file.endsWith(".ts"));
-  const texts = files.flatMap(
-    (file) => readFileSync(join(folder, file), "utf8").match(/\{"jsonrpc".*\}/gu) ?? [],
-  );
+  const texts = files.flatMap((file) => readFileSync(join(folder, file), "utf8").match(/\{"jsonrpc".*\}/gu) ?? []);
   const nasty = [
     '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","arguments":{"a":[1,2,{"b":null}]},"_meta":{"progressToken":"p"}}}',
     '[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]',

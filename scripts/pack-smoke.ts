@@ -15,14 +15,8 @@ try {
   if (tarball === undefined) throw new Error("npm pack made no tarball");
   await must(["publint", "run", "--strict", join(folder, tarball)], root);
 
-  writeFileSync(
-    join(folder, "package.json"),
-    JSON.stringify({ name: "pack-smoke", private: true, type: "module" }),
-  );
-  await must(
-    ["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", join(folder, tarball)],
-    folder,
-  );
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "pack-smoke", private: true, type: "module" }));
+  await must(["npm", "install", "--prefer-offline", "--no-audit", "--no-fund", join(folder, tarball)], folder);
 
   const imports = exportPaths().map((path) => `await import(${JSON.stringify(path)});`);
   await must(["node", "--input-type=module", "--eval", imports.join("\n")], folder);
@@ -54,12 +48,7 @@ function manifest(): { readonly name: string; readonly version: string; readonly
   const parsed: unknown = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   if (typeof parsed !== "object" || parsed === null) throw new Error("package.json is not an object");
   const { name, version, exports } = parsed as Readonly<Record<string, unknown>>;
-  if (
-    typeof name !== "string" ||
-    typeof version !== "string" ||
-    typeof exports !== "object" ||
-    exports === null
-  ) {
+  if (typeof name !== "string" || typeof version !== "string" || typeof exports !== "object" || exports === null) {
     throw new Error("package.json lacks name, version or exports");
   }
   return { name, version, exports };

@@ -53,8 +53,7 @@ function run(): number {
   const problems = values.verify ? verify(checklists, sources, values.reports) : [];
   for (const problem of problems) console.log(`untrue: ${problem}`);
   const waiting = unmarked(checklists, sources).length;
-  if (waiting > 0)
-    console.log(`${waiting} rows are cited but not marked yet: npm run -s requirements -- --mark`);
+  if (waiting > 0) console.log(`${waiting} rows are cited but not marked yet: npm run -s requirements -- --mark`);
 
   const rows = rowsOf(checklists);
   console.log(`${rows.filter(isShown).length} of ${rows.length} requirements shown`);
@@ -83,9 +82,7 @@ function printCounts(checklists: readonly Checklist[]): void {
 }
 
 function line(cells: readonly (string | number)[]): string {
-  return cells
-    .map((cell, index) => (index === 0 ? String(cell).padEnd(6) : String(cell).padStart(8)))
-    .join("");
+  return cells.map((cell, index) => (index === 0 ? String(cell).padEnd(6) : String(cell).padStart(8))).join("");
 }
 
 /** Prints the rows that fit; false when a word is neither a status nor a prefix. */

@@ -29,9 +29,7 @@ async function install(wanted: readonly Part[]): Promise<number> {
   const names = wanted.map(({ name }) => name).join(", ");
   const command = `apt-get install -y --no-install-recommends ${packages.join(" ")}`;
   if (process.getuid?.() !== 0 || !existsSync("/usr/bin/apt-get")) {
-    console.error(
-      `${names} missing; the end-to-end tests need them. Install them as root with:\n  ${command}`,
-    );
+    console.error(`${names} missing; the end-to-end tests need them. Install them as root with:\n  ${command}`);
     return 1;
   }
   console.log(`installing ${names}`);

@@ -60,9 +60,7 @@ async function runStep({ name, run, report: left }: Step): Promise<Tally> {
   const tally = report === undefined ? tallyOfStep(exitCode) : tallyOfReport(exitCode, readReport(report));
   const seconds = ((performance.now() - started) / 1000).toFixed(1).padStart(6);
   const verdict = tally.failed === 0 ? "ok  " : "FAIL";
-  console.log(
-    `${verdict} ${name.padEnd(18)}${seconds} s${report === undefined ? "" : `  ${inWords(tally)}`}`,
-  );
+  console.log(`${verdict} ${name.padEnd(18)}${seconds} s${report === undefined ? "" : `  ${inWords(tally)}`}`);
   if (tally.failed > 0) console.log(indented(output));
   // What a step could not do is said even where it did not fail.
   else for (const [notice] of output.matchAll(/^NOTICE .*$/gmu)) console.log(indented(notice));
@@ -94,11 +92,9 @@ function readReport(file: string): unknown {
 }
 
 function inWords({ passed: ok, failed: bad, skipped }: Tally): string {
-  return [
-    `${ok} passed`,
-    ...(bad > 0 ? [`${bad} failed`] : []),
-    ...(skipped > 0 ? [`${skipped} skipped`] : []),
-  ].join(", ");
+  return [`${ok} passed`, ...(bad > 0 ? [`${bad} failed`] : []), ...(skipped > 0 ? [`${skipped} skipped`] : [])].join(
+    ", ",
+  );
 }
 
 function indented(output: string): string {

@@ -4,54 +4,46 @@ import { errorTable, GatewayError, type ErrorCode } from "./errors.ts";
 
 // The wire numbers a peer relies on, written out so that a slip in the table is seen:
 // [code, HTTP, HTTP instead, JSON-RPC, retryable].
-const expected: readonly (readonly [
-  ErrorCode,
-  number | undefined,
-  number | undefined,
-  number | undefined,
-  boolean,
-])[] = [
-  ["parse_error", 400, undefined, -32700, false],
-  ["invalid_message", 400, undefined, -32600, false],
-  ["header_mismatch", 400, undefined, -32020, false],
-  ["missing_capability", 400, undefined, -32021, false],
-  ["unsupported_revision", 400, undefined, -32022, false],
-  ["method_not_found", 200, 404, -32601, false],
-  ["invalid_params", 200, 400, -32602, false],
-  ["unauthenticated", 401, undefined, 4010, false],
-  ["insufficient_scope", 403, undefined, 4031, false],
-  ["policy_denied", 200, 403, 4030, false],
-  ["policy_unavailable", 503, undefined, 5030, true],
-  ["session_missing", 400, undefined, -32000, false],
-  ["session_unknown", 404, undefined, -32001, false],
-  ["too_large", 413, undefined, -32000, false],
-  ["rate_limited", 429, undefined, 4290, true],
-  ["overloaded", 503, undefined, 4291, true],
-  ["shutting_down", 503, undefined, 5031, true],
-  ["upstream_unreachable", 502, undefined, -32603, true],
-  ["upstream_invalid", 502, undefined, -32603, false],
-  ["upstream_timeout", 504, undefined, -32603, true],
-  ["cancelled", undefined, undefined, undefined, false],
-  ["store_failed", 503, undefined, -32603, true],
-  ["config_invalid", undefined, undefined, undefined, false],
-  ["internal", 500, undefined, -32603, false],
-];
+const expected: readonly (readonly [ErrorCode, number | undefined, number | undefined, number | undefined, boolean])[] =
+  [
+    ["parse_error", 400, undefined, -32700, false],
+    ["invalid_message", 400, undefined, -32600, false],
+    ["header_mismatch", 400, undefined, -32020, false],
+    ["missing_capability", 400, undefined, -32021, false],
+    ["unsupported_revision", 400, undefined, -32022, false],
+    ["method_not_found", 200, 404, -32601, false],
+    ["invalid_params", 200, 400, -32602, false],
+    ["unauthenticated", 401, undefined, 4010, false],
+    ["insufficient_scope", 403, undefined, 4031, false],
+    ["policy_denied", 200, 403, 4030, false],
+    ["policy_unavailable", 503, undefined, 5030, true],
+    ["session_missing", 400, undefined, -32000, false],
+    ["session_unknown", 404, undefined, -32001, false],
+    ["too_large", 413, undefined, -32000, false],
+    ["rate_limited", 429, undefined, 4290, true],
+    ["overloaded", 503, undefined, 4291, true],
+    ["shutting_down", 503, undefined, 5031, true],
+    ["upstream_unreachable", 502, undefined, -32603, true],
+    ["upstream_invalid", 502, undefined, -32603, false],
+    ["upstream_timeout", 504, undefined, -32603, true],
+    ["cancelled", undefined, undefined, undefined, false],
+    ["store_failed", 503, undefined, -32603, true],
+    ["config_invalid", undefined, undefined, undefined, false],
+    ["internal", 500, undefined, -32603, false],
+  ];
 
 describe("the error table", () => {
   it("has exactly the documented codes", () => {
     expect(Object.keys(errorTable)).toEqual(expected.map(([code]) => code));
   });
 
-  it.each(expected)(
-    "answers %s with its documented numbers",
-    (code, http, httpInstead, jsonrpc, retryable) => {
-      const facts = errorTable[code];
-      expect(facts.http).toBe(http);
-      expect(facts.alternateHttp?.status).toBe(httpInstead);
-      expect(facts.jsonrpc).toBe(jsonrpc);
-      expect(facts.retryable).toBe(retryable);
-    },
-  );
+  it.each(expected)("answers %s with its documented numbers", (code, http, httpInstead, jsonrpc, retryable) => {
+    const facts = errorTable[code];
+    expect(facts.http).toBe(http);
+    expect(facts.alternateHttp?.status).toBe(httpInstead);
+    expect(facts.jsonrpc).toBe(jsonrpc);
+    expect(facts.retryable).toBe(retryable);
+  });
 
   it.each(Object.entries(errorTable))("describes %s in a full sentence", (_code, facts) => {
     expect(facts.description).toMatch(/^[A-Z].*\.$/u);
@@ -108,16 +100,13 @@ describe("GatewayError", () => {
     expect(GatewayError.from(abort)).toMatchObject({ code: "cancelled", cause: abort });
   });
 
-  it.each([
-    [new TypeError("password is hunter2")],
-    ["a string"],
-    [undefined],
-    [null],
-    [{ code: "policy_denied" }],
-  ])("hides the message of anything else: %o", (thrown) => {
-    const error = GatewayError.from(thrown);
-    expect(error.code).toBe("internal");
-    expect(error.message).toBe("internal error");
-    expect(error.cause).toBe(thrown);
-  });
+  it.each([[new TypeError("password is hunter2")], ["a string"], [undefined], [null], [{ code: "policy_denied" }]])(
+    "hides the message of anything else: %o",
+    (thrown) => {
+      const error = GatewayError.from(thrown);
+      expect(error.code).toBe("internal");
+      expect(error.message).toBe("internal error");
+      expect(error.cause).toBe(thrown);
+    },
+  );
 });

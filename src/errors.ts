@@ -40,8 +40,7 @@ const table = {
     jsonrpc: -32020,
     retryable: false,
     level: "info",
-    description:
-      "A header that mirrors the body of a modern request is missing, malformed or different from it.",
+    description: "A header that mirrors the body of a modern request is missing, malformed or different from it.",
   },
   missing_capability: {
     http: 400,
@@ -55,8 +54,7 @@ const table = {
     jsonrpc: -32022,
     retryable: false,
     level: "info",
-    description:
-      "The request names a protocol revision that is not served here; the data lists those that are.",
+    description: "The request names a protocol revision that is not served here; the data lists those that are.",
   },
   method_not_found: {
     http: 200,
@@ -94,8 +92,7 @@ const table = {
     jsonrpc: 4030,
     retryable: false,
     level: "info",
-    description:
-      "The policy refused the message. The answer has the reason of the decision, never its obligations.",
+    description: "The policy refused the message. The answer has the reason of the decision, never its obligations.",
   },
   policy_unavailable: {
     http: 503,
@@ -158,8 +155,7 @@ const table = {
     jsonrpc: -32603,
     retryable: false,
     level: "warn",
-    description:
-      "The upstream server answered with something that is no MCP message. None of it is passed on.",
+    description: "The upstream server answered with something that is no MCP message. None of it is passed on.",
   },
   upstream_timeout: {
     http: 504,

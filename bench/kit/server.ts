@@ -5,10 +5,7 @@ import { createServerKit, defineEntity, listen, memoryStore } from "../../src/se
 import { createLogger } from "../../src/telemetry/log.ts";
 
 const fields = Object.fromEntries(
-  Array.from({ length: 8 }, (_, index) => [
-    `field${index}`,
-    z.string().max(200).describe(`Field number ${index}`),
-  ]),
+  Array.from({ length: 8 }, (_, index) => [`field${index}`, z.string().max(200).describe(`Field number ${index}`)]),
 );
 const entities = Array.from({ length: 12 }, (_, index) =>
   defineEntity(`Entity${index}`, z.object({ id: z.uuid(), ...fields }), {

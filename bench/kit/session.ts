@@ -39,8 +39,7 @@ export async function openSession(base: string, pool: Pool): Promise<BenchSessio
       if (end < 0) return;
       const whole = text.slice(0, end + 2);
       text = text.slice(end + 2);
-      for (const { groups } of whole.matchAll(frameForm))
-        handle(groups?.["name"] ?? "", groups?.["data"] ?? "");
+      for (const { groups } of whole.matchAll(frameForm)) handle(groups?.["name"] ?? "", groups?.["data"] ?? "");
     });
     response.on("close", () => fail(new Error("the stream closed")));
     response.on("error", fail);
@@ -56,8 +55,7 @@ export async function openSession(base: string, pool: Pool): Promise<BenchSessio
     if (name !== "ack" && name !== "result" && name !== "error") return;
     // A whole reply may be large: only its id matters, and it stands in front or at the end.
     const id = Number(
-      /"id":(?<id>\d+)/u.exec(data.slice(0, 60))?.groups?.["id"] ??
-        /"id":(?<id>\d+)\D*$/u.exec(data)?.groups?.["id"],
+      /"id":(?<id>\d+)/u.exec(data.slice(0, 60))?.groups?.["id"] ?? /"id":(?<id>\d+)\D*$/u.exec(data)?.groups?.["id"],
     );
     const call = waiting.get(id);
     if (call === undefined) return;
@@ -66,8 +64,7 @@ export async function openSession(base: string, pool: Pool): Promise<BenchSessio
       return;
     }
     waiting.delete(id);
-    if (name === "error" || call.ackMs === undefined)
-      call.reject(new Error(`${name}: ${data.slice(0, 200)}`));
+    if (name === "error" || call.ackMs === undefined) call.reject(new Error(`${name}: ${data.slice(0, 200)}`));
     else call.resolve(call.ackMs);
   }
 

@@ -33,11 +33,7 @@ async function capacity(generator: Generator, contenders: readonly Contender[]):
 }
 
 /** Latency at half of what the slower one can do, the same for both; sessions must have been opened before. */
-export async function latencyRows(
-  generator: Generator,
-  baseline: Server,
-  gateway: Server,
-): Promise<BenchRow[]> {
+export async function latencyRows(generator: Generator, baseline: Server, gateway: Server): Promise<BenchRow[]> {
   const contenders = [
     { name: "pass-through", server: baseline },
     { name: "gateway", server: gateway },

@@ -28,8 +28,7 @@ export async function memoryRows(
 ): Promise<BenchRow[]> {
   const theirs = await memoryOf(generator, baseline, requests);
   const ours = await memoryOf(generator, gateway, requests);
-  const inWords = ({ atStart, atEnd }: Memory): string =>
-    `${atEnd.toFixed(0)} MB (${atStart.toFixed(0)} at start)`;
+  const inWords = ({ atStart, atEnd }: Memory): string => `${atEnd.toFixed(0)} MB (${atStart.toFixed(0)} at start)`;
   const count = requests.toLocaleString("en");
   return [
     {

@@ -133,9 +133,7 @@ function startGenerator(): Generator {
   const failed = failureOf(child, "the generator");
   return {
     run: async (job) => {
-      const { promise, resolve: answered } = Promise.withResolvers<
-        { result: JobResult } | { error: string }
-      >();
+      const { promise, resolve: answered } = Promise.withResolvers<{ result: JobResult } | { error: string }>();
       child.once("message", answered);
       child.send(job);
       const answer = await Promise.race([promise, failed]);

@@ -12,11 +12,7 @@ export interface HeldSessions {
 const openersAtOnce = 32;
 
 /** Opens sessions, each with a GET stream if asked. */
-export async function holdSessions(
-  target: Target,
-  count: number,
-  withStreams: boolean,
-): Promise<HeldSessions> {
+export async function holdSessions(target: Target, count: number, withStreams: boolean): Promise<HeldSessions> {
   const agent = new Agent({ keepAlive: true, maxSockets: openersAtOnce });
   const ids: string[] = [];
   const streams: IncomingMessage[] = [];
@@ -40,11 +36,7 @@ export async function holdSessions(
 }
 
 /** Times one streamed call: milliseconds between the server's writing of the first event and its arrival here. */
-export async function timeFirstEvent(
-  target: Target,
-  session: string | undefined,
-  id: number,
-): Promise<number> {
+export async function timeFirstEvent(target: Target, session: string | undefined, id: number): Promise<number> {
   const modern = { "mcp-method": "tools/call", "mcp-name": "stream" };
   const headers = { ...postHeaders(target.era, session), ...(target.era === "modern" ? modern : {}) };
   const answer = await send(target, "POST", headers, callBody(target.era, id, "stream"));
@@ -102,8 +94,7 @@ async function openSession(target: Target, agent: Agent): Promise<string> {
 async function openStream(target: Target, session: string): Promise<IncomingMessage> {
   const headers = { ...postHeaders("legacy", session), accept: "text/event-stream" };
   const answer = await send(target, "GET", headers);
-  if (answer.statusCode !== 200)
-    throw new Error(`no stream from ${target.url} (status ${answer.statusCode})`);
+  if (answer.statusCode !== 200) throw new Error(`no stream from ${target.url} (status ${answer.statusCode})`);
   // Ends with the process measured, or when we let go of it.
   answer.on("error", () => {});
   answer.resume();
@@ -122,11 +113,7 @@ function send(
       ...(body === undefined ? {} : { "content-length": String(body.length) }),
       ...(authorization === undefined ? {} : { authorization }),
     };
-    const outgoing = request(
-      url,
-      { method, headers: { ...headers, ...more }, ...(agent && { agent }) },
-      resolve,
-    );
+    const outgoing = request(url, { method, headers: { ...headers, ...more }, ...(agent && { agent }) }, resolve);
     outgoing.on("error", reject);
     outgoing.end(body);
   });

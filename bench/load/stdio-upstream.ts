@@ -5,7 +5,6 @@ import { initializeResult, isAsk, toolResult } from "./answers.ts";
 createInterface({ input: process.stdin }).on("line", (line) => {
   const ask: unknown = JSON.parse(line);
   if (!isAsk(ask)) return;
-  const result =
-    ask.method === "initialize" ? initializeResult : ask.method === "tools/call" ? toolResult : "{}";
+  const result = ask.method === "initialize" ? initializeResult : ask.method === "tools/call" ? toolResult : "{}";
   process.stdout.write(`{"jsonrpc":"2.0","id":${JSON.stringify(ask.id)},"result":${result}}\n`);
 });

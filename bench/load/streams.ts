@@ -8,11 +8,7 @@ import { measureThroughput, shortRounds } from "./throughput.ts";
 const [few, many] = [10, 1000];
 
 /** How long the first event of a streamed answer takes through the gateway. */
-export async function firstEventRows(
-  generator: Generator,
-  upstream: Server,
-  gateway: Server,
-): Promise<BenchRow[]> {
+export async function firstEventRows(generator: Generator, upstream: Server, gateway: Server): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
   for (const era of ["legacy", "modern"] as const) {
     const direct = await firstEvents(generator, upstream, era);

@@ -2,15 +2,7 @@
 // what gets measured. It speaks both eras. At /mcp it offers a GET stream, at /no-stream it does not.
 import { createServer } from "node:net";
 import type { Socket } from "node:net";
-import {
-  discoverResult,
-  initializeResult,
-  isAsk,
-  progressOf,
-  questionOf,
-  toolResult,
-  toolsResult,
-} from "./answers.ts";
+import { discoverResult, initializeResult, isAsk, progressOf, questionOf, toolResult, toolsResult } from "./answers.ts";
 import type { Ask } from "./answers.ts";
 import { createFrameReader } from "./frames.ts";
 import { announce } from "./serve.ts";
@@ -26,10 +18,7 @@ const server = createServer({ noDelay: true }, (socket) => {
       const [verb = "", path = ""] = head.split(" ", 2);
       if (verb === "POST") post(socket, body);
       else if (verb === "GET" && path === "/mcp") openStream(socket);
-      else
-        socket.write(
-          `HTTP/1.1 ${verb === "DELETE" ? "200 OK" : "405 Not Allowed"}\r\ncontent-length: 0\r\n\r\n`,
-        );
+      else socket.write(`HTTP/1.1 ${verb === "DELETE" ? "200 OK" : "405 Not Allowed"}\r\ncontent-length: 0\r\n\r\n`);
     }),
   );
   // Clients go when they are done; that is no fault.
@@ -71,9 +60,7 @@ function streamAnswer(socket: Socket, ask: Ask): void {
   setTimeout(() => {
     socket.write(eventChunk(progressOf(ask, process.hrtime.bigint())));
     setImmediate(() => {
-      socket.write(
-        `${eventChunk(`{"jsonrpc":"2.0","id":${JSON.stringify(ask.id)},"result":${toolResult}}`)}0\r\n\r\n`,
-      );
+      socket.write(`${eventChunk(`{"jsonrpc":"2.0","id":${JSON.stringify(ask.id)},"result":${toolResult}}`)}0\r\n\r\n`);
     });
   }, thinkMs);
 }

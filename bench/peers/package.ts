@@ -10,15 +10,10 @@ export interface PeerPackage {
 }
 
 /** The path of its program, or why it could not be installed. */
-export type Installed =
-  | { readonly ok: true; readonly file: string }
-  | { readonly ok: false; readonly reason: string };
+export type Installed = { readonly ok: true; readonly file: string } | { readonly ok: false; readonly reason: string };
 
 /** Installs a package into a folder, apart from what we use ourselves. */
-export async function installPeer(
-  folder: string,
-  { name, version, program }: PeerPackage,
-): Promise<Installed> {
+export async function installPeer(folder: string, { name, version, program }: PeerPackage): Promise<Installed> {
   const { exitCode, output } = await runTool(
     ["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", `${name}@${version}`],
     { cwd: folder, timeoutMs: 180_000 },

@@ -179,9 +179,7 @@ async function callUntil(run: Run, exchanges: number): Promise<void> {
     told = run.exchanges;
     const perSecond = (told - first) / ((performance.now() - started) / 1000);
     const heap = ((await heapInUse()) / megabyte).toFixed(1);
-    console.error(
-      `  ${told.toLocaleString("en")} exchanges, ${perSecond.toFixed(0)} a second, heap ${heap} MB`,
-    );
+    console.error(`  ${told.toLocaleString("en")} exchanges, ${perSecond.toFixed(0)} a second, heap ${heap} MB`);
   }
 }
 

@@ -59,12 +59,7 @@ export async function recordingRows(rig: Rig, plan: MemoryPlan): Promise<BenchRo
   }
 }
 
-async function callAndWatch(
-  generator: Generator,
-  gateway: Server,
-  file: string,
-  exchanges: number,
-): Promise<Course> {
+async function callAndWatch(generator: Generator, gateway: Server, file: string, exchanges: number): Promise<Course> {
   const target = { url: gateway.url, era: "legacy" } as const;
   const sizes: Sizes = { file: 0, log: 0 };
   const watch = setInterval(() => {
@@ -87,19 +82,14 @@ async function callAndWatch(
     const usages: Usage[] = [];
     while (usages.length < 10) usages.push(await callTenth());
     const [early, half, whole] = [usages[0], usages[4], usages[9]];
-    if (early === undefined || half === undefined || whole === undefined)
-      throw new Error("not all was called");
+    if (early === undefined || half === undefined || whole === undefined) throw new Error("not all was called");
     return { seconds: (performance.now() - started) / 1000, early, half, whole, sizes };
   } finally {
     clearInterval(watch);
   }
 }
 
-function rowsOf(
-  { requests, isJudged }: MemoryPlan,
-  course: Course,
-  capture: CaptureRecord | undefined,
-): BenchRow[] {
+function rowsOf({ requests, isJudged }: MemoryPlan, course: Course, capture: CaptureRecord | undefined): BenchRow[] {
   const { seconds, early, half, whole, sizes } = course;
   const count = requests.toLocaleString("en");
   return [

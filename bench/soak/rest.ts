@@ -28,8 +28,7 @@ export async function restOf(run: string, expected?: Rest): Promise<Rest> {
   let last = await look(run);
   let { heap } = last;
   for (let looks = 1; performance.now() < deadline; looks += 1) {
-    const isGone =
-      expected !== undefined && last.handles <= expected.handles && last.children <= expected.children;
+    const isGone = expected !== undefined && last.handles <= expected.handles && last.children <= expected.children;
     if (isGone && looks >= leastLooks) break;
     await sleep(betweenLooksMs);
     const next = await look(run);
@@ -57,10 +56,7 @@ function inWords(kinds: readonly string[]): string {
 function childrenOf(run: string): number {
   return readdirSync("/proc").filter((entry) => {
     try {
-      return (
-        /^\d+$/u.test(entry) &&
-        readFileSync(`/proc/${entry}/environ`, "utf8").includes(`${runVariable}=${run}`)
-      );
+      return /^\d+$/u.test(entry) && readFileSync(`/proc/${entry}/environ`, "utf8").includes(`${runVariable}=${run}`);
     } catch {
       // It ended while we looked, or is another user's.
       return false;

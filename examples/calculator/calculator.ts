@@ -25,9 +25,7 @@ export function createCalculator() {
       operation("subtract", "Subtract the second number from the first", (a, b) => ({ result: a - b })),
       operation("multiply", "Multiply two numbers", (a, b) => ({ result: a * b })),
       operation("divide", "Divide the first number by the second", (a, b) =>
-        b === 0
-          ? { isError: true, content: [{ type: "text", text: "Error: Division by zero" }] }
-          : { result: a / b },
+        b === 0 ? { isError: true, content: [{ type: "text", text: "Error: Division by zero" }] } : { result: a / b },
       ),
     ],
   });

@@ -13,10 +13,7 @@ await using listening = await listen(app, { port: 0 });
 const url = new URL(`${listening.url}/mcp`);
 
 const seen: unknown[] = [];
-for (const transport of [
-  new StreamableHTTPClientTransport(url),
-  new SSEClientTransport(new URL(`${url.href}/sse`)),
-]) {
+for (const transport of [new StreamableHTTPClientTransport(url), new SSEClientTransport(new URL(`${url.href}/sse`))]) {
   const client = new Client({ name: "medtrials-run", version: "1.0.0" });
   await client.connect(transport);
   const { tools } = await client.listTools();

@@ -56,11 +56,7 @@ export function createMutator(seed: number, corpus: readonly Buffer[]): () => Bu
       const at = random(input.length + 1);
       const other = pick();
       const from = random(other.length + 1);
-      return Buffer.concat([
-        input.subarray(0, at),
-        other.subarray(from, from + random(64)),
-        input.subarray(at),
-      ]);
+      return Buffer.concat([input.subarray(0, at), other.subarray(from, from + random(64)), input.subarray(at)]);
     },
     (input) => {
       const from = random(input.length + 1);
@@ -78,8 +74,7 @@ export function createMutator(seed: number, corpus: readonly Buffer[]): () => Bu
   ];
   return () => {
     let input = pick();
-    for (let left = random(6); left >= 0; left--)
-      input = (changes[random(changes.length)] ?? ((same) => same))(input);
+    for (let left = random(6); left >= 0; left--) input = (changes[random(changes.length)] ?? ((same) => same))(input);
     return input;
   };
 }

@@ -64,8 +64,7 @@ export const fuzzTargets: readonly (readonly [name: string, target: FuzzTarget])
         classifyPost(outcome, () => text, { eras: "both", supported: revisionNames });
       }
       for (const message of messagesOf(input)) {
-        if (message.kind === "request" || message.kind === "notification")
-          mirroredHeadersOf(message, "2026-07-28");
+        if (message.kind === "request" || message.kind === "notification") mirroredHeadersOf(message, "2026-07-28");
       }
     },
   ],

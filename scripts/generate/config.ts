@@ -1,9 +1,4 @@
-import {
-  alternativesOf,
-  configJsonSchema,
-  schemasAt,
-  type JsonSchema,
-} from "../../src/config/json-schema.ts";
+import { alternativesOf, configJsonSchema, schemasAt, type JsonSchema } from "../../src/config/json-schema.ts";
 
 /** A configuration that shows most of the forms; a test loads it. */
 export const exampleConfig = `listen:
@@ -114,7 +109,5 @@ function descriptionOf(schema: JsonSchema | undefined): string {
 }
 
 function isEmptyObject(value: unknown): boolean {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
-  );
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
 }

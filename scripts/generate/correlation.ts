@@ -119,10 +119,7 @@ function limitRows(limits: typeof defaultCorrelationLimits): string[] {
     ["slots beyond these for handshake, ping and `tasks/cancel`", String(limits.reserved)],
     ["characters of an id or a progress token", String(limits.idLength)],
     ["ended exchanges that are remembered", `${limits.tombstones}, for ${duration(limits.tombstoneMs)}`],
-    [
-      "operations that wait for a client's input",
-      `${limits.operations}, for ${duration(defaultTtl.humanMs)}`,
-    ],
+    ["operations that wait for a client's input", `${limits.operations}, for ${duration(defaultTtl.humanMs)}`],
     ["retries of one operation", String(limits.rounds)],
   ];
   return rows.map(([what, value]) => `| ${what} | ${value} |`);

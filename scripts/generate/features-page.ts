@@ -65,9 +65,7 @@ function renderCell(title: string, pairs: readonly Meeting[], reasons: string[])
 
 /** A Markdown table whose columns are as wide as their widest field. */
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((title, column) =>
-    Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)),
-  );
+  const widths = head.map((title, column) => Math.max(3, title.length, ...rows.map((row) => row[column]?.length ?? 0)));
   const line = (fields: readonly string[]): string =>
     `| ${fields.map((field, column) => field.padEnd(widths[column] ?? 0)).join(" | ")} |`;
   const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;

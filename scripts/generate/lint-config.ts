@@ -4,10 +4,7 @@ import { resolve } from "node:path";
 
 import { levels, mayImport, mayImportRoom, rooms, rootFiles, surfaces, type Unit } from "./import-levels.ts";
 
-type Pattern = { readonly message: string } & (
-  | { readonly regex: string }
-  | { readonly group: readonly string[] }
-);
+type Pattern = { readonly message: string } & ({ readonly regex: string } | { readonly group: readonly string[] });
 
 interface Override {
   readonly files: readonly string[];
@@ -39,9 +36,7 @@ export function renderLintConfig(): string {
 function overridesOf(unit: Unit): readonly Override[] {
   if (surfaces.has(unit)) return [];
   if (rootFiles.has(unit))
-    return [
-      restrict([`src/${unit}.ts`], [{ regex: "^\\.", message: `${unit}.ts imports nothing of ours.` }]),
-    ];
+    return [restrict([`src/${unit}.ts`], [{ regex: "^\\.", message: `${unit}.ts imports nothing of ours.` }])];
   const purity = unit === "protocol" ? [pure] : [];
   return [
     // Tests may reach across rooms, and in protocol/ use files.
@@ -116,11 +111,7 @@ function roomPatterns(unit: Unit, room: string, depth: number): readonly Pattern
   });
 }
 
-function restrict(
-  files: readonly string[],
-  patterns: readonly Pattern[],
-  excludeFiles?: readonly string[],
-): Override {
+function restrict(files: readonly string[], patterns: readonly Pattern[], excludeFiles?: readonly string[]): Override {
   const exclude = excludeFiles === undefined ? {} : { excludeFiles };
   if (patterns.length === 0) return { files, ...exclude, rules: {} };
   return { files, ...exclude, rules: { "no-restricted-imports": ["error", { patterns }] } };

@@ -15,9 +15,7 @@ describe("the page of revisions", () => {
 
   it("[SC-074] has a line for every fact and every method", () => {
     expect(page).toContain("| Batches | no | yes | no | no | no |");
-    expect(page).toContain(
-      "| `tools/call` | client to server | yes | yes | yes | yes | yes | `params.name` | tool |",
-    );
+    expect(page).toContain("| `tools/call` | client to server | yes | yes | yes | yes | yes | `params.name` | tool |");
     expect(page).toContain("| `notifications/progress` | both ways; modern: server to client |");
   });
 });

@@ -92,12 +92,7 @@ ${methodTable("notification")}
 
 function methodTable(kind: MethodKind): string {
   const isRequest = kind === "request";
-  const head = [
-    "Method",
-    "Direction",
-    ...revisionNames,
-    ...(isRequest ? ["`Mcp-Name`", "Pace"] : ["Stream"]),
-  ];
+  const head = ["Method", "Direction", ...revisionNames, ...(isRequest ? ["`Mcp-Name`", "Pace"] : ["Stream"])];
   const rows = methodNames
     .map((name) => methodFacts(name))
     .filter((facts) => facts?.kind === kind)
@@ -109,12 +104,7 @@ function methodRow(facts: MethodFacts, isRequest: boolean): readonly string[] {
   const last = isRequest
     ? [facts.nameSource === undefined ? "" : `\`${facts.nameSource}\``, facts.timeoutClass]
     : [facts.listenOnly ? "listen" : ""];
-  return [
-    `\`${facts.name}\``,
-    directionCell(facts),
-    ...revisionNames.map((name) => forms[facts.forms[name]]),
-    ...last,
-  ];
+  return [`\`${facts.name}\``, directionCell(facts), ...revisionNames.map((name) => forms[facts.forms[name]]), ...last];
 }
 
 /** One direction, or the one of each era where they differ. */

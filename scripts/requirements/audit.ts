@@ -15,9 +15,7 @@ export function problemsOf(checklists: readonly Checklist[], evidence: Evidence)
   const malformed = all.flatMap((findings) => findings.malformed);
   const strangers = all.flatMap((findings) => findings.citations).filter(({ id }) => !known.has(id));
   return [
-    ...malformed.map(
-      ({ text, file }) => `${file}: ${text} is no citation; write [SC-001] or [SC-001, SC-002]`,
-    ),
+    ...malformed.map(({ text, file }) => `${file}: ${text} is no citation; write [SC-001] or [SC-001, SC-002]`),
     ...strangers.map(({ id, file }) => `${file}: ${id} does not exist`),
     ...rows.flatMap((row) => problemsOfRow(row, evidence)),
   ].filter(isFirst);
@@ -58,8 +56,7 @@ function markOf(row: Row, { tests, benches }: Evidence): Status {
 function problemsOfRow({ id, status }: Row, { tests, benches }: Evidence): string[] {
   const citers = citersOf(id, tests.citations);
   if (status === "open") return [];
-  if (status === "shown")
-    return citers.length > 0 ? [] : [`${id} is marked shown, but no passing test cites it`];
+  if (status === "shown") return citers.length > 0 ? [] : [`${id} is marked shown, but no passing test cites it`];
   if ("bench" in status) {
     const cited = citersOf(id, benches.citations).includes(status.bench);
     return cited ? [] : [`${id} is marked as shown by ${status.bench}, which does not cite it`];

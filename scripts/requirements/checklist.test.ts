@@ -4,14 +4,7 @@ import { join, resolve } from "node:path";
 
 import { describe, expect, it, onTestFinished } from "vitest";
 
-import {
-  checklistFiles,
-  parseChecklist,
-  readChecklists,
-  rowsOf,
-  statusName,
-  writeChecklists,
-} from "./checklist.ts";
+import { checklistFiles, parseChecklist, readChecklists, rowsOf, statusName, writeChecklists } from "./checklist.ts";
 
 const folder = resolve(import.meta.dirname, "../../requirements");
 const row = { id: "SC-001", text: "Something holds.", status: "open" };
@@ -73,16 +66,12 @@ describe("parseChecklist", () => {
     expect(statusName(status)).toBe(name);
   });
 
-  it.each([
-    ["done"],
-    [{ waived: "" }],
-    [{ waived: "a", optIn: "b" }],
-    [{ because: "a" }],
-    [undefined],
-    [true],
-  ])("refuses the status %j and says which row has it", (status) => {
-    expect(() => parse({ status })).toThrow("sc.json: the status of SC-001 must be");
-  });
+  it.each([["done"], [{ waived: "" }], [{ waived: "a", optIn: "b" }], [{ because: "a" }], [undefined], [true]])(
+    "refuses the status %j and says which row has it",
+    (status) => {
+      expect(() => parse({ status })).toThrow("sc.json: the status of SC-001 must be");
+    },
+  );
 
   it.each([
     [{ id: "PA-001" }, "a row without an id"],
@@ -101,8 +90,6 @@ describe("parseChecklist", () => {
   });
 
   it("refuses a file named after another checklist", () => {
-    expect(() => parseChecklist("sc.json", { checklist: "PA", title: "Test", sections: [] })).toThrow(
-      "prefix",
-    );
+    expect(() => parseChecklist("sc.json", { checklist: "PA", title: "Test", sections: [] })).toThrow("prefix");
   });
 });

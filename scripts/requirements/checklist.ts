@@ -44,9 +44,7 @@ export const checklistFiles = ["pa.json", "px.json", "sc.json", "ko.json", "ip.j
 
 /** Reads every checklist in `folder`; throws with file and id when one is not in form. */
 export function readChecklists(folder: string): Checklist[] {
-  return checklistFiles.map((file) =>
-    parseChecklist(file, JSON.parse(readFileSync(join(folder, file), "utf8"))),
-  );
+  return checklistFiles.map((file) => parseChecklist(file, JSON.parse(readFileSync(join(folder, file), "utf8"))));
 }
 
 /** Writes the checklists back as readChecklists found them. */

@@ -16,16 +16,12 @@ describe("citedIn", () => {
     expect(citedIn(title)).toEqual({ ids, malformed: [] });
   });
 
-  it.each([
-    "[SC-029..SC-031]",
-    "[SC-029-SC-031]",
-    "[SC-029 to SC-031]",
-    "[SC-029…031]",
-    "[SC-029, 030]",
-    "[SC 29]",
-  ])("takes no range and no shorthand: %s", (bracket) => {
-    expect(citedIn(`${bracket} splits a batch`)).toEqual({ ids: [], malformed: [bracket] });
-  });
+  it.each(["[SC-029..SC-031]", "[SC-029-SC-031]", "[SC-029 to SC-031]", "[SC-029…031]", "[SC-029, 030]", "[SC 29]"])(
+    "takes no range and no shorthand: %s",
+    (bracket) => {
+      expect(citedIn(`${bracket} splits a batch`)).toEqual({ ids: [], malformed: [bracket] });
+    },
+  );
 });
 
 describe("citationsInSource", () => {

@@ -38,9 +38,7 @@ export function citedIn(title: string): {
 
 /** Finds citations in source text: in every string literal that opens with a bracket. */
 export function citationsInSource(file: string, text: string): Findings {
-  const titles = [...text.matchAll(/["'`](?<title>\[[^"'`\n]*)/gu)].map(
-    (match) => match.groups?.["title"] ?? "",
-  );
+  const titles = [...text.matchAll(/["'`](?<title>\[[^"'`\n]*)/gu)].map((match) => match.groups?.["title"] ?? "");
   return collect(titles.map((title) => ({ file, title })));
 }
 
@@ -56,9 +54,7 @@ export function citationsInReport(root: string, report: unknown): Findings {
 /** Citations in the sources of all tests that CI runs. */
 export function testCitations(root: string): Findings {
   const files = globSync(testGlobs, { cwd: root }).map((file) => file.split(sep).join("/"));
-  return joined(
-    files.filter((file) => !file.startsWith(optInFolder)).map((file) => sourceFindings(root, file)),
-  );
+  return joined(files.filter((file) => !file.startsWith(optInFolder)).map((file) => sourceFindings(root, file)));
 }
 
 /** Citations in the sources of all benchmarks. */
@@ -71,9 +67,7 @@ export function benchCitations(root: string): Findings {
 export function reportCitations(root: string, folder: string): Findings {
   const files = globSync("*.json", { cwd: folder });
   return joined(
-    files.map((file) =>
-      citationsInReport(root, JSON.parse(readFileSync(join(folder, file), "utf8")) as unknown),
-    ),
+    files.map((file) => citationsInReport(root, JSON.parse(readFileSync(join(folder, file), "utf8")) as unknown)),
   );
 }
 

@@ -22,10 +22,7 @@ export interface ToolOptions {
  * Runs a command with the installed tools first on the path, so that `node` is the one that package.json names.
  * Never rejects: a command that cannot be started is a failed one.
  */
-export async function runTool(
-  command: readonly [string, ...string[]],
-  options: ToolOptions,
-): Promise<ToolResult> {
+export async function runTool(command: readonly [string, ...string[]], options: ToolOptions): Promise<ToolResult> {
   const [name, ...args] = command;
   const windows = process.platform === "win32";
   const child = spawn(name, args, {

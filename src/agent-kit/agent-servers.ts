@@ -146,13 +146,9 @@ async function pause(milliseconds: number, setTimer: SetTimer): Promise<void> {
 
 function notFound(key: string, known: readonly string[]): AgentError {
   const there = known.length > 0 ? `there are ${known.join(", ")}` : "there is none";
-  return new AgentError(
-    "server_not_found",
-    `this agent has no server "${key}" that could be removed; ${there}`,
-    {
-      details: { key, known },
-    },
-  );
+  return new AgentError("server_not_found", `this agent has no server "${key}" that could be removed; ${there}`, {
+    details: { key, known },
+  });
 }
 
 function notReady(key: string, found: ServerStatus | undefined): AgentError {

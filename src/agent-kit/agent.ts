@@ -1,11 +1,6 @@
 import { type SetTimer, systemTimer } from "../core/exchange.ts";
 import { type AgentServers, createAgentServers } from "./agent-servers.ts";
-import {
-  bridgeControlChannel,
-  captureManifests,
-  type ControlAnswer,
-  type ControlBridge,
-} from "./control-bridge.ts";
+import { bridgeControlChannel, captureManifests, type ControlAnswer, type ControlBridge } from "./control-bridge.ts";
 import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
 import { type ControlChannel, createControlChannel } from "./control-channel.ts";
 import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
@@ -42,10 +37,7 @@ export interface Agent extends AsyncDisposable {
 const defaults = { controlTimeoutMs: 60_000, closeTimeoutMs: 5000, maxLineBytes: 16 * 1024 * 1024 };
 
 /** Starts an agent; resolves when its CLI is ready for the first turn. Wrong options reject before a process starts. */
-export async function startAgent(
-  options: AgentOptions = {},
-  setTimer: SetTimer = systemTimer,
-): Promise<Agent> {
+export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer = systemTimer): Promise<Agent> {
   const { controlTimeoutMs, closeTimeoutMs, maxLineBytes } = { ...defaults, ...options };
   const { onWarning = printWarning, env: environment = process.env, signal } = options;
   const initial = checkServers(options.mcpServers);
@@ -97,9 +89,7 @@ export async function startAgent(
   /** Nobody awaits it here; whoever closes the agent later awaits the same end. */
   function end(reason: AgentError): void {
     close(reason, true).catch((cause: unknown) => {
-      onWarning(
-        new AgentError("agent_closed", `the agent did not end well: ${thrownMessage(cause)}`, { cause }),
-      );
+      onWarning(new AgentError("agent_closed", `the agent did not end well: ${thrownMessage(cause)}`, { cause }));
     });
   }
   function onAbort(): void {

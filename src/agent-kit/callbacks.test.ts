@@ -1,12 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { AgentError } from "./errors.ts";
-import {
-  type CanUseTool,
-  createHookRegistry,
-  decidePermission,
-  type PermissionRequest,
-} from "./callbacks.ts";
+import { type CanUseTool, createHookRegistry, decidePermission, type PermissionRequest } from "./callbacks.ts";
 
 const { signal } = new AbortController();
 const asked = {
@@ -62,9 +57,7 @@ describe("decidePermission", () => {
       throw new Error("database down");
     }, warnings);
     expect(answer).toEqual({ behavior: "deny", message: "The permission could not be decided." });
-    expect(warnings).toMatchObject([
-      { code: "callback_failed", message: expect.stringMatching(/database down/u) },
-    ]);
+    expect(warnings).toMatchObject([{ code: "callback_failed", message: expect.stringMatching(/database down/u) }]);
   });
 });
 

@@ -34,8 +34,7 @@ export async function decidePermission(
   const input = isJsonObject(raw["input"]) ? raw["input"] : {};
   try {
     const decision = await canUseTool(requestOf(raw, input), { signal });
-    if (decision.behavior === "allow")
-      return { behavior: "allow", updatedInput: decision.updatedInput ?? input };
+    if (decision.behavior === "allow") return { behavior: "allow", updatedInput: decision.updatedInput ?? input };
     const { message, interrupt } = decision;
     return { behavior: "deny", message, ...(interrupt !== undefined && { interrupt }) };
   } catch (error) {
@@ -50,9 +49,7 @@ function requestOf(raw: JsonObject, input: JsonObject): PermissionRequest {
   return {
     toolName: String(toolName),
     input,
-    server: isJsonObject(server)
-      ? { name: String(server["name"]), source: String(server["source"]) }
-      : undefined,
+    server: isJsonObject(server) ? { name: String(server["name"]), source: String(server["source"]) } : undefined,
     toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
     raw,
   };

@@ -45,8 +45,6 @@ describe("findCli", () => {
     );
     expect(() => findCli(undefined, {})).toThrow(/PATH is empty/u);
     expect(() => findCli(folder, {})).toThrow(expect.objectContaining({ code: "cli_not_found" }));
-    expect(() => findCli(join(folder, "plain"), {})).toThrow(
-      expect.objectContaining({ code: "cli_not_found" }),
-    );
+    expect(() => findCli(join(folder, "plain"), {})).toThrow(expect.objectContaining({ code: "cli_not_found" }));
   });
 });

@@ -90,9 +90,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       child.stdin.write(`${line}\n`, (error) => {
         if (error)
-          reject(
-            new AgentError("cli_exited", `the CLI takes no more input: ${error.message}`, { cause: error }),
-          );
+          reject(new AgentError("cli_exited", `the CLI takes no more input: ${error.message}`, { cause: error }));
         else resolve();
       });
       await promise;
@@ -133,14 +131,10 @@ function cliExited(code: number | null, signal: ChildProcess["signalCode"], stde
 }
 
 function cliNotStarted({ file }: CliCommand, error: Error): AgentError {
-  return new AgentError(
-    "cli_not_started",
-    `the Claude CLI at ${file} could not be started: ${error.message}`,
-    {
-      details: { file },
-      cause: error,
-    },
-  );
+  return new AgentError("cli_not_started", `the Claude CLI at ${file} could not be started: ${error.message}`, {
+    details: { file },
+    cause: error,
+  });
 }
 
 function lineTooLong(limit: number): AgentError {

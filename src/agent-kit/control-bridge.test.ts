@@ -271,9 +271,7 @@ describe("registration", () => {
     });
     expect([instance.isConnected(), other.isConnected()]).toEqual([true, false]);
     expect(watched.bridge.has("echo")).toBe(true);
-    await expect(
-      watched.bridge.add("echo", { type: "sdk", name: "echo", instance: other }),
-    ).rejects.toMatchObject({
+    await expect(watched.bridge.add("echo", { type: "sdk", name: "echo", instance: other })).rejects.toMatchObject({
       code: "server_exists",
     });
   });
@@ -314,10 +312,7 @@ describe("registration", () => {
       flaky: { type: "sdk", name: "flaky", factory },
       ...registered(echoServer()),
     });
-    const [failed, fine] = await Promise.all([
-      watched.ask("flaky", initialize()),
-      watched.ask("echo", initialize()),
-    ]);
+    const [failed, fine] = await Promise.all([watched.ask("flaky", initialize()), watched.ask("echo", initialize())]);
     expect(failed).toMatchObject({ id: 0, error: { code: -32603 } });
     expect(fine).toMatchObject({ id: 0, result: {} });
     expect(watched.warnings).toMatchObject([

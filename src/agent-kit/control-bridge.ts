@@ -4,21 +4,8 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { type SetTimer, systemTimer } from "../core/exchange.ts";
 import { endsWithin } from "./deadline.ts";
 import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
-import {
-  ack,
-  classifyMessage,
-  errorText,
-  idOf,
-  isJsonObject,
-  type JsonObject,
-  typeName,
-} from "./json-rpc.ts";
-import {
-  checkServers,
-  type InProcessServerConfig,
-  type ServerConfigs,
-  toSdkSettings,
-} from "./server-config.ts";
+import { ack, classifyMessage, errorText, idOf, isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
+import { checkServers, type InProcessServerConfig, type ServerConfigs, toSdkSettings } from "./server-config.ts";
 import { ControlTransport } from "./control-transport.ts";
 import { nameWarning } from "./tool-names.ts";
 import { onToolAdded, whenIdle } from "./server.ts";
@@ -225,17 +212,13 @@ async function connectInstance(key: string, instance: McpServer, transport: Cont
  * fails is left out; the CLI then asks it itself.
  */
 export async function captureManifests(bridge: ControlBridge, keys: Iterable<string>): Promise<JsonObject> {
-  const captured = await Promise.all(
-    [...keys].map(async (key) => [key, await capture(bridge, key)] as const),
-  );
+  const captured = await Promise.all([...keys].map(async (key) => [key, await capture(bridge, key)] as const));
   return Object.fromEntries(captured.filter(([, manifest]) => manifest !== undefined));
 }
 
 async function capture(bridge: ControlBridge, key: string): Promise<JsonObject | undefined> {
   const ask = async (message: JsonObject): Promise<JsonObject | undefined> => {
-    const reply: unknown = JSON.parse(
-      await bridge.answerText(key, JSON.stringify({ jsonrpc: "2.0", ...message })),
-    );
+    const reply: unknown = JSON.parse(await bridge.answerText(key, JSON.stringify({ jsonrpc: "2.0", ...message })));
     const result = isJsonObject(reply) ? reply["result"] : undefined;
     return isJsonObject(result) ? result : undefined;
   };

@@ -75,8 +75,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     waiting.set(id, {
       settle: (answer) => {
         stopTimer();
-        if (answer["subtype"] === "success")
-          resolve(isJsonObject(answer["response"]) ? answer["response"] : {});
+        if (answer["subtype"] === "success") resolve(isJsonObject(answer["response"]) ? answer["response"] : {});
         else reject(controlRefused(body, answer));
       },
       reject: (error) => {
@@ -105,8 +104,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     if (answering.get(id) !== controller) return;
     answering.delete(id);
     await write(answerLine(id, given)).catch((error: unknown) => {
-      if (failure === undefined)
-        onWarning(new AgentError("cli_exited", thrownMessage(error), { cause: error }));
+      if (failure === undefined) onWarning(new AgentError("cli_exited", thrownMessage(error), { cause: error }));
     });
   }
 

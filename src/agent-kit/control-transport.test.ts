@@ -55,9 +55,7 @@ describe("the control transport", () => {
     const { wait, calls, began } = gate();
     await using watched = await openBridge(named(createServer("gate", "1", { tools: [wait] })));
     await watched.ask("gate", initialize());
-    const asked = Array.from({ length: 100 }, async (_, index) =>
-      watched.ask("gate", toolCall(index, "wait")),
-    );
+    const asked = Array.from({ length: 100 }, async (_, index) => watched.ask("gate", toolCall(index, "wait")));
     await began(100);
     calls[99]?.open("last first");
     expect(await asked[99]).toMatchObject({ id: 99, result: { content: [{ text: "last first" }] } });
@@ -231,9 +229,7 @@ describe("the control transport", () => {
           await transport.send({ jsonrpc: "2.0", id, result: { method } });
         }
         const answers = (await Promise.all(asked)).map((text) => JSON.parse(text) as unknown);
-        expect(answers).toEqual(
-          wireIds.map((id, index) => ({ jsonrpc: "2.0", id, result: { method: `m${index}` } })),
-        );
+        expect(answers).toEqual(wireIds.map((id, index) => ({ jsonrpc: "2.0", id, result: { method: `m${index}` } })));
         expect(transport.pending).toBe(0);
       }),
     );
@@ -283,9 +279,7 @@ describe("the control transport", () => {
     await time.advance(5000);
     await closing;
     expect(calls[1]?.context.signal.aborted).toBe(true);
-    expect(warnings).toMatchObject([
-      { code: "server_failed", message: expect.stringMatching(/5000 ms.*signal/u) },
-    ]);
+    expect(warnings).toMatchObject([{ code: "server_failed", message: expect.stringMatching(/5000 ms.*signal/u) }]);
     expect((await deaf.answer).ok).toBe(true);
   });
 

@@ -10,12 +10,7 @@ export type IncomingMessage =
   | { readonly kind: "invalid"; readonly id: RequestId | undefined; readonly problem: string };
 
 /** The JSON text of a JSON-RPC error; without an id where none could be read. */
-export function errorText(
-  id: RequestId | undefined,
-  code: number,
-  message: string,
-  data?: JsonObject,
-): string {
+export function errorText(id: RequestId | undefined, code: number, message: string, data?: JsonObject): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data } });
 }
 

@@ -49,10 +49,7 @@ describe("parseAgentMessage", () => {
       total_cost_usd: 0.25,
       num_turns: 2,
       session_id: "s1",
-      permission_denials: [
-        { tool_name: "mcp__calc__add", tool_use_id: "toolu_1", tool_input: { a: 1 } },
-        null,
-      ],
+      permission_denials: [{ tool_name: "mcp__calc__add", tool_use_id: "toolu_1", tool_input: { a: 1 } }, null],
     };
     expect(parseAgentMessage(raw)).toEqual({
       type: "result",

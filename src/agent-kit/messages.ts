@@ -143,8 +143,7 @@ function contentOf(message: unknown): readonly ContentBlock[] | undefined {
 function blockOf(raw: JsonObject): ContentBlock {
   const { type, text, id, name, input, tool_use_id: toolUseId, content } = raw;
   if (type === "text" && typeof text === "string") return { type, text, raw };
-  if (type === "tool_use" && typeof id === "string" && typeof name === "string")
-    return { type, id, name, input, raw };
+  if (type === "tool_use" && typeof id === "string" && typeof name === "string") return { type, id, name, input, raw };
   if (type === "tool_result" && typeof toolUseId === "string") {
     return { type, toolUseId, isError: raw["is_error"] === true, content, raw };
   }

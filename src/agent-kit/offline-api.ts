@@ -112,9 +112,7 @@ async function readBody(incoming: IncomingMessage): Promise<JsonObject | undefin
 
 /** Results are looked for in all messages: the CLI appends others behind them. */
 function factsOf(body: JsonObject): Pick<OfflineRequest, "toolNames" | "toolResults"> {
-  const blocks = listOf(body["messages"]).flatMap((message) =>
-    listOf(isJsonObject(message) ? message["content"] : []),
-  );
+  const blocks = listOf(body["messages"]).flatMap((message) => listOf(isJsonObject(message) ? message["content"] : []));
   const results = blocks.filter(isJsonObject).filter(({ type }) => type === "tool_result");
   return {
     toolNames: listOf(body["tools"]).flatMap((tool) => (isJsonObject(tool) ? [String(tool["name"])] : [])),
@@ -163,9 +161,7 @@ function writeReply(response: ServerResponse, { index, body }: OfflineRequest, r
     { type: "message_stop" },
   ];
   response.writeHead(200, { "content-type": "text/event-stream" });
-  response.end(
-    events.map((event) => `event: ${String(event["type"])}\ndata: ${JSON.stringify(event)}\n\n`).join(""),
-  );
+  response.end(events.map((event) => `event: ${String(event["type"])}\ndata: ${JSON.stringify(event)}\n\n`).join(""));
 }
 
 function textBlock(text: string) {

@@ -80,9 +80,7 @@ export function cliArguments(
     ...text("--tools", options.builtInTools?.join(",")),
     ...text("--allowedTools", options.allowedTools?.join(",")),
     ...text("--disallowedTools", options.disallowedTools?.join(",")),
-    ...(options.settingSources === undefined
-      ? []
-      : [`--setting-sources=${options.settingSources.join(",")}`]),
+    ...(options.settingSources === undefined ? [] : [`--setting-sources=${options.settingSources.join(",")}`]),
     ...(configured.length === 0
       ? []
       : ["--mcp-config", JSON.stringify({ mcpServers: Object.fromEntries(configured) })]),
@@ -92,10 +90,7 @@ export function cliArguments(
   ];
 }
 
-function announcedEntry([key, { name }]: readonly [string, InProcessServerConfig]): readonly [
-  string,
-  unknown,
-] {
+function announcedEntry([key, { name }]: readonly [string, InProcessServerConfig]): readonly [string, unknown] {
   return [key, { type: "sdk", name }];
 }
 

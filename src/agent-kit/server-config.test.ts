@@ -47,18 +47,11 @@ describe("checkServers", () => {
     const [calc] = inProcess.values();
     expect(calc && toSdkEntry(calc)).toEqual({ type: "sdk", name: "calc" });
     const args = cliArguments({ announce: "mcp-config" }, external, inProcess);
-    expect(args[args.indexOf("--mcp-config") + 1]).toBe(
-      '{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}',
-    );
+    expect(args[args.indexOf("--mcp-config") + 1]).toBe('{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}');
   });
 
   it.each([
-    [
-      "null as instance",
-      { calc: { type: "sdk", name: "calc", instance: null } },
-      "server_invalid",
-      /"calc".*null/u,
-    ],
+    ["null as instance", { calc: { type: "sdk", name: "calc", instance: null } }, "server_invalid", /"calc".*null/u],
     [
       "an instance that is no server",
       { calc: { type: "sdk", name: "calc", instance: {} } },
@@ -66,12 +59,7 @@ describe("checkServers", () => {
       /createServer/u,
     ],
     ["neither instance nor factory", { calc: { type: "sdk", name: "calc" } }, "server_invalid", /either/u],
-    [
-      "both",
-      { calc: { type: "sdk", name: "calc", instance, factory: () => instance } },
-      "server_invalid",
-      /either/u,
-    ],
+    ["both", { calc: { type: "sdk", name: "calc", instance, factory: () => instance } }, "server_invalid", /either/u],
     [
       "a factory that is no function",
       { calc: { type: "sdk", name: "calc", factory: 1 } },
@@ -80,12 +68,7 @@ describe("checkServers", () => {
     ],
     ["an empty key", { "": { type: "sdk", name: "", instance } }, "name_invalid", /empty/u],
     ["no object", { calc: null }, "server_invalid", /null/u],
-    [
-      "an unknown type",
-      { calc: { type: "pipe", command: "x" } },
-      "server_invalid",
-      /sdk, stdio, sse and http/u,
-    ],
+    ["an unknown type", { calc: { type: "pipe", command: "x" } }, "server_invalid", /sdk, stdio, sse and http/u],
     ["no command", { calc: { type: "stdio" } }, "server_invalid", /command/u],
     ["no url", { calc: { type: "http", url: "" } }, "server_invalid", /url/u],
   ])("[IP-015, IP-069] refuses %s", (_what, configs, code, message) => {

@@ -41,9 +41,7 @@ export type ExternalServerConfig =
 export type ServerConfig = InProcessServerConfig | ExternalServerConfig;
 
 /** Servers by key: an object, or pairs such as those of a Map. */
-export type ServerConfigs =
-  | Readonly<Record<string, ServerConfig>>
-  | Iterable<readonly [string, ServerConfig]>;
+export type ServerConfigs = Readonly<Record<string, ServerConfig>> | Iterable<readonly [string, ServerConfig]>;
 
 /** Servers by key, checked, in the order they were given. */
 export interface CheckedServers {
@@ -59,13 +57,9 @@ export function checkServers(configs: ServerConfigs = {}): CheckedServers {
   for (const [key, config] of entries) {
     assertServerKey(key);
     if (inProcess.has(key) || external.has(key)) {
-      throw new AgentError(
-        "server_exists",
-        `there are two servers with the key "${key}": give each its own`,
-        {
-          details: { key },
-        },
-      );
+      throw new AgentError("server_exists", `there are two servers with the key "${key}": give each its own`, {
+        details: { key },
+      });
     }
     if (!isJsonObject(config)) throw invalid(key, `its configuration is ${typeName(config)}, not an object`);
     if (config.type === "sdk") inProcess.set(key, checkedInProcess(key, config));
@@ -102,8 +96,7 @@ function checkedInProcess(key: string, config: InProcessServerConfig): InProcess
     throw invalid(key, "give it either an instance or a factory");
   }
   if (factory !== undefined) {
-    if (typeof factory !== "function")
-      throw invalid(key, `its factory is ${typeName(factory)}, not a function`);
+    if (typeof factory !== "function") throw invalid(key, `its factory is ${typeName(factory)}, not a function`);
     return config;
   }
   if (!isServer(instance)) {
@@ -126,9 +119,7 @@ function checkedExternal(key: string, config: ExternalServerConfig): ExternalSer
 
 /** By what it can do, not by its class: programs may hold more than one copy of the SDK. */
 function isServer(value: unknown): boolean {
-  return (
-    typeof value === "object" && value !== null && "connect" in value && typeof value.connect === "function"
-  );
+  return typeof value === "object" && value !== null && "connect" in value && typeof value.connect === "function";
 }
 
 function invalid(key: string, problem: string): AgentError {

@@ -161,8 +161,7 @@ describe("tool", () => {
 
   it("[IP-005, IP-058] lists an output schema and holds results against it", async () => {
     const outputSchema = z.object({ sum: z.number() });
-    const make = (name: string, value: unknown) =>
-      tool(name, "", z.object({}), () => value, { outputSchema });
+    const make = (name: string, value: unknown) => tool(name, "", z.object({}), () => value, { outputSchema });
     const tools = [make("good", { sum: 42 }), make("bad", { sum: "42" }), make("text", "42")];
     const client = await connected(createServer("calc", "1", { tools }));
     expect((await client.listTools()).tools[0]?.outputSchema).toMatchObject({

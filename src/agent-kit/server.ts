@@ -48,10 +48,7 @@ export function createServer(name: string, version: string, options: ServerOptio
     },
   );
   server.server.fallbackRequestHandler = async ({ method }) => {
-    throw new ProtocolError(
-      ProtocolErrorCode.MethodNotFound,
-      `Method '${method}' not found on server '${name}'`,
-    );
+    throw new ProtocolError(ProtocolErrorCode.MethodNotFound, `Method '${method}' not found on server '${name}'`);
   };
   stateOf.set(server, { options, toolNames: new Set(), watchers: new Set(), running: new Set() });
   addTools(server, ...(tools ?? []));

@@ -89,9 +89,7 @@ describe("toFailureText", () => {
     const error = new Error("broken\n    at run (/srv/app/tools.ts:3:7)\n    at main (/srv/app/main.ts:9:1)");
     expect(toErrorText(error)).toBe("broken");
     expect(toErrorText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");
-    expect(toErrorText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe(
-      "see <path> and <path>",
-    );
+    expect(toErrorText(new Error("see /srv/app/x.ts:12:4 and C:\\app\\y.ts:3"))).toBe("see <path> and <path>");
     expect(toErrorText("a text")).toBe("a text");
     expect(toErrorText(new Error("GET /api/items answered 404"))).toBe("GET /api/items answered 404");
   });

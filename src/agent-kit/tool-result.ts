@@ -91,7 +91,6 @@ export function toErrorText(thrown: unknown): string {
 }
 
 function memberText(thrown: unknown, name: string): string {
-  const member: unknown =
-    typeof thrown === "object" && thrown !== null ? Reflect.get(thrown, name) : undefined;
+  const member: unknown = typeof thrown === "object" && thrown !== null ? Reflect.get(thrown, name) : undefined;
   return typeof member === "string" ? member : "";
 }

@@ -22,10 +22,7 @@ export interface ToolContext {
   /** The id of the model's tool use, where the CLI made the call. */
   readonly toolUseId: string | undefined;
   /** Reports progress; nothing is sent where the caller did not ask for it. */
-  readonly progress: (
-    progress: number,
-    more?: { readonly total?: number; readonly message?: string },
-  ) => Promise<void>;
+  readonly progress: (progress: number, more?: { readonly total?: number; readonly message?: string }) => Promise<void>;
   /** Sends a log message to the caller. */
   readonly log: (level: LoggingLevel, data: unknown) => Promise<void>;
 }
@@ -139,8 +136,7 @@ export function withJsonSchema<Schema extends AnySchema>(
 
 /** The schema as the SDK takes it, or an error that says how to give its JSON Schema. */
 function toSdkSchema(schema: AnySchema, toolName: string): StandardSchemaWithJSON {
-  const standard: unknown =
-    isJsonObject(schema) || typeof schema === "function" ? schema["~standard"] : undefined;
+  const standard: unknown = isJsonObject(schema) || typeof schema === "function" ? schema["~standard"] : undefined;
   if (!isObject(standard) || typeof standard["validate"] !== "function") {
     throw new AgentError(
       "schema_unsupported",

@@ -11,9 +11,7 @@ import { addTools, createServer } from "./server.ts";
 import { tool } from "./tool.ts";
 
 /** Connects a client to a server that is made by the factory. */
-type Connect = (
-  factory: () => McpServer,
-) => Promise<{ readonly client: Client; readonly close: () => Promise<void> }>;
+type Connect = (factory: () => McpServer) => Promise<{ readonly client: Client; readonly close: () => Promise<void> }>;
 
 const ways: Readonly<Record<string, Connect>> = {
   "the control channel": async (factory) => {

@@ -77,10 +77,7 @@ export function authenticationFailure(
 }
 
 /** No credentials of this kind were sent. */
-export const missingCredentials: Authentication = authenticationFailure(
-  "missing",
-  "no credentials were sent",
-);
+export const missingCredentials: Authentication = authenticationFailure("missing", "no credentials were sent");
 
 /** RFC 6750 section 3.1: the request is malformed. */
 export const malformedCredentials: Authentication = authenticationFailure(

@@ -1,11 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { Principal } from "../core/exchange.ts";
-import {
-  type Authentication,
-  authenticationFailure,
-  type Authenticator,
-  missingCredentials,
-} from "./authenticator.ts";
+import { type Authentication, authenticationFailure, type Authenticator, missingCredentials } from "./authenticator.ts";
 
 /** Which part of a certificate says who its holder is. */
 export type CertificateIdentity = "subject" | "uri" | "dns" | "email" | "fingerprint";
@@ -38,8 +33,7 @@ export function createCertificates(options: CertificateOptions): Authenticator {
     authenticate: ({ certificate }): Authentication => {
       if (certificate === undefined) return missingCredentials;
       const principal = read(certificate);
-      if (principal === "unnamed")
-        return authenticationFailure("invalid_token", "the client certificate names nobody");
+      if (principal === "unnamed") return authenticationFailure("invalid_token", "the client certificate names nobody");
       // TLS looked at the dates when the connection was made, which may be long ago.
       const isOver = principal.expiresAt !== undefined && options.wall() >= principal.expiresAt;
       return isOver

@@ -20,11 +20,7 @@ const knows = (name: string): Authentication => ({ ok: true, principal: principa
 const foreign = authenticationFailure("invalid_token", "not mine", { isForeign: true });
 const bad = authenticationFailure("invalid_token", "bad");
 
-function ask(
-  answers: readonly (Authentication | Promise<Authentication>)[],
-  credentials = somebody,
-  open = false,
-) {
+function ask(answers: readonly (Authentication | Promise<Authentication>)[], credentials = somebody, open = false) {
   return createCompositeAuthenticator(answers.map(says), { allowsAnonymous: open }).authenticate(credentials);
 }
 

@@ -1,10 +1,5 @@
 import { anonymous } from "../core/exchange.ts";
-import {
-  type Authentication,
-  authenticationFailure,
-  type Authenticator,
-  type Credentials,
-} from "./authenticator.ts";
+import { type Authentication, authenticationFailure, type Authenticator, type Credentials } from "./authenticator.ts";
 
 /**
  * Asks authenticators one after the other until one knows the credentials: it alone decides. Whoever brings none at all
@@ -49,10 +44,7 @@ export function createCompositeAuthenticator(
 }
 
 const anonymousResult: Authentication = { ok: true, principal: anonymous };
-const none: Authentication = authenticationFailure(
-  "missing",
-  "this place needs credentials, and none were sent",
-);
+const none: Authentication = authenticationFailure("missing", "this place needs credentials, and none were sent");
 const unknownKind: Authentication = authenticationFailure(
   "invalid_token",
   "the credentials are of no kind that is taken here",

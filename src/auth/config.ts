@@ -66,17 +66,11 @@ const clientShape = {
 
 const claimShape = {
   subjectClaim: z.string().min(1).default("sub").describe("The claim that names the caller."),
-  scopeClaim: z
-    .string()
-    .min(1)
-    .default("scope")
-    .describe("The claim that holds the scopes, a text or a list."),
+  scopeClaim: z.string().min(1).default("scope").describe("The claim that holds the scopes, a text or a list."),
 };
 
 function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
-  const skew = anyDuration
-    .prefault("30s")
-    .describe("How far the clocks of the issuer and the gateway may be apart.");
+  const skew = anyDuration.prefault("30s").describe("How far the clocks of the issuer and the gateway may be apart.");
   const jwt = z.strictObject({
     issuer: issuerUrl.describe("Identifier of the issuer; its metadata are found there."),
     jwksUri: secureUrl.optional().describe("Where its keys are, for issuers without metadata."),
@@ -93,12 +87,7 @@ function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
       .describe("Values of the `typ` header that are taken; `none` for a token without one."),
     clockSkew: skew,
     ...claimShape,
-    remember: z
-      .int()
-      .min(0)
-      .max(1_000_000)
-      .default(10_000)
-      .describe("Most verified tokens that are remembered."),
+    remember: z.int().min(0).max(1_000_000).default(10_000).describe("Most verified tokens that are remembered."),
   });
   const introspection = z.strictObject({
     issuer: issuerUrl.describe("Identifier of the issuer; where to introspect is found in its metadata."),
@@ -109,16 +98,12 @@ function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
     ...claimShape,
     cache: anyDuration
       .prefault("30s")
-      .describe(
-        "How long the issuer's word is believed at most, and so how late a revocation is seen; 0 asks always.",
-      ),
+      .describe("How long the issuer's word is believed at most, and so how late a revocation is seen; 0 asks always."),
     remember: z.int().min(0).max(1_000_000).default(10_000).describe("Most answers that are remembered."),
     concurrent: z.int().min(1).max(10_000).default(100).describe("Most questions to the issuer at once."),
   });
   const apiKeys = z.strictObject({
-    header: headerName
-      .optional()
-      .describe("Header that holds the key; `Authorization: Bearer` unless given."),
+    header: headerName.optional().describe("Header that holds the key; `Authorization: Bearer` unless given."),
     keys: z
       .record(
         z.string().regex(/^[\w.@-]{1,100}$/u, {
@@ -128,9 +113,7 @@ function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
           hash: z
             .string()
             .refine(isApiKeyHash, { error: "is not the hash of a key; `headgate key` makes one" })
-            .describe(
-              "The hash of the key, as `headgate key` prints it; the key itself stays with its owner.",
-            ),
+            .describe("The hash of the key, as `headgate key` prints it; the key itself stays with its owner."),
           scopes: z.array(scope).default([]).describe("Scopes of whoever has the key."),
           labels: z
             .record(z.string().min(1), z.string())
@@ -148,9 +131,7 @@ function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
     identity: z
       .enum(["subject", "uri", "dns", "email", "fingerprint"])
       .default("subject")
-      .describe(
-        "What names the caller: the subject, the one alternative name of a kind, or the fingerprint.",
-      ),
+      .describe("What names the caller: the subject, the one alternative name of a kind, or the fingerprint."),
     scopes: z.array(scope).default([]).describe("Scopes of whoever shows a certificate."),
   });
   const kinds = {
@@ -159,18 +140,14 @@ function authenticatorConfig({ anyDuration, headerName }: AuthConfigDeps) {
     apiKeys: apiKeys.optional().describe("Keys that this configuration lists."),
     certificate: certificate.optional().describe("Client certificates that `listen.tls.caFile` vouches for."),
   };
-  return z
-    .strictObject(kinds)
-    .refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(kinds))}` });
+  return z.strictObject(kinds).refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(kinds))}` });
 }
 
 const use = z.array(z.string().min(1)).min(1).optional();
 
 /** The `auth` part of a route: who may call it, where that differs from the general part. */
 export const routeAuthConfig = z.strictObject({
-  use: use.describe(
-    "Authenticators of this route in the order they are asked, instead of those of `auth.use`.",
-  ),
+  use: use.describe("Authenticators of this route in the order they are asked, instead of those of `auth.use`."),
   scopes: z
     .array(demandedScope)
     .optional()
@@ -178,9 +155,7 @@ export const routeAuthConfig = z.strictObject({
   offeredScopes: z
     .array(demandedScope)
     .optional()
-    .describe(
-      "More scopes that clients may ask for on this route, instead of those of `auth.offeredScopes`.",
-    ),
+    .describe("More scopes that clients may ask for on this route, instead of those of `auth.offeredScopes`."),
 });
 
 /** The `auth` part of the configuration: who may call. */
@@ -216,22 +191,14 @@ export function createAuthConfig(parts: AuthConfigDeps) {
 /** The `credentials` part of an upstream: what the gateway shows to it. */
 export function createCredentialsConfig({ headerName }: Pick<AuthConfigDeps, "headerName">) {
   const tokenShape = {
-    issuer: issuerUrl
-      .optional()
-      .describe("Identifier of the authorization server; its token endpoint is found there."),
+    issuer: issuerUrl.optional().describe("Identifier of the authorization server; its token endpoint is found there."),
     tokenEndpoint: secureUrl.optional().describe("Where tokens are issued, for servers without metadata."),
     ...clientShape,
     scopes: z.array(scope).default([]).describe("Scopes to ask for."),
     resource: z.string().min(1).optional().describe("The resource that the token is for (RFC 8707)."),
-    audience: z
-      .string()
-      .min(1)
-      .optional()
-      .describe("The audience to ask for, where the server wants that instead."),
+    audience: z.string().min(1).optional().describe("The audience to ask for, where the server wants that instead."),
   };
-  const token = z
-    .strictObject(tokenShape)
-    .refine(hasEndpoint, { error: "needs `issuer` or `tokenEndpoint`" });
+  const token = z.strictObject(tokenShape).refine(hasEndpoint, { error: "needs `issuer` or `tokenEndpoint`" });
   const kinds = {
     header: z
       .strictObject({
@@ -247,22 +214,14 @@ export function createCredentialsConfig({ headerName }: Pick<AuthConfigDeps, "he
       .optional()
       .describe("A token for each caller, for which the caller's own is exchanged (RFC 8693)."),
   };
-  return z
-    .strictObject(kinds)
-    .refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(kinds))}` });
+  return z.strictObject(kinds).refine(hasOne, { error: `needs exactly one of ${listed(Object.keys(kinds))}` });
 }
 
 function hasOne(kinds: Readonly<Record<string, unknown>>): boolean {
   return Object.values(kinds).filter((kind) => kind !== undefined).length === 1;
 }
 
-function hasEndpoint({
-  issuer,
-  tokenEndpoint,
-}: {
-  readonly issuer?: unknown;
-  readonly tokenEndpoint?: unknown;
-}) {
+function hasEndpoint({ issuer, tokenEndpoint }: { readonly issuer?: unknown; readonly tokenEndpoint?: unknown }) {
   return issuer !== undefined || tokenEndpoint !== undefined;
 }
 

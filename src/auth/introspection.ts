@@ -53,11 +53,7 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
         return inactive;
       }
       options.onToken?.(held.principal, token);
-      remembered.set(
-        digest,
-        held,
-        Math.min(now + terms, held.principal.expiresAt ?? Number.POSITIVE_INFINITY),
-      );
+      remembered.set(digest, held, Math.min(now + terms, held.principal.expiresAt ?? Number.POSITIVE_INFINITY));
       return held;
     } catch (error) {
       return authenticationFailure("unavailable", "the token cannot be checked at the moment", {
@@ -108,23 +104,16 @@ async function introspect(
   });
   const claims = asObject(json);
   if (status !== 200 || typeof claims?.["active"] !== "boolean") {
-    throw new GatewayError(
-      "upstream_invalid",
-      `the introspection endpoint answered ${status} without a verdict`,
-    );
+    throw new GatewayError("upstream_invalid", `the introspection endpoint answered ${status} without a verdict`);
   }
-  const maxAge = /(?:^|,)\s*max-age=(?<seconds>\d+)/iu.exec(header("cache-control") ?? "")?.groups?.[
-    "seconds"
-  ];
+  const maxAge = /(?:^|,)\s*max-age=(?<seconds>\d+)/iu.exec(header("cache-control") ?? "")?.groups?.["seconds"];
   const maxAgeMs = maxAge === undefined ? Number.POSITIVE_INFINITY : Number(maxAge) * 1000;
   return { held: isActive(claims, options) ? heldBy(claims) : undefined, maxAgeMs };
 
   function heldBy(facts: Readonly<Record<string, unknown>>): VerifiedToken | undefined {
     const { exp } = facts;
     const expiresAt = typeof exp === "number" ? exp * 1000 + clockSkewMs : undefined;
-    return expiresAt !== undefined && expiresAt <= clock.wall()
-      ? undefined
-      : tokenPrincipal(facts, options, expiresAt);
+    return expiresAt !== undefined && expiresAt <= clock.wall() ? undefined : tokenPrincipal(facts, options, expiresAt);
   }
 }
 

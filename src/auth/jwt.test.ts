@@ -174,15 +174,12 @@ describe("a token of the trusted issuer", () => {
 });
 
 describe("credentials that are none of this issuer's", () => {
-  it.each([{}, { authorization: "Basic YTpi" }, { "x-api-key": "k" }])(
-    "are passed over: %j",
-    async (headers) => {
-      const { authenticator } = await setUp();
-      expect(authenticator.authenticate({ header: headersOf(headers) })).toMatchObject({
-        failure: { error: "missing" },
-      });
-    },
-  );
+  it.each([{}, { authorization: "Basic YTpi" }, { "x-api-key": "k" }])("are passed over: %j", async (headers) => {
+    const { authenticator } = await setUp();
+    expect(authenticator.authenticate({ header: headersOf(headers) })).toMatchObject({
+      failure: { error: "missing" },
+    });
+  });
 
   it("may be known to somebody else", async () => {
     const { show } = await setUp();
@@ -192,15 +189,12 @@ describe("credentials that are none of this issuer's", () => {
     }
   });
 
-  it.each(["Bearer", "Bearer a b", "bearer ä"])(
-    "are malformed where they are no token at all: %j",
-    async (value) => {
-      const { authenticator } = await setUp();
-      expect(authenticator.authenticate({ header: headersOf({ authorization: value }) })).toMatchObject({
-        failure: { error: "invalid_request" },
-      });
-    },
-  );
+  it.each(["Bearer", "Bearer a b", "bearer ä"])("are malformed where they are no token at all: %j", async (value) => {
+    const { authenticator } = await setUp();
+    expect(authenticator.authenticate({ header: headersOf({ authorization: value }) })).toMatchObject({
+      failure: { error: "invalid_request" },
+    });
+  });
 });
 
 describe("the keys of the issuer", () => {

@@ -126,13 +126,9 @@ function issuerOf(token: string): unknown {
 
 function failureOf(error: unknown): Authentication {
   if (error instanceof GatewayError) {
-    return authenticationFailure(
-      "unavailable",
-      "the keys of the token's issuer cannot be had at the moment",
-      {
-        cause: error,
-      },
-    );
+    return authenticationFailure("unavailable", "the keys of the token's issuer cannot be had at the moment", {
+      cause: error,
+    });
   }
   const description = error instanceof errors.JWTExpired ? "the token has expired" : "the token is not valid";
   return authenticationFailure("invalid_token", description, { cause: error });

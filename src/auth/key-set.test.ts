@@ -21,8 +21,7 @@ async function setUp() {
     clock: time.clock,
     onTrouble: ({ message }) => troubles.push(message),
   });
-  const find = async (keyId: string) =>
-    keys.find({ alg: "ES256", kid: keyId }, { payload: "", signature: "" });
+  const find = async (keyId: string) => keys.find({ alg: "ES256", kid: keyId }, { payload: "", signature: "" });
   return { time, keyring, state, keys, find, troubles, fetches: () => asked(url) };
 }
 

@@ -1,12 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import {
-  formatChallenge,
-  insufficientScope,
-  metadataUrlOf,
-  protectedResourceMetadata,
-} from "./resource-server.ts";
+import { formatChallenge, insufficientScope, metadataUrlOf, protectedResourceMetadata } from "./resource-server.ts";
 
 describe("a challenge", () => {
   it.each([
@@ -24,13 +19,10 @@ describe("a challenge", () => {
 
   it("cannot be broken out of by what it says", () => {
     fc.assert(
-      fc.property(
-        fc.oneof(fc.string(), fc.constantFrom('a"b', "a\\", "a\r\nx: y", "ü", "\u0000")),
-        (description) => {
-          const text = formatChallenge({ error: "invalid_token", description });
-          expect(text).toMatch(/^Bearer error="invalid_token", error_description="[^"\\\r\n]*"$/u);
-        },
-      ),
+      fc.property(fc.oneof(fc.string(), fc.constantFrom('a"b', "a\\", "a\r\nx: y", "ü", "\u0000")), (description) => {
+        const text = formatChallenge({ error: "invalid_token", description });
+        expect(text).toMatch(/^Bearer error="invalid_token", error_description="[^"\\\r\n]*"$/u);
+      }),
     );
   });
 });

@@ -63,7 +63,5 @@ export function metadataUrlOf(resource: string): string {
 
 /** RFC 6750 section 3: which characters a value may have; quotes and backslashes are none of them. */
 function parameter(name: string, value: string | undefined): string | undefined {
-  return value === undefined
-    ? undefined
-    : `${name}="${value.replaceAll(/[^\x20\x21\x23-\x5B\x5D-\x7E]/gu, "'")}"`;
+  return value === undefined ? undefined : `${name}="${value.replaceAll(/[^\x20\x21\x23-\x5B\x5D-\x7E]/gu, "'")}"`;
 }

@@ -21,8 +21,6 @@ describe("the gateway as a client", () => {
         ["client_secret", "s"],
       ],
     });
-    expect(createClientAuthentication({ clientId: "a", method: "basic" }).fields).toEqual([
-      ["client_id", "a"],
-    ]);
+    expect(createClientAuthentication({ clientId: "a", method: "basic" }).fields).toEqual([["client_id", "a"]]);
   });
 });

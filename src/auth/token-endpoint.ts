@@ -22,23 +22,15 @@ export async function requestToken(
   const { access_token: accessToken, token_type: type, expires_in: seconds, error } = asObject(json) ?? {};
   if (status !== 200 || typeof accessToken !== "string" || accessToken === "") {
     const said = typeof error === "string" ? error : "no token";
-    throw new GatewayError(
-      "upstream_unreachable",
-      "the gateway could not obtain credentials for the upstream",
-      {
-        cause: new Error(`${url} answered ${status}: ${said}`),
-      },
-    );
+    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
+      cause: new Error(`${url} answered ${status}: ${said}`),
+    });
   }
   // RFC 6749 section 7.1: a token of a type that one does not know must not be used.
   if (typeof type === "string" && !/^(?:bearer|n_a)$/iu.test(type)) {
-    throw new GatewayError(
-      "upstream_unreachable",
-      "the gateway could not obtain credentials for the upstream",
-      {
-        cause: new Error(`${url} issued a token of type ${type}`),
-      },
-    );
+    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
+      cause: new Error(`${url} issued a token of type ${type}`),
+    });
   }
   const lifetime = Number(seconds);
   return { accessToken, lifetimeMs: lifetime > 0 ? lifetime * 1000 : assumedLifetimeMs };

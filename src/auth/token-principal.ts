@@ -53,10 +53,7 @@ const wrongAudience: Authentication = authenticationFailure(
   "invalid_token",
   "the token was issued for another resource",
 );
-const unconfirmed: Authentication = authenticationFailure(
-  "invalid_token",
-  "the token is bound to another holder",
-);
+const unconfirmed: Authentication = authenticationFailure("invalid_token", "the token is bound to another holder");
 
 /** Whether a token that holds may be used at the place where it is shown. */
 export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: Credentials): Authentication {
@@ -64,8 +61,7 @@ export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: 
   if (!includesAudience(held.audience, rules.audience ?? credentials.audience)) return wrongAudience;
   // Most tokens are bound to nobody, and then it does not matter who shows them.
   const confirmation = held.principal.claims["cnf"];
-  if (confirmation !== undefined && !matchesConfirmation(confirmation, credentials.certificate))
-    return unconfirmed;
+  if (confirmation !== undefined && !matchesConfirmation(confirmation, credentials.certificate)) return unconfirmed;
   return { ok: true, principal: held.principal };
 }
 
@@ -77,10 +73,7 @@ export function readAudience(claim: unknown): ReadonlySet<string> {
 }
 
 /** Whether a token is meant for one of these places. Nothing is meant for a place without names. */
-export function includesAudience(
-  audience: ReadonlySet<string>,
-  wanted: readonly string[] | undefined,
-): boolean {
+export function includesAudience(audience: ReadonlySet<string>, wanted: readonly string[] | undefined): boolean {
   if (wanted === undefined) return false;
   for (const name of wanted) if (audience.has(name)) return true;
   return false;
@@ -106,7 +99,6 @@ export function canonicalResource(resource: string): string {
 function matchesConfirmation(confirmation: unknown, certificate: Uint8Array | undefined): boolean {
   if (confirmation === undefined) return true;
   const { "x5t#S256": thumbprint, ...others } = asObject(confirmation) ?? {};
-  if (typeof thumbprint !== "string" || Object.keys(others).length > 0 || certificate === undefined)
-    return false;
+  if (typeof thumbprint !== "string" || Object.keys(others).length > 0 || certificate === undefined) return false;
   return hash("sha256", certificate, "base64url") === thumbprint;
 }

@@ -31,10 +31,7 @@ interface Current {
 }
 
 /** Makes a source of one token; however many ask at once, it is obtained once. */
-export function createTokenSource(
-  obtain: () => Promise<IssuedToken>,
-  clock: Pick<Clock, "now">,
-): TokenSource {
+export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pick<Clock, "now">): TokenSource {
   let current: Current | undefined;
   let obtaining: Promise<string> | undefined;
   let failure: { readonly error: GatewayError; readonly at: number } | undefined;

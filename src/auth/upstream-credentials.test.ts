@@ -110,18 +110,15 @@ describe("credentials for an upstream", () => {
     ["issues nothing", { json: {} }],
     ["issues something else", { json: { access_token: "t", token_type: "DPoP" } }],
     ["talks nonsense", { json: "t" }],
-  ])(
-    "are an error of the gateway when the server %s, and its words stay in the log",
-    async (_what, answer) => {
-      const { endpoint, time } = setUp(() => answer);
-      const credentials = createClientCredentials(endpoint, wish, time.clock);
-      await expect(credentials.headersFor(anonymous)).rejects.toMatchObject({
-        code: "upstream_unreachable",
-        message: "the gateway could not obtain credentials for the upstream",
-        details: undefined,
-      });
-    },
-  );
+  ])("are an error of the gateway when the server %s, and its words stay in the log", async (_what, answer) => {
+    const { endpoint, time } = setUp(() => answer);
+    const credentials = createClientCredentials(endpoint, wish, time.clock);
+    await expect(credentials.headersFor(anonymous)).rejects.toMatchObject({
+      code: "upstream_unreachable",
+      message: "the gateway could not obtain credentials for the upstream",
+      details: undefined,
+    });
+  });
 
   it("are asked for again soon where the server does not say how long they hold", async () => {
     const { endpoint, questions, time } = setUp((count) => ({ json: { access_token: `t${count}` } }));

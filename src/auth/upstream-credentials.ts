@@ -116,11 +116,7 @@ function tokenIn(headers: CredentialHeaders): string {
   return headers["authorization"]?.slice(scheme.length) ?? "";
 }
 
-function tokenRequestFields({
-  scopes,
-  resource,
-  audience,
-}: TokenRequestOptions): (readonly [string, string])[] {
+function tokenRequestFields({ scopes, resource, audience }: TokenRequestOptions): (readonly [string, string])[] {
   return [
     ...(scopes.length === 0 ? [] : [["scope", scopes.join(" ")] as const]),
     ...(resource === undefined ? [] : [["resource", resource] as const]),

@@ -92,8 +92,7 @@ export function editMessage<Kind extends Message>(
 
 /** The known members of a piece of text that stands among the members of a params or result. */
 export function membersBrought(text: string, level: "params" | "result"): readonly BroughtMember[] {
-  const head =
-    level === "params" ? '{"jsonrpc":"2.0","method":"x","params":{' : '{"jsonrpc":"2.0","id":1,"result":{';
+  const head = level === "params" ? '{"jsonrpc":"2.0","method":"x","params":{' : '{"jsonrpc":"2.0","id":1,"result":{';
   const { outline } = synthesizeMessage(`${head}${text}"x-end":0}}`);
   const from = Buffer.byteLength(head);
   const brought: BroughtMember[] = [];

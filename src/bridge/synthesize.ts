@@ -46,9 +46,7 @@ export function createRequest(id: RequestId, method: string, paramsJson: string)
 
 /** Makes a notification with the given JSON text as its params. */
 export function createNotification(method: string, paramsJson: string): NotificationMessage {
-  const made = synthesizeMessage(
-    `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${paramsJson}}`,
-  );
+  const made = synthesizeMessage(`{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${paramsJson}}`);
   if (made.kind !== "notification") throw new GatewayError("internal", "the bridge made no notification");
   return made;
 }

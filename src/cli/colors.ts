@@ -2,9 +2,7 @@ import type { Environment } from "../config/substitute.ts";
 import { isTty } from "./prompt.ts";
 
 /** Gives texts a colour, or leaves them as they are. */
-export type Colors = Readonly<
-  Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>
->;
+export type Colors = Readonly<Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>>;
 
 const ansiCodes = {
   red: [31, 39],

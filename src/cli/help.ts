@@ -6,8 +6,7 @@ import { table, textWidth, wrap } from "./text-layout.ts";
 /** The help that some arguments ask for: `--help`, `help`, `help COMMAND` or `COMMAND … --help`; nothing if they do not. */
 export function helpFor(args: readonly string[]): string | undefined {
   const [first, second] = args;
-  if (first === "help")
-    return second !== undefined && isCommandName(second) ? commandHelp(second) : programHelp();
+  if (first === "help") return second !== undefined && isCommandName(second) ? commandHelp(second) : programHelp();
   const end = args.indexOf("--");
   const own = end === -1 ? args : args.slice(0, end);
   if (!own.includes("--help") && !own.includes("-h")) return undefined;
@@ -63,8 +62,7 @@ export function usageError(name: CommandName, problem: string): string {
 /** What to say to somebody who asked for a command that does not exist. */
 export function unknownCommand(name: string): string {
   const meant = closestName(name, Object.keys(commands));
-  const hint =
-    meant === undefined ? "headgate --help lists what there is." : `Did you mean headgate ${meant}?`;
+  const hint = meant === undefined ? "headgate --help lists what there is." : `Did you mean headgate ${meant}?`;
   return `headgate: there is no command \`${name}\`. ${hint}\n`;
 }
 

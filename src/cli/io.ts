@@ -30,7 +30,6 @@ export interface ServingIo extends CliIo {
 export function packageVersion(): string {
   const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   const parsed: unknown = JSON.parse(text);
-  const version: unknown =
-    typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
+  const version: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
   return typeof version === "string" ? version : "unknown";
 }

@@ -5,9 +5,7 @@ import { startCompileCache } from "./compile-cache.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
 /** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
-const loaders: Readonly<
-  Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>
-> = {
+const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
   run: async () => (await import("./serve/run.ts")).run,
   stdio: async () => (await import("./serve/stdio.ts")).stdio,
   check: async () => (await import("./serve/check.ts")).check,

@@ -49,9 +49,7 @@ describe("table", () => {
 
 describe("printable", () => {
   it("shows what could steer a terminal and keeps everything else", () => {
-    expect(printable("a\u001B[31mred\u009B0m\rb\u202Ec")).toBe(
-      String.raw`a\u001b[31mred\u009b0m\u000db\u202ec`,
-    );
+    expect(printable("a\u001B[31mred\u009B0m\rb\u202Ec")).toBe(String.raw`a\u001b[31mred\u009b0m\u000db\u202ec`);
     expect(printable("line\n\ttab Ærø 👩‍🚀 日本")).toBe("line\n\ttab Ærø 👩‍🚀 日本");
   });
 

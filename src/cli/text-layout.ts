@@ -21,9 +21,7 @@ export function wrap(text: string, columns: number): readonly string[] {
 /** Rows with their cells in columns, the last one wrapped, each line indented by some blanks. */
 export function table(rows: readonly (readonly [...string[], string])[], indent: number): string {
   const count = Math.max(0, ...rows.map((row) => row.length)) - 1;
-  const widths = Array.from({ length: count }, (_, column) =>
-    Math.max(...rows.map((row) => row[column]?.length ?? 0)),
-  );
+  const widths = Array.from({ length: count }, (_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const margin = " ".repeat(indent);
   const before = widths.reduce((sum, width) => sum + width + 2, indent);
   return rows

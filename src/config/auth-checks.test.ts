@@ -68,9 +68,7 @@ describe("an address beyond this machine", () => {
   const listen = { host: "0.0.0.0", publicUrl: "https://gate.example" };
 
   it("may be listened on when every route asks who is calling", () => {
-    expect(
-      problemsOf({ listen, admin: false, upstream: demo, auth: { authenticators: { staff: jwt } } }),
-    ).toEqual([]);
+    expect(problemsOf({ listen, admin: false, upstream: demo, auth: { authenticators: { staff: jwt } } })).toEqual([]);
   });
 
   it("may not when one route does not ask, unless that is written down", () => {
@@ -121,16 +119,8 @@ describe("an authenticator", () => {
   it.each<[string, object, string]>([
     ["of no kind", {}, "auth.authenticators.x: needs exactly one of"],
     ["of two kinds", { ...jwt, ...keys }, "auth.authenticators.x: needs exactly one of"],
-    [
-      "with an issuer in the clear",
-      { jwt: { issuer: "http://login.example" } },
-      "jwt.issuer: is not an https URL",
-    ],
-    [
-      "with an issuer that has a query",
-      { jwt: { issuer: "https://x?y" } },
-      "jwt.issuer: is not the identifier",
-    ],
+    ["with an issuer in the clear", { jwt: { issuer: "http://login.example" } }, "jwt.issuer: is not an https URL"],
+    ["with an issuer that has a query", { jwt: { issuer: "https://x?y" } }, "jwt.issuer: is not the identifier"],
     [
       "with a shared secret for signatures",
       { jwt: { ...jwt.jwt, algorithms: ["HS256"] } },
@@ -141,11 +131,7 @@ describe("an authenticator", () => {
       { apiKeys: { keys: { ci: { hash: "hgk_abc" } } } },
       "hash: is not the hash of a key",
     ],
-    [
-      "with a certificate that nobody vouches for",
-      { certificate: {} },
-      "certificate: needs `listen.tls.caFile`",
-    ],
+    ["with a certificate that nobody vouches for", { certificate: {} }, "certificate: needs `listen.tls.caFile`"],
     ["that demands what only clients ask for", { ...jwt, scopes: [] }, "unknown key `scopes`"],
   ])("%s is refused", (_what, one, problem) => {
     expect(problemsOf(withOne(one)).join("\n")).toContain(problem);
@@ -187,16 +173,8 @@ describe("the credentials for an upstream", () => {
   });
 
   it.each<[string, ConfigInput, string]>([
-    [
-      "of no kind",
-      withOwn({}),
-      "credentials: needs exactly one of `header`, `clientCredentials` and `tokenExchange`",
-    ],
-    [
-      "without a server",
-      withOwn({ clientCredentials: { clientId: "x" } }),
-      "needs `issuer` or `tokenEndpoint`",
-    ],
+    ["of no kind", withOwn({}), "credentials: needs exactly one of `header`, `clientCredentials` and `tokenExchange`"],
+    ["without a server", withOwn({ clientCredentials: { clientId: "x" } }), "needs `issuer` or `tokenEndpoint`"],
     [
       "in two places",
       withOwn({ header: { value: "x" } }, { headers: { authorization: "y" } }),
@@ -220,8 +198,6 @@ describe("the credentials for an upstream", () => {
     for (const credentials of [{ header: { value: "x" } }, { clientCredentials: token }]) {
       expect(problemsOf(withOwn(credentials))).toEqual([]);
     }
-    expect(
-      problemsOf({ auth: { authenticators: { staff: jwt } }, ...withOwn({ tokenExchange: token }) }),
-    ).toEqual([]);
+    expect(problemsOf({ auth: { authenticators: { staff: jwt } }, ...withOwn({ tokenExchange: token }) })).toEqual([]);
   });
 });

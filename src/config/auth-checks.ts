@@ -67,12 +67,8 @@ function routeProblems(
   const isRoute = path[0] === "routes";
   const authPath = isRoute ? [...path, "auth"] : ["auth"];
   const upstreamPath = isRoute ? [...path, "upstream"] : path;
-  const isNamed =
-    listen.publicUrl !== undefined || (listen.unixSocket === undefined && isLoopback(listen.host));
-  if (
-    !isNamed &&
-    used.some(({ jwt, introspection }) => needsPublicUrl(jwt) || needsPublicUrl(introspection))
-  ) {
+  const isNamed = listen.publicUrl !== undefined || (listen.unixSocket === undefined && isLoopback(listen.host));
+  if (!isNamed && used.some(({ jwt, introspection }) => needsPublicUrl(jwt) || needsPublicUrl(introspection))) {
     problems.push({
       path: authPath,
       message:
@@ -110,10 +106,7 @@ function routeProblems(
         message: `has \`${header?.name ?? "authorization"}\` too, which \`credentials\` write`,
       });
     }
-    if (
-      tokenExchange !== undefined &&
-      !used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined)
-    ) {
+    if (tokenExchange !== undefined && !used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined)) {
       problems.push({
         path: [...upstreamPath, "credentials", "tokenExchange"],
         message:
@@ -146,10 +139,7 @@ function certificateProblems({ tls }: Config["listen"], { authenticators }: Conf
  * Why a configuration would let in everybody by mistake: beyond loopback nobody is let in unasked unless that is
  * written down. Undefined where it would not.
  */
-export function exposureProblem(
-  listen: Config["listen"],
-  routes: readonly RouteConfig[],
-): string | undefined {
+export function exposureProblem(listen: Config["listen"], routes: readonly RouteConfig[]): string | undefined {
   if (listen.unixSocket !== undefined || isLoopback(listen.host) || listen.allowAnonymous) return undefined;
   const open = routes.filter(({ auth }) => auth.allowsAnonymous).map(({ name }) => `\`${name}\``);
   if (open.length === 0) return undefined;

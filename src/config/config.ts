@@ -9,9 +9,7 @@ import type { Secrets } from "./secrets.ts";
 export const unnamedRoute = "default";
 
 /** A configuration that was checked: defaults filled in, durations in milliseconds, routes of all forms together. */
-export interface Config extends DeepReadonly<
-  Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers">
-> {
+export interface Config extends DeepReadonly<Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers">> {
   readonly routes: Readonly<Record<string, RouteConfig>>;
   /** Takes what came from the environment or from files out of texts that are to be shown. */
   readonly secrets: Secrets;

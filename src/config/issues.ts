@@ -25,8 +25,7 @@ export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
       const values = issue.values.map((value) => `\`${String(value)}\``);
       const expected = values.length === 1 ? values.join("") : `one of ${values.join(", ")}`;
       if (issue.input === undefined) return `is missing: expected ${expected}`;
-      const meant =
-        typeof issue.input === "string" ? closestName(issue.input, issue.values.map(String)) : undefined;
+      const meant = typeof issue.input === "string" ? closestName(issue.input, issue.values.map(String)) : undefined;
       return `expected ${expected}${meant === undefined ? "" : `; did you mean \`${meant}\`?`}`;
     }
     case "too_small":

@@ -36,12 +36,7 @@ function simplify(schema: JsonSchema): JsonSchema {
     if (keyword === "maximum" && value === Number.MAX_SAFE_INTEGER) return [];
     if (keyword === "anyOf" && schema.anyOf !== undefined) {
       // A function that makes a server cannot stand in a file.
-      return [
-        [
-          keyword,
-          schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(simplify),
-        ],
-      ];
+      return [[keyword, schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(simplify)]];
     }
     if (keyword === "properties" && schema.properties !== undefined) {
       const properties = Object.entries(schema.properties).map(([key, inner]) => [key, simplify(inner)]);

@@ -21,17 +21,13 @@ export const ratesConfig = z.strictObject({
   methods: z
     .record(z.string().min(1), rate)
     .default({})
-    .describe(
-      "Messages of one principal by method; `*` stands for any text, and a name counts before a pattern.",
-    ),
+    .describe("Messages of one principal by method; `*` stands for any text, and a name counts before a pattern."),
 });
 
 /** The `limits` part of the configuration: what the gateway holds and takes at most. */
 export const limitsConfig = z.strictObject({
   bodyBytes: count(defaultLimits.maxBytes).describe("Largest HTTP body of a message, from either side."),
-  stdioLineBytes: count(defaultLimits.maxBytes).describe(
-    "Longest line of a child process or of standard input.",
-  ),
+  stdioLineBytes: count(defaultLimits.maxBytes).describe("Longest line of a child process or of standard input."),
   headerBytes: count(16_384).describe("Largest sum of the headers of a request."),
   depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of a message."),
   batch: count(defaultLimits.maxBatch).describe("Most messages in a batch of revision 2025-03-26."),
@@ -39,9 +35,7 @@ export const limitsConfig = z.strictObject({
   perPrincipalRequests: count(500).describe(
     "Most requests of one principal that run at once, counted first, so that a flood only meets its own limit.",
   ),
-  pendingPerScope: count(1000).describe(
-    "Most requests that wait for an answer in one session or connection.",
-  ),
+  pendingPerScope: count(1000).describe("Most requests that wait for an answer in one session or connection."),
   pending: count(10_000).describe("Most requests that wait for an answer on one route."),
   sessions: count(1000).describe("Most open sessions in the whole process."),
   sessionsPerPrincipal: count(1000).describe(
@@ -95,10 +89,7 @@ export const routeTimeoutsConfig = z.strictObject({
   human: duration.optional().describe(meanings.human),
   hard: duration.optional().describe(meanings.hard),
   streamKeepAlive: duration.optional().describe(meanings.streamKeepAlive),
-  tools: z
-    .record(z.string(), duration)
-    .default({})
-    .describe("Inactivity limits of single tools, by tool name."),
+  tools: z.record(z.string(), duration).default({}).describe("Inactivity limits of single tools, by tool name."),
 });
 
 /** The `shutdown` part of the configuration. */

@@ -19,22 +19,13 @@ export const corsConfig = z.strictObject({
   origins: z
     .array(origin)
     .default([])
-    .describe(
-      "Origins whose pages may call and read the answers; `*` for all. They need not be in `allowedOrigins`.",
-    ),
+    .describe("Origins whose pages may call and read the answers; `*` for all. They need not be in `allowedOrigins`."),
 });
 
 const serverTls = z.strictObject({
-  certFile: z
-    .string()
-    .min(1)
-    .describe("PEM file with the certificate and its chain; read again when it changes."),
+  certFile: z.string().min(1).describe("PEM file with the certificate and its chain; read again when it changes."),
   keyFile: z.string().min(1).describe("PEM file with the key of the certificate."),
-  caFile: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("PEM file with the authorities whose client certificates are taken."),
+  caFile: z.string().min(1).optional().describe("PEM file with the authorities whose client certificates are taken."),
   clientCertificate: z
     .enum(["required", "optional"])
     .default("required")
@@ -47,11 +38,7 @@ const serverTls = z.strictObject({
 export const listenConfig = z.strictObject({
   host: host.default("127.0.0.1").describe("Address to listen on; only this machine can reach the default."),
   port: port.default(8484).describe("Port to listen on; 0 takes any free one."),
-  unixSocket: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("Path of a Unix socket to listen on instead of host and port."),
+  unixSocket: z.string().min(1).optional().describe("Path of a Unix socket to listen on instead of host and port."),
   tls: serverTls.optional().describe("Certificate for https."),
   publicUrl: z
     .string()
@@ -62,9 +49,7 @@ export const listenConfig = z.strictObject({
   trustedProxies: z
     .array(z.string().refine(isNetwork, { error: "is not an IP address or network such as 10.0.0.0/8" }))
     .default([])
-    .describe(
-      "Addresses or networks of proxies that are believed when X-Forwarded-For says who the client is.",
-    ),
+    .describe("Addresses or networks of proxies that are believed when X-Forwarded-For says who the client is."),
   allowedHosts: z
     .array(hostPattern)
     .default([])
@@ -87,9 +72,7 @@ export const adminConfig = z
   .union(
     [
       z.strictObject({
-        host: host
-          .default("127.0.0.1")
-          .describe("Address to listen on; only this machine can reach the default."),
+        host: host.default("127.0.0.1").describe("Address to listen on; only this machine can reach the default."),
         port: port.default(8485).describe("Port to listen on; 0 takes any free one."),
         allowAnonymous: z
           .boolean()

@@ -100,9 +100,7 @@ describe("a configuration", () => {
       routes: { a: { upstream: demo }, b: { upstream: demo, rates: own } },
     });
     expect([routes["a"]?.rates, routes["b"]?.rates]).toEqual([general, { ...own, methods: {} }]);
-    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(
-      1,
-    );
+    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(1);
     expect(problemsOf({ upstream: demo, limits: { rates: { principal: { burst: 2 } } } })).toHaveLength(1);
   });
 

@@ -68,9 +68,7 @@ routes:
     expect(await problemsOf("upstream: { demo: true }\nupstream: { demo: true }\n")).toEqual([
       "f:2:1 this key is there twice",
     ]);
-    expect(await problemsOf('{ "upstream": }', { format: "json" })).toEqual([
-      "f:1:15 is not JSON from here on",
-    ]);
+    expect(await problemsOf('{ "upstream": }', { format: "json" })).toEqual(["f:1:15 is not JSON from here on"]);
   });
 
   it("takes an empty file for one without routes", async () => {
@@ -125,8 +123,7 @@ upstream: { demo: true }
   });
 
   it("keeps no environment for servers that are switched off", async () => {
-    const text =
-      "mcpServers: { on: { command: x }, off: { command: y, disabled: true, env: { A: '${NONE}' } } }";
+    const text = "mcpServers: { on: { command: x }, off: { command: y, disabled: true, env: { A: '${NONE}' } } }";
     expect(await problemsOf(text)).toEqual([]);
   });
 

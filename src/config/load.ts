@@ -41,11 +41,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   });
   const secrets = createSecrets(replaced.values);
   const laid = applyOverrides(replaced.tree, overrides);
-  const checked = checkConfig(
-    laid.tree,
-    { env, secrets, ...(folder === undefined ? {} : { folder }) },
-    replaced.paths,
-  );
+  const checked = checkConfig(laid.tree, { env, secrets, ...(folder === undefined ? {} : { folder }) }, replaced.paths);
 
   const toProblem = (finding: ConfigFinding): Problem => ({
     path: formatPath(finding.path),
@@ -59,8 +55,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
     // A value that could not be had is only said to be missing, not to be wrong as well.
     ...(checked.ok ? [] : checked.problems.filter(({ path }) => !unresolved.has(formatPath(path)))),
   ];
-  if (!checked.ok || problems.length > 0)
-    return { ok: false, problems: problems.map(toProblem).toSorted(byPosition) };
+  if (!checked.ok || problems.length > 0) return { ok: false, problems: problems.map(toProblem).toSorted(byPosition) };
   return {
     ok: true,
     config: checked.config,
@@ -68,9 +63,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   };
 }
 
-type TextResult =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly message: string };
+type TextResult = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly message: string };
 
 async function readText({ file, text, readFile }: LoadOptions): Promise<TextResult> {
   if (text !== undefined) return { ok: true, text };
@@ -90,9 +83,7 @@ async function parseSource(text: string, { file, format }: LoadOptions): Promise
 
 function applyOverrides(tree: unknown, overrides: Readonly<Record<string, unknown>>) {
   const changes = Object.entries(overrides).flatMap(([section, value]): [Path, unknown][] =>
-    isObject(value)
-      ? Object.entries(value).map(([key, inner]) => [[section, key], inner])
-      : [[[section], value]],
+    isObject(value) ? Object.entries(value).map(([key, inner]) => [[section, key], inner]) : [[[section], value]],
   );
   const given = changes.filter(([, value]) => value !== undefined);
   return {
@@ -139,9 +130,7 @@ function checkConfig(
   replaced: ReadonlySet<string> = new Set(),
 ): CheckedConfig {
   const first = parseTree(tree);
-  const typed = first.ok
-    ? tree
-    : first.issues.reduce((sum, issue) => coerceReplaced(sum, issue, replaced), tree);
+  const typed = first.ok ? tree : first.issues.reduce((sum, issue) => coerceReplaced(sum, issue, replaced), tree);
   const read = first.ok || typed === tree ? first : parseTree(typed);
   if (!read.ok) return { ok: false, problems: toFindings(read.issues, typed) };
   const { config, problems, warnings } = resolveConfig(read.written, surroundings);
@@ -150,20 +139,13 @@ function checkConfig(
 
 function parseTree(tree: unknown) {
   const { success, data, error } = configSchema.safeParse(tree, { error: describeIssue, reportInput: true });
-  return success
-    ? { ok: true as const, written: data }
-    : { ok: false as const, issues: locateIssues(error.issues) };
+  return success ? { ok: true as const, written: data } : { ok: false as const, issues: locateIssues(error.issues) };
 }
 
 /** The tree with a replaced text turned into the number or truth value that the schema wants there. */
-function coerceReplaced(
-  tree: unknown,
-  { issue, path }: LocatedIssue,
-  replaced: ReadonlySet<string>,
-): unknown {
+function coerceReplaced(tree: unknown, { issue, path }: LocatedIssue, replaced: ReadonlySet<string>): unknown {
   const { input } = issue;
-  if (issue.code !== "invalid_type" || typeof input !== "string" || !replaced.has(formatPath(path)))
-    return tree;
+  if (issue.code !== "invalid_type" || typeof input !== "string" || !replaced.has(formatPath(path))) return tree;
   if (issue.expected === "boolean" && (input === "true" || input === "false")) {
     return withValueAt(tree, path, input === "true");
   }

@@ -17,9 +17,7 @@ function upstreamOf(entry: Servers[string]) {
 
 describe("an entry of mcpServers", () => {
   it("with a command becomes a route with a child process", () => {
-    expect(
-      upstreamOf({ command: "npx", args: ["-y", "server"], env: { KEY: "x" }, type: "stdio" }),
-    ).toMatchObject({
+    expect(upstreamOf({ command: "npx", args: ["-y", "server"], env: { KEY: "x" }, type: "stdio" })).toMatchObject({
       type: "stdio",
       command: "npx",
       args: ["-y", "server"],

@@ -58,8 +58,7 @@ interface ServerForm {
 
 function problemOf({ command, url, type }: ServerForm): { path: string[]; message: string } | undefined {
   if (command === undefined && url === undefined) return { path: [], message: "needs `command` or `url`" };
-  if (command !== undefined && url !== undefined)
-    return { path: [], message: "has both `command` and `url`" };
+  if (command !== undefined && url !== undefined) return { path: [], message: "has both `command` and `url`" };
   if (type === undefined || (type === "stdio") === (command !== undefined)) return undefined;
   return { path: ["type"], message: `\`${type}\` goes with \`${type === "stdio" ? "command" : "url"}\`` };
 }

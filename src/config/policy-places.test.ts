@@ -10,9 +10,7 @@ async function problemsOf(text: string, format: "yaml" | "json" = "yaml"): Promi
 
 /** A configuration with rules. */
 function withRules(...lines: readonly string[]): string {
-  return ["upstream: { demo: true }", "policy:", "  rules:", ...lines.map((line) => `    ${line}`)].join(
-    "\n",
-  );
+  return ["upstream: { demo: true }", "policy:", "  rules:", ...lines.map((line) => `    ${line}`)].join("\n");
 }
 
 /** Line and column of where a piece of a text begins, its last one if there are several. */
@@ -38,12 +36,7 @@ describe("mistakes in rules", () => {
       "idd",
       "[0].allow: no such key: idd",
     ],
-    [
-      "several plain lines",
-      ["- allow: mcp.tool == 'a'", "    && foo"],
-      "foo",
-      "[0].allow: unknown variable: foo",
-    ],
+    ["several plain lines", ["- allow: mcp.tool == 'a'", "    && foo"], "foo", "[0].allow: unknown variable: foo"],
     ["missing end", ["- allow: mcp.tool ==", "  id: x"], "\n      id", "[0].allow: unexpected token: EOF"],
     ["wrong types", ["- allow: mcp.tool == 5"], "mcp.tool", "[0].allow: no such overload: string == int"],
     ["no condition", ["- allow: mcp.tool"], "mcp", "[0].allow: gives string, a condition is needed"],
@@ -80,12 +73,7 @@ describe("mistakes in rules", () => {
       "{",
       "[0]: needs exactly one of `deny`, `allow` and `apply`",
     ],
-    [
-      "effects of a deny",
-      ["- { deny: 'true', redact: [/x] }"],
-      "deny",
-      "[0].deny: a `deny` rule has no other effects",
-    ],
+    ["effects of a deny", ["- { deny: 'true', redact: [/x] }"], "deny", "[0].deny: a `deny` rule has no other effects"],
     [
       "a reason to allow",
       ["- { allow: 'true', reason: x }"],

@@ -27,12 +27,9 @@ describe("the proxy of the environment", () => {
     expect(proxyFromEnvironment(new URL("https://example.com"), {})).toBeUndefined();
   });
 
-  it.each(["http://localhost:3000", "http://127.0.0.1", "http://[::1]:9"])(
-    "is none for this machine (%s)",
-    (url) => {
-      expect(proxy(url)).toBeUndefined();
-    },
-  );
+  it.each(["http://localhost:3000", "http://127.0.0.1", "http://[::1]:9"])("is none for this machine (%s)", (url) => {
+    expect(proxy(url)).toBeUndefined();
+  });
 
   it.each([
     ["*", true],

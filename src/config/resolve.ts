@@ -118,8 +118,7 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
   const add = (route: ListedRoute): void => {
     const other = list.find(({ name }) => name === route.name);
     if (other === undefined) list.push(route);
-    else
-      problems.push({ path: route.path, message: `there is another route with the name \`${route.name}\`` });
+    else problems.push({ path: route.path, message: `there is another route with the name \`${route.name}\`` });
   };
   const defaults = routeConfig.omit({ upstream: true }).parse({});
 
@@ -170,10 +169,7 @@ function resolveListen(listen: ParsedConfig["listen"], path: (text: string) => s
 }
 
 /** The policy with the files of its decision point found. */
-function resolvePolicy(
-  policy: ParsedConfig["policy"],
-  path: (text: string) => string,
-): RouteConfig["policy"] {
+function resolvePolicy(policy: ParsedConfig["policy"], path: (text: string) => string): RouteConfig["policy"] {
   if (policy === undefined) return undefined;
   const { pingAuthorize, authzen } = policy;
   return {
@@ -192,9 +188,7 @@ function withPaths(
   path: (text: string) => string,
 ): { [File in PemFile]?: string } {
   const names = ["certFile", "keyFile", "caFile"] as const;
-  const given = names.flatMap((name) =>
-    files[name] === undefined ? [] : [[name, path(files[name])] as const],
-  );
+  const given = names.flatMap((name) => (files[name] === undefined ? [] : [[name, path(files[name])] as const]));
   return Object.fromEntries(given);
 }
 
@@ -228,15 +222,8 @@ function listenProblems({ listen, admin }: Config): readonly ConfigFinding[] {
 }
 
 /** An inactivity limit above the hard limit could never be reached, which nobody means. */
-function timeoutProblems(
-  list: readonly ListedRoute[],
-  { timeouts: general }: Config,
-): readonly ConfigFinding[] {
-  const check = (
-    path: Path,
-    limits: Readonly<Record<string, number | undefined>>,
-    hard: number,
-  ): ConfigFinding[] =>
+function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Config): readonly ConfigFinding[] {
+  const check = (path: Path, limits: Readonly<Record<string, number | undefined>>, hard: number): ConfigFinding[] =>
     Object.entries(limits).flatMap(([name, limit]) =>
       limit === undefined || limit <= hard
         ? []
@@ -255,8 +242,7 @@ function timeoutProblems(
 function trustWarnings(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written: { upstream } }) => {
     if (upstream.type !== "http" || upstream.tls?.insecure !== true) return [];
-    const where =
-      path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
+    const where = path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
     return [{ path: where, message: "whoever stands in between can read and change everything" }];
   });
 }

@@ -46,9 +46,7 @@ export const routeConfig = z.strictObject({
     .prefault(["x-request-id"])
     .describe("Headers of the client that are passed on to the upstream; no others are."),
   timeouts: routeTimeoutsConfig.prefault({}).describe("Timeouts that differ from the general ones."),
-  rates: ratesConfig
-    .optional()
-    .describe("How often clients may send on this route, instead of `limits.rates`."),
+  rates: ratesConfig.optional().describe("How often clients may send on this route, instead of `limits.rates`."),
   auth: routeAuthConfig.prefault({}).describe("Who may call, where that differs from the general `auth`."),
   policy: policyConfig
     .optional()

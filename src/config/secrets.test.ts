@@ -59,10 +59,7 @@ describe("a configuration that is shown", () => {
   });
 
   it("masks the credentials of a proxy", () => {
-    const text = shown(
-      { upstream: { url: "https://a.example" } },
-      { HTTPS_PROXY: "http://me:hunter@proxy:1" },
-    );
+    const text = shown({ upstream: { url: "https://a.example" } }, { HTTPS_PROXY: "http://me:hunter@proxy:1" });
     expect(text).not.toContain("hunter");
     expect(text).toContain(`"proxy":"http://${mask}@proxy:1"`);
   });

@@ -71,10 +71,7 @@ function redactObject(
   secrets: Secrets,
 ): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [
-      key,
-      redactValue(inner, schemasBelow(schemas, key), secrets),
-    ]),
+    Object.entries(value).map(([key, inner]) => [key, redactValue(inner, schemasBelow(schemas, key), secrets)]),
   );
 }
 
@@ -82,7 +79,6 @@ function redactValue(value: unknown, schemas: readonly JsonSchema[], secrets: Se
   if (schemas.flatMap(alternativesOf).some(({ writeOnly }) => writeOnly === true)) return mask;
   if (typeof value === "string") return secrets.redact(value).replace(/(?<=\/\/)[^/?#]*@/u, `${mask}@`);
   if (typeof value === "function") return "(function)";
-  if (Array.isArray(value))
-    return value.map((item, index) => redactValue(item, schemasBelow(schemas, index), secrets));
+  if (Array.isArray(value)) return value.map((item, index) => redactValue(item, schemasBelow(schemas, index), secrets));
   return isObject(value) ? redactObject(value, schemas, secrets) : value;
 }

@@ -23,9 +23,7 @@ describe("a YAML file", () => {
   });
 
   it("may not have a key twice", () => {
-    expect(faultsOf("a: 1\nb: 2\na: 3\n")).toEqual([
-      { message: "this key is there twice", line: 3, column: 1 },
-    ]);
+    expect(faultsOf("a: 1\nb: 2\na: 3\n")).toEqual([{ message: "this key is there twice", line: 3, column: 1 }]);
   });
 
   it("may repeat a part by alias, and errors in it have the place of the part", () => {
@@ -55,9 +53,7 @@ describe("a YAML file", () => {
 
   it("with an error in it says where", () => {
     expect(faultsOf("a:\n  - b\n c: [\n")).toMatchObject([{ line: 3 }, {}]);
-    expect(faultsOf("a: 1\n---\nb: 2\n")).toEqual([
-      { message: "a second document begins here", line: 2, column: 1 },
-    ]);
+    expect(faultsOf("a: 1\n---\nb: 2\n")).toEqual([{ message: "a second document begins here", line: 2, column: 1 }]);
   });
 });
 
@@ -72,9 +68,7 @@ describe("a JSON file", () => {
 
   it("with an error in it says where, without repeating what stands there", () => {
     const message = "is not JSON from here on";
-    expect(faultsOf('{\n  "key": "hunter2",\n  "b": hunter3\n}', "json")).toEqual([
-      { message, line: 3, column: 8 },
-    ]);
+    expect(faultsOf('{\n  "key": "hunter2",\n  "b": hunter3\n}', "json")).toEqual([{ message, line: 3, column: 8 }]);
     expect(faultsOf('{\n  "key": "hunter2"\n  "b": 1\n}', "json")).toEqual([{ message, line: 3, column: 3 }]);
     expect(faultsOf('{ "ä": ', "json")).toEqual([{ message, line: 1, column: 8 }]);
     expect(faultsOf('{ "a": 1 } x', "json")).toEqual([{ message, line: 1, column: 12 }]);

@@ -1,14 +1,4 @@
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  Scalar,
-} from "yaml";
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, Scalar } from "yaml";
 
 import { scan, skipSpace } from "../protocol/json/scan.ts";
 import type { ConfigFinding, Path } from "./problem.ts";
@@ -25,9 +15,7 @@ export type Source =
       readonly ok: true;
       readonly tree: unknown;
       /** The place of a finding, or of what is nearest around it. */
-      readonly placeOf: (
-        finding: Pick<ConfigFinding, "path" | "key" | "offset">,
-      ) => SourcePosition | undefined;
+      readonly placeOf: (finding: Pick<ConfigFinding, "path" | "key" | "offset">) => SourcePosition | undefined;
     }
   | {
       readonly ok: false;
@@ -101,9 +89,7 @@ function readJson(text: string): JsonReading {
     // What the engine says repeats a piece of the file, which may hold secrets, and seldom has a place.
     const bytes = Buffer.from(text);
     const found = scan(bytes, 0, maxDepth);
-    const before = bytes
-      .subarray(0, found.ok ? skipSpace(bytes, found.end, bytes.length) : found.offset)
-      .toString();
+    const before = bytes.subarray(0, found.ok ? skipSpace(bytes, found.end, bytes.length) : found.offset).toString();
     const line = before.split("\n").length;
     const column = before.length - before.lastIndexOf("\n");
     return { ok: false, fault: { message: "is not JSON from here on", line, column } };

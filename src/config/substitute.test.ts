@@ -34,12 +34,7 @@ describe("references", () => {
   });
 
   it("take their default where the variable is not set or empty, which is no secret", async () => {
-    const { tree, values } = await replaced([
-      "${env:NONE:-8484}",
-      "${env:EMPTY:-x}",
-      "${env:KEY:-x}",
-      "${env:NONE:-}",
-    ]);
+    const { tree, values } = await replaced(["${env:NONE:-8484}", "${env:EMPTY:-x}", "${env:KEY:-x}", "${env:NONE:-}"]);
     expect(tree).toEqual(["8484", "x", "s3cret-key", ""]);
     expect(values).toEqual(["s3cret-key"]);
   });

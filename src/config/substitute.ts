@@ -77,11 +77,7 @@ export async function substitute(tree: unknown, references: References): Promise
 
 type Replacement = { readonly value: string; readonly secret: boolean } | { readonly problem: string };
 
-async function resolveReference(
-  inner: string,
-  plain: boolean,
-  from: References,
-): Promise<Replacement | undefined> {
+async function resolveReference(inner: string, plain: boolean, from: References): Promise<Replacement | undefined> {
   const path = file.exec(inner)?.groups?.["path"];
   if (path !== undefined) return readSecret(path, from);
   const { source, name, fallback } = environment.exec(inner)?.groups ?? {};
@@ -98,9 +94,7 @@ async function resolveReference(
   const set = Object.hasOwn(from.env, name) ? from.env[name] : undefined;
   // As in shells, an empty variable takes the default too; the default stands in the file and is no secret.
   if (fallback !== undefined && (set === undefined || set === "")) return { value: fallback, secret: false };
-  return set === undefined
-    ? { problem: `environment variable ${name} is not set` }
-    : { value: set, secret: true };
+  return set === undefined ? { problem: `environment variable ${name} is not set` } : { value: set, secret: true };
 }
 
 async function readSecret(path: string, from: References): Promise<Replacement> {

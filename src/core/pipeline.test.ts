@@ -3,14 +3,7 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith } from "../../test/support/exchange.ts";
 import { requestOf } from "../../test/support/messages.ts";
 import { GatewayError } from "../errors.ts";
-import {
-  compose,
-  type Guard,
-  type Handler,
-  identityInterceptor,
-  type Interceptor,
-  noReply,
-} from "./pipeline.ts";
+import { compose, type Guard, type Handler, identityInterceptor, type Interceptor, noReply } from "./pipeline.ts";
 
 const exchange = exchangeWith(requestOf("tools/call", { name: "a" }));
 

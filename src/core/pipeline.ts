@@ -114,12 +114,7 @@ function tellAnswered(guards: readonly Guard[], exchange: Exchange, first: Reply
 }
 
 /** Tells those that have been entered, the last one first. */
-function tellFailed(
-  guards: readonly Guard[],
-  entered: number,
-  exchange: Exchange,
-  error: unknown,
-): GatewayError {
+function tellFailed(guards: readonly Guard[], entered: number, exchange: Exchange, error: unknown): GatewayError {
   const failure = GatewayError.from(error);
   for (let left = entered - 1; left >= 0; left--) guards[left]?.failed(exchange, failure);
   return failure;

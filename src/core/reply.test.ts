@@ -24,9 +24,7 @@ describe("errorMessage", () => {
 
   it("leaves the id out where there is none to echo", () => {
     const message = errorMessage(undefined, { code: -32700, message: "not JSON", data: { at: 3 } });
-    expect(textOf(message)).toBe(
-      '{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON","data":{"at":3}}}',
-    );
+    expect(textOf(message)).toBe('{"jsonrpc":"2.0","error":{"code":-32700,"message":"not JSON","data":{"at":3}}}');
     expect(message).toMatchObject({ kind: "error", id: undefined });
   });
 
@@ -65,10 +63,7 @@ describe("errorReply", () => {
     "[SC-064] answers a request with its id, and marks %s as the gateway's",
     (code) => {
       const { http, jsonrpc } = errorTable[code];
-      const reply = errorReply(
-        exchangeWith(requestOf("ping", undefined, 7)),
-        new GatewayError(code, "because"),
-      );
+      const reply = errorReply(exchangeWith(requestOf("ping", undefined, 7)), new GatewayError(code, "because"));
       expect(valueOf(reply.message)).toEqual({
         jsonrpc: "2.0",
         id: 7,
@@ -141,9 +136,7 @@ describe("errorReply", () => {
 describe("refusalReply", () => {
   it("[SC-064] answers as the refusal says and marks it as the gateway's", () => {
     const { id } = requestOf("tools/call", {}, "r");
-    const reply = refusalReply(
-      errorResponse("header_mismatch", "differs", { id, data: { header: "Mcp-Name" } }),
-    );
+    const reply = refusalReply(errorResponse("header_mismatch", "differs", { id, data: { header: "Mcp-Name" } }));
     expect(reply.status).toBe(400);
     expect(valueOf(reply.message)).toEqual({
       jsonrpc: "2.0",

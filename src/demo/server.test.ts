@@ -47,13 +47,7 @@ describe.each(eras)("the demo server for a %s client", (era, versionNegotiation)
   it("describes every tool and every argument", async () => {
     const { client } = await connect();
     const { tools } = await client.listTools();
-    expect(tools.map(({ name }) => name)).toEqual([
-      "add",
-      "count_slowly",
-      "tell_story",
-      "book_berth",
-      "fail",
-    ]);
+    expect(tools.map(({ name }) => name)).toEqual(["add", "count_slowly", "tell_story", "book_berth", "fail"]);
     for (const { description, inputSchema } of tools) {
       expect(description?.length).toBeGreaterThan(20);
       for (const argument of Object.values(inputSchema.properties ?? {})) {
@@ -77,9 +71,7 @@ describe.each(eras)("the demo server for a %s client", (era, versionNegotiation)
       { name: "count_slowly", arguments: { to: 3, delay_ms: 1 } },
       { onprogress: (progress) => seen.push(progress) },
     );
-    expect(seen).toEqual(
-      [1, 2, 3].map((progress) => ({ progress, total: 3, message: `counted to ${progress}` })),
-    );
+    expect(seen).toEqual([1, 2, 3].map((progress) => ({ progress, total: 3, message: `counted to ${progress}` })));
   });
 
   it("lets a call be cancelled in the middle of its count", async () => {
@@ -108,10 +100,7 @@ describe.each(eras)("the demo server for a %s client", (era, versionNegotiation)
   });
 
   it.each<[ElicitResult, string]>([
-    [
-      { action: "accept", content: { berth: "B2", nights: 3 } },
-      "Berth B2 (Fish market) is booked for Vega, 3 nights.",
-    ],
+    [{ action: "accept", content: { berth: "B2", nights: 3 } }, "Berth B2 (Fish market) is booked for Vega, 3 nights."],
     [{ action: "accept", content: { berth: "A1" } }, "Berth A1 (North quay) is booked for Vega, one night."],
     [{ action: "decline" }, "No berth was booked for Vega."],
     [{ action: "cancel" }, "No berth was booked for Vega."],

@@ -27,9 +27,9 @@ describe("a comparison of configurations", () => {
     const one = () => createDemoServer();
     const before = localConfig({ upstream: { server: one } });
     expect(compareConfigs(before, localConfig({ upstream: { server: one } })).paths).toEqual([]);
-    expect(
-      compareConfigs(before, localConfig({ upstream: { server: () => createDemoServer() } })).paths,
-    ).toEqual(["routes.default.upstream.server"]);
+    expect(compareConfigs(before, localConfig({ upstream: { server: () => createDemoServer() } })).paths).toEqual([
+      "routes.default.upstream.server",
+    ]);
   });
 
   it("keeps what listeners were opened with, and says that it needs a restart", () => {

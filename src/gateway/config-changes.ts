@@ -32,9 +32,7 @@ export function compareConfigs(running: Config, next: Config): ConfigChanges {
   const { host, port, unixSocket, tls } = running.listen;
   return {
     paths,
-    needsRestart: paths.filter((path) =>
-      fixed.some((start) => path === start || path.startsWith(`${start}.`)),
-    ),
+    needsRestart: paths.filter((path) => fixed.some((start) => path === start || path.startsWith(`${start}.`))),
     applicable: {
       ...next,
       listen: { ...next.listen, host, port, unixSocket, tls },

@@ -133,12 +133,10 @@ export function createContext(options: ContextOptions): OwnedContext {
     refuse: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
       counted(route, error.code);
       // A bug of ours must leave a trace, whatever the caller is told.
-      if (error.code === "internal")
-        log.error({ route: route.name, ...errorFields(error) }, "request failed");
+      if (error.code === "internal") log.error({ route: route.name, ...errorFields(error) }, "request failed");
       const { http, jsonrpc } = error.facts;
       const retryAfter = retryAfterOf(error);
-      const headers: Record<string, string> =
-        retryAfter === undefined ? {} : { "retry-after": String(retryAfter) };
+      const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": String(retryAfter) };
       if (http === undefined) {
         response.destroy();
         return;
@@ -244,10 +242,5 @@ export interface GatewayContext {
   /** Logs and counts a failed exchange; the answer is the error to tell the caller. */
   readonly reportFailure: (route: Route, exchange: Exchange, error: GatewayError) => GatewayError;
   /** Answers an HTTP request with an error of ours, with the id of the message where there was one. */
-  readonly refuse: (
-    route: Route,
-    response: ServerResponse,
-    error: GatewayError,
-    message: Message | undefined,
-  ) => void;
+  readonly refuse: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => void;
 }

@@ -22,14 +22,7 @@ import { isLoopbackHost } from "./edge/access.ts";
 import { adminListener, createAdmin } from "./edge/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { compareConfigs } from "./config-changes.ts";
-import {
-  concurrencyOf,
-  contextOptionsOf,
-  createContext,
-  hostsOf,
-  originsOf,
-  publicPathOf,
-} from "./context.ts";
+import { concurrencyOf, contextOptionsOf, createContext, hostsOf, originsOf, publicPathOf } from "./context.ts";
 import { createGatewayAudit } from "./wiring/audit.ts";
 import { createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
@@ -271,10 +264,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     let adminUrl: string | undefined;
     if (options.adminOnSamePort === true) adminUrl = main.address;
     else if (adminPlace !== false) {
-      const own = await createHttpListener(
-        { ...adminPlace, headerBytes: limits.headerBytes },
-        adminListener(admin),
-      );
+      const own = await createHttpListener({ ...adminPlace, headerBytes: limits.headerBytes }, adminListener(admin));
       listeners.push(own);
       adminUrl = own.address;
     }
@@ -305,8 +295,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     serve: (channel, name, onGone) => {
       const { routes } = table;
       const found =
-        (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ??
-        routeNamed(routes, name);
+        (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ?? routeNamed(routes, name);
       return serveChannel(context, channel, {
         route: found,
         principal: anonymous,

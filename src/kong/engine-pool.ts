@@ -51,9 +51,7 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
     const engine = createEngine(settings, {
       ...surroundings,
       // One line for every question would fill Kong's log: those for debugging are for those who asked for them.
-      log: settings.enable_debug_logging
-        ? log
-        : (entry) => (entry.level === "debug" ? undefined : log(entry)),
+      log: settings.enable_debug_logging ? log : (entry) => (entry.level === "debug" ? undefined : log(entry)),
       breaker,
       secret: secret.current,
     });

@@ -35,10 +35,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-async function serveUntilStopped(command: {
-  readonly socket: string;
-  readonly accessOnly: boolean;
-}): Promise<number> {
+async function serveUntilStopped(command: { readonly socket: string; readonly accessOnly: boolean }): Promise<number> {
   // Written without waiting: whoever reads the log may be slow, and no request should wait for that.
   const output = destination({ fd: process.stderr.fd, sync: false });
   // Or gone, which must not end the process (PX-01); then there is nobody left to write for.
@@ -49,9 +46,7 @@ async function serveUntilStopped(command: {
   // One request's fault must not end those of all the others.
   process.on("unhandledRejection", (reason) => {
     const error = reason instanceof Error ? reason.stack : String(reason);
-    writeLine(
-      JSON.stringify({ plugin: pluginIdentity.name, level: "error", msg: "unhandled rejection", error }),
-    );
+    writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "error", msg: "unhandled rejection", error }));
   });
   const telemetry = createOtlpTelemetry({
     target: otlpTarget(process.env),
@@ -60,8 +55,7 @@ async function serveUntilStopped(command: {
     setTimer: systemTimer,
     randomHex: (bytes) => randomBytes(bytes).toString("hex"),
     post: postJson,
-    warn: (msg, fields) =>
-      writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "warn", msg, ...fields })),
+    warn: (msg, fields) => writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "warn", msg, ...fields })),
   });
   try {
     const server = await serve({

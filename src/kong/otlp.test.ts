@@ -120,9 +120,7 @@ describe("telemetry for a collector", () => {
       headers: {},
       serviceName: "idpartners-ping-authorize",
     });
-    expect(
-      otlpTarget({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t", OTEL_SERVICE_NAME: "n" }),
-    ).toMatchObject({
+    expect(otlpTarget({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t", OTEL_SERVICE_NAME: "n" })).toMatchObject({
       tracesUrl: "http://t",
       serviceName: "n",
     });

@@ -44,10 +44,7 @@ export function otlpTarget(env: Readonly<Record<string, string | undefined>>): O
         .split(",")
         .map((pair) => pair.split("="))
         .filter(([name = ""]) => name.trim() !== "")
-        .map(([name = "", ...value]) => [
-          name.trim().toLowerCase(),
-          decodeURIComponent(value.join("=").trim()),
-        ]),
+        .map(([name = "", ...value]) => [name.trim().toLowerCase(), decodeURIComponent(value.join("=").trim())]),
     ),
     serviceName: env["OTEL_SERVICE_NAME"] ?? "idpartners-ping-authorize",
   };
@@ -99,8 +96,7 @@ export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
       isTroubled = false;
     } catch (error) {
       // One line for each time of trouble, not one every ten seconds.
-      if (!isTroubled)
-        warn("telemetry was not taken", { error: String(error), spans_lost: taken.length + lost });
+      if (!isTroubled) warn("telemetry was not taken", { error: String(error), spans_lost: taken.length + lost });
       isTroubled = true;
       lost = 0;
     }
@@ -235,9 +231,7 @@ function formatMetrics(sender: OtlpSender, all: SeriesByName, now: number): unkn
           bucketCounts: series.buckets.map(String),
           explicitBounds: definition.buckets,
         }));
-        return [
-          { ...about, unit: "ms", histogram: { aggregationTemporality: cumulativeTemporality, dataPoints } },
-        ];
+        return [{ ...about, unit: "ms", histogram: { aggregationTemporality: cumulativeTemporality, dataPoints } }];
       }
     }
   });

@@ -185,9 +185,7 @@ function exitArguments({ status, headers, body }: PhaseExit): readonly unknown[]
   const entries = Object.entries(headers);
   if (entries.length > 0) {
     args.push(
-      Object.fromEntries(
-        entries.map(([name, values]) => [name, values.length === 1 ? values[0] : [...values]]),
-      ),
+      Object.fromEntries(entries.map(([name, values]) => [name, values.length === 1 ? values[0] : [...values]])),
     );
   }
   return args;

@@ -7,9 +7,7 @@ export interface PhaseLog {
   /** Takes one entry of the engine. */
   readonly write: (entry: SidebandLogEntry) => void;
   /** Does some work of a phase; answers with what it logged for Kong. */
-  capture<Outcome>(
-    work: () => Promise<Outcome>,
-  ): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
+  capture<Outcome>(work: () => Promise<Outcome>): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
 }
 
 /** What a phase has to tell Kong's log. */
@@ -46,8 +44,6 @@ export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLo
 
 async function report(kong: PdkCall, entries: readonly SidebandLogEntry[]): Promise<void> {
   await Promise.all(
-    entries.map((entry) =>
-      kong(entry.level === "error" ? "kong.log.err" : "kong.log.warn", JSON.stringify(entry)),
-    ),
+    entries.map((entry) => kong(entry.level === "error" ? "kong.log.err" : "kong.log.warn", JSON.stringify(entry))),
   );
 }

@@ -28,9 +28,7 @@ export function createAccessHandler({ engine, secret, phaseLog, budgetMs }: Phas
   return async ({ kong, signal }) => {
     const request = await readRequest(kong);
     await secret.refresh(kong);
-    const { outcome, record } = await phaseLog.capture(() =>
-      engine.evaluateRequest(request, { signal, budgetMs }),
-    );
+    const { outcome, record } = await phaseLog.capture(() => engine.evaluateRequest(request, { signal, budgetMs }));
     await finishAccess(kong, outcome, record);
     return outcome.action === "continue" ? { end: "continue" } : exitWith(outcome.answer);
   };
@@ -44,8 +42,7 @@ async function finishAccess(kong: PdkCall, outcome: RequestOutcome, record: Phas
     if (outcome.store !== undefined) calls.push(...storeContext(kong, outcome.store));
   }
   calls.push(record.report(kong));
-  if (outcome.action === "continue")
-    calls.push(kong("kong.ctx.shared.set", contextKeys.accessDone, doneMark));
+  if (outcome.action === "continue") calls.push(kong("kong.ctx.shared.set", contextKeys.accessDone, doneMark));
   await Promise.all(calls);
 }
 
@@ -86,13 +83,7 @@ function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
 }
 
 /** Asks about the upstream's response, and gives the client what the policy makes of it. */
-export function createResponseHandler({
-  engine,
-  secret,
-  phaseLog,
-  budgetMs,
-  withMcp,
-}: PhaseDeps): PhaseHandler {
+export function createResponseHandler({ engine, secret, phaseLog, budgetMs, withMcp }: PhaseDeps): PhaseHandler {
   return async ({ kong, signal }) => {
     if (!engine.hasResponsePhase) {
       await kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark);

@@ -27,11 +27,7 @@ describe("the configuration that Kong hands over", () => {
 
   it("[PA-033] may have an empty list, which Lua writes as an empty object", () => {
     const { settings } = parse({ ...needed, mcp_retry_methods: {}, extract_headers: {}, redact_headers: {} });
-    expect([settings.mcp_retry_methods, settings.extract_headers, settings.redact_headers]).toEqual([
-      [],
-      [],
-      [],
-    ]);
+    expect([settings.mcp_retry_methods, settings.extract_headers, settings.redact_headers]).toEqual([[], [], []]);
   });
 
   it("[PA-012] tells which reference the secret came from", () => {

@@ -78,8 +78,7 @@ describe("what Kong is told of the plugin", () => {
       match_none: { pattern: string }[];
     };
     const isTaken = (url: string): boolean =>
-      all.every(({ pattern }) => lua(pattern).test(url)) &&
-      !none.some(({ pattern }) => lua(pattern).test(url));
+      all.every(({ pattern }) => lua(pattern).test(url)) && !none.some(({ pattern }) => lua(pattern).test(url));
     expect(isTaken("https://pingauthorize.example.com:443/policy")).toBe(true);
     expect(isTaken("HTTP://127.0.0.1")).toBe(true);
     for (const bad of [
@@ -96,10 +95,6 @@ describe("what Kong is told of the plugin", () => {
 
   it("[PA-013] lets Kong itself refuse what is no header name", () => {
     const pattern = lua(fields()["secret_header_name"]?.["match"]);
-    expect([pattern.test("CLIENT-TOKEN"), pattern.test("a b"), pattern.test("a:")]).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect([pattern.test("CLIENT-TOKEN"), pattern.test("a b"), pattern.test("a:")]).toEqual([true, false, false]);
   });
 });

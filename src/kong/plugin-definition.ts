@@ -92,9 +92,7 @@ const maxInteger = 2 ** 53 - 1;
 /** What Lua patterns can say about single settings; `-` and `.` need their percent signs. */
 const patterns: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   service_url: {
-    match_all: [
-      { pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]", err: "must be an http or https URL with a host" },
-    ],
+    match_all: [{ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]", err: "must be an http or https URL with a host" }],
     match_none: [
       {
         pattern: "/sideband/?$",

@@ -60,9 +60,7 @@ describe("the plugin server", () => {
     expect(event().outcome).toEqual(asks("kong.client.get_ip"));
     const stepped = call("Step", step("192.0.2.1"));
     await settled();
-    expect(stepped.outcome).toEqual(
-      asks("kong.response.exit", [403, Buffer.from("no"), { via: "192.0.2.1" }]),
-    );
+    expect(stepped.outcome).toEqual(asks("kong.response.exit", [403, Buffer.from("no"), { via: "192.0.2.1" }]));
     expect(server.counts()).toEqual({ instances: 1, events: 0 });
     expect(call("CloseInstance", 1000).outcome).toEqual({ result: null });
     expect([server.counts().instances, closed()]).toEqual([0, 1]);
@@ -122,9 +120,7 @@ describe("the plugin server", () => {
     event();
     const stepped = call("StepError", step("out of order"));
     await settled();
-    expect(stepped.outcome).toMatchObject(
-      asks("kong.log.err", ["unexpected error: kong.client.get_ip: out of order"]),
-    );
+    expect(stepped.outcome).toMatchObject(asks("kong.log.err", ["unexpected error: kong.client.get_ip: out of order"]));
   });
 
   it("[PX-04] never calls the kit after the end of a phase", async () => {
@@ -168,11 +164,7 @@ describe("the plugin server", () => {
     instance();
     event().abandon();
     await settled();
-    expect([String(reason), server.counts().events, faults]).toEqual([
-      "EventOver: Kong does not wait any more",
-      0,
-      [],
-    ]);
+    expect([String(reason), server.counts().events, faults]).toEqual(["EventOver: Kong does not wait any more", 0, []]);
   });
 
   it("[PX-01] forgets an event that Kong never comes back to", async () => {

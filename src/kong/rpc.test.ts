@@ -35,12 +35,7 @@ describe("the wire of Kong's plugin sockets", () => {
       null,
       { EventId: 1, Data: "ret" },
     ]);
-    expect(decode(formatReply(3, { error: "no plugin instance 5" }))).toEqual([
-      1,
-      3,
-      "no plugin instance 5",
-      null,
-    ]);
+    expect(decode(formatReply(3, { error: "no plugin instance 5" }))).toEqual([1, 3, "no plugin instance 5", null]);
     expect(decode(formatServerPid(4711))).toEqual([2, "serverPid", 4711]);
   });
 

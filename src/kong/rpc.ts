@@ -39,9 +39,7 @@ export function formatReply(id: number, outcome: RpcOutcome): Uint8Array {
 }
 
 function replyOf(id: number, outcome: RpcOutcome): readonly unknown[] {
-  return "error" in outcome
-    ? [kinds.reply, id, outcome.error, null]
-    : [kinds.reply, id, null, outcome.result ?? null];
+  return "error" in outcome ? [kinds.reply, id, outcome.error, null] : [kinds.reply, id, null, outcome.result ?? null];
 }
 
 /** The bytes that tell Kong which process it talks to; on another number Kong forgets the instances it knew. */
@@ -51,7 +49,5 @@ export function formatServerPid(pid: number): Uint8Array {
 
 /** Whether this is an object with members, as maps arrive. */
 export function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array)
-  );
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 }

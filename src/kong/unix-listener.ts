@@ -39,13 +39,7 @@ const maxPathBytes = process.platform === "linux" ? 107 : 103;
  * Listens on a Unix socket. The socket is made beside its place and moved there, so that a stale one is replaced, and a
  * new process takes over from an old one without a moment in which nobody listens: when Kong reloads, both live for a while.
  */
-export async function listenOnSocket({
-  path,
-  server,
-  pid,
-  log,
-  now,
-}: UnixListenerOptions): Promise<UnixListener> {
+export async function listenOnSocket({ path, server, pid, log, now }: UnixListenerOptions): Promise<UnixListener> {
   const place = `${path}.${pid}`;
   await checkSocketPath(path, place, log);
   const sockets = new Set<Socket>();
@@ -219,10 +213,9 @@ function toSocketError(path: string, error: unknown): SocketError {
     EROFS: `${folder} is on a read-only file system; give --socket another path`,
   };
   const code = codeOf(error);
-  return new SocketError(
-    words[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`,
-    { cause: error },
-  );
+  return new SocketError(words[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`, {
+    cause: error,
+  });
 }
 
 function codeOf(error: unknown): string {

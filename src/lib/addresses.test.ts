@@ -23,16 +23,7 @@ describe("addresses", () => {
 
   it("and networks are told from other texts", () => {
     const networks = ["10.0.0.1", "10.0.0.0/8", "::1", "fd00::/8", "0.0.0.0/0"];
-    const others = [
-      "",
-      "10.0.0",
-      "10.0.0.0/33",
-      "fd00::/129",
-      "10.0.0.0/8/8",
-      "10.0.0.0/",
-      "host",
-      "10.0.0.0/-1",
-    ];
+    const others = ["", "10.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0.0/8/8", "10.0.0.0/", "host", "10.0.0.0/-1"];
     expect(accepted(isNetwork, [...networks, ...others])).toEqual(networks);
   });
 

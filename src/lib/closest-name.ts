@@ -6,8 +6,7 @@ export function closestName(name: string, candidates: Iterable<string>): string 
   let best: { readonly candidate: string; readonly distance: number } | undefined;
   for (const candidate of candidates) {
     const distance = editDistance(wanted, normalize(candidate));
-    if (distance <= allowed && (best === undefined || distance < best.distance))
-      best = { candidate, distance };
+    if (distance <= allowed && (best === undefined || distance < best.distance)) best = { candidate, distance };
   }
   return best?.candidate;
 }
@@ -23,11 +22,7 @@ export function editDistance(from: string, to: string): number {
     const current = [row];
     for (let column = 1; column <= to.length; column++) {
       const differs = from[row - 1] === to[column - 1] ? 0 : 1;
-      let distance = Math.min(
-        at(last, column) + 1,
-        at(current, column - 1) + 1,
-        at(last, column - 1) + differs,
-      );
+      let distance = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + differs);
       const swapped = from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1];
       if (row > 1 && column > 1 && swapped) distance = Math.min(distance, at(beforeLast, column - 2) + 1);
       current.push(distance);

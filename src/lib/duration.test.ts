@@ -29,8 +29,7 @@ describe("durations", () => {
 
   it("are never longer than a timer can wait", () => {
     expect(duration.parse("24d")).toBe(2_073_600_000);
-    for (const tooLong of ["25d", "600h", 2_147_483_648])
-      expect(duration.safeParse(tooLong).success).toBe(false);
+    for (const tooLong of ["25d", "600h", 2_147_483_648]) expect(duration.safeParse(tooLong).success).toBe(false);
   });
 
   it("are longer than nothing, except where nothing is meant", () => {
@@ -47,12 +46,6 @@ describe("durations", () => {
   });
 
   it("are written in the largest unit that fits", () => {
-    expect([0, 250, 60_000, 90_000, 86_400_000].map(formatDuration)).toEqual([
-      "0ms",
-      "250ms",
-      "1m",
-      "90s",
-      "1d",
-    ]);
+    expect([0, 250, 60_000, 90_000, 86_400_000].map(formatDuration)).toEqual(["0ms", "250ms", "1m", "90s", "1d"]);
   });
 });

@@ -23,12 +23,9 @@ const durationSchema = z
 export const anyDuration: z.ZodType<number, string | number> = durationSchema;
 
 /** A duration of at least a millisecond. */
-export const duration: z.ZodType<number, string | number> = durationSchema.refine(
-  (milliseconds) => milliseconds > 0,
-  {
-    error: "must be longer than nothing",
-  },
-);
+export const duration: z.ZodType<number, string | number> = durationSchema.refine((milliseconds) => milliseconds > 0, {
+  error: "must be longer than nothing",
+});
 
 /** A field for a duration of at least a millisecond, with its default as people write it. */
 export function durationField(fallback: string): z.ZodPrefault<z.ZodType<number, string | number>> {

@@ -18,9 +18,7 @@ export interface TlsFiles {
 }
 
 /** Reads the files for a connection, those that are named. */
-export function readTls(
-  files: TlsFiles | undefined,
-): { ca?: string; cert?: string; key?: string } | undefined {
+export function readTls(files: TlsFiles | undefined): { ca?: string; cert?: string; key?: string } | undefined {
   if (files === undefined) return undefined;
   const { caFile, certFile, keyFile } = files;
   return {

@@ -41,8 +41,7 @@ describe("createKept", () => {
           expect(kept.size).toBeLessThanOrEqual(most);
           const found = kept.get(key);
           const expected = last.get(key);
-          if (found !== undefined)
-            expect([found, (expected?.until ?? 0) > now]).toEqual([expected?.value, true]);
+          if (found !== undefined) expect([found, (expected?.until ?? 0) > now]).toEqual([expected?.value, true]);
         }
       }),
     );

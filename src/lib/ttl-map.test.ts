@@ -9,12 +9,7 @@ describe("a memory", () => {
     memory.set("a", "A", 10);
     memory.set("b", "B", 100);
     memory.set("c", "C", 100);
-    expect([memory.get("a"), memory.get("b"), memory.get("c"), memory.size]).toEqual([
-      undefined,
-      "B",
-      "C",
-      2,
-    ]);
+    expect([memory.get("a"), memory.get("b"), memory.get("c"), memory.size]).toEqual([undefined, "B", "C", 2]);
     now = 100;
     expect([memory.get("b"), memory.size]).toEqual([undefined, 1]);
   });

@@ -11,9 +11,7 @@ type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, strin
 const names = z.array(z.string().min(1));
 
 const nameLists = z.strictObject({
-  allow: names
-    .optional()
-    .describe("The only names that there are, `*` standing for any text; all names unless given."),
+  allow: names.optional().describe("The only names that there are, `*` standing for any text; all names unless given."),
   deny: names.default([]).describe("Names that there are not, whatever `allow` says."),
 });
 
@@ -59,10 +57,7 @@ const callRule = z
     id: ruleId,
     ...conditions("call"),
     ...refusal,
-    hide: z
-      .boolean()
-      .default(false)
-      .describe("With `deny`: whether the refusal looks as if there were no such name."),
+    hide: z.boolean().default(false).describe("With `deny`: whether the refusal looks as if there were no such name."),
     requireScope: z
       .array(scopeName)
       .min(1)
@@ -91,9 +86,7 @@ const callRule = z
           if (typeof value === "string") check(value, "call", "value", context, [key]);
         }
       })
-      .describe(
-        "Arguments by JSON Pointer and what they become: a text is CEL, anything else is the value itself.",
-      ),
+      .describe("Arguments by JSON Pointer and what they become: a text is CEL, anything else is the value itself."),
     ...edits,
     shadow,
   })
@@ -251,9 +244,7 @@ export type AuditConfig = z.output<ReturnType<typeof createAuditConfig>>;
 function conditions(scope: ExpressionScope) {
   return {
     deny: expression(scope, "bool").optional().describe("CEL: refused if this is true."),
-    allow: expression(scope, "bool")
-      .optional()
-      .describe("CEL: goes on if this is true, with the effects below."),
+    allow: expression(scope, "bool").optional().describe("CEL: goes on if this is true, with the effects below."),
     apply: expression(scope, "bool")
       .optional()
       .describe("CEL: the effects below take place if this is true, and the rules after it are asked."),

@@ -7,8 +7,7 @@ import { allow, answering, createPolicyBench, deny } from "../../test/support/po
 import { Cancellation, type ReplyStream } from "../core/exchange.ts";
 import type { Decision } from "./provider/provider.ts";
 
-const call = (name = "weigh", args: unknown = { kg: 5 }) =>
-  requestOf("tools/call", { name, arguments: args });
+const call = (name = "weigh", args: unknown = { kg: 5 }) => requestOf("tools/call", { name, arguments: args });
 
 describe("createEnforcement", () => {
   it("asks about a request before it goes on, and about its answer before it is seen", async () => {
@@ -26,10 +25,7 @@ describe("createEnforcement", () => {
     const reply = await bench.handle(exchangeWith(call()));
     expect(valueOf(reply.message)).toMatchObject({ id: 1, result: { ok: true } });
     expect(reply.status).toBe(200);
-    expect(seen).toEqual([
-      "request tools/call client-to-server",
-      "response tools/call server-to-client kept",
-    ]);
+    expect(seen).toEqual(["request tools/call client-to-server", "response tools/call server-to-client kept"]);
   });
 
   it("sends a request on without any wait where the verdict is known at once", () => {

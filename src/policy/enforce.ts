@@ -16,11 +16,7 @@ import {
 import { filterListPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
 import { mayMentionResource } from "./enforcement/mentioned-names.ts";
 import { nonCanonicalUriReason } from "./enforcement/canonical-uri.ts";
-import {
-  createInputRequestChecks,
-  hasInputRequests,
-  hasInputResponses,
-} from "./enforcement/input-requests.ts";
+import { createInputRequestChecks, hasInputRequests, hasInputResponses } from "./enforcement/input-requests.ts";
 import { createRefusalWriter, type RefusalOptions } from "./enforcement/refusals.ts";
 import { createShadowEnforcement } from "./enforcement/shadow.ts";
 import { createTaskResults, mayHoldTaskResult } from "./enforcement/task-results.ts";
@@ -68,17 +64,13 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     if (!isAboutNames && !hasInputResponses(message)) return ruling;
     return andThen(ruling, (first) => {
       if (first.type === "refuse") return first;
-      return andThen(
-        names.checkRequest(withCheckedMessage(subject, first.message), first.memory),
-        (second) => {
-          if (second.type === "refuse") return second;
-          if (mayHoldTaskResult(message.method))
-            return taskNotice(withCheckedMessage(subject, second.message));
-          return hasInputResponses(second.message)
-            ? questions.checkInputResponses(withCheckedMessage(subject, second.message), second.memory)
-            : second;
-        },
-      );
+      return andThen(names.checkRequest(withCheckedMessage(subject, first.message), first.memory), (second) => {
+        if (second.type === "refuse") return second;
+        if (mayHoldTaskResult(message.method)) return taskNotice(withCheckedMessage(subject, second.message));
+        return hasInputResponses(second.message)
+          ? questions.checkInputResponses(withCheckedMessage(subject, second.message), second.memory)
+          : second;
+      });
     });
   }
 
@@ -107,22 +99,12 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     return thenCheck(subject, ruling, (next) => judge.evaluate(next, memory));
   }
 
-  function answer(
-    forwarded: Exchange,
-    request: RequestMessage,
-    memory: unknown,
-    reply: Reply,
-  ): MaybePromise<Reply> {
+  function answer(forwarded: Exchange, request: RequestMessage, memory: unknown, reply: Reply): MaybePromise<Reply> {
     if (reply.message === undefined) return reply;
     // A modern client answers in a retry, and that has been decided about.
     if (forwarded.direction === "server-to-client" && forwarded.era === "modern") return reply;
     const subject = InspectedMessage.answering(forwarded, request, reply.message);
-    forms.learn(
-      forwarded,
-      request,
-      reply,
-      forwarded.reply instanceof CheckedReplyStream && forwarded.reply.isOpen,
-    );
+    forms.learn(forwarded, request, reply, forwarded.reply instanceof CheckedReplyStream && forwarded.reply.isOpen);
     const ruling = review(subject, reply, memory);
     return isSettled(ruling)
       ? deliver(subject, request, memory, reply, ruling)
@@ -208,8 +190,7 @@ function thenCheck(
 /** The exchange as it goes on: with what was decided about, and without a way around decisions for its answer. */
 function toForwarded(exchange: Exchange, message: Message): Exchange {
   const { reply } = exchange;
-  if (reply?.writeRaw === undefined)
-    return message === exchange.message ? exchange : withMessage(exchange, message);
+  if (reply?.writeRaw === undefined) return message === exchange.message ? exchange : withMessage(exchange, message);
   return { ...exchange, message, reply: new CheckedReplyStream(reply) };
 }
 

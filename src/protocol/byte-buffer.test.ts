@@ -13,8 +13,7 @@ describe("byte hold", () => {
         const pieces = lengths.map((length, i) => Buffer.alloc(length, i + 1));
         for (const [i, piece] of pieces.entries()) {
           hold.append(Buffer.concat([Buffer.from("<"), piece, Buffer.from(">")]), 1, piece.length + 1);
-          if (looks[i] === true)
-            expect(hold.bytes().equals(Buffer.concat(pieces.slice(0, i + 1)))).toBe(true);
+          if (looks[i] === true) expect(hold.bytes().equals(Buffer.concat(pieces.slice(0, i + 1)))).toBe(true);
         }
         const all = Buffer.concat(pieces);
         expect(hold.size).toBe(all.length);

@@ -7,16 +7,7 @@ import { isModernRevision } from "./revisions.ts";
 export type MethodMessage = RequestMessage | NotificationMessage;
 
 /** Severities of log messages, mildest first (RFC 5424). */
-export const loggingLevels = [
-  "debug",
-  "info",
-  "notice",
-  "warning",
-  "error",
-  "critical",
-  "alert",
-  "emergency",
-] as const;
+export const loggingLevels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] as const;
 /** One of the severities. */
 export type LoggingLevel = (typeof loggingLevels)[number];
 

@@ -23,14 +23,9 @@ export interface ErrorResponseOptions {
 }
 
 /** Makes a refusal with the status and the code that the error table gives. */
-export function errorResponse(
-  error: ErrorCode,
-  message: string,
-  details: ErrorResponseOptions = {},
-): ErrorResponse {
+export function errorResponse(error: ErrorCode, message: string, details: ErrorResponseOptions = {}): ErrorResponse {
   const facts = errorTable[error];
-  const status =
-    (details.useAlternateStatus === true ? facts.alternateHttp?.status : undefined) ?? facts.http;
+  const status = (details.useAlternateStatus === true ? facts.alternateHttp?.status : undefined) ?? facts.http;
   const { jsonrpc } = facts;
   if (status === undefined || jsonrpc === undefined) {
     throw new RangeError(`${error} is not an error that a message can be refused with`);

@@ -4,13 +4,7 @@
 export { parse, parseBatch, parseMessage, parseText, peek } from "./parse.ts";
 export type { ParseContext, Peeked } from "./parse.ts";
 export { metadataOf, pointerOf } from "./metadata.ts";
-export type {
-  MessageMetadata,
-  RelatedRequest,
-  MessageTarget,
-  TraceContext,
-  TransportHints,
-} from "./metadata.ts";
+export type { MessageMetadata, RelatedRequest, MessageTarget, TraceContext, TransportHints } from "./metadata.ts";
 export { defaultLimits, reverseDirection, stdioLineLimit } from "./message.ts";
 export type {
   Diagnostic,
@@ -116,14 +110,7 @@ export type {
 } from "./sse/final-response.ts";
 
 // Source-preserving reading and splicing of members.
-export {
-  memberBoolean,
-  memberInteger,
-  memberSource,
-  memberString,
-  memberType,
-  memberValue,
-} from "./json/read.ts";
+export { memberBoolean, memberInteger, memberSource, memberString, memberType, memberValue } from "./json/read.ts";
 export type { JsonType, ScannedJson } from "./json/read.ts";
 export { insertMember, replaceMember, splice } from "./json/edit.ts";
 export type { Replacement } from "./json/edit.ts";

@@ -153,9 +153,7 @@ describe("a line that is too long", () => {
 
 describe("framing a line", () => {
   it("puts pretty-printed JSON on one line and ends it", () => {
-    expect(frameLine(Buffer.from('{\r\n\t"a": "x\\n",\n"b":1\r}\n')).toString()).toBe(
-      '{  \t"a": "x\\n", "b":1 } \n',
-    );
+    expect(frameLine(Buffer.from('{\r\n\t"a": "x\\n",\n"b":1\r}\n')).toString()).toBe('{  \t"a": "x\\n", "b":1 } \n');
   });
 
   it("keeps every value, and every byte of JSON without raw line breaks", () => {

@@ -74,9 +74,7 @@ export function createLineReader(options: LineReaderOptions): LineReader {
 
   return {
     push(input) {
-      const chunk = Buffer.isBuffer(input)
-        ? input
-        : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
+      const chunk = Buffer.isBuffer(input) ? input : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
       let at = 0;
       let lineFeed = chunk.indexOf(LF);
       while (lineFeed !== -1) {

@@ -23,8 +23,7 @@ export function spliceIds<Kind extends Message>(message: Kind, edits: readonly I
     return span === undefined ? [] : [{ span, bytes: Buffer.from(id.json) }];
   });
   if (changes.length === 0) return message;
-  const id =
-    message.id === undefined ? undefined : (edits.find(({ name }) => name === "id")?.id ?? message.id);
+  const id = message.id === undefined ? undefined : (edits.find(({ name }) => name === "id")?.id ?? message.id);
   const bytes = splice(message.bytes, message.outline, changes);
   return { ...message, id, bytes, outline: moveOutline(message.outline, changes, bytes.length) };
 }

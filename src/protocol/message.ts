@@ -241,8 +241,7 @@ export function readId(bytes: Buffer, start: number, end: number): ParsedId {
 /** Makes the id for a value that we choose ourselves. */
 export function idFrom(value: string | number): RequestId {
   if (typeof value === "string") return { key: `s:${value}`, json: JSON.stringify(value) };
-  if (!Number.isSafeInteger(value))
-    throw new RangeError(`an id must be a string or a safe integer, not ${value}`);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`an id must be a string or a safe integer, not ${value}`);
   return { key: `n:${value}`, json: String(value) };
 }
 

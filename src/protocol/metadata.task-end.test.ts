@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { messageOf, notificationOf, resultOf } from "../../test/support/messages.ts";
 import { createdTaskId, endedTaskId, reportsTaskEnd } from "./metadata.ts";
 
-const status = (value: unknown) =>
-  notificationOf("notifications/tasks/status", { taskId: "t", status: value });
+const status = (value: unknown) => notificationOf("notifications/tasks/status", { taskId: "t", status: value });
 
 describe("the life of a task", () => {
   it.each(["completed", "failed", "cancelled"])("ends with the status %s", (final) => {
@@ -18,10 +17,7 @@ describe("the life of a task", () => {
 
   it("has ended when tasks/result is answered, with whatever", () => {
     const error = messageOf({ jsonrpc: "2.0", id: 1, error: { code: -32603, message: "failed" } });
-    expect([reportsTaskEnd("tasks/result", error), reportsTaskEnd("tasks/get", error)]).toEqual([
-      true,
-      false,
-    ]);
+    expect([reportsTaskEnd("tasks/result", error), reportsTaskEnd("tasks/get", error)]).toEqual([true, false]);
     expect(reportsTaskEnd("tasks/result", resultOf({ content: [] }))).toBe(true);
   });
 
@@ -35,9 +31,7 @@ describe("the life of a task", () => {
   });
 
   it("is told by its own notification only", () => {
-    expect(
-      endedTaskId(notificationOf("notifications/message", { taskId: "t", status: "completed" })),
-    ).toBeUndefined();
+    expect(endedTaskId(notificationOf("notifications/message", { taskId: "t", status: "completed" }))).toBeUndefined();
     expect(endedTaskId(notificationOf("notifications/tasks/status"))).toBeUndefined();
   });
 });

@@ -69,12 +69,12 @@ describe("metadata", () => {
       type: "cancel",
       id: { key: "n:0" },
     });
-    expect(
-      metadata(notification("notifications/progress", { progressToken: "0", progress: 1 })).related,
-    ).toMatchObject({
-      type: "progress",
-      id: { key: "s:0" },
-    });
+    expect(metadata(notification("notifications/progress", { progressToken: "0", progress: 1 })).related).toMatchObject(
+      {
+        type: "progress",
+        id: { key: "s:0" },
+      },
+    );
     const changed = notification("notifications/tools/list_changed", {
       _meta: { [metaKey("subscriptionId")]: "L1" },
     });
@@ -90,9 +90,7 @@ describe("metadata", () => {
     expect(result({ resultType: "task", taskId: "tk-9" }).taskId).toBe("tk-9");
     expect(result({ task: { taskId: "tk-5", status: "working" } }).taskId).toBe("tk-5");
     expect(result({ protocolVersion: "2025-06-18" }).revision).toBe("2025-06-18");
-    expect(metadata({ jsonrpc: "2.0", id: 1, error: { code: -32002, message: "no" } }).errorCode).toBe(
-      -32002,
-    );
+    expect(metadata({ jsonrpc: "2.0", id: 1, error: { code: -32002, message: "no" } }).errorCode).toBe(-32002);
   });
 
   it("[SC-024] takes optional fields of the wrong type as absent, with a diagnostic that points at them", () => {

@@ -104,8 +104,7 @@ function traceOf(reader: MemberReader): TraceContext | undefined {
 
 function relationOf(reader: MemberReader, message: Message): RelatedRequest | undefined {
   if (message.method === "notifications/cancelled") return relation("cancel", reader.id("params.requestId"));
-  if (message.method === "notifications/progress")
-    return relation("progress", reader.id("params.progressToken"));
+  if (message.method === "notifications/progress") return relation("progress", reader.id("params.progressToken"));
   if (message.kind === "notification") {
     return relation("subscription", reader.id("params._meta.io.modelcontextprotocol/subscriptionId"));
   }
@@ -133,10 +132,7 @@ function taskIdOf(reader: MemberReader, isAsking: boolean): string | undefined {
 
 function revisionOf(reader: MemberReader, isAsking: boolean): string | undefined {
   if (!isAsking) return reader.text("result.protocolVersion");
-  return (
-    reader.text("params._meta.io.modelcontextprotocol/protocolVersion") ??
-    reader.text("params.protocolVersion")
-  );
+  return reader.text("params._meta.io.modelcontextprotocol/protocolVersion") ?? reader.text("params.protocolVersion");
 }
 
 /** Reads optional members; one of the wrong type is noted and counts as absent. */

@@ -132,12 +132,7 @@ export function methodFacts(name: string): MethodFacts | undefined {
  * Whether a revision knows a method sent this way and as this kind. Methods that only travel inside results are
  * unknown as messages; an internal or unknown direction is not judged.
  */
-export function methodStatus(
-  name: string,
-  revision: Revision,
-  direction: Direction,
-  kind: MethodKind,
-): MethodStatus {
+export function methodStatus(name: string, revision: Revision, direction: Direction, kind: MethodKind): MethodStatus {
   const facts = byName.get(name);
   if (facts === undefined) return "unknown";
   const form = facts.forms[revision];
@@ -158,12 +153,7 @@ function taskTraits(timeoutClass: TimeoutClass): MethodTraits {
   };
 }
 
-function request(
-  name: string,
-  direction: MethodDirection,
-  columns: string,
-  traits: MethodTraits = {},
-): MethodFacts {
+function request(name: string, direction: MethodDirection, columns: string, traits: MethodTraits = {}): MethodFacts {
   return row(name, "request", direction, columns, traits);
 }
 
@@ -187,9 +177,7 @@ function row(
     name,
     kind,
     forms: perRevision((index) => formOf(columns.charAt(index))),
-    directions: perRevision((_, revision) =>
-      revisions[revision].era === "modern" ? modernDirection : direction,
-    ),
+    directions: perRevision((_, revision) => (revisions[revision].era === "modern" ? modernDirection : direction)),
     cacheable: false,
     inputRequired: false,
     listenOnly: false,
@@ -198,9 +186,7 @@ function row(
   };
 }
 
-function perRevision<Value>(
-  valueAt: (index: number, name: Revision) => Value,
-): Readonly<Record<Revision, Value>> {
+function perRevision<Value>(valueAt: (index: number, name: Revision) => Value): Readonly<Record<Revision, Value>> {
   // The entries are made from the whole list of names, so every revision has one.
   return Object.fromEntries(revisionNames.map((name, index) => [name, valueAt(index, name)])) as Record<
     Revision,
@@ -222,10 +208,7 @@ export type Capabilities = Readonly<Record<string, unknown>>;
  * undefined when nothing is missing. A bare `elicitation: {}` stands for forms, as it did before there were modes
  * (MCP 2025-11-25, Elicitation).
  */
-export function missingCapabilities(
-  required: Capabilities,
-  declared: Capabilities,
-): Capabilities | undefined {
+export function missingCapabilities(required: Capabilities, declared: Capabilities): Capabilities | undefined {
   const missing = Object.entries(required).flatMap(([name, wanted]) => {
     const given = Object.hasOwn(declared, name) ? declared[name] : undefined;
     if (!isObject(given)) return [[name, wanted]];
@@ -244,9 +227,7 @@ export function requiredClientCapabilities(method: string, params: unknown): Cap
     return has("tools") || has("toolChoice") ? { sampling: { tools: {} } } : { sampling: {} };
   }
   if (method !== "elicitation/create") return undefined;
-  return isObject(params) && params["mode"] === "url"
-    ? { elicitation: { url: {} } }
-    : { elicitation: { form: {} } };
+  return isObject(params) && params["mode"] === "url" ? { elicitation: { url: {} } } : { elicitation: { form: {} } };
 }
 
 function hasDetail(name: string, given: Capabilities, detail: string): boolean {

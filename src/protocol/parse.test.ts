@@ -13,8 +13,7 @@ const batching: ParseContext = { revision: "2025-03-26", mode: "enforce" };
 
 function single(text: string, context = enforcing): Message {
   const outcome = parseText(text, context);
-  if (!outcome.ok || outcome.form !== "single")
-    throw new Error(`not one message: ${text} ${JSON.stringify(outcome)}`);
+  if (!outcome.ok || outcome.form !== "single") throw new Error(`not one message: ${text} ${JSON.stringify(outcome)}`);
   return outcome.message;
 }
 
@@ -108,8 +107,7 @@ describe("kinds of message", () => {
 });
 
 describe("ids", () => {
-  const idOf = (id: string, context = enforcing) =>
-    single(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`, context).id;
+  const idOf = (id: string, context = enforcing) => single(`{"jsonrpc":"2.0","id":${id},"method":"ping"}`, context).id;
 
   it("[SC-034, SC-035, SC-076] keeps 0, -1, the empty string and digits in quotes as separate ids", () => {
     const ids = ["0", "-1", '""', '"0"', "1", '"1"'];
@@ -161,11 +159,7 @@ describe("text that is not a message", () => {
   });
 
   it("[SC-086] refuses bytes that are not UTF-8", () => {
-    const bytes = Buffer.concat([
-      Buffer.from('{"jsonrpc":"2.0","method":"a'),
-      Buffer.from([0xff]),
-      Buffer.from('"}'),
-    ]);
+    const bytes = Buffer.concat([Buffer.from('{"jsonrpc":"2.0","method":"a'), Buffer.from([0xff]), Buffer.from('"}')]);
     expect(failure(parse(bytes, enforcing))).toMatchObject({ code: -32700, reason: "json.utf8" });
     expect(reasonOf('{"jsonrpc":"2.0","method":"a\ud800"}')).toBe("json.utf8");
   });
@@ -211,9 +205,7 @@ describe("tricks that two readers understand differently", () => {
       reason: "json.duplicate-key",
       id: { key: "n:1" },
     });
-    expect(single(text, observing).diagnostics).toMatchObject([
-      { code: "json.duplicate-key", severity: "warn" },
-    ]);
+    expect(single(text, observing).diagnostics).toMatchObject([{ code: "json.duplicate-key", severity: "warn" }]);
   });
 
   it("echoes no id when the id itself came twice", () => {
@@ -306,9 +298,7 @@ describe("batches", () => {
       reason: "batch.size",
       limit: { actual: 101, allowed: 100 },
     });
-    expect(members(`[${Array.from({ length: 100 }, (_, index) => request(index)).join(",")}]`)).toHaveLength(
-      100,
-    );
+    expect(members(`[${Array.from({ length: 100 }, (_, index) => request(index)).join(",")}]`)).toHaveLength(100);
     expect(reasonOf("[1", batching)).toBe("json.syntax");
     expect(reasonOf(`[${request(1)},]`, batching)).toBe("json.syntax");
     expect(reasonOf(`[${request(1)}]x`, batching)).toBe("json.syntax");
@@ -334,16 +324,12 @@ describe("one parser", () => {
 
   it("[SC-009] gives equal output for equal input, in any order", () => {
     fc.assert(
-      fc.property(
-        fc.array(anyJson, { maxLength: 6 }),
-        fc.constantFrom(...revisionNames),
-        (texts, revision) => {
-          const context: ParseContext = { revision, mode: "enforce" };
-          const forward = texts.map((text) => parseText(text, context));
-          const backward = texts.toReversed().map((text) => parseText(text, context));
-          expect(backward.toReversed()).toEqual(forward);
-        },
-      ),
+      fc.property(fc.array(anyJson, { maxLength: 6 }), fc.constantFrom(...revisionNames), (texts, revision) => {
+        const context: ParseContext = { revision, mode: "enforce" };
+        const forward = texts.map((text) => parseText(text, context));
+        const backward = texts.toReversed().map((text) => parseText(text, context));
+        expect(backward.toReversed()).toEqual(forward);
+      }),
     );
   });
 
@@ -359,9 +345,7 @@ describe("one parser", () => {
         const all = outcome.form === "single" ? [outcome] : outcome.members;
         expect(look.isBatch).toBe(outcome.form === "batch");
         expect(look.messages.map(({ kind, method }) => [kind, method])).toEqual(
-          all.map((member) =>
-            member.ok ? [member.message.kind, member.message.method] : ["invalid", undefined],
-          ),
+          all.map((member) => (member.ok ? [member.message.kind, member.message.method] : ["invalid", undefined])),
         );
       }),
       { numRuns: 500 },
@@ -381,8 +365,7 @@ describe("one parser", () => {
         (input, revision, strict) => {
           const outcome = parse(input, { revision, mode: strict ? "enforce" : "observe" });
           const found = !outcome.ok ? [] : outcome.form === "single" ? [outcome] : outcome.members;
-          for (const member of found)
-            if (member.ok) expect(metadataOf(member.message).size).toBeGreaterThan(0);
+          for (const member of found) if (member.ok) expect(metadataOf(member.message).size).toBeGreaterThan(0);
           if (!outcome.ok) expect(outcome.failure.message.length).toBeGreaterThan(0);
         },
       ),

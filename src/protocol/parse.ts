@@ -132,8 +132,7 @@ function judgeBatch(
   context: ParseContext,
   limits: ParseLimits,
 ): ParseOutcome {
-  const allowed =
-    context.revision === "unknown" ? context.mode === "observe" : revisions[context.revision].batching;
+  const allowed = context.revision === "unknown" ? context.mode === "observe" : revisions[context.revision].batching;
   if (!allowed) return fail(-32600, "batch.unsupported", {});
   if (count === 0) return fail(-32600, "batch.empty", {});
   if (count > limits.maxBatch) {
@@ -176,8 +175,7 @@ function toMessage(bytes: Buffer, outline: Outline, context: ParseContext): Mess
   if (shape.fractionalId && enforcing) return fail(-32600, "id.fractional", { offset: outline.start });
   const { kind, id, method } = shape;
   const isPlain = outline.duplicateAt < 0 && outline.caseVariantAt < 0 && outline.loneSurrogateAt < 0;
-  const diagnostics =
-    isPlain && !shape.fractionalId ? noDiagnostics : diagnosticsOf(outline, shape.fractionalId);
+  const diagnostics = isPlain && !shape.fractionalId ? noDiagnostics : diagnosticsOf(outline, shape.fractionalId);
   // The shape has just established which members this kind has; one object layout serves all four kinds.
   return { ok: true, message: { kind, id, method, bytes, outline, diagnostics } as Message };
 }
@@ -192,10 +190,8 @@ function trickOf(outline: Outline): { reason: FailureReason; offset: number } | 
 
 function diagnosticsOf(outline: Outline, fractionalId: boolean): readonly Diagnostic[] {
   const found: Diagnostic[] = [];
-  if (outline.duplicateAt >= 0)
-    found.push(failureDiagnostic("json.duplicate-key", "warn", outline.duplicateAt));
-  if (outline.caseVariantAt >= 0)
-    found.push(failureDiagnostic("json.case-variant", "warn", outline.caseVariantAt));
+  if (outline.duplicateAt >= 0) found.push(failureDiagnostic("json.duplicate-key", "warn", outline.duplicateAt));
+  if (outline.caseVariantAt >= 0) found.push(failureDiagnostic("json.case-variant", "warn", outline.caseVariantAt));
   if (outline.loneSurrogateAt >= 0)
     found.push(failureDiagnostic("json.lone-surrogate", "warn", outline.loneSurrogateAt));
   if (fractionalId) found.push(failureDiagnostic("id.fractional", "warn"));
@@ -303,11 +299,7 @@ function failureMessage(
 }
 
 /** The same finding as a diagnostic, for those who only observe. */
-function failureDiagnostic(
-  reason: FailureReason,
-  severity: Diagnostic["severity"],
-  offset?: number,
-): Diagnostic {
+function failureDiagnostic(reason: FailureReason, severity: Diagnostic["severity"], offset?: number): Diagnostic {
   return {
     code: reason,
     severity,

@@ -26,15 +26,7 @@ describe("the text form of a revision", () => {
 
   it("[SC-001] any other text is an error value that says what was read, never a default", () => {
     expect(parseRevision("2025-06-19")).toEqual({ ok: false, reason: "unknown", text: "2025-06-19" });
-    for (const text of [
-      "",
-      " 2025-06-18",
-      "2025-06-18 ",
-      "2025-6-18",
-      "latest",
-      "DRAFT-2026-v1",
-      "__proto__",
-    ]) {
+    for (const text of ["", " 2025-06-18", "2025-06-18 ", "2025-6-18", "latest", "DRAFT-2026-v1", "__proto__"]) {
       expect(parseRevision(text)).toEqual({ ok: false, reason: "malformed", text });
     }
     fc.assert(
@@ -66,8 +58,7 @@ describe("the table of revisions", () => {
   });
 
   it("[SC-002] answers every difference between the revisions", () => {
-    const column = (fact: keyof (typeof revisions)[Revision]) =>
-      revisionNames.map((name) => revisions[name][fact]);
+    const column = (fact: keyof (typeof revisions)[Revision]) => revisionNames.map((name) => revisions[name][fact]);
     expect(column("era")).toEqual(["legacy", "legacy", "legacy", "legacy", "modern"]);
     expect(column("sessions")).toEqual(["endpoint-uri", "header", "header", "header", "none"]);
     expect(column("getStream")).toEqual([true, true, true, true, false]);
@@ -82,13 +73,7 @@ describe("the table of revisions", () => {
     expect(column("mirroredHeaders")).toEqual([false, false, false, false, true]);
     expect(column("closeCancels")).toEqual([false, false, false, false, true]);
     expect(column("errorId")).toEqual(["required", "required", "required", "optional", "optional"]);
-    expect(column("cancelledRequestId")).toEqual([
-      "required",
-      "required",
-      "required",
-      "optional",
-      "required",
-    ]);
+    expect(column("cancelledRequestId")).toEqual(["required", "required", "required", "optional", "required"]);
     expect(column("idUniqueness")).toEqual(["session", "session", "session", "session", "in-flight"]);
     expect(column("resourceNotFoundCode")).toEqual([-32002, -32002, -32002, -32002, -32602]);
     expect(column("resultType")).toEqual([false, false, false, false, true]);
@@ -97,9 +82,7 @@ describe("the table of revisions", () => {
     expect(column("logging")).toEqual(["session", "session", "session", "session", "request"]);
     expect(column("progress")).toEqual(["both", "both", "both", "both", "server-to-client"]);
     expect(column("structuredContent")).toEqual(["none", "none", "object", "object", "any"]);
-    expect(column("contentKinds").map((kinds) => (kinds as readonly string[]).length)).toEqual([
-      3, 4, 5, 5, 5,
-    ]);
+    expect(column("contentKinds").map((kinds) => (kinds as readonly string[]).length)).toEqual([3, 4, 5, 5, 5]);
     expect(column("authorization")).toEqual([
       "none",
       "authorization-server",
@@ -113,9 +96,7 @@ describe("the table of revisions", () => {
     expect(newestLegacy).toBe(legacyOf(revisionNames)[0]);
     expect(newestModern).toBe(modernOf(revisionNames)[0]);
     expect(revisions[revisionWithoutHeader].versionHeader).toBe("none");
-    expect(having((name) => isModernRevision(name))).toEqual(
-      having((name) => revisions[name].era === "modern"),
-    );
+    expect(having((name) => isModernRevision(name))).toEqual(having((name) => revisions[name].era === "modern"));
   });
 });
 
@@ -164,9 +145,7 @@ describe("negotiation", () => {
   });
 
   it("picks the newest modern revision that both sides list", () => {
-    expect(newestCommonRevision(["2099-01-01", "2026-07-28", "2025-11-25"], revisionNames)).toBe(
-      "2026-07-28",
-    );
+    expect(newestCommonRevision(["2099-01-01", "2026-07-28", "2025-11-25"], revisionNames)).toBe("2026-07-28");
     expect(newestCommonRevision(["2025-11-25"], revisionNames)).toBeUndefined();
   });
 });

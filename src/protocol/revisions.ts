@@ -295,10 +295,7 @@ export function acceptServerRevision(answered: string, supported: readonly Revis
 }
 
 /** The newest modern revision that both sides know, from the list in `server/discover` or in error -32022. */
-export function newestCommonRevision(
-  theirs: readonly string[],
-  supported: readonly Revision[],
-): Revision | undefined {
+export function newestCommonRevision(theirs: readonly string[], supported: readonly Revision[]): Revision | undefined {
   return modernOf(supported).find((revision) => theirs.includes(revision));
 }
 

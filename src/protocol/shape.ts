@@ -88,8 +88,7 @@ export function shapeOf(bytes: Buffer, outline: Outline): Shape {
 
 function isVersionTwo(bytes: Buffer, start: number, end: number): boolean {
   if (bytes[start] !== 0x22) return false;
-  if (end - start === 5)
-    return bytes[start + 1] === 0x32 && bytes[start + 2] === 0x2e && bytes[start + 3] === 0x30;
+  if (end - start === 5) return bytes[start + 1] === 0x32 && bytes[start + 2] === 0x2e && bytes[start + 3] === 0x30;
   return decodeString(bytes, start, end) === "2.0";
 }
 
@@ -106,8 +105,7 @@ for (const name of methodNames) (byLength[name.length] ??= []).push({ name, byte
 function methodNameAt(bytes: Buffer, start: number, end: number): string {
   const candidates = byLength[end - start - 2];
   if (candidates !== undefined) {
-    for (const candidate of candidates)
-      if (standsAt(candidate.bytes, bytes, start + 1)) return candidate.name;
+    for (const candidate of candidates) if (standsAt(candidate.bytes, bytes, start + 1)) return candidate.name;
   }
   return decodeString(bytes, start, end);
 }

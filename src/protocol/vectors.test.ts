@@ -28,9 +28,7 @@ const facts: ModernCheckOptions = {
 const bytesOf = (body: unknown) => Buffer.from(JSON.stringify(body));
 
 /** The steps of one sort, each with a name for its test. */
-function stepsOf<Sort extends Step["step"]>(
-  sort: Sort,
-): { name: string; step: Extract<Step, { step: Sort }> }[] {
+function stepsOf<Sort extends Step["step"]>(sort: Sort): { name: string; step: Extract<Step, { step: Sort }> }[] {
   return vectors.flatMap(({ number, title, steps }) =>
     steps.flatMap((step) => {
       const name = `${String(number).padStart(2, "0")} ${title}: ${"what" in step ? step.what : step.step}`;
@@ -81,8 +79,7 @@ describe("the forty vectors", () => {
     const { direction, body, answers, metadata } = step;
     for (const revision of step.revisions) {
       const outcome = parse(bytesOf(body), { revision, mode: "enforce" });
-      if (!outcome.ok || outcome.form !== "single")
-        throw new Error(`not one message: ${JSON.stringify(body)}`);
+      if (!outcome.ok || outcome.form !== "single") throw new Error(`not one message: ${JSON.stringify(body)}`);
       expect(metadataOf(outcome.message)).toMatchObject({ diagnostics: [], ...metadata });
       const report = validate(outcome.message, {
         revision,

@@ -126,12 +126,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
   }
 
   /** What the client may come back with belongs to the same operation. */
-  function noteContinuation(
-    exchange: Exchange,
-    message: Message,
-    facts: MessageFacts,
-    operation: string,
-  ): void {
+  function noteContinuation(exchange: Exchange, message: Message, facts: MessageFacts, operation: string): void {
     if (message.kind !== "result") return;
     const state = memberString(message, "result.requestState");
     if (state !== undefined) remember(stateKey(exchange, state), operation);
@@ -152,8 +147,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
         own = { operation, request: undefined, answer: undefined, group: createFrameGroup() };
         exchange.tracking.record = own;
       }
-      if (isAnswer && leg === "client" && passing === "sent")
-        noteContinuation(exchange, message, facts, own.operation);
+      if (isAnswer && leg === "client" && passing === "sent") noteContinuation(exchange, message, facts, own.operation);
       const size = message.outline.end - message.outline.start;
       const isTooLarge = size > bodyBytes;
       const clean =
@@ -215,24 +209,18 @@ function namesOf({ id, method, target }: MessageFacts, redactor: Redactor | unde
   return { id: plain(id), method: plain(method), target: plain(target) };
 }
 
-function setOutcome(
-  frame: FrameDraft,
-  message: Message,
-  { isToolError, resultType, errorCode }: MessageFacts,
-): void {
+function setOutcome(frame: FrameDraft, message: Message, { isToolError, resultType, errorCode }: MessageFacts): void {
   if (message.kind === "error") {
     frame.outcome = "error";
     frame.errorCode = errorCode;
     frame.gatewayCode = gatewayCodeOf(message);
-  } else
-    frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
+  } else frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
 }
 
 /** Errors of our own say so in their data. */
 function gatewayCodeOf(message: Message): string | undefined {
   const data = memberValue(message, "error.data");
-  if (typeof data !== "object" || data === null || !("origin" in data) || data.origin !== "gateway")
-    return undefined;
+  if (typeof data !== "object" || data === null || !("origin" in data) || data.origin !== "gateway") return undefined;
   return "code" in data && typeof data.code === "string" ? data.code : undefined;
 }
 
@@ -296,8 +284,7 @@ function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
   )
     return false;
   const { transport } = other;
-  if (one.transport.type !== "http" || transport.type !== "http")
-    return one.transport.type === transport.type;
+  if (one.transport.type !== "http" || transport.type !== "http") return one.transport.type === transport.type;
   const { method, path, peer, headers } = one.transport;
   return (
     method === transport.method &&
@@ -308,10 +295,7 @@ function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
   );
 }
 
-function includesHeaders(
-  headers: Readonly<Record<string, string>>,
-  others: Readonly<Record<string, string>>,
-): boolean {
+function includesHeaders(headers: Readonly<Record<string, string>>, others: Readonly<Record<string, string>>): boolean {
   for (const name in headers) if (headers[name] !== others[name]) return false;
   return true;
 }

@@ -38,9 +38,7 @@ export const recordConfig = z.union([
         .int()
         .min(65_536)
         .default(33_554_432)
-        .describe(
-          "Most bytes of bodies that wait; bodies are left out before, from three quarters of it on.",
-        ),
+        .describe("Most bytes of bodies that wait; bodies are left out before, from three quarters of it on."),
       bodyBytes: z
         .int()
         .min(0)
@@ -70,9 +68,7 @@ export const recordConfig = z.union([
           paths: z
             .array(pointer)
             .default([])
-            .describe(
-              "JSON Pointers of values in messages that are never kept; `*` is any member or element.",
-            ),
+            .describe("JSON Pointers of values in messages that are never kept; `*` is any member or element."),
           headers: z
             .array(z.string().min(1).toLowerCase())
             .default([])
@@ -93,10 +89,7 @@ export const recordConfig = z.union([
 
 /** The `drift` part of the configuration. */
 export const driftConfig = z.strictObject({
-  lock: z
-    .string()
-    .min(1)
-    .describe("Path of the file with what was approved, as `headgate drift approve` writes it."),
+  lock: z.string().min(1).describe("Path of the file with what was approved, as `headgate drift approve` writes it."),
   mode: z
     .enum(["warn", "hide", "block"])
     .default("warn")

@@ -27,17 +27,7 @@ export interface OutcomeCache<T> {
   clear(): void;
 }
 
-const states = [
-  "open",
-  "ok",
-  "tool_error",
-  "input_required",
-  "error",
-  "refused",
-  "failed",
-  "accepted",
-  "abandoned",
-];
+const states = ["open", "ok", "tool_error", "input_required", "error", "refused", "failed", "accepted", "abandoned"];
 
 /** Makes a book. Subjects are looked up by what they say, most of them without putting a text together. */
 export function createOutcomeCache<T>(): OutcomeCache<T> {

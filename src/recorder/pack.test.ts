@@ -42,9 +42,7 @@ function again(frames: readonly Frame[], writeContext = createContextWriter()): 
     expect(other).toMatchObject(figures);
     for (const name of outcomeFields) expect(subject[name]).toEqual(other.outcome[name]);
   }
-  return packs
-    .flatMap((pack) => unpackFrames(pack, "c1", readContext))
-    .toSorted((one, other) => one.seq - other.seq);
+  return packs.flatMap((pack) => unpackFrames(pack, "c1", readContext)).toSorted((one, other) => one.seq - other.seq);
 }
 
 const oddities = fc.record(

@@ -77,8 +77,7 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
     const content = writer.copyFrom(0);
     const text = context === undefined ? "" : formatContext(context);
     const exchange = deriveComplete(group);
-    const whole =
-      exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
+    const whole = exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
     return { first, last, count: group.length, context: text, content, complete: whole };
   });
 }
@@ -117,15 +116,9 @@ function writeFrame(
   const micros = Math.round(mono * 1000);
   const at = frame.at - start.at;
   const isExact =
-    Number.isSafeInteger(at) &&
-    start.at + at === frame.at &&
-    Number.isSafeInteger(micros) &&
-    micros / 1000 === mono;
+    Number.isSafeInteger(at) && start.at + at === frame.at && Number.isSafeInteger(micros) && micros / 1000 === mono;
   const isCommon =
-    isExact &&
-    frame.operation === start.operation &&
-    hasOnlyCommonFields(frame) &&
-    (frame === start || !frame.context);
+    isExact && frame.operation === start.operation && hasOnlyCommonFields(frame) && (frame === start || !frame.context);
   const like = isCommon && frame.same !== undefined ? indexOfRepeated(frame, frames) : -1;
   let bits =
     kinds.indexOf(frame.kind) * 8 +

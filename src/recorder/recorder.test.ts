@@ -210,9 +210,7 @@ describe("a recorder", () => {
     const { recorder, time, frames } = record();
     const first = exchangeOf(weather());
     call(recorder, first, resultOf({ resultType: "input_required", inputRequests: {}, requestState: "abc" }));
-    const second = exchangeOf(
-      requestOf("tools/call", { name: "weather", requestState: "abc", inputResponses: {} }),
-    );
+    const second = exchangeOf(requestOf("tools/call", { name: "weather", requestState: "abc", inputResponses: {} }));
     const asked = requestOf("sampling/createMessage", {});
     const question = exchangeOf(asked, { direction: "server-to-client", parent: second });
     recorder.message("client", "received", second.message, second);

@@ -3,12 +3,7 @@ import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { Redactor } from "../redact/redactor.ts";
 import { createFrame, createFrameCapture, type FrameCapture, type FrameDraft } from "./capture.ts";
 import { captureFormat, type CaptureRecord } from "./contract.ts";
-import {
-  createExchangeBatcher,
-  createPackBufferWriter,
-  type FrameGroup,
-  type PackBuffer,
-} from "./exchange-batcher.ts";
+import { createExchangeBatcher, createPackBufferWriter, type FrameGroup, type PackBuffer } from "./exchange-batcher.ts";
 import { createContextWriter } from "./pack.ts";
 
 /** Where a recorder's frames go. */
@@ -253,13 +248,9 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function fail(error: GatewayError): void {
     const cause = error.code === "store_failed" ? error.cause : error;
-    const told = new GatewayError(
-      "store_failed",
-      "this cannot be recorded at the moment, so it is not answered",
-      {
-        cause,
-      },
-    );
+    const told = new GatewayError("store_failed", "this cannot be recorded at the moment, so it is not answered", {
+      cause,
+    });
     const left = waiters;
     waiters = [];
     for (const { reject } of left) reject(told);
@@ -275,9 +266,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
     persisted: () => {
       if (!refuses) return undefined;
       if (gap > 0 || isFailing) {
-        return Promise.reject(
-          new GatewayError("store_failed", "this could not be recorded, so it is not answered"),
-        );
+        return Promise.reject(new GatewayError("store_failed", "this could not be recorded, so it is not answered"));
       }
       return new Promise((resolve, reject) => {
         waiters.push({ seq: next - 1, resolve, reject });

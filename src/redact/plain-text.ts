@@ -69,10 +69,7 @@ function withoutNamed(
   hide: (secret: string) => string,
 ): string {
   const named = withoutAssigned(text, isSecretName, hide);
-  return named.replace(
-    scheme,
-    (match, value: string) => match.slice(0, match.length - value.length) + hide(value),
-  );
+  return named.replace(scheme, (match, value: string) => match.slice(0, match.length - value.length) + hide(value));
 }
 
 function withoutAssigned(
@@ -97,11 +94,7 @@ function withoutAssigned(
   return result + text.slice(at);
 }
 
-function withoutFindings(
-  text: string,
-  findings: readonly DetectedSpan[],
-  hide: (secret: string) => string,
-): string {
+function withoutFindings(text: string, findings: readonly DetectedSpan[], hide: (secret: string) => string): string {
   const ordered = findings.toSorted((one, other) => one.start - other.start || other.end - one.end);
   let result = "";
   let at = 0;
@@ -117,9 +110,7 @@ function withoutFindings(
 
 /** Of `://user:password@` only what stands between: the rest keeps a URL readable. */
 function inner(text: string, { start, end }: DetectedSpan): { start: number; end: number } {
-  return text.startsWith("://", start) && text[end - 1] === "@"
-    ? { start: start + 3, end: end - 1 }
-    : { start, end };
+  return text.startsWith("://", start) && text[end - 1] === "@" ? { start: start + 3, end: end - 1 } : { start, end };
 }
 
 const form = /\[redacted:[0-9a-f]{12}\]/u;

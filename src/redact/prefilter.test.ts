@@ -22,9 +22,7 @@ const pieces = fc.oneof(
   fc.string({ unit: fc.constantFrom(..."ABCXYZ0123456789 ".split("")), maxLength: 30 }),
   fc.string({ unit: "binary", maxLength: 10 }),
   fc.constantFrom(
-    ..."password PassWd passcode passphrase pwd secret accessToken api_key private-key authorization".split(
-      " ",
-    ),
+    ..."password PassWd passcode passphrase pwd secret accessToken api_key private-key authorization".split(" "),
     ..."credentials Cookie Bearer Basic requestState otp cooKie \u017Fecret".split(" "),
   ),
   fc.constantFrom(...secretCorpus.map(([, secret]) => secret)),
@@ -46,13 +44,12 @@ describe("the first look at a message", () => {
     expect(isPlain(`{"text":"see ${secret}, or not"}`)).toBe(false);
   });
 
-  it.each([
-    "eyJabcdefghijkl.eyJabcdefghijkl.",
-    "AIzaabcdefghijklmnopqrstuvwxyzabcdefghijk",
-    "ABCDEFGHIJKLMNOP",
-  ])("has a closer look at %s, which has no digit", (text) => {
-    expect(isPlain(text)).toBe(false);
-  });
+  it.each(["eyJabcdefghijkl.eyJabcdefghijkl.", "AIzaabcdefghijklmnopqrstuvwxyzabcdefghijk", "ABCDEFGHIJKLMNOP"])(
+    "has a closer look at %s, which has no digit",
+    (text) => {
+      expect(isPlain(text)).toBe(false);
+    },
+  );
 
   it("[SC-069] finds every name of a secret, however its words are set apart", () => {
     const redactor = createRedactor({ detectors: {}, key: Buffer.from("k"), prefilter: holdsNoSecret });

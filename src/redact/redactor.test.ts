@@ -56,9 +56,7 @@ describe("redaction of messages", () => {
         expect(count).toBeGreaterThan(0);
       }
       // Escapes are another way to write the same text.
-      const escaped = Array.from(secret, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join(
-        "",
-      );
+      const escaped = Array.from(secret, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
       expect(redactor().json(`{"params":{"x":"${escaped}"}}`).text).not.toContain(escaped);
       expect(redactor().text(`stderr says ${secret}`).text).not.toContain(secret);
       expect(redactor().text(`/mcp?x=1&token=${encodeURIComponent(secret)}`).text).not.toContain(
@@ -164,11 +162,7 @@ describe("redaction of plain text", () => {
     ["Authorization: Bearer abc.def-ghi and so on", "Authorization: Bearer ", " and so on"],
     ["sent Bearer abcdefghijkl.", "sent Bearer ", ""],
     ["postgres://ann:pw@db/x", "postgres://", "@db/x"],
-    [
-      "https://db.example/a?view=full&access_token=xyzxyz&b=1",
-      "https://db.example/a?view=full&access_token=",
-      "&b=1",
-    ],
+    ["https://db.example/a?view=full&access_token=xyzxyz&b=1", "https://db.example/a?view=full&access_token=", "&b=1"],
     ["see:https://db.example/a?access_token=xyzxyz", "see:https://db.example/a?access_token=", ""],
   ])("replaces the value in %s", (text, before, behind) => {
     const clean = redactor().text(text).text;

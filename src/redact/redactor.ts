@@ -100,8 +100,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 
   function isSecretPlace(path: readonly string[]): boolean {
     return places.some(
-      (place) =>
-        place.length === path.length && place.every((step, index) => step === "*" || step === path[index]),
+      (place) => place.length === path.length && place.every((step, index) => step === "*" || step === path[index]),
     );
   }
 

@@ -7,15 +7,7 @@ import { InFlightCounter } from "../lib/in-flight.ts";
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
 /** Who or what ended a session, in few words that metrics can count. */
-export type SessionEndCause =
-  | "client"
-  | "idle"
-  | "age"
-  | "evicted"
-  | "upstream"
-  | "refused"
-  | "reload"
-  | "shutdown";
+export type SessionEndCause = "client" | "idle" | "age" | "evicted" | "upstream" | "refused" | "reload" | "shutdown";
 
 /** Endings that nobody asked for. */
 const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);

@@ -22,10 +22,7 @@ describe("a log line for people", () => {
   });
 
   it("lets no text from outside steer the terminal or fake a line", () => {
-    const text = formatLogLine(
-      line({ msg: "a\u001B[2Jb\nc", name: "\u202Eevil\u009B", sep: "\u2028" }),
-      plain,
-    );
+    const text = formatLogLine(line({ msg: "a\u001B[2Jb\nc", name: "\u202Eevil\u009B", sep: "\u2028" }), plain);
     expect(text.slice(0, -1)).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}]/u);
     expect(text).toContain(String.raw`a\u001b[2Jb\u000ac`);
   });

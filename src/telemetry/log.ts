@@ -123,8 +123,7 @@ export function createLogger(options: LogOptions): RootLogger {
   );
   return Object.assign(root, {
     preformatted: {
-      redact: (text: string) =>
-        redact === undefined ? text : String(JSON.parse(redact(JSON.stringify(text)))),
+      redact: (text: string) => (redact === undefined ? text : String(JSON.parse(redact(JSON.stringify(text))))),
       info: (members: string) => {
         const line = `{"level":"info"${timestamp()}${members}}\n`;
         target?.write(pretty ? formatLogLine(line, { color }) : line);
@@ -199,9 +198,7 @@ function fieldsOf(line: string): Readonly<Record<string, unknown>> | undefined {
 function timeOfDay(time: unknown): string {
   const date = new Date(typeof time === "string" ? time : Number.NaN);
   if (Number.isNaN(date.getTime())) return "--:--:--.---";
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) =>
-    String(part).padStart(2, "0"),
-  );
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, "0"));
   return `${clock.join(":")}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 

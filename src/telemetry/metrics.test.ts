@@ -131,9 +131,7 @@ odd{name="quote \" slash \\ line\n"} 1
 
   it("has every metric of the gateway", () => {
     const { metrics, text } = createMetrics();
-    metrics.exchanges
-      .labels({ route: "files", method: "tools/call", era: "modern", outcome: "result" })
-      .inc();
+    metrics.exchanges.labels({ route: "files", method: "tools/call", era: "modern", outcome: "result" }).inc();
     expect(text()).toContain(
       'headgate_exchanges_total{route="files",method="tools/call",era="modern",outcome="result"} 1',
     );

@@ -62,9 +62,7 @@ export function createMetrics(): Metrics {
 
 /** A fresh set of metrics; those without labels stand at zero from the start. */
 export function createRegistry<const D extends Definitions>(definitions: D): Registry<D> {
-  const families = Object.entries(definitions).map(
-    ([key, definition]) => [key, createFamily(definition)] as const,
-  );
+  const families = Object.entries(definitions).map(([key, definition]) => [key, createFamily(definition)] as const);
   const collectors = new Set<() => void>();
   const collected = (format: typeof formatMetric): string => {
     for (const collect of collectors) collect();
@@ -188,11 +186,7 @@ class Histogram implements HistogramChild, ChildWithSamples {
       const exemplar = this.#exemplars?.[index];
       return { suffix: "_bucket", labels: `${prefix}le="${formatNumber(bound)}"`, value: count, exemplar };
     });
-    return [
-      ...buckets,
-      { suffix: "_sum", labels, value: this.#sum },
-      { suffix: "_count", labels, value: count },
-    ];
+    return [...buckets, { suffix: "_sum", labels, value: this.#sum }, { suffix: "_count", labels, value: count }];
   }
 }
 

@@ -11,12 +11,9 @@ describe("the names of the semantic conventions", () => {
     expect(published).toContain(name);
   });
 
-  it.each(Object.values(durations).map(({ name }) => name))(
-    "[SC-072] of metrics are published: %s",
-    (name) => {
-      expect(published).toContain(name);
-    },
-  );
+  it.each(Object.values(durations).map(({ name }) => name))("[SC-072] of metrics are published: %s", (name) => {
+    expect(published).toContain(name);
+  });
 
   it("call a tool call what they call it", () => {
     expect(executeTool).toBe(conventions.GEN_AI_OPERATION_NAME_VALUE_EXECUTE_TOOL);

@@ -54,8 +54,7 @@ export const otherName = "_OTHER";
 export const durations = {
   serverOperation: {
     name: "mcp.server.operation.duration",
-    description:
-      "Time from the arrival of a request or notification until its answer or acknowledgement went out.",
+    description: "Time from the arrival of a request or notification until its answer or acknowledgement went out.",
   },
   clientOperation: {
     name: "mcp.client.operation.duration",
@@ -72,9 +71,7 @@ export const durations = {
 } as const;
 
 /** Upper bounds of the buckets that the conventions want for all of them. */
-export const durationBounds: readonly number[] = [
-  0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300,
-];
+export const durationBounds: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 /** JSON-RPC codes that blame the caller: no failure of the side that answers with them. */
 export const callerFaults: ReadonlySet<number> = new Set([-32_700, -32_600, -32_601, -32_602, -32_002]);

@@ -15,10 +15,7 @@ describe("a message that says which trace it is part of", () => {
     ["has params", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`],
     ["has an empty _meta", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{}}}`],
     ["has a _meta", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"progressToken":1}}}`],
-    [
-      "says another",
-      `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"traceparent":"${before}"}}}`,
-    ],
+    ["says another", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"_meta":{"traceparent":"${before}"}}}`],
     ["begins with space", ` \n{"jsonrpc":"2.0","method":"notifications/initialized"}`],
   ])("[SC-072] keeps everything else it has: one that %s", (_what, text) => {
     const value: unknown = JSON.parse(text);

@@ -20,10 +20,7 @@ export interface RemoteTrace extends TraceLink {
  * Reads the two texts of W3C Trace Context, section 3. What is not well-formed counts as absent, and a state without
  * its parent does too.
  */
-export function parseTrace(
-  traceparent: string | undefined,
-  tracestate: string | undefined,
-): RemoteTrace | undefined {
+export function parseTrace(traceparent: string | undefined, tracestate: string | undefined): RemoteTrace | undefined {
   const match = traceparent === undefined ? null : traceparentForm.exec(traceparent);
   if (match === null) return undefined;
   const [, version, traceId = "", spanId = "", flags = "", more] = match;
@@ -96,8 +93,7 @@ function changesOf(message: Message, trace: TraceHeaders): readonly Replacement[
     const before = spanOf(outline, member);
     const value = trace[name];
     // A state belongs to its parent, so that of another one is emptied, which W3C Trace Context allows.
-    if (before !== undefined)
-      replaced.push({ span: before, bytes: Buffer.from(JSON.stringify(value ?? "")) });
+    if (before !== undefined) replaced.push({ span: before, bytes: Buffer.from(JSON.stringify(value ?? "")) });
     else if (value !== undefined) texts.push(`"${name}":${JSON.stringify(value)}`);
   };
   set("traceparent", "params._meta.traceparent");

@@ -39,11 +39,7 @@ export interface Telemetry {
   /** Follows a route; every text that comes from a peer is redacted before it is told. */
   route(name: string, redact: RedactText): RouteTracing;
   /** Notes on the span that follows an exchange that something happened; nowhere where none does. */
-  addEvent(
-    exchange: Exchange,
-    event: string,
-    values: Readonly<Record<string, string | number | boolean>>,
-  ): void;
+  addEvent(exchange: Exchange, event: string, values: Readonly<Record<string, string | number | boolean>>): void;
   /** Sends what has not been sent yet; resolves when it is sent or given up. */
   close(): Promise<void>;
 }

@@ -36,11 +36,7 @@ interface PendingRequest {
 export type OpenChannel = (events: ChannelEvents) => Promise<Channel>;
 
 /** Makes a link over a channel, which is opened when the first message goes out. */
-export function createChannelLink(
-  open: OpenChannel,
-  options: ChannelLinkOptions,
-  events: LinkEvents,
-): UpstreamLink {
+export function createChannelLink(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents): UpstreamLink {
   return new ChannelLink(open, options, events);
 }
 
@@ -202,16 +198,11 @@ class ChannelLink implements UpstreamLink {
     return this.#events.message(message, this.#relatedTo(message), context);
   }
 
-  #handOnShared(
-    message: Message,
-    ids: IdRewriter<PendingRequest>,
-    context: TransportContext,
-  ): void | Promise<void> {
+  #handOnShared(message: Message, ids: IdRewriter<PendingRequest>, context: TransportContext): void | Promise<void> {
     const restored = ids.restore(message);
     if (restored.type !== "owned") return this.#events.message(message, undefined, context);
     const { owner, message: own } = restored;
-    if (own.kind !== "result" && own.kind !== "error")
-      return this.#events.message(own, owner.exchange, context);
+    if (own.kind !== "result" && own.kind !== "error") return this.#events.message(own, owner.exchange, context);
     owner.settle({ message: own });
     return undefined;
   }

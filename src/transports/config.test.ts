@@ -4,10 +4,7 @@ import * as z from "zod";
 
 import { createUpstreamConfig, headerName, type ServerFactory } from "./config.ts";
 
-const upstream = createUpstreamConfig(
-  (fallback) => z.string().transform(Number).prefault(fallback),
-  z.undefined(),
-);
+const upstream = createUpstreamConfig((fallback) => z.string().transform(Number).prefault(fallback), z.undefined());
 
 describe("the configuration of an upstream", () => {
   it("is told apart by its type", () => {

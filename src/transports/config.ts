@@ -77,10 +77,7 @@ const clientTls = z
   });
 
 /** The `upstream` part of a route: where its server is, how it is spoken to, and what is shown to it. */
-export function createUpstreamConfig<Credentials extends z.ZodType>(
-  duration: DurationField,
-  credentials: Credentials,
-) {
+export function createUpstreamConfig<Credentials extends z.ZodType>(duration: DurationField, credentials: Credentials) {
   const http = z.strictObject({
     url: z
       .string()
@@ -114,9 +111,7 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(
       .max(10_000)
       .default(64)
       .describe("Most connections for calls; event streams do not count."),
-    idleReuse: duration("4s").describe(
-      "How long an idle connection is used again, below the upstream's own limit.",
-    ),
+    idleReuse: duration("4s").describe("How long an idle connection is used again, below the upstream's own limit."),
   });
   const stdio = z.strictObject({
     command: z.string().min(1).describe("The program to start, looked up in PATH; no shell is involved."),
@@ -127,16 +122,12 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(
         z.string().meta({ writeOnly: true }),
       )
       .default({})
-      .describe(
-        "Environment variables for it, besides PATH, HOME and a few like them; nothing else is inherited.",
-      ),
+      .describe("Environment variables for it, besides PATH, HOME and a few like them; nothing else is inherited."),
     cwd: z.string().min(1).optional().describe("Its working directory; the gateway's own unless given."),
     sharing: z
       .enum(["session", "principal", "shared"])
       .default("session")
-      .describe(
-        "Who shares one process: nobody beyond a session, all sessions of a principal, or everybody.",
-      ),
+      .describe("Who shares one process: nobody beyond a session, all sessions of a principal, or everybody."),
     maxChildren: z.int().min(1).max(10_000).default(16).describe("Most processes at once on this route."),
     era,
   });

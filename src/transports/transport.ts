@@ -99,8 +99,7 @@ export interface ChannelEvents {
 
 /** The error that a cancelled wait ends with. */
 export function cancelledError(reason: CancelReason): GatewayError {
-  if (reason === "timeout")
-    return new GatewayError("upstream_timeout", "the upstream did not answer in time");
+  if (reason === "timeout") return new GatewayError("upstream_timeout", "the upstream did not answer in time");
   if (reason === "shutdown") return new GatewayError("shutting_down", "the gateway is shutting down");
   return new GatewayError("cancelled", `nobody waits for the answer any more (${reason})`);
 }

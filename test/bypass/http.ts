@@ -204,8 +204,8 @@ const framings: readonly HttpAttempt[] = [
 ];
 
 const verbs: readonly HttpAttempt[] = [
-  ...["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "post", "POSTS", "SEARCH", "QUERY"].map(
-    (verb) => attempt(`by ${verb}`, () => ({ verb })),
+  ...["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "post", "POSTS", "SEARCH", "QUERY"].map((verb) =>
+    attempt(`by ${verb}`, () => ({ verb })),
   ),
   attempt("in the query", (facts) => ({
     verb: "GET",

@@ -17,15 +17,11 @@ function raw(members: string, params: string): MessageAttempt["text"] {
   return (era) => `{"jsonrpc":"2.0",${members},"params":{${params}${meta(era)}}}`;
 }
 
-const call = (params: string, id = '"id":7'): MessageAttempt["text"] =>
-  raw(`${id},"method":"tools/call"`, params);
+const call = (params: string, id = '"id":7'): MessageAttempt["text"] => raw(`${id},"method":"tools/call"`, params);
 const named = (name: string): MessageAttempt["text"] => call(`"name":${q(name)},"arguments":{}`);
 const plain = `"name":${q(closed.tool)},"arguments":{}`;
 
-function bytes(
-  text: MessageAttempt["text"],
-  change: (text: string) => string | Uint8Array,
-): MessageAttempt["text"] {
+function bytes(text: MessageAttempt["text"], change: (text: string) => string | Uint8Array): MessageAttempt["text"] {
   return (era) => change(String(text(era)));
 }
 
@@ -185,8 +181,7 @@ const shapes: readonly MessageAttempt[] = [
   { name: "a call in a list", text: bytes(call(plain), (text) => `[${text}]`) },
   {
     name: "a call in a list behind an open one",
-    text: (era) =>
-      `[${String(named(open.tool)(era))},${String(named(closed.tool)(era)).replace('"id":7', '"id":8')}]`,
+    text: (era) => `[${String(named(open.tool)(era))},${String(named(closed.tool)(era)).replace('"id":7', '"id":8')}]`,
   },
   { name: "a call in a list in a list", text: bytes(call(plain), (text) => `[[${text}]]`) },
   { name: "a call as a task", text: call(`${plain},"task":{"ttl":1000}`) },
@@ -216,11 +211,7 @@ const encodings: readonly MessageAttempt[] = [
     text: bytes(call(plain), (text) => {
       const [before = "", behind = ""] = text.split("open_vault");
       // 0xC1 0xAF is an o in two bytes, which UTF-8 forbids (RFC 3629 section 3).
-      return Buffer.concat([
-        Buffer.from(before),
-        Buffer.from([0xc1, 0xaf]),
-        Buffer.from(`pen_vault${behind}`),
-      ]);
+      return Buffer.concat([Buffer.from(before), Buffer.from([0xc1, 0xaf]), Buffer.from(`pen_vault${behind}`)]);
     }),
   },
   {

@@ -32,8 +32,7 @@ export const vaults = {
 async function overHttp(era: "legacy" | "modern"): Promise<Vault> {
   const seen: string[] = [];
   const create = () => createVault((what) => seen.push(`used: ${what}`));
-  const fetch =
-    era === "legacy" ? createLegacySessions(create) : createMcpHandler(create, { legacy: "reject" }).fetch;
+  const fetch = era === "legacy" ? createLegacySessions(create) : createMcpHandler(create, { legacy: "reject" }).fetch;
   const handle = toNodeHandler({
     fetch: async (request: Request) => {
       const text = request.method === "POST" ? await request.clone().text() : "";

@@ -60,8 +60,7 @@ describe("the real CLI and permissions", () => {
     const asked: PermissionRequest[] = [];
     const twice: OfflineScript = ({ index }) => {
       if (index === 0) return addition;
-      if (index === 1)
-        return { toolUses: [{ id: "toolu_1", name: "mcp__calc__add", input: { a: 1, b: 1 } }] };
+      if (index === 1) return { toolUses: [{ id: "toolu_1", name: "mcp__calc__add", input: { a: 1, b: 1 } }] };
       return { text: "done" };
     };
     await using session = await openSession(twice, {
@@ -90,8 +89,7 @@ describe("the real CLI and permissions", () => {
     const seen: unknown[] = [];
     const twice: OfflineScript = ({ index }) => {
       if (index === 0) return addition;
-      if (index === 1)
-        return { toolUses: [{ id: "toolu_1", name: "mcp__calc__add", input: { a: 0, b: 0 } }] };
+      if (index === 1) return { toolUses: [{ id: "toolu_1", name: "mcp__calc__add", input: { a: 0, b: 0 } }] };
       return { text: "done" };
     };
     await using session = await openSession(twice, {
@@ -180,8 +178,7 @@ describe("the real CLI and its control requests", () => {
     await using agent = await session.start();
     expect(await agent.servers.ready("calc")).toMatchObject({ status: "connected" });
     await agent.servers.toggle("calc", false);
-    const stateOf = async (key: string) =>
-      (await agent.servers.status()).find(({ name }) => name === key)?.status;
+    const stateOf = async (key: string) => (await agent.servers.status()).find(({ name }) => name === key)?.status;
     expect(await stateOf("calc")).toBe("disabled");
     await agent.servers.toggle("calc", true);
     expect(await agent.servers.ready("calc")).toMatchObject({ status: "connected" });

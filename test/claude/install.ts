@@ -24,9 +24,7 @@ export function cacheFolder(environment: Readonly<Record<string, string | undefi
 }
 
 /** Finds the CLI and the official agent SDK in the cache, or installs them there. Never rejects. */
-export async function installClaude(
-  environment: Readonly<Record<string, string | undefined>>,
-): Promise<Installed> {
+export async function installClaude(environment: Readonly<Record<string, string | undefined>>): Promise<Installed> {
   const cache = cacheFolder(environment);
   try {
     const named = environment["HEADGATE_CLAUDE_CLI"];
@@ -39,11 +37,7 @@ export async function installClaude(
   }
 }
 
-async function installed(
-  cache: string,
-  name: keyof typeof versions,
-  flags: readonly string[],
-): Promise<string> {
+async function installed(cache: string, name: keyof typeof versions, flags: readonly string[]): Promise<string> {
   const wanted = `${name}@${versions[name]}`;
   const folder = join(cache, wanted.replaceAll(/[^\w.-]/gu, "-"));
   if (existsSync(folder)) return folder;
@@ -53,15 +47,7 @@ async function installed(
   try {
     writeFileSync(join(unfinished, "package.json"), '{"private":true}\n');
     // Scripts of the package are not needed and not run.
-    const install = [
-      "npm",
-      "install",
-      "--ignore-scripts",
-      "--no-audit",
-      "--no-fund",
-      ...flags,
-      wanted,
-    ] as const;
+    const install = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", ...flags, wanted] as const;
     const { exitCode, output } = await runTool(install, { cwd: unfinished, timeoutMs: installLimitMs });
     if (exitCode !== 0) throw new Error(`npm could not install ${wanted}:\n${output}`);
     if (!existsSync(folder)) renameSync(unfinished, folder);

@@ -17,9 +17,7 @@ interface AgentSdk {
 describe("the official agent SDK", () => {
   it("[IP-074] takes a server of ours as its own kind of instance", async () => {
     await using session = await openSession(({ index }) =>
-      index === 0
-        ? { toolUses: [{ id: "toolu_0", name: "mcp__calc__add", input: { a: 15, b: 27 } }] }
-        : { text: "42" },
+      index === 0 ? { toolUses: [{ id: "toolu_0", name: "mcp__calc__add", input: { a: 15, b: 27 } }] } : { text: "42" },
     );
     const sdk = (await import(pathToFileURL(agentSdkPath()).href)) as AgentSdk;
     const messages: Readonly<Record<string, unknown>>[] = [];

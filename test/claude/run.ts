@@ -23,9 +23,7 @@ if (installed.ok) {
   console.log(output);
   process.exitCode = exitCode;
 } else {
-  console.log(
-    `NOTICE the real Claude CLI was not tested, because it could not be installed: ${installed.reason}`,
-  );
+  console.log(`NOTICE the real Claude CLI was not tested, because it could not be installed: ${installed.reason}`);
 }
 
 async function canIsolate(): Promise<boolean> {
@@ -34,14 +32,5 @@ async function canIsolate(): Promise<boolean> {
 
 /** Runs a command where there is no network but loopback. */
 function inNamespace(command: readonly string[]): readonly [string, ...string[]] {
-  return [
-    "unshare",
-    "--map-root-user",
-    "--net",
-    "sh",
-    "-c",
-    'ip link set lo up && exec "$@"',
-    "sh",
-    ...command,
-  ];
+  return ["unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", ...command];
 }

@@ -39,10 +39,7 @@ function using(...uses: readonly (readonly [string, Readonly<Record<string, unkn
 }
 
 /** What the model was told about a tool use. */
-function told(
-  requests: readonly OfflineRequest[],
-  id = "toolu_0",
-): Readonly<Record<string, unknown>> | undefined {
+function told(requests: readonly OfflineRequest[], id = "toolu_0"): Readonly<Record<string, unknown>> | undefined {
   return requests.at(-1)?.toolResults.get(id);
 }
 
@@ -244,8 +241,7 @@ describe("the real CLI and tools of this process", () => {
     await using session = await openSession(
       ({ index, toolNames }) => {
         if (index > 0) return { text: "done" };
-        const name =
-          toolNames.find((candidate) => /ReadMcpResource/iu.test(candidate)) ?? "ReadMcpResourceTool";
+        const name = toolNames.find((candidate) => /ReadMcpResource/iu.test(candidate)) ?? "ReadMcpResourceTool";
         return { toolUses: [{ id: "toolu_0", name, input: { server: "calc", uri: "note://1" } }] };
       },
       {

@@ -63,7 +63,5 @@ function countOf(outcome: Outcome, status: Status): number {
 }
 
 function row(cells: readonly string[]): string {
-  return cells
-    .map((cell, at) => (at < 2 ? cell.padEnd(columns[at] ?? 0) : cell.padStart(columns[at] ?? 8)))
-    .join(" ");
+  return cells.map((cell, at) => (at < 2 ? cell.padEnd(columns[at] ?? 0) : cell.padStart(columns[at] ?? 8))).join(" ");
 }

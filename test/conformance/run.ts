@@ -42,17 +42,13 @@ async function runLane(lane: Lane): Promise<void> {
   if (direct.value instanceof Error || chosenWays.includes("direct")) {
     record("direct", lane, direct, ({ outcome, accepted }) => [
       ...failuresIn(outcome),
-      ...(lane.scored && !accepted
-        ? [{ scenario: "(suite)", checkId: "exit", reason: "is not content" }]
-        : []),
+      ...(lane.scored && !accepted ? [{ scenario: "(suite)", checkId: "exit", reason: "is not content" }] : []),
     ]);
   }
   if (direct.value instanceof Error) return;
   const { outcome } = direct.value;
   const laneWays = lane.ways ?? ways;
-  for (const way of chosenWays.filter(
-    (candidate) => candidate !== "direct" && laneWays.includes(candidate),
-  )) {
+  for (const way of chosenWays.filter((candidate) => candidate !== "direct" && laneWays.includes(candidate))) {
     const through = await timed(async () => suiteOn(way, lane));
     record(way, lane, through, (run) => regressionsBetween(outcome, run.outcome));
   }
@@ -72,9 +68,7 @@ interface Timed<T> {
 
 async function timed<T>(work: () => Promise<T>): Promise<Timed<T>> {
   const started = performance.now();
-  const value = await work().catch((error: unknown) =>
-    error instanceof Error ? error : new Error(String(error)),
-  );
+  const value = await work().catch((error: unknown) => (error instanceof Error ? error : new Error(String(error))));
   return { value, seconds: (performance.now() - started) / 1000 };
 }
 

@@ -75,10 +75,10 @@ export async function runClientScenarios(
     try {
       const command = [process.execPath, clientMain, ...(isThroughGateway ? ["--gateway"] : [])].join(" ");
       const options = ["--scenario", scenario, "--command", command, "-o", folder];
-      const { exitCode, output } = await runTool(
-        [process.execPath, conformance, "client", ...selection, ...options],
-        { cwd: root, timeoutMs },
-      );
+      const { exitCode, output } = await runTool([process.execPath, conformance, "client", ...selection, ...options], {
+        cwd: root,
+        timeoutMs,
+      });
       const found = (await readOutcome(folder)).get(scenario);
       if (found === undefined) throw new Error(`the conformance suite did not run ${scenario}:\n${output}`);
       outcome.set(scenario, found);
@@ -95,8 +95,7 @@ async function readOutcome(folder: string): Promise<Outcome> {
   for (const name of await readdir(folder)) {
     // Each scenario has a folder, named after it and the time it began.
     const scenario = /^(?:server-)?(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z$/u.exec(name)?.[1];
-    if (scenario !== undefined)
-      outcome.set(scenario, await readChecks(join(folder, name, "checks.json"), scenario));
+    if (scenario !== undefined) outcome.set(scenario, await readChecks(join(folder, name, "checks.json"), scenario));
   }
   return outcome;
 }

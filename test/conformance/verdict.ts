@@ -38,9 +38,7 @@ export function regressionsBetween(direct: Outcome, through: Outcome): readonly 
     const others = groups(through.get(scenario) ?? []);
     return [...groups(checks)].flatMap(([key, group]) => {
       const reason = worseThan(group, others.get(key) ?? []);
-      return reason === undefined
-        ? []
-        : [{ scenario, checkId: group[0].id, reason: `${group[0].name} ${reason}` }];
+      return reason === undefined ? [] : [{ scenario, checkId: group[0].id, reason: `${group[0].name} ${reason}` }];
     });
   });
 }

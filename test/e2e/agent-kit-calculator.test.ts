@@ -5,15 +5,7 @@ import { describe, expect, it } from "vitest";
 import { createCalculator } from "../../examples/calculator/calculator.ts";
 import { runTool } from "../../scripts/run/tool.ts";
 import { openBridge, initialize, request, toolCall } from "../support/agent-kit/control-client.ts";
-import {
-  call,
-  handshake,
-  mcpResponse,
-  opening,
-  prompted,
-  result,
-  scripted,
-} from "../support/agent-kit/dialogue.ts";
+import { call, handshake, mcpResponse, opening, prompted, result, scripted } from "../support/agent-kit/dialogue.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 
@@ -107,9 +99,6 @@ describe("the calculator example", () => {
       cwd: root,
       env: { ANTHROPIC_API_KEY: "", HEADGATE_CLAUDE_CLI: "/nowhere/claude" },
     });
-    expect([exitCode, output]).toEqual([
-      1,
-      expect.stringMatching(/cli_not_found.*looked at: \/nowhere\/claude/su),
-    ]);
+    expect([exitCode, output]).toEqual([1, expect.stringMatching(/cli_not_found.*looked at: \/nowhere\/claude/su)]);
   });
 });

@@ -95,24 +95,14 @@ describe("calls of the CLI", () => {
     instance.registerPrompt("shop", {}, () => ({ messages: [] }));
     const messages = await messagesOf(
       [
-        mcp(
-          "R1",
-          "calc",
-          { id: 2, method: "resources/list" },
-          { id: 2, result: { resources: [{ uri: "note://1" }] } },
-        ),
+        mcp("R1", "calc", { id: 2, method: "resources/list" }, { id: 2, result: { resources: [{ uri: "note://1" }] } }),
         mcp(
           "R2",
           "calc",
           { id: 3, method: "resources/read", params: { uri: "note://1" } },
           { id: 3, result: { contents: [{ text: "milk" }] } },
         ),
-        mcp(
-          "R3",
-          "calc",
-          { id: 4, method: "prompts/list" },
-          { id: 4, result: { prompts: [{ name: "shop" }] } },
-        ),
+        mcp("R3", "calc", { id: 4, method: "prompts/list" }, { id: 4, result: { prompts: [{ name: "shop" }] } }),
       ],
       servers,
     );

@@ -28,9 +28,7 @@ describe("the suite for the real CLI", () => {
       });
       expect([exitCode, output]).toEqual([
         0,
-        expect.stringMatching(
-          /^NOTICE the real Claude CLI was not tested, because it could not be installed/mu,
-        ),
+        expect.stringMatching(/^NOTICE the real Claude CLI was not tested, because it could not be installed/mu),
       ]);
     } finally {
       rmSync(folder, { recursive: true });

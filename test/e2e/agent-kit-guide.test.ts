@@ -7,15 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
 import * as kit from "../../src/agent-kit/index.ts";
-import {
-  call,
-  handshake,
-  mcpResponse,
-  opening,
-  prompted,
-  result,
-  scripted,
-} from "../support/agent-kit/dialogue.ts";
+import { call, handshake, mcpResponse, opening, prompted, result, scripted } from "../support/agent-kit/dialogue.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const guide = readFileSync(join(root, "docs/guides/agent-kit.md"), "utf8");

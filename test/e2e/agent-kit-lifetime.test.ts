@@ -153,18 +153,11 @@ describe("a CLI that fails", () => {
   it("[IP-060, IP-068] is reported with exit code and last lines, to everything that waits", async () => {
     const { instance, aborted } = endless();
     using dialogue = scripted(
-      [
-        ...waiting,
-        { host: { request: { subtype: "mcp_status" } } },
-        { stderr: "panic: out of memory" },
-        { exit: 3 },
-      ],
+      [...waiting, { host: { request: { subtype: "mcp_status" } } }, { stderr: "panic: out of memory" }, { exit: 3 }],
       { mcpServers: registered(instance) },
     );
     await using agent = await startAgent(dialogue.options);
-    const outcomes = [agent.ask("x"), agent.servers.status()].map(async (one) =>
-      one.catch((error: unknown) => error),
-    );
+    const outcomes = [agent.ask("x"), agent.servers.status()].map(async (one) => one.catch((error: unknown) => error));
     for (const outcome of outcomes) {
       expect(await outcome).toMatchObject({
         code: "cli_exited",

@@ -103,17 +103,12 @@ describe("a client certificate", () => {
   it("may name its holder by an alternative name or its fingerprint", async () => {
     using authority = createAuthority("ours");
     const certificate = authority.issue("robot-7", "URI:spiffe://example/robot");
-    const fingerprint = new X509Certificate(certificate.cert).fingerprint256
-      .replaceAll(":", "")
-      .toLowerCase();
+    const fingerprint = new X509Certificate(certificate.cert).fingerprint256.replaceAll(":", "").toLowerCase();
     for (const [identity, name] of [
       ["uri", "spiffe://example/robot"],
       ["fingerprint", fingerprint],
     ] as const) {
-      await using place = await setUp(
-        { authenticators: { m: { certificate: { identity } } } },
-        authority.caFile,
-      );
+      await using place = await setUp({ authenticators: { m: { certificate: { identity } } } }, authority.caFile);
       expect((await call(place.url, certificate)).status).toBe(200);
       expect(place.callers[0]?.id).toBe(`certificate:m/${name}`);
       // A certificate without that name, or with two of them, names nobody.
@@ -133,21 +128,14 @@ describe("a client certificate", () => {
 
   it("is demanded before anything else where it is required", async () => {
     using authority = createAuthority("ours");
-    await using place = await setUp(
-      { authenticators: { m: { certificate: {} } } },
-      authority.caFile,
-      "required",
-    );
+    await using place = await setUp({ authenticators: { m: { certificate: {} } } }, authority.caFile, "required");
     await expect(call(place.url, undefined)).rejects.toMatchObject({ code: expect.any(String) as string });
     expect((await call(place.url, authority.issue("robot-7"))).status).toBe(200);
   });
 
   it("can be one way among others on one route", async () => {
     using authority = createAuthority("ours");
-    await using place = await setUp(
-      { authenticators: { machines: { certificate: {} }, robots } },
-      authority.caFile,
-    );
+    await using place = await setUp({ authenticators: { machines: { certificate: {} }, robots } }, authority.caFile);
     expect((await call(place.url, undefined, bearer(key))).status).toBe(200);
     expect((await call(place.url, authority.issue("robot-7"))).status).toBe(200);
     expect(place.callers.map(({ kind }) => kind)).toEqual(["key", "certificate"]);
@@ -156,10 +144,7 @@ describe("a client certificate", () => {
   it("makes a token that is bound to it good, and only together with it (RFC 8705)", async () => {
     using authority = createAuthority("ours");
     await using issuer = await startIssuer();
-    await using place = await setUp(
-      { authenticators: { staff: { jwt: { issuer: issuer.url } } } },
-      authority.caFile,
-    );
+    await using place = await setUp({ authenticators: { staff: { jwt: { issuer: issuer.url } } } }, authority.caFile);
     const own = authority.issue("robot-7");
     const thumbprint = hash("sha256", new X509Certificate(own.cert).raw, "base64url");
     const token = await issuer.token({ audience: place.url, claims: { cnf: { "x5t#S256": thumbprint } } });

@@ -20,16 +20,12 @@ async function headgate(...args: readonly string[]) {
 describe("the command", () => {
   it("makes a key that opens a gateway which knows its hash only", async () => {
     const { output } = await headgate("key");
-    const { made = "", hash = "" } =
-      /key: {2}(?<made>hgk_\S+)\nhash: (?<hash>sha256:\S+)/u.exec(output)?.groups ?? {};
+    const { made = "", hash = "" } = /key: {2}(?<made>hgk_\S+)\nhash: (?<hash>sha256:\S+)/u.exec(output)?.groups ?? {};
     const folder = mkdtempSync(join(tmpdir(), "headgate-key-"));
     try {
       const file = join(folder, "headgate.json");
       const auth = { authenticators: { robots: { apiKeys: { keys: { ci: { hash } } } } } };
-      writeFileSync(
-        file,
-        JSON.stringify({ listen: { port: 0 }, admin: false, auth, upstream: { demo: true } }),
-      );
+      writeFileSync(file, JSON.stringify({ listen: { port: 0 }, admin: false, auth, upstream: { demo: true } }));
       await using gateway = await startGateway(["run", "--config", file]);
       expect((await post(gateway.url, handshake("2025-11-25"))).status).toBe(401);
       expect((await post(gateway.url, handshake("2025-11-25"), bearer(made))).status).toBe(200);

@@ -34,8 +34,7 @@ async function connect(url: string, authProvider: OAuthClientProvider) {
 
 /** A client with a user, who is sent to the authorization server with a browser. */
 function userClient() {
-  const kept: { tokens?: unknown; client?: unknown; verifier?: string; sentTo?: URL; discovery?: unknown } =
-    {};
+  const kept: { tokens?: unknown; client?: unknown; verifier?: string; sentTo?: URL; discovery?: unknown } = {};
   const provider: OAuthClientProvider = {
     redirectUrl: "http://127.0.0.1:1/callback",
     clientMetadata: {
@@ -222,9 +221,7 @@ describe("the public URL of a gateway", () => {
       });
     }
     const grant = { grant_type: "client_credentials", resource: `${publicUrl}/mcp` };
-    expect(
-      (await post(`${local}/mcp`, handshake("2025-11-25"), bearer(await server.token(grant)))).status,
-    ).toBe(200);
+    expect((await post(`${local}/mcp`, handshake("2025-11-25"), bearer(await server.token(grant)))).status).toBe(200);
   });
 });
 

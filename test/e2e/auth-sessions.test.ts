@@ -140,10 +140,7 @@ describe("a task of one principal", () => {
     });
     const alice = await shown(issuer, gateway.url, "alice");
     const bob = await shown(issuer, gateway.url, "bob");
-    const begun = await postModern(
-      gateway.url,
-      taskRequest(1, "tools/call", { name: "slow", arguments: {} }, alice),
-    );
+    const begun = await postModern(gateway.url, taskRequest(1, "tools/call", { name: "slow", arguments: {} }, alice));
     expect(begun.json).toMatchObject({ result: { taskId: "task-1" } });
     const asked = seen.length;
     const noTask = { error: { code: -32_602, message: "there is no such task" } };
@@ -166,8 +163,7 @@ describe("a task of one principal", () => {
     const tasks: { taskId: string; status: string }[] = [];
     await using upstream = await legacyUpstream((call, { id, method }) => {
       const reply = (result: unknown): void => call.reply({ jsonrpc: "2.0", id, result });
-      if (method !== "tools/call")
-        return reply(method === "tasks/list" ? { tasks, nextCursor: "more" } : tasks[0]);
+      if (method !== "tools/call") return reply(method === "tasks/list" ? { tasks, nextCursor: "more" } : tasks[0]);
       made += 1;
       const task = { taskId: `task-${made}`, status: "working" };
       tasks.push(task);
@@ -199,10 +195,7 @@ describe("a call of one principal that waits for input", () => {
       auth: authOf(issuer),
       upstream: { url: upstream.url, era: "legacy" },
     });
-    const call = async (
-      caller: Readonly<Record<string, string>>,
-      more: Readonly<Record<string, unknown>> = {},
-    ) => {
+    const call = async (caller: Readonly<Record<string, string>>, more: Readonly<Record<string, unknown>> = {}) => {
       const params = { name: "test_elicitation", arguments: { message: "who?" }, ...more };
       const { headers, body } = modernRequest(1, "tools/call", params);
       const asked = JSON.stringify(body).replace(

@@ -1,8 +1,4 @@
-import {
-  Client,
-  ClientCredentialsProvider,
-  StreamableHTTPClientTransport,
-} from "@modelcontextprotocol/client";
+import { Client, ClientCredentialsProvider, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
 
 import type { ConfigInput } from "../../src/config/schema.ts";
@@ -45,9 +41,7 @@ describe("a tool that needs a scope which the token lacks", () => {
       [await postModern(gateway.url, { headers: { ...headers, ...poor }, body }), 7],
     ] as const) {
       expect(answer.status).toBe(403);
-      expect(answer.headers["www-authenticate"]).toMatch(
-        /^Bearer error="insufficient_scope", error_description="/u,
-      );
+      expect(answer.headers["www-authenticate"]).toMatch(/^Bearer error="insufficient_scope", error_description="/u);
       expect(answer.headers["www-authenticate"]).toContain(challengeAt(gateway.origin, "/mcp"));
       expect(answer.json).toMatchObject({
         id,

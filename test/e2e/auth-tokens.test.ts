@@ -80,9 +80,7 @@ describe("a route that takes tokens", () => {
     await using place = await setUp();
     const answer = await post(place.url, hello, bearer(await place.tokenFor(facts)));
     expect(answer.status).toBe(401);
-    expect(answer.headers["www-authenticate"]).toMatch(
-      /^Bearer error="invalid_token", error_description="[^"]+", /u,
-    );
+    expect(answer.headers["www-authenticate"]).toMatch(/^Bearer error="invalid_token", error_description="[^"]+", /u);
     expect(place.upstream.calls).toHaveLength(0);
   });
 
@@ -119,8 +117,7 @@ describe("a route that takes tokens", () => {
   it("takes tokens of a new key without a restart, and verifies each token once", async () => {
     await using place = await setUp();
     const token = await place.tokenFor();
-    for (let turn = 0; turn < 5; turn += 1)
-      expect((await post(place.url, hello, bearer(token))).status).toBe(200);
+    for (let turn = 0; turn < 5; turn += 1) expect((await post(place.url, hello, bearer(token))).status).toBe(200);
     expect(place.issuer.asked("/jwks")).toBe(1);
   });
 

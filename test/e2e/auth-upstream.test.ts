@@ -113,9 +113,7 @@ describe("a token of the gateway's own", () => {
     await Promise.all(sessions.map((session) => session.post(ping)));
     expect(new Set(shownTo(upstream))).toEqual(new Set(["Bearer token-1"]));
     expect(tokens.forms).toEqual([{ grant_type: "client_credentials", scope: "up" }]);
-    expect(tokens.calls[0]?.headers.authorization).toBe(
-      `Basic ${Buffer.from("gate:s3cret").toString("base64")}`,
-    );
+    expect(tokens.calls[0]?.headers.authorization).toBe(`Basic ${Buffer.from("gate:s3cret").toString("base64")}`);
   });
 
   it("is renewed before it expires", async () => {
@@ -138,8 +136,7 @@ describe("a token of the gateway's own", () => {
     await using tokens = await tokenServer();
     await using upstream = await fakeUpstream((call) => {
       call.replyRaw(401, {
-        "www-authenticate":
-          'Bearer resource_metadata="https://up.example/.well-known/oauth-protected-resource"',
+        "www-authenticate": 'Bearer resource_metadata="https://up.example/.well-known/oauth-protected-resource"',
       });
     });
     await using gateway = await setUp(tokens.url, upstream.url);
@@ -193,8 +190,7 @@ describe("a token that the upstream has forgotten", () => {
     await using upstream = await fakeUpstream((call) => {
       if (call.headers.authorization === forgotten) return call.replyRaw(401);
       const { id, method } = sentMessage(call);
-      const result =
-        method === "server/discover" ? { supportedVersions: ["2026-07-28"], capabilities: {} } : {};
+      const result = method === "server/discover" ? { supportedVersions: ["2026-07-28"], capabilities: {} } : {};
       return call.reply({ jsonrpc: "2.0", id, result: { resultType: "complete", ...result } });
     });
     const clientCredentials = { tokenEndpoint: tokens.url, clientId: "gate", clientSecret: "s3cret" };

@@ -45,9 +45,7 @@ describe("the guide about AuthZEN", () => {
   });
 
   it("leads to files that are there", () => {
-    const links = [...guide.matchAll(/\]\((?!https?:)(?<to>[^)#]+)/gu)].map(
-      ({ groups }) => groups?.["to"] ?? "",
-    );
+    const links = [...guide.matchAll(/\]\((?!https?:)(?<to>[^)#]+)/gu)].map(({ groups }) => groups?.["to"] ?? "");
     expect(links.length).toBeGreaterThan(1);
     expect(links.filter((to) => !existsSync(resolve(dirname(path), to)))).toEqual([]);
   });

@@ -56,8 +56,7 @@ const texts = (text: string) => [{ type: "text", text }];
 describe.each(["2025-11-25", "2026-07-28"] as const)(
   "a gateway that asks an AuthZEN decision point, clients of %s",
   (revision) => {
-    const connect = (gateway: { readonly url: string }) =>
-      connectV2({ via: "http", url: gateway.url }, revision);
+    const connect = (gateway: { readonly url: string }) => connectV2({ via: "http", url: gateway.url }, revision);
 
     it("lists what may be used by one batch for the page, and knows nothing of the rest", async () => {
       await using started = await start({ mock: { policy: exceptClosing } });
@@ -116,30 +115,25 @@ describe.each(["2025-11-25", "2026-07-28"] as const)(
       await expect(read()).rejects.toMatchObject({ code: -32_001 });
     });
 
-    it.each([false, true])(
-      "does without a decision point only when told so: fail-open %s",
-      async (failOpen) => {
-        await using started = await start({ policy: { failOpen, refusals: "coaz" } });
-        await using client = await connect(started.gateway);
-        await client.listTools();
-        await started.mock.close();
-        const read = client.sdk.callTool({ name: "read_account", arguments: owner });
-        if (failOpen) expect((await read).content).toEqual(texts("Eve has 1200"));
-        else await expect(read).rejects.toMatchObject({ code: -32_603 });
-        const seen = client.listTools();
-        if (failOpen) expect(await seen).toHaveLength(3);
-        else await expect(seen).rejects.toThrow(/no decision/u);
-      },
-    );
+    it.each([false, true])("does without a decision point only when told so: fail-open %s", async (failOpen) => {
+      await using started = await start({ policy: { failOpen, refusals: "coaz" } });
+      await using client = await connect(started.gateway);
+      await client.listTools();
+      await started.mock.close();
+      const read = client.sdk.callTool({ name: "read_account", arguments: owner });
+      if (failOpen) expect((await read).content).toEqual(texts("Eve has 1200"));
+      else await expect(read).rejects.toMatchObject({ code: -32_603 });
+      const seen = client.listTools();
+      if (failOpen) expect(await seen).toHaveLength(3);
+      else await expect(seen).rejects.toThrow(/no decision/u);
+    });
 
     it("stays shut for a decision point that does not know us, fail-open or not", async () => {
       await using started = await start({ policy: { failOpen: true } });
       await using client = await connect(started.gateway);
       await client.listTools();
       started.mock.fail({ status: 401, text: '"who are you?"' });
-      await expect(client.sdk.callTool({ name: "read_account", arguments: owner })).rejects.toThrow(
-        /no decision/u,
-      );
+      await expect(client.sdk.callTool({ name: "read_account", arguments: owner })).rejects.toThrow(/no decision/u);
       await expect(client.listTools()).rejects.toThrow(/no decision/u);
     });
   },
@@ -165,9 +159,7 @@ describe("a gateway that asks an AuthZEN decision point", () => {
         .metrics()
         .split("\n")
         .find((line) => line.startsWith(`headgate_policy_${name}{`));
-    expect(gateway.gateway.metrics()).toMatch(
-      /headgate_policy_cache_total\{route="default",outcome="hit"\} [1-9]/u,
-    );
+    expect(gateway.gateway.metrics()).toMatch(/headgate_policy_cache_total\{route="default",outcome="hit"\} [1-9]/u);
     mock.fail({ fault: "hang" });
     await expect(read("close_account")).rejects.toThrow(/in time/u);
     expect(figure("timeouts_total")).toBe('headgate_policy_timeouts_total{route="default"} 1');
@@ -182,9 +174,7 @@ describe("a gateway that asks an AuthZEN decision point", () => {
     mock.fail({ status: 503 });
     const before = mock.requests.length;
     for (let i = 0; i < 2; i++)
-      await expect(client.sdk.callTool({ name: "read_account", arguments: owner })).rejects.toThrow(
-        /no decision/u,
-      );
+      await expect(client.sdk.callTool({ name: "read_account", arguments: owner })).rejects.toThrow(/no decision/u);
     expect(mock.requests).toHaveLength(before + 3);
     expect(gateway.gateway.metrics()).toContain('headgate_policy_retries_total{route="default"} 2\n');
     expect(gateway.gateway.metrics()).toContain('headgate_policy_breaker_open{route="default"} 1\n');

@@ -19,8 +19,7 @@ const listing: Answering = (call, { id }) => (id === undefined ? call.replyRaw(2
 
 /** Every revision that has sessions and no batches. */
 const without = (Object.keys(revisions) as Revision[]).filter(
-  (revision) =>
-    revisions[revision].era === "legacy" && revision !== "2025-03-26" && revision !== "2024-11-05",
+  (revision) => revisions[revision].era === "legacy" && revision !== "2025-03-26" && revision !== "2024-11-05",
 );
 
 describe("a batch over HTTP", () => {

@@ -80,12 +80,8 @@ describe.each(["streamable", "stdio"])("a modern-only %s server", (route) => {
       ]);
       expect(await call("test_sampling", { prompt: "Capital?" })).toEqual(["LLM response: Paris"]);
       expect(await call("test_input_required_result_list_roots")).toEqual(["Client roots: file:///tests"]);
-      expect(await call("test_input_required_result_request_state")).toEqual([
-        expect.stringContaining("state-ok"),
-      ]);
-      expect(await call("test_input_required_result_multi_round")).toEqual([
-        "Multi-round complete: Ada likes Ada",
-      ]);
+      expect(await call("test_input_required_result_request_state")).toEqual([expect.stringContaining("state-ok")]);
+      expect(await call("test_input_required_result_multi_round")).toEqual(["Multi-round complete: Ada likes Ada"]);
       expect(client.asked).toEqual([
         "elicitation/create",
         "sampling/createMessage",

@@ -59,11 +59,7 @@ async function answerTo(route: string, request: ModernRequest): Promise<Answer> 
 }
 
 function isLog(message: unknown): boolean {
-  return (
-    typeof message === "object" &&
-    message !== null &&
-    Reflect.get(message, "method") === "notifications/message"
-  );
+  return typeof message === "object" && message !== null && Reflect.get(message, "method") === "notifications/message";
 }
 
 interface Answer {
@@ -162,10 +158,7 @@ describe.each(["streamable", "http-sse", "stdio"])("a legacy-only %s server and 
     const filter = {
       notifications: { toolsListChanged: true, resourceSubscriptions: ["test://watched-resource"] },
     };
-    await using stream = await streamModern(
-      urlOf(route),
-      modernRequest("listen-1", "subscriptions/listen", filter),
-    );
+    await using stream = await streamModern(urlOf(route), modernRequest("listen-1", "subscriptions/listen", filter));
     const meta = { "io.modelcontextprotocol/subscriptionId": "listen-1" };
     expect(await nextMessage(stream)).toMatchObject({
       method: "notifications/subscriptions/acknowledged",

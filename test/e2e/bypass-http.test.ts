@@ -112,8 +112,7 @@ describe("sessions and eras", () => {
       [legacy, { ...own.headers, "mcp-protocol-version": "2025-03-26" }],
       [[JSON.parse(String(legacy))], { ...own.headers, "mcp-protocol-version": "2025-03-26" }],
     ];
-    for (const [body, headers] of tries)
-      expect((await post(guarded, body, headers)).text).not.toContain("gold");
+    for (const [body, headers] of tries) expect((await post(guarded, body, headers)).text).not.toContain("gold");
     expect(await vault.reached()).toEqual([]);
     // The other route is open, and its own sessions are served there.
     expect((await post(free, legacy, foreign.headers)).text).toContain("gold");

@@ -42,17 +42,14 @@ async function attemptAll(intruder: Intruder, vault: Vault): Promise<readonly st
 }
 
 describe("the corpus of attempts by messages", () => {
-  it.each(pairs)(
-    "is real: without a policy the plain call arrives ($client, $server)",
-    async ({ intrude, build }) => {
-      await using vault = await build();
-      await using gateway = await openGateway({ upstream: vault.upstream });
-      await using intruder = await intrude(gateway);
-      await intruder.send(plainAttempt.text(intruder.era));
-      // A server that is a process takes its time to start.
-      await expect.poll(vault.reached, { timeout: 20_000 }).not.toEqual([]);
-    },
-  );
+  it.each(pairs)("is real: without a policy the plain call arrives ($client, $server)", async ({ intrude, build }) => {
+    await using vault = await build();
+    await using gateway = await openGateway({ upstream: vault.upstream });
+    await using intruder = await intrude(gateway);
+    await intruder.send(plainAttempt.text(intruder.era));
+    // A server that is a process takes its time to start.
+    await expect.poll(vault.reached, { timeout: 20_000 }).not.toEqual([]);
+  });
 
   it.each(inTurn(allowing))(
     "reaches nothing that is not allowed ($client, $server, $how)",

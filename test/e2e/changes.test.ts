@@ -55,9 +55,7 @@ describe.each(["streamable", "http-sse", "stdio", "in-process"])(
       await subscriber.sdk.unsubscribeResource({ uri });
       await subscriber.callTool("test_trigger_resource_update");
       await subscriber.callTool("test_trigger_tool_change");
-      await expect
-        .poll(() => methodsOf(subscriber), { timeout: 5000 })
-        .toContain("notifications/tools/list_changed");
+      await expect.poll(() => methodsOf(subscriber), { timeout: 5000 }).toContain("notifications/tools/list_changed");
       expect(methodsOf(subscriber).filter((method) => method === updated.method)).toHaveLength(1);
     });
   },
@@ -71,12 +69,8 @@ describe.each(["streamable", "stdio", "in-process"])("what a modern %s server te
     const prompts = await other.sdk.listen({ promptsListChanged: true });
     await client.callTool("test_trigger_tool_change");
     await client.callTool("test_trigger_prompt_change");
-    await expect
-      .poll(() => methodsOf(client), { timeout: 5000 })
-      .toEqual(["notifications/tools/list_changed"]);
-    await expect
-      .poll(() => methodsOf(other), { timeout: 5000 })
-      .toEqual(["notifications/prompts/list_changed"]);
+    await expect.poll(() => methodsOf(client), { timeout: 5000 }).toEqual(["notifications/tools/list_changed"]);
+    await expect.poll(() => methodsOf(other), { timeout: 5000 }).toEqual(["notifications/prompts/list_changed"]);
     await tools.close();
     await other.callTool("test_trigger_tool_change");
     await other.callTool("test_trigger_prompt_change");
@@ -89,9 +83,7 @@ describe.each(["streamable", "stdio", "in-process"])("what a modern %s server te
 describe("a call that ends its own stream", () => {
   it("is waited for by asking again, through the gateway too (2025-11-25, polling)", async () => {
     await using client = await connectV2(overHttp("streamable"), newestLegacy);
-    expect((await client.callTool("test_reconnection")).texts).toEqual([
-      "Reconnection test completed successfully.",
-    ]);
+    expect((await client.callTool("test_reconnection")).texts).toEqual(["Reconnection test completed successfully."]);
   });
 });
 

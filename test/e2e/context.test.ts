@@ -43,8 +43,7 @@ const progressive = ["tools/call", "notifications/progress"];
 async function callWith(gateway: LocalGateway, client: string): Promise<void> {
   const url = client === "HTTP+SSE" ? `${gateway.origin}/sse` : gateway.url;
   const peer = { via: client === "HTTP+SSE" ? "sse" : "http", url } as const;
-  await using connected =
-    client === "modern HTTP" ? await connectV2(peer, newestModern) : await connectV1(peer);
+  await using connected = client === "modern HTTP" ? await connectV2(peer, newestModern) : await connectV1(peer);
   await connected.callTool("test_tool_with_progress", { onProgress: () => {} });
 }
 
@@ -141,10 +140,7 @@ describe("the context of a message", () => {
   it("[SC-044] names the connection of a client on standard streams", async () => {
     const { seen, interceptor } = witness("witness", ["initialize"]);
     await using upstream = await legacyUpstream((call) => call.replyRaw(202));
-    await using gateway = await openGateway(
-      { upstream: { url: upstream.url } },
-      { interceptors: [interceptor] },
-    );
+    await using gateway = await openGateway({ upstream: { url: upstream.url } }, { interceptors: [interceptor] });
     const [input, output] = [new PassThrough(), new PassThrough()];
     const channel = serveStdio({ input, output, newId: () => "life-1", setTimer: systemTimer }, (opened) =>
       gateway.gateway.serve(opened, undefined, () => {}),

@@ -84,8 +84,6 @@ describe("headgate drift", () => {
   it("keeps a gateway from starting without its lock file", () => {
     using folder = temporaryFolder();
     const drift = { lock: folder.at("none.json"), mode: "block" } as const;
-    return expect(openGateway({ upstream: { demo: true }, drift })).rejects.toThrow(
-      "headgate drift approve writes it",
-    );
+    return expect(openGateway({ upstream: { demo: true }, drift })).rejects.toThrow("headgate drift approve writes it");
   });
 });

@@ -23,10 +23,7 @@ let gateway: LocalGateway;
 let folder: string;
 
 beforeAll(async () => {
-  const [legacy, modern] = await Promise.all([
-    startFixture({ era: "legacy" }),
-    startFixture({ era: "modern" }),
-  ]);
+  const [legacy, modern] = await Promise.all([startFixture({ era: "legacy" }), startFixture({ era: "modern" })]);
   fixtures = [legacy, modern];
   const childOf = (era: "legacy" | "modern") => {
     const [command, ...args] = stdioFixture({ era });
@@ -68,15 +65,7 @@ function peerOf({ client, server }: Meeting): Peer {
     case "stdio":
       return {
         via: "stdio",
-        command: [
-          process.execPath,
-          bin,
-          "stdio",
-          "--config",
-          join(folder, "headgate.json"),
-          "--route",
-          route,
-        ],
+        command: [process.execPath, bin, "stdio", "--config", join(folder, "headgate.json"), "--route", route],
       };
   }
 }
@@ -95,8 +84,7 @@ describe.each(meetings.map((meeting) => ({ meeting, who: nameOf(meeting) })))("$
         (error: unknown) => (error instanceof Error ? error.message : String(error)),
       );
       if (promised && failure !== undefined) wrong.push(`${name} does not work: ${failure}`);
-      if (!promised && failure === undefined)
-        wrong.push(`${name} works, although the table says why it cannot`);
+      if (!promised && failure === undefined) wrong.push(`${name} works, although the table says why it cannot`);
     }
     expect(wrong).toEqual([]);
   });

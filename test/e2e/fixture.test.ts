@@ -107,17 +107,13 @@ describe("the everything server", () => {
     await using legacy = await connectV2(overStdio(), newestLegacy);
     await legacy.sdk.subscribeResource({ uri });
     await legacy.callTool("test_trigger_resource_update");
-    await expect
-      .poll(() => legacy.notified)
-      .toEqual([{ method: "notifications/resources/updated", params: { uri } }]);
+    await expect.poll(() => legacy.notified).toEqual([{ method: "notifications/resources/updated", params: { uri } }]);
 
     await using modern = await connectV2(overHttp(), newestModern);
     const subscription = await modern.sdk.listen({ toolsListChanged: true });
     await modern.callTool("test_trigger_prompt_change");
     await modern.callTool("test_trigger_tool_change");
-    await expect
-      .poll(() => modern.notified.map(({ method }) => method))
-      .toEqual(["notifications/tools/list_changed"]);
+    await expect.poll(() => modern.notified.map(({ method }) => method)).toEqual(["notifications/tools/list_changed"]);
     await subscription.close();
   });
 

@@ -156,10 +156,7 @@ describe("an interceptor in a running gateway", () => {
       methods: ["sampling/*"],
       onMessage: () => block({ reason: "no models here", code: 77 }),
     });
-    await using gateway = await openGateway(
-      { upstream: { url: upstream.url } },
-      { interceptors: [refusing] },
-    );
+    await using gateway = await openGateway({ upstream: { url: upstream.url } }, { interceptors: [refusing] });
     const session = await openSession(gateway.url, "2025-06-18");
     const { events } = await session.post(toolCall(1, "asks"));
     expect(events.map(messageOf)).toEqual([textResult(1, "without a model")]);
@@ -229,10 +226,7 @@ describe("an interceptor in a running gateway", () => {
       { upstream: { url: upstream.url, era: "modern" } },
       { interceptors: [renaming] },
     );
-    const answer = await postModern(
-      gateway.url,
-      modernRequest("7", "tools/call", { name: "tool", arguments: {} }),
-    );
+    const answer = await postModern(gateway.url, modernRequest("7", "tools/call", { name: "tool", arguments: {} }));
     expect(answer.json).toEqual(textResult("7", "done"));
     expect(upstream.calls).toMatchObject([
       { json: { id: "7", params: { name: "other tool" } }, headers: { "mcp-name": "other tool" } },
@@ -240,8 +234,7 @@ describe("an interceptor in a running gateway", () => {
   });
 
   it("[SC-066] that is not there leaves every byte of a message and its answer alone", async () => {
-    const sent =
-      '{ "jsonrpc" : "2.0","method":"tools/list", "id":9007199254740993 , "x-unknown": [1.0, 1e2] }';
+    const sent = '{ "jsonrpc" : "2.0","method":"tools/list", "id":9007199254740993 , "x-unknown": [1.0, 1e2] }';
     const told =
       '{"result": {"tools":[ ],"big":12345678901234567890,"text":"\\u00e9é"},\n "id":9007199254740993,"jsonrpc":"2.0"}';
     await using upstream = await legacyUpstream((call) =>

@@ -22,12 +22,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
         method: "GET",
         url: "https://api.example.com:443/resource",
         body: "",
-        headers: [
-          { host: "api.example.com" },
-          { "x-custom": "one" },
-          { "x-custom": "two" },
-          { accept: "text/plain" },
-        ],
+        headers: [{ host: "api.example.com" }, { "x-custom": "one" }, { "x-custom": "two" }, { accept: "text/plain" }],
         http_version: "1.1",
       },
     ]);
@@ -36,9 +31,7 @@ describe("the access payload, as the decision point gets it through Kong", () =>
   it("[PA-045] writes scheme, host and port as the client used them, and encodes the path", async () => {
     await using rig = await createKongRig(server);
     await rig.send({ scheme: "http", host: "a.example", port: 8000, path: "/smørrebrød og øl/[1]" });
-    expect(rig.payloads("request")[0]?.["url"]).toBe(
-      "http://a.example:8000/sm%C3%B8rrebr%C3%B8d%20og%20%C3%B8l/[1]",
-    );
+    expect(rig.payloads("request")[0]?.["url"]).toBe("http://a.example:8000/sm%C3%B8rrebr%C3%B8d%20og%20%C3%B8l/[1]");
   });
 
   it("[PA-046] [PA-047] re-encodes the query and sends a hundred arguments at most; the upstream gets all", async () => {
@@ -193,10 +186,7 @@ describe("the access decision", () => {
     );
     const { upstream } = await rig.send({ method: "POST", path: "/old", query: "a=1", body: "old" });
     expect(upstream).toMatchObject({ method: "PUT", path: "/new%20path", query: "z=1" });
-    expect([upstream?.headers.get("host"), upstream?.body.toString()]).toEqual([
-      ["other.example:8443"],
-      "changed ✓",
-    ]);
+    expect([upstream?.headers.get("host"), upstream?.body.toString()]).toEqual([["other.example:8443"], "changed ✓"]);
   });
 
   it("[PA-078] [PA-079] takes a default port that is written or left out for no change", async () => {

@@ -43,38 +43,29 @@ describe("a client's certificate", () => {
     ["[PA-100] P-384", curve("secp384r1"), { kty: "EC", crv: "P-384" }, "y", 64],
     ["[PA-100] P-521", curve("secp521r1"), { kty: "EC", crv: "P-521" }, "x", 88],
     ["[PA-101] Ed25519", ["-newkey", "ed25519"], { kty: "OKP", crv: "Ed25519" }, "x", 43],
-  ])(
-    "[PA-051] [PA-098] [PA-104] %s goes into the payload as a key",
-    async (name, key, facts, member, length) => {
-      await using rig = await createKongRig(server);
-      const pem = certificate(name.replaceAll(/\W/gu, ""), ...key);
-      await rig.send({ certificate: pem });
-      const jwk = rig.payloads("request")[0]?.["client_certificate"] as Record<string, unknown>;
-      expect(jwk).toMatchObject({ ...facts, x5c: [derOf(pem)] });
-      expect(String(jwk[member])).toMatch(/^[\w-]+$/u);
-      expect(String(jwk[member])).toHaveLength(length);
-    },
-  );
+  ])("[PA-051] [PA-098] [PA-104] %s goes into the payload as a key", async (name, key, facts, member, length) => {
+    await using rig = await createKongRig(server);
+    const pem = certificate(name.replaceAll(/\W/gu, ""), ...key);
+    await rig.send({ certificate: pem });
+    const jwk = rig.payloads("request")[0]?.["client_certificate"] as Record<string, unknown>;
+    expect(jwk).toMatchObject({ ...facts, x5c: [derOf(pem)] });
+    expect(String(jwk[member])).toMatch(/^[\w-]+$/u);
+    expect(String(jwk[member])).toHaveLength(length);
+  });
 
   it("[PA-103] is alone, or with the whole chain in order", async () => {
-    const [leaf, issuer] = [
-      certificate("leaf", ...curve("prime256v1")),
-      certificate("ca", "-newkey", "ed25519"),
-    ];
+    const [leaf, issuer] = [certificate("leaf", ...curve("prime256v1")), certificate("ca", "-newkey", "ed25519")];
     await using rig = await createKongRig(server);
     await rig.send({ certificate: leaf + issuer });
     rig.reconfigure({ include_full_cert_chain: true });
     await rig.send({ certificate: leaf + issuer });
-    expect(
-      rig.payloads("request").map((payload) => Reflect.get(Object(payload["client_certificate"]), "x5c")),
-    ).toEqual([[derOf(leaf)], [derOf(leaf), derOf(issuer)]]);
+    expect(rig.payloads("request").map((payload) => Reflect.get(Object(payload["client_certificate"]), "x5c"))).toEqual(
+      [[derOf(leaf)], [derOf(leaf), derOf(issuer)]],
+    );
   });
 
   it.each([
-    [
-      "[PA-097] no certificate at all",
-      () => "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
-    ],
+    ["[PA-097] no certificate at all", () => "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"],
     ["[PA-097] no PEM", () => "rubbish"],
     ["[PA-102] a key of another kind", () => certificate("k1", ...curve("secp256k1"))],
   ])("%s is refused, even with fail_open", async (_name, pem) => {
@@ -103,11 +94,7 @@ describe("a decision point behind TLS", () => {
     const { client, log } = await rig.send();
     expect([client.status, rig.mock.requests.length]).toEqual([502, 0]);
     expect(log.find(({ level }) => level === "err")?.text).toContain("self-signed");
-    await using lax = await createKongRig(
-      server,
-      { verify_service_cert: false },
-      { mock: { tls: tlsOf(stranger) } },
-    );
+    await using lax = await createKongRig(server, { verify_service_cert: false }, { mock: { tls: tlsOf(stranger) } });
     expect((await lax.send()).client.status).toBe(200);
   });
 });

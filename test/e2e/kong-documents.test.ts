@@ -71,11 +71,8 @@ describe("the examples for Kong", () => {
         .split("\n")
         .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
     );
-    expect([...lines.keys()].map((key) => `KONG_${key.toUpperCase()}`).toSorted()).toEqual(
-      [...env.keys()].toSorted(),
-    );
-    for (const [key, value] of lines)
-      expect([key, env.get(`KONG_${key.toUpperCase()}`)]).toEqual([key, value]);
+    expect([...lines.keys()].map((key) => `KONG_${key.toUpperCase()}`).toSorted()).toEqual([...env.keys()].toSorted());
+    for (const [key, value] of lines) expect([key, env.get(`KONG_${key.toUpperCase()}`)]).toEqual([key, value]);
     const socket = lines.get("pluginserver_headgate_socket") ?? "";
     expect(lines.get("pluginserver_headgate_start_cmd")).toContain(`headgate-kong --socket ${socket}`);
     expect(lines.get("pluginserver_headgate_query_cmd")).toMatch(/headgate-kong --query$/u);
@@ -185,16 +182,7 @@ describe("the guide for Kong", () => {
 
   it("[PX-03] explains the guard and what it protects against", () => {
     const closed = guide.slice(guide.indexOf("### Fail closed"), guide.indexOf("## What it costs"));
-    for (const words of [
-      "guard",
-      "dead",
-      "throws",
-      "does not come",
-      "paz_access",
-      "paz_response",
-      "503",
-      "502",
-    ]) {
+    for (const words of ["guard", "dead", "throws", "does not come", "paz_access", "paz_response", "503", "502"]) {
       expect(closed).toContain(words);
     }
   });
@@ -205,13 +193,9 @@ describe("the guide for Kong", () => {
   });
 
   it("links to files that exist", () => {
-    const links = [...guide.matchAll(/\]\((?<to>[^)#:]+)(?:#[^)]*)?\)/gu)].map(
-      ({ groups }) => groups?.["to"] ?? "",
-    );
+    const links = [...guide.matchAll(/\]\((?<to>[^)#:]+)(?:#[^)]*)?\)/gu)].map(({ groups }) => groups?.["to"] ?? "");
     expect(links.length).toBeGreaterThan(10);
-    const missing = links.filter(
-      (to) => !existsSync(resolve(dirname(join(root, "docs/guides/kong.md")), to)),
-    );
+    const missing = links.filter((to) => !existsSync(resolve(dirname(join(root, "docs/guides/kong.md")), to)));
     expect(missing).toEqual([]);
   });
 });

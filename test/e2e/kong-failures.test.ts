@@ -53,10 +53,7 @@ describe("when the decision point fails", () => {
     await using rig = await createKongRig(server, listed);
     rig.mock.onRequest(() => ({ status: 413, json: { message: "too much", id: "4" } }));
     const first = await rig.send();
-    expect([first.client.status, first.client.body.toString()]).toEqual([
-      413,
-      '{"message":"too much","id":"4"}',
-    ]);
+    expect([first.client.status, first.client.body.toString()]).toEqual([413, '{"message":"too much","id":"4"}']);
     expect(first.client.headers["content-type"]).toEqual(["application/json"]);
     expect(JSON.parse(first.log[0]?.text ?? "{}")).toMatchObject({
       level: "warn",
@@ -73,10 +70,7 @@ describe("when the decision point fails", () => {
   it("[PA-132] keeps the request without a state when the gate is open, and still asks about the response", async () => {
     await using rig = await createKongRig(server, { ...noBreaker, fail_open: true });
     rig.mock.onRequest(() => ({ status: 500 }));
-    const { client, shared, upstream } = await rig.send(
-      { headers: { "accept-encoding": "gzip" } },
-      { body: "up" },
-    );
+    const { client, shared, upstream } = await rig.send({ headers: { "accept-encoding": "gzip" } }, { body: "up" });
     expect([client.status, client.source, shared.has("paz_state")]).toEqual([200, "exit", false]);
     expect(upstream?.headers.has("accept-encoding")).toBe(false);
     expect(rig.payloads("response")[0]).toHaveProperty("request");

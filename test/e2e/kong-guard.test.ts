@@ -174,9 +174,7 @@ describe("a restart", () => {
     });
     const { client, log } = await rig.send({}, { body: "up" });
     expect([client.status, client.body.toString()]).toEqual([200, "up"]);
-    expect(log.map(({ text }) => text)).toEqual([
-      expect.stringMatching(/^no plugin instance has an event \d+$/u),
-    ]);
+    expect(log.map(({ text }) => text)).toEqual([expect.stringMatching(/^no plugin instance has an event \d+$/u)]);
   });
 
   it("takes over from a server that still runs, without one request refused", async () => {

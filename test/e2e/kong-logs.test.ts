@@ -13,10 +13,7 @@ afterAll(async () => {
 });
 
 /** The lines of the plugin server that are about one decision point, once one of them fits. */
-async function linesAbout(
-  url: string,
-  pattern: RegExp,
-): Promise<readonly Readonly<Record<string, unknown>>[]> {
+async function linesAbout(url: string, pattern: RegExp): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const about = (): string[] =>
     server
       .output()
@@ -101,9 +98,7 @@ describe("what is logged, and where", () => {
     });
     await rig.send({ method: "POST", body: mcpFixtures.toolsCall });
     const lines = await linesAbout(rig.mock.url, /"traffic_type":"mcp"/u);
-    expect(
-      lines.find(({ level, mcp_method: method }) => level === "info" && method !== undefined),
-    ).toMatchObject({
+    expect(lines.find(({ level, mcp_method: method }) => level === "info" && method !== undefined)).toMatchObject({
       mcp_method: "tools/call",
       mcp_tool_name: "get_weather",
       traffic_type: "mcp",

@@ -156,10 +156,7 @@ describe("MCP and retries", () => {
     expect(Buffer.byteLength(question?.text ?? "")).toBeLessThanOrEqual(1200);
     expect(question?.payload).toMatchObject({ mcp: { mcp_method: "tools/list", mcp_jsonrpc_id: 1 } });
     expect(body.startsWith(String(question?.payload["body"]))).toBe(true);
-    expect([upstream?.body.toString() === body, log.some(({ level }) => level === "warn")]).toEqual([
-      true,
-      true,
-    ]);
+    expect([upstream?.body.toString() === body, log.some(({ level }) => level === "warn")]).toEqual([true, true]);
     rig.mock.onRequest(allowWith(() => ({ body: "{}" })));
     expect((await rig.send(post(body))).client.status).toBe(502);
     rig.mock.onRequest(denyRequest());

@@ -282,19 +282,13 @@ describe("JSON-RPC errors", () => {
     expect(passage.client.headers).not.toHaveProperty("x-internal");
     rig.mock.onResponse(() => ({ status: 429, headers: { "retry-after": "9" } }));
     const limited = await rig.send(post(mcpFixtures.toolsCall), { headers: json, body: "{}" });
-    expect([limited.client.status, parsed(limited)]).toMatchObject([
-      429,
-      { id: 1, error: { code: -32_000 } },
-    ]);
+    expect([limited.client.status, parsed(limited)]).toMatchObject([429, { id: 1, error: { code: -32_000 } }]);
   });
 
   it("[PA-176] [PA-030] everything is as without them while they are off", async () => {
     await using rig = await createKongRig(server, mcp);
     rig.mock.onRequest(denyRequest());
     const { client } = await rig.send(post(mcpFixtures.toolsCall));
-    expect([client.status, client.body.toString()]).toEqual([
-      403,
-      '{"errorMessage":"Access Denied","status":403}',
-    ]);
+    expect([client.status, client.body.toString()]).toEqual([403, '{"errorMessage":"Access Denied","status":403}']);
   });
 });

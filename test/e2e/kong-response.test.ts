@@ -113,10 +113,7 @@ describe("the response decision", () => {
     await using rig = await createKongRig(server);
     rig.mock.onResponse(changeResponse(() => ({ body: "longer than before" })));
     const { client } = await rig.send({}, { body: "short" });
-    expect([client.headers["content-length"], client.body.toString()]).toEqual([
-      ["18"],
-      "longer than before",
-    ]);
+    expect([client.headers["content-length"], client.body.toString()]).toEqual([["18"], "longer than before"]);
   });
 
   it("[PA-094] empties the body when the result has none", async () => {
@@ -131,11 +128,7 @@ describe("the response decision", () => {
   it("[PA-085] leaves the response alone when switched off, and asks nobody", async () => {
     await using rig = await createKongRig(server, { skip_response_phase: true });
     const { client, shared, calls } = await rig.send({}, { headers: { server: "x" }, body: "raw" });
-    expect([client.source, client.body.toString(), client.headers["server"]]).toEqual([
-      "service",
-      "raw",
-      ["x"],
-    ]);
+    expect([client.source, client.body.toString(), client.headers["server"]]).toEqual(["service", "raw", ["x"]]);
     expect(rig.payloads("response")).toEqual([]);
     expect([...shared.keys()]).toEqual(["paz_access", "paz_response"]);
     expect(calls("response")).toEqual(["kong.ctx.shared.set"]);
@@ -151,10 +144,7 @@ describe("the response decision", () => {
     await using loose = await createKongRig(server, { fail_open: true, circuit_breaker_enabled: false });
     strict.mock.onResponse(() => reply);
     loose.mock.onResponse(() => reply);
-    const [first, second] = await Promise.all([
-      strict.send({}, { body: "up" }),
-      loose.send({}, { body: "up" }),
-    ]);
+    const [first, second] = await Promise.all([strict.send({}, { body: "up" }), loose.send({}, { body: "up" })]);
     expect([first.client.status, first.client.body.length, second.client.status]).toEqual([closed, 0, open]);
     if (open === 200) expect(second.client.body.toString()).toBe("up");
   });
@@ -163,11 +153,7 @@ describe("the response decision", () => {
     await using rig = await createKongRig(server, { fail_open: true });
     rig.mock.onResponse(() => ({ fault: "reset" }));
     const { client, log, shared } = await rig.send({}, { headers: { server: "x" }, body: "up" });
-    expect([client.source, client.body.toString(), client.headers["server"]]).toEqual([
-      "service",
-      "up",
-      ["x"],
-    ]);
+    expect([client.source, client.body.toString(), client.headers["server"]]).toEqual(["service", "up", ["x"]]);
     expect(log.filter(({ level }) => level === "warn")).not.toEqual([]);
     expect(shared.get("paz_response")).toBe("done");
     await using closed = await createKongRig(server);

@@ -53,13 +53,7 @@ describe("telemetry of the packed plugin", () => {
       const traces = collector.text("/v1/traces");
       expect(traces.match(/"name":"ping-authorize.access"/gu)).toHaveLength(3);
       expect(traces.match(/"name":"ping-authorize.response"/gu)).toHaveLength(2);
-      for (const name of [
-        "http.method",
-        "http.status_code",
-        "http.url",
-        "policy.decision",
-        "circuit_breaker.state",
-      ]) {
+      for (const name of ["http.method", "http.status_code", "http.url", "policy.decision", "circuit_breaker.state"]) {
         expect(traces).toContain(`"key":"${name}"`);
       }
       const metrics = collector.text("/v1/metrics");

@@ -282,10 +282,7 @@ describe("the address of a client", () => {
         pretty: false,
         destination: { write: (line) => lines.push(line) },
       });
-      await using gateway = await openGateway(
-        { upstream: { url: upstream.url }, listen: { trustedProxies } },
-        { log },
-      );
+      await using gateway = await openGateway({ upstream: { url: upstream.url }, listen: { trustedProxies } }, { log });
       await post(gateway.url, handshake("2025-11-25"), { "x-forwarded-for": "198.51.100.1, 203.0.113.7" });
       return lines.map((line) => JSON.parse(line).peer).filter((peer) => peer !== undefined);
     };

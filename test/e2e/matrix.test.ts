@@ -119,8 +119,7 @@ const servers: readonly ServerForm[] = ["streamable", "http-sse", "stdio", "in-p
 
 /** Why two forms cannot meet; undefined where they can. */
 function obstacle(client: ClientForm, server: ServerForm): string | undefined {
-  if (server === "in-process" && client.isCommand === true)
-    return "a command cannot be handed a server object";
+  if (server === "in-process" && client.isCommand === true) return "a command cannot be handed a server object";
   return undefined;
 }
 
@@ -200,17 +199,11 @@ describe("progress on the standard streams of headgate stdio", () => {
       await child.waitForLine(/"id":"hello"/u);
       say({ jsonrpc: "2.0", method: "notifications/initialized" });
       const ids = Array.from({ length: 40 }, (_none, index) => index);
-      for (const id of ids)
-        say(toolCall(id, "test_tool_with_progress", { _meta: { progressToken: `t${id}` } }));
+      for (const id of ids) say(toolCall(id, "test_tool_with_progress", { _meta: { progressToken: `t${id}` } }));
       await Promise.all(ids.map(async (id) => child.waitForLine(new RegExp(`"id":${id}[,}]`, "u"))));
       const seen = child.output().split("\n").flatMap(wireStep);
       for (const id of ids) {
-        expect(seen.filter(({ call }) => call === id).map(({ step }) => step)).toEqual([
-          0,
-          50,
-          100,
-          "result",
-        ]);
+        expect(seen.filter(({ call }) => call === id).map(({ step }) => step)).toEqual([0, 50, 100, "result"]);
       }
     },
   );

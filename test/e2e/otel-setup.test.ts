@@ -78,9 +78,7 @@ describe("telemetry as it leaves the gateway", () => {
     expect(await stream.next()).toBeDefined();
     // The stream is still open.
     await vi.waitFor(() => {
-      const kinds = receiver
-        .spans()
-        .flatMap(({ name, kind }) => (name === "subscriptions/listen" ? [kind] : []));
+      const kinds = receiver.spans().flatMap(({ name, kind }) => (name === "subscriptions/listen" ? [kind] : []));
       expect(kinds.toSorted()).toEqual(["SPAN_KIND_CLIENT", "SPAN_KIND_SERVER"]);
     }, 10_000);
   });
@@ -176,8 +174,6 @@ describe("the SDK of OpenTelemetry", () => {
     expect((await session.post(toolCall(1, "weigh"))).status).toBe(200);
     const exit = await gateway.process.stop();
     expect(exit).toEqual({ code: 0, signal: null });
-    expect(gateway.process.output()).toMatch(
-      /"reason":"[^"]*ECONNREFUSED[^"]*","msg":"telemetry is in trouble"/u,
-    );
+    expect(gateway.process.output()).toMatch(/"reason":"[^"]*ECONNREFUSED[^"]*","msg":"telemetry is in trouble"/u);
   });
 });

@@ -105,9 +105,7 @@ describe("spans of a call", () => {
     expect(named(spans, "initialize", "SERVER")).toMatchObject({ parentSpanId: inHeader });
     // A notification has no place for it but params that it did not have before.
     const initialized = named(spans, "notifications/initialized", "CLIENT");
-    const notices = upstream.calls.filter(
-      (call) => call.method === "POST" && call.text.includes("initialized"),
-    );
+    const notices = upstream.calls.filter((call) => call.method === "POST" && call.text.includes("initialized"));
     expect(notices.map(({ json }) => json)).toMatchObject([
       { params: { _meta: { traceparent: traceparent(initialized.spanId) } } },
     ]);
@@ -185,10 +183,9 @@ describe("spans of a call", () => {
 
   it("[SC-072] reach a server that is a process, and what it asks and reports is part of the call", async () => {
     await using receiver = await startOtlpReceiver();
-    await using gateway = await startGateway(
-      ["run", "--port", "0", "--", ...stdioFixture({ era: "legacy" })],
-      { env: sendingTo(receiver) },
-    );
+    await using gateway = await startGateway(["run", "--port", "0", "--", ...stdioFixture({ era: "legacy" })], {
+      env: sendingTo(receiver),
+    });
     {
       await using client = await connectV1({ via: "http", url: gateway.url });
       await client.callTool("test_tool_with_progress", { onProgress: () => {} });
@@ -221,8 +218,6 @@ describe("a gateway that nobody asked for telemetry", () => {
     const [call] = upstream.received("tools/call");
     expect(call === undefined ? undefined : sentMessage(call)).toEqual(message);
     expect(call?.headers).not.toHaveProperty("traceparent");
-    expect(gateway.process.output()).toMatch(
-      new RegExp(`"trace":"${trace}"[^\\n]*"method":"tools/call"`, "u"),
-    );
+    expect(gateway.process.output()).toMatch(new RegExp(`"trace":"${trace}"[^\\n]*"method":"tools/call"`, "u"));
   });
 });

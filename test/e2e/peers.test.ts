@@ -78,22 +78,20 @@ describe("the reference server server-everything over stdio", () => {
 
 describe("the Inspector's command line", () => {
   const inspect = async (...args: readonly string[]): Promise<unknown> => {
-    const { exitCode, output } = await runTool(
-      [...commands["@modelcontextprotocol/inspector"], "--cli", ...args],
-      { cwd: root, timeoutMs: 50_000, env: { HOME: resolve(root, "node_modules/.cache/headgate-peers") } },
-    );
+    const { exitCode, output } = await runTool([...commands["@modelcontextprotocol/inspector"], "--cli", ...args], {
+      cwd: root,
+      timeoutMs: 50_000,
+      env: { HOME: resolve(root, "node_modules/.cache/headgate-peers") },
+    });
     if (exitCode !== 0) throw new Error(output);
     return JSON.parse(output.slice(output.indexOf("{")));
   };
   const call = ["--method", "tools/call", "--tool-name", "test_simple_text"] as const;
   const answer = { content: [{ type: "text", text: "This is a simple text response for testing." }] };
 
-  it.each(["dual", "legacy", "modern"])(
-    "calls a tool of the %s server over Streamable HTTP",
-    async (route) => {
-      expect(await inspect(urlOf(route), "--transport", "http", ...call)).toMatchObject(answer);
-    },
-  );
+  it.each(["dual", "legacy", "modern"])("calls a tool of the %s server over Streamable HTTP", async (route) => {
+    expect(await inspect(urlOf(route), "--transport", "http", ...call)).toMatchObject(answer);
+  });
 
   it("calls a tool over HTTP+SSE", async () => {
     const url = `${gateway.origin}/dual/sse`;
@@ -131,12 +129,7 @@ describe("the Python client", () => {
     if (found.python === undefined) console.warn(`NOTE: the Python client is not tried: ${found.why}`);
   });
 
-  const run = async (
-    python: string,
-    mode: string,
-    question: string,
-    target: readonly string[],
-  ): Promise<unknown> => {
+  const run = async (python: string, mode: string, question: string, target: readonly string[]): Promise<unknown> => {
     const { exitCode, output } = await runTool(
       [python, resolve(root, "test/peers/client.py"), mode, question, ...target],
       { cwd: root, timeoutMs: 50_000 },

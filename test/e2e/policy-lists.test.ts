@@ -83,9 +83,9 @@ describe("a policy that changes", () => {
     await using stream = await session.listen();
     const list = async () => (await session.post({ jsonrpc: "2.0", id: 1, method: "tools/list" })).text;
     expect(await list()).toContain("test_image_content");
-    expect(
-      await gateway.gateway.reload(localConfig({ upstream: everything, policy: noImages })),
-    ).toMatchObject({ ok: true });
+    expect(await gateway.gateway.reload(localConfig({ upstream: everything, policy: noImages }))).toMatchObject({
+      ok: true,
+    });
     expect([await nextMessage(stream), await nextMessage(stream), await nextMessage(stream)]).toEqual(
       ["tools", "prompts", "resources"].map((kind) => ({
         jsonrpc: "2.0",

@@ -47,9 +47,7 @@ describe("arguments that a policy changes", () => {
     await using server = await upstream();
     const provider = fakeProvider({
       request: ({ method }) =>
-        method === "tools/call"
-          ? allow({ change: { set: { "/params/arguments/yard": "s\u00fcd" } } })
-          : allow(),
+        method === "tools/call" ? allow({ change: { set: { "/params/arguments/yard": "s\u00fcd" } } }) : allow(),
     });
     await using gateway = await openGateway(
       { upstream: { url: server.url, era: "modern" } },
@@ -83,14 +81,8 @@ describe("arguments that a policy changes", () => {
       upstream: everything,
       policy: { tools: { deny: ["test_simple_text"] } },
     });
-    const hidden = await postModern(
-      gateway.url,
-      modernRequest(1, "tools/call", { name: "test_simple_text" }),
-    );
-    const unknown = await postModern(
-      gateway.url,
-      modernRequest(1, "tools/call", { name: "no_such_tool_12" }),
-    );
+    const hidden = await postModern(gateway.url, modernRequest(1, "tools/call", { name: "test_simple_text" }));
+    const unknown = await postModern(gateway.url, modernRequest(1, "tools/call", { name: "no_such_tool_12" }));
     expect(hidden.status).toBe(unknown.status);
     expect(hidden.json).toMatchObject({ error: { code: -32602 } });
   });
@@ -133,10 +125,7 @@ describe("a stream", () => {
     const provider = fakeProvider({
       response: ({ method }) => (method === "tools/call" ? verdict.promise : allow()),
     });
-    await using gateway = await openGateway(
-      { upstream: { url: server.url } },
-      { policies: { default: provider } },
-    );
+    await using gateway = await openGateway({ upstream: { url: server.url } }, { policies: { default: provider } });
     const session = await openSession(gateway.url);
     await using stream = await session.stream(toolCall(1, "any"));
     expect(await nextMessage(stream)).toMatchObject({ method: "notifications/message" });
@@ -155,10 +144,7 @@ describe("a stream", () => {
       return stream.end();
     });
     const provider = fakeProvider({ response: ({ method }) => (method === "tools/call" ? deny() : allow()) });
-    await using gateway = await openGateway(
-      { upstream: { url: server.url } },
-      { policies: { default: provider } },
-    );
+    await using gateway = await openGateway({ upstream: { url: server.url } }, { policies: { default: provider } });
     const session = await openSession(gateway.url);
     const first = await session.stream(toolCall(1, "any"));
     const primed = await first.next();
@@ -166,8 +152,7 @@ describe("a stream", () => {
     await using again = await session.listen(primed?.id ?? "");
     for (let event = await again.next(); event !== undefined; event = await again.next()) {
       expect(event.data).not.toContain("gold");
-      if (event.data !== "")
-        expect(messageOf(event)).toMatchObject({ id: 1, error: { data: { executed: true } } });
+      if (event.data !== "") expect(messageOf(event)).toMatchObject({ id: 1, error: { data: { executed: true } } });
     }
   });
 });
@@ -184,34 +169,28 @@ describe("questions of a server", () => {
   /** A tool of the fixture that asks the user for something, by the era of the server. */
   const asking = { legacy: "test_elicitation", modern: "test_input_required_result_elicitation" } as const;
 
-  it.each(ways)(
-    "and their answers are decided about once each ($client client, $server server)",
-    async (way) => {
-      const seen: string[] = [];
-      const note = (phase: string, direction: string, method: string | undefined): void => {
-        if (method === "elicitation/create") seen.push(`${phase} ${direction}`);
-      };
-      await using fixture = await startFixture({ era: way.server });
-      const provider = fakeProvider({
-        request: ({ phase, direction, method }) => {
-          note(phase, direction, method);
-          return allow();
-        },
-        response: ({ phase, direction, method }) => {
-          note(phase, direction, method);
-          return allow();
-        },
-      });
-      await using gateway = await openGateway(
-        { upstream: { url: fixture.url } },
-        { policies: { default: provider } },
-      );
-      await using client = await connect(gateway.url, way.client);
-      await client.callTool(asking[way.server], { args: { message: "who?" } });
-      expect(client.asked).toEqual(["elicitation/create"]);
-      expect(seen).toEqual(["request server-to-client", "response client-to-server"]);
-    },
-  );
+  it.each(ways)("and their answers are decided about once each ($client client, $server server)", async (way) => {
+    const seen: string[] = [];
+    const note = (phase: string, direction: string, method: string | undefined): void => {
+      if (method === "elicitation/create") seen.push(`${phase} ${direction}`);
+    };
+    await using fixture = await startFixture({ era: way.server });
+    const provider = fakeProvider({
+      request: ({ phase, direction, method }) => {
+        note(phase, direction, method);
+        return allow();
+      },
+      response: ({ phase, direction, method }) => {
+        note(phase, direction, method);
+        return allow();
+      },
+    });
+    await using gateway = await openGateway({ upstream: { url: fixture.url } }, { policies: { default: provider } });
+    await using client = await connect(gateway.url, way.client);
+    await client.callTool(asking[way.server], { args: { message: "who?" } });
+    expect(client.asked).toEqual(["elicitation/create"]);
+    expect(seen).toEqual(["request server-to-client", "response client-to-server"]);
+  });
 
   it.each(ways)("that are refused are put to nobody ($client client, $server server)", async (way) => {
     await using fixture = await startFixture({ era: way.server });
@@ -240,10 +219,7 @@ describe("questions of a server", () => {
           ? allow({ change: { set: { "/result/action": "decline" }, remove: ["/result/content"] } })
           : allow(),
     });
-    await using gateway = await openGateway(
-      { upstream: { url: fixture.url } },
-      { policies: { default: provider } },
-    );
+    await using gateway = await openGateway({ upstream: { url: fixture.url } }, { policies: { default: provider } });
     await using client = await connect(gateway.url, "modern");
     const changed = await client.callTool(asking.modern).catch((error: unknown) => error);
     await using free = await connect(fixture.url, "modern");

@@ -55,19 +55,16 @@ describe("a refusal", () => {
     },
   );
 
-  it.each(clients)(
-    "is told worse by status 403: no agent gets the reason by itself ($client)",
-    async ({ connect }) => {
-      await using vault = await vaults["in process"]();
-      const policy = { ...onMondays, denialStatus: "forbidden" as const };
-      await using gateway = await openGateway({ upstream: vault.upstream, policy });
-      await using client = await connect(gateway.url);
-      const seen = await seenBy(client);
-      expect(seen === reason || seen === `McpError ${reason}`).toBe(false);
-      expect(seen).toMatch(/jsonrpc|HTTP|403|Forbidden|POST/u);
-      expect(await vault.reached()).toEqual([]);
-    },
-  );
+  it.each(clients)("is told worse by status 403: no agent gets the reason by itself ($client)", async ({ connect }) => {
+    await using vault = await vaults["in process"]();
+    const policy = { ...onMondays, denialStatus: "forbidden" as const };
+    await using gateway = await openGateway({ upstream: vault.upstream, policy });
+    await using client = await connect(gateway.url);
+    const seen = await seenBy(client);
+    expect(seen === reason || seen === `McpError ${reason}`).toBe(false);
+    expect(seen).toMatch(/jsonrpc|HTTP|403|Forbidden|POST/u);
+    expect(await vault.reached()).toEqual([]);
+  });
 
   it.each(Object.entries(intruders))("reaches clients on every transport: %s", async (_, intrude) => {
     await using vault = await vaults["in process"]();
@@ -124,10 +121,7 @@ describe("a refusal", () => {
           ? deny({ kind: "scope", code: "needs_scope", scopes: ["vault:open"] })
           : allow(),
     });
-    await using gateway = await openGateway(
-      { upstream: vault.upstream },
-      { policies: { default: provider } },
-    );
+    await using gateway = await openGateway({ upstream: vault.upstream }, { policies: { default: provider } });
     const modern = await postModern(gateway.url, modernRequest(1, "tools/call", { name: closed.tool }));
     expect(modern.status).toBe(403);
     expect(modern.headers["www-authenticate"]).toMatch(

@@ -71,10 +71,7 @@ async function remainsOf(file: string): Promise<Remains> {
   return { frames, exchanges, answered };
 }
 
-async function killedUnderLoad(
-  record: object,
-  after: number,
-): Promise<{ seen: ReadonlySet<number>; file: string }> {
+async function killedUnderLoad(record: object, after: number): Promise<{ seen: ReadonlySet<number>; file: string }> {
   const file = join(folder, "traffic.sqlite");
   const config = join(folder, "headgate.json");
   const listen = { port: 0 };

@@ -121,20 +121,10 @@ describe("a gateway that records", () => {
       destination: { write: (line) => void lines.push(line) },
     });
     {
-      await using gateway = await openGateway(
-        { upstream: { demo: true }, record: { file } },
-        { ...demo, log },
-      );
+      await using gateway = await openGateway({ upstream: { demo: true }, record: { file } }, { ...demo, log });
       for (const [, secret] of secretCorpus) {
-        const header = secret.includes("\n")
-          ? {}
-          : { "mcp-param-key": secret, authorization: `Bearer ${secret}` };
-        await call(
-          `${gateway.url}?token=${encodeURIComponent(secret)}`,
-          "echo",
-          { text: `a ${secret} b` },
-          header,
-        );
+        const header = secret.includes("\n") ? {} : { "mcp-param-key": secret, authorization: `Bearer ${secret}` };
+        await call(`${gateway.url}?token=${encodeURIComponent(secret)}`, "echo", { text: `a ${secret} b` }, header);
         await call(gateway.url, "echo", { [secret]: { password: secret, text: JSON.stringify({ secret }) } });
         const uri = JSON.stringify({
           jsonrpc: "2.0",
@@ -225,11 +215,7 @@ describe("a gateway that records", () => {
         routes: { seen: { upstream: { url: upstream.url }, mode: "observe" } },
       });
       const session = { "mcp-session-id": "theirs-1", "mcp-protocol-version": "2025-11-25" };
-      await post(
-        gateway.url,
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look"}}',
-        session,
-      );
+      await post(gateway.url, '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"look"}}', session);
       await post(gateway.url, '{"jsonrpc":"2.0","id":"ask","result":{"roots":[]}}', session);
       await post(gateway.url, '{"jsonrpc":"2.0","id":"nobody","result":{}}', session);
       await post(gateway.url, "no message at all", session);

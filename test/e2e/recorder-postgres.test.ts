@@ -50,10 +50,7 @@ describe("PostgreSQL", () => {
   it("takes the recordings of several gateways at once", async () => {
     const postgres = await newDatabase();
     const open = () =>
-      openGateway(
-        { upstream: { demo: true }, record: { postgres } },
-        { demo: async () => createDemoServer() },
-      );
+      openGateway({ upstream: { demo: true }, record: { postgres } }, { demo: async () => createDemoServer() });
     const call = async (url: string, a: number): Promise<void> => {
       const { json } = await post(
         url,
@@ -73,26 +70,21 @@ describe("PostgreSQL", () => {
     await using reader = await openPostgresReader(postgres, options);
     expect(await reader.captures()).toHaveLength(2);
     const { exchanges } = await reader.exchanges({ limit: 1000 });
-    expect(exchanges.filter(({ state, method }) => state === "ok" && method === "tools/list").length).toBe(
-      40,
-    );
+    expect(exchanges.filter(({ state, method }) => state === "ok" && method === "tools/list").length).toBe(40);
     expect(reader.location).not.toContain("@");
   });
 
   it.each([
     [1, writeFormat1],
     [2, writeFormat2],
-  ])(
-    "[SC-067] of format %i is brought up to date when it is opened to be written",
-    async (_format, writeOld) => {
-      const url = await newDatabase();
-      const old = await openPostgres(url);
-      await writeOld(old);
-      await old.close();
-      await using store = await openPostgresStore(url, options);
-      await expectUpgraded(store);
-    },
-  );
+  ])("[SC-067] of format %i is brought up to date when it is opened to be written", async (_format, writeOld) => {
+    const url = await newDatabase();
+    const old = await openPostgres(url);
+    await writeOld(old);
+    await old.close();
+    await using store = await openPostgresStore(url, options);
+    await expectUpgraded(store);
+  });
 
   it("that is gone for a while is written to again when it is back", async () => {
     const store = await openPostgresStore(await newDatabase(), options);

@@ -48,9 +48,7 @@ async function reload({ gateway }: LocalGateway, input: ConfigInput) {
 function said({ json, events }: RawAnswer): unknown {
   const body: unknown = json ?? JSON.parse(events.at(-1)?.data ?? "null");
   const found = JSON.stringify(body);
-  return (
-    /"text":"(?<text>[^"]*)"/u.exec(found)?.groups?.["text"] ?? /"code":"(?<code>\w+)"/u.exec(found)?.[1]
-  );
+  return /"text":"(?<text>[^"]*)"/u.exec(found)?.groups?.["text"] ?? /"code":"(?<code>\w+)"/u.exec(found)?.[1];
 }
 
 describe("a reload with the same upstream", () => {
@@ -183,11 +181,7 @@ describe("a reload with the same upstream", () => {
     const outcome = await reload(gateway, next);
     expect(outcome).toEqual({
       ok: true,
-      changed: expect.arrayContaining([
-        "listen.port",
-        "listen.cors.origins",
-        "limits.headerBytes",
-      ]) as unknown,
+      changed: expect.arrayContaining(["listen.port", "listen.cors.origins", "limits.headerBytes"]) as unknown,
       needsRestart: ["listen.port", "limits.headerBytes"],
     });
     const page = await exchange(gateway.url, { headers: { origin: "https://app.example.com" } });
@@ -266,9 +260,7 @@ describe("a reload with another upstream", () => {
     await one.waiting();
     await reload(gateway, { upstream: { url: two.upstream.url }, shutdown: { grace: 20 } });
     expect(said(await running)).toBe("session_unknown");
-    expect(gateway.gateway.metrics()).toContain(
-      'headgate_sessions_closed_total{route="default",reason="reload"} 1',
-    );
+    expect(gateway.gateway.metrics()).toContain('headgate_sessions_closed_total{route="default",reason="reload"} 1');
   });
 
   it("moves requests of 2026-07-28 at once", async () => {
@@ -322,9 +314,7 @@ describe("a route that is taken out", () => {
       expect((await session.post(toolCall(3, "hello"))).text).toContain("nothing is served here");
     });
     expect(gateway.gateway.metrics()).not.toContain('route="old"');
-    expect(said(await (await openSession(`${gateway.origin}/kept/mcp`)).post(toolCall(1, "hello")))).toBe(
-      "two",
-    );
+    expect(said(await (await openSession(`${gateway.origin}/kept/mcp`)).post(toolCall(1, "hello")))).toBe("two");
   });
 
   it("can come back while the old one is still being left", async () => {

@@ -150,9 +150,7 @@ describe("headgate replay", () => {
         ? {
             ...call,
             result: {
-              tools: [
-                { name: "weigh", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } },
-              ],
+              tools: [{ name: "weigh", inputSchema: { type: "object" }, annotations: { readOnlyHint: true } }],
             },
           }
         : call,
@@ -163,14 +161,7 @@ describe("headgate replay", () => {
     expect(output).toContain('/result/tools/0/annotations: added {"readOnlyHint":true}');
     expect(output).toContain("2 of 3 answers");
     expect(exitCode).toBe(5);
-    const same = await headgate(
-      "replay",
-      file,
-      "--against",
-      server.url,
-      "--ignore",
-      "/result/tools/*/annotations",
-    );
+    const same = await headgate("replay", file, "--against", server.url, "--ignore", "/result/tools/*/annotations");
     // The mock has given its second answer before, and gives it again.
     expect(same.output).toContain("/result/content/0/text");
   });
@@ -188,9 +179,7 @@ describe("headgate replay", () => {
     expect(careful).toMatchObject({ exitCode: 0 });
     expect(careful.output).toContain("2 not sent: the tool may change something");
     expect(careful.output).toContain("1 not sent: something was redacted in it");
-    expect((await headgate("replay", file, "--against", server.url, "--allow-writes")).output).toContain(
-      "3 of 3",
-    );
+    expect((await headgate("replay", file, "--against", server.url, "--allow-writes")).output).toContain("3 of 3");
   });
 });
 

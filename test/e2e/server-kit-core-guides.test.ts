@@ -15,9 +15,7 @@ const quickStart = readFileSync(join(root, "docs/guides/server-kit.md"), "utf8")
 const entities = readFileSync(join(root, "docs/guides/server-kit-entities.md"), "utf8");
 
 function blocks(page: string, language: string): readonly string[] {
-  return [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, "gmu"))].map(
-    ([, code = ""]) => code,
-  );
+  return [...page.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\`$`, "gmu"))].map(([, code = ""]) => code);
 }
 
 /** A folder inside the repository, so that code in it finds its packages. */
@@ -80,9 +78,7 @@ describe("the guide to entities", () => {
   );
 
   it("names every setting, operation and failure code", () => {
-    const named = [...Object.keys(settingsSchema.shape), ...Object.keys(failureStatus)].map(
-      (name) => `\`${name}\``,
-    );
+    const named = [...Object.keys(settingsSchema.shape), ...Object.keys(failureStatus)].map((name) => `\`${name}\``);
     const operations = operationNames.filter((name) => !new RegExp(`\\b${name}\\b`, "u").test(entities));
     expect([...named.filter((name) => !entities.includes(name)), ...operations]).toEqual([]);
     for (const [code, status] of Object.entries(failureStatus)) {

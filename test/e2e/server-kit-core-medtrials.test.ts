@@ -102,10 +102,7 @@ describe("the medtrials sample", () => {
     });
     await using _ = kit;
     const verdict = (tool: string, ...scopes: string[]) => {
-      const principal = principalNamed(
-        "x",
-        scopes.length === 0 ? { kind: "anonymous" } : { scopes: new Set(scopes) },
-      );
+      const principal = principalNamed("x", scopes.length === 0 ? { kind: "anonymous" } : { scopes: new Set(scopes) });
       return kit.core.authorize({ principal, via: "http-sse" }, tool).kind;
     };
     expect(verdict("PublicData_List")).toBe("allowed");

@@ -194,10 +194,7 @@ describe("the same calls give the same answers", () => {
       "Streamable HTTP 2026-07-28",
       async (url: string) => clientCall(new StreamableHTTPClientTransport(new URL(`${url}/mcp`)), "auto"),
     ],
-    [
-      "the standard SSE client",
-      async (url: string) => clientCall(new SSEClientTransport(new URL(`${url}/mcp/sse`))),
-    ],
+    ["the standard SSE client", async (url: string) => clientCall(new SSEClientTransport(new URL(`${url}/mcp/sse`)))],
   ])("[KO-020] [KO-021] [KO-130] over REST and %s", async (_, connect) => {
     expect(withoutRefusalWords(await over(connect))).toEqual(withoutRefusalWords(await overRest()));
   });
@@ -225,9 +222,7 @@ describe("the same calls give the same answers", () => {
 
   it("[KO-020] [KO-021] [KO-130] [KO-138] over REST and stdio, in a process of its own", async () => {
     const script = fileURLToPath(import.meta.resolve("../fixtures/server-kit/parity-stdio.ts"));
-    const { call, close } = await clientCall(
-      new StdioClientTransport({ command: process.execPath, args: [script] }),
-    );
+    const { call, close } = await clientCall(new StdioClientTransport({ command: process.execPath, args: [script] }));
     const outcomes = await outcomesOf(call);
     await close();
     // The local user is known and lacks the scope, where REST's caller is nobody: both are refused.

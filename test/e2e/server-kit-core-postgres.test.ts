@@ -23,10 +23,7 @@ describeStore("postgres", async () => {
 });
 
 describe("a kit on PostgreSQL", () => {
-  const Note = defineEntity(
-    "Note",
-    z.object({ id: z.uuid(), text: z.string(), pinned: z.boolean().default(false) }),
-  );
+  const Note = defineEntity("Note", z.object({ id: z.uuid(), text: z.string(), pinned: z.boolean().default(false) }));
 
   it("keeps records in a pool of the host's, and leaves the pool open", async () => {
     const pool = new pg.Pool({ connectionString: server.connectionString });

@@ -21,13 +21,7 @@ function send(server: RunningProcess, message: unknown): void {
 describe("a kit on stdio", () => {
   it("[KO-029] [KO-137] writes nothing but one JSON message a line to stdout, and ends with stdin", async () => {
     // Only stderr is redirected away, so every line that is left came from stdout.
-    await using server = await startProcess([
-      "sh",
-      "-c",
-      `exec "$0" "$1" 2>/dev/null`,
-      process.execPath,
-      only,
-    ]);
+    await using server = await startProcess(["sh", "-c", `exec "$0" "$1" 2>/dev/null`, process.execPath, only]);
     send(server, initialize);
     await server.waitForLine(/"id":1/u);
     send(server, {
@@ -54,13 +48,7 @@ describe("a kit on stdio", () => {
   });
 
   it("[KO-122] [KO-137] writes its boot report to stderr", async () => {
-    await using server = await startProcess([
-      "sh",
-      "-c",
-      `exec "$0" "$1" >/dev/null`,
-      process.execPath,
-      only,
-    ]);
+    await using server = await startProcess(["sh", "-c", `exec "$0" "$1" >/dev/null`, process.execPath, only]);
     await server.waitForLine(/STDIO: enabled/u);
     await server.waitForLine(/Tools: 5/u);
     server.stdin.end();

@@ -79,10 +79,7 @@ const hosts: Readonly<Record<string, (app: TestKit["app"], prefix: string) => Pr
   },
 };
 
-async function mount(
-  name: string,
-  prefix: string,
-): Promise<TestKit & AsyncDisposable & { readonly origin: string }> {
+async function mount(name: string, prefix: string): Promise<TestKit & AsyncDisposable & { readonly origin: string }> {
   const made = await createTestKit();
   const host = await hosts[name]?.(made.app, prefix);
   if (host === undefined) throw new Error(`no host ${name}`);

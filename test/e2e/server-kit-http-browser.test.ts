@@ -124,8 +124,7 @@ describe("a page with native EventSource in Chromium", () => {
     await using kit = await serveTestKit({
       settings: { requireAuthentication: true, enableCors: true, allowedOrigins: [pages.origin] },
       auth: {
-        identify: (request) =>
-          request.headers.get("cookie")?.includes("user=carol") === true ? carol : undefined,
+        identify: (request) => (request.headers.get("cookie")?.includes("user=carol") === true ? carol : undefined),
       },
     });
     const page = await openPage();

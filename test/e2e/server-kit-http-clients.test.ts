@@ -18,9 +18,7 @@ import { serveTestKit } from "../support/served-kit.ts";
 const identity = { name: "test", version: "1.0.0" };
 const withToken = (token: string) => ({ requestInit: { headers: { authorization: `Bearer ${token}` } } });
 const sitesOf = (result: unknown): readonly string[] =>
-  (result as { structuredContent: { items: { name: string }[] } }).structuredContent.items.map(
-    ({ name }) => name,
-  );
+  (result as { structuredContent: { items: { name: string }[] } }).structuredContent.items.map(({ name }) => name);
 
 describe("the official SSE clients", () => {
   it("[KO-056] [KO-064] of SDK v1 work unmodified on the document's stream", async () => {
@@ -60,9 +58,7 @@ describe("the official SSE clients", () => {
     });
     // The probes are for everybody, so the door is open; a token that is no good is refused all the same.
     const client = new ClientV1(identity);
-    await expect(client.connect(new SseV1(new URL(`${kit.url}/sse`), withToken("forged")))).rejects.toThrow(
-      /401/u,
-    );
+    await expect(client.connect(new SseV1(new URL(`${kit.url}/sse`), withToken("forged")))).rejects.toThrow(/401/u);
   });
 
   it("[KO-064] share a stream's server with the document's clients, without duplicates", async () => {
@@ -132,9 +128,7 @@ describe("a gateway in front of the sample server", () => {
     for (const mode of ["legacy", "auto"] as const) {
       const client = new ClientV2(identity, { versionNegotiation: { mode } });
       await client.connect(new StreamableHTTPClientTransport(new URL(gateway.url)));
-      expect(sitesOf(await client.callTool({ name: "TrialSite_List", arguments: {} }))).toContain(
-        "Fjord Clinic",
-      );
+      expect(sitesOf(await client.callTool({ name: "TrialSite_List", arguments: {} }))).toContain("Fjord Clinic");
       await client.close();
     }
   });
@@ -145,9 +139,7 @@ describe("a gateway in front of the sample server", () => {
     await using gateway = await startGateway(["run", ...upstream, "--port", "0"]);
     const client = new ClientV2(identity, { versionNegotiation: { mode: "legacy" } });
     await client.connect(new SseV2(new URL(`${gateway.origin}/sse`)));
-    expect(sitesOf(await client.callTool({ name: "TrialSite_List", arguments: {} }))).toContain(
-      "Fjord Clinic",
-    );
+    expect(sitesOf(await client.callTool({ name: "TrialSite_List", arguments: {} }))).toContain("Fjord Clinic");
     await client.close();
   });
 });

@@ -27,10 +27,7 @@ async function openDeaf(kit: ServedKit): Promise<{ readonly socket: Socket; read
   return { socket, sessionId: /x-mcp-session: (?<id>\w+)/iu.exec(text)?.groups?.["id"] ?? "" };
 }
 
-async function expectUntouched(
-  kit: ServedKit,
-  client: Awaited<ReturnType<typeof openKitStream>>,
-): Promise<void> {
+async function expectUntouched(kit: ServedKit, client: Awaited<ReturnType<typeof openKitStream>>): Promise<void> {
   await client.post(ping(999));
   expect(JSON.parse((await client.until("result")).data)).toMatchObject({ id: 999 });
   expect(kit.log.lines.filter(({ level }) => level === "error")).toEqual([]);
@@ -170,9 +167,7 @@ describe("callers that are not who they should be", () => {
       tokenLifetimeMs: 1500,
     });
     await using client = await openKitStream(kit.url, { authorization: `Bearer ${await kit.token()}` });
-    await expect
-      .poll(async () => (await client.post(ping(1))).status, { timeout: 10_000, interval: 100 })
-      .toBe(401);
+    await expect.poll(async () => (await client.post(ping(1))).status, { timeout: 10_000, interval: 100 }).toBe(401);
     await client.until("end");
     expect(await client.stream.next()).toBeUndefined();
     expect(await openStreams(kit)()).toBe(0);

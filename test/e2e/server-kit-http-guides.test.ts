@@ -43,28 +43,19 @@ describe("the guides of the server kit", () => {
     expect(blocks.length).toBeGreaterThanOrEqual(4);
   });
 
-  it.each(blocks.map((code, index) => [index + 1, code] as const))(
-    "block %i runs to its end",
-    async (_index, code) => {
-      await using running = await runCode(code);
-      const { code: exit } = await running.exited;
-      expect([exit, running.output()]).toEqual([0, expect.not.stringContaining("Error")]);
-    },
-  );
+  it.each(blocks.map((code, index) => [index + 1, code] as const))("block %i runs to its end", async (_index, code) => {
+    await using running = await runCode(code);
+    const { code: exit } = await running.exited;
+    expect([exit, running.output()]).toEqual([0, expect.not.stringContaining("Error")]);
+  });
 
-  it.each(Object.entries(httpRefusals))(
-    "[KO-141] list the refusal %s with its status",
-    (code, { status }) => {
-      expect(security).toMatch(new RegExp(`\\| ${status} +\\| \`${code}\``, "u"));
-    },
-  );
+  it.each(Object.entries(httpRefusals))("[KO-141] list the refusal %s with its status", (code, { status }) => {
+    expect(security).toMatch(new RegExp(`\\| ${status} +\\| \`${code}\``, "u"));
+  });
 
   it.each([
     ["header or cookie first", /Authorization` header, or use cookies/u],
-    [
-      "query tokens short-lived, over HTTPS, with rate limits",
-      /live for minutes, over HTTPS, with rate limits/u,
-    ],
+    ["query tokens short-lived, over HTTPS, with rate limits", /live for minutes, over HTTPS, with rate limits/u],
     ["the session id in header and query", /session id in header and query/u],
     ["never a session id as credential", /never a credential/u],
     ["anonymous access only in development", /Anonymous access is for development/u],
@@ -73,8 +64,7 @@ describe("the guides of the server kit", () => {
   });
 
   it("[KO-134] record what is left for later", () => {
-    for (const later of ["WebSocket", "enableStreaming", "outlive their process"])
-      expect(deploy).toContain(later);
+    for (const later of ["WebSocket", "enableStreaming", "outlive their process"]) expect(deploy).toContain(later);
   });
 });
 
@@ -130,9 +120,7 @@ describe("the deployment files", () => {
     // The kit's own grace is 10 seconds, and 5 more for readers that have stopped.
     expect(pod?.terminationGracePeriodSeconds).toBeGreaterThan(15);
     expect(service?.spec).toMatchObject({ selector: { app: "kit" }, sessionAffinity: "ClientIP" });
-    expect(pod?.volumes).toEqual([
-      { name: "data", persistentVolumeClaim: { claimName: claim?.metadata.name } },
-    ]);
+    expect(pod?.volumes).toEqual([{ name: "data", persistentVolumeClaim: { claimName: claim?.metadata.name } }]);
     const annotations = ingress?.metadata.annotations ?? {};
     expect(annotations["nginx.ingress.kubernetes.io/proxy-buffering"]).toBe("off");
     expect(Number(annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"])).toBeGreaterThan(15);

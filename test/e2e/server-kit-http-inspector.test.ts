@@ -15,10 +15,11 @@ describe("the Inspector's command line on a kit", () => {
   }, 300_000);
 
   async function inspect(...args: readonly string[]): Promise<unknown> {
-    const { exitCode, output } = await runTool(
-      [...commands["@modelcontextprotocol/inspector"], "--cli", ...args],
-      { cwd: root, timeoutMs: 100_000, env: { HOME: resolve(root, "node_modules/.cache/headgate-peers") } },
-    );
+    const { exitCode, output } = await runTool([...commands["@modelcontextprotocol/inspector"], "--cli", ...args], {
+      cwd: root,
+      timeoutMs: 100_000,
+      env: { HOME: resolve(root, "node_modules/.cache/headgate-peers") },
+    });
     if (exitCode !== 0) throw new Error(output);
     return JSON.parse(output.slice(output.indexOf("{")));
   }

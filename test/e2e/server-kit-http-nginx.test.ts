@@ -24,10 +24,7 @@ function locationOf(upstream: string, prefix = ""): string {
   return location
     .replaceAll("http://127.0.0.1:5110", upstream)
     .replace("location / {", `location ${prefix}/ {`)
-    .replace(
-      "proxy_pass ",
-      prefix === "" ? "proxy_pass " : `rewrite ^${prefix}(/.*)$ $1 break;\n  proxy_pass `,
-    )
+    .replace("proxy_pass ", prefix === "" ? "proxy_pass " : `rewrite ^${prefix}(/.*)$ $1 break;\n  proxy_pass `)
     .replace('X-Forwarded-Prefix ""', `X-Forwarded-Prefix "${prefix}"`);
 }
 

@@ -34,14 +34,7 @@ describe("the command-line clients", () => {
     const { code, text } = await outputOf(run);
     expect(JSON.parse(text)).toMatchObject({ items: [{}, {}, {}] });
     expect(code).toBe(0);
-    await using refused = await startProcess([
-      "python3",
-      "-I",
-      main,
-      kit.url,
-      ...list,
-      await kit.token("other"),
-    ]);
+    await using refused = await startProcess(["python3", "-I", main, kit.url, ...list, await kit.token("other")]);
     const failed = await outputOf(refused);
     expect(failed.code).toBe(1);
     expect(failed.text).toMatch(/clinical:operations/u);
@@ -67,23 +60,11 @@ describe("the sample server", () => {
     });
     const [, origin = ""] = await server.waitForLine(/Address: (http\S+)/u);
     const url = `${origin}/mcp`;
-    const names = (data: unknown) =>
-      (data as { items: { name: string }[] }).items.map(({ name }) => name).toSorted();
+    const names = (data: unknown) => (data as { items: { name: string }[] }).items.map(({ name }) => name).toSorted();
     const expected = ["Fjord Clinic", "Harbour Hospital", "Lakeside Institute"];
-    await using typescript = await startProcess([
-      process.execPath,
-      join(clients, "typescript/main.ts"),
-      url,
-      ...list,
-    ]);
+    await using typescript = await startProcess([process.execPath, join(clients, "typescript/main.ts"), url, ...list]);
     expect(names(JSON.parse((await outputOf(typescript)).text))).toEqual(expected);
-    await using python = await startProcess([
-      "python3",
-      "-I",
-      join(clients, "python/mcp_client.py"),
-      url,
-      ...list,
-    ]);
+    await using python = await startProcess(["python3", "-I", join(clients, "python/mcp_client.py"), url, ...list]);
     expect(names(JSON.parse((await outputOf(python)).text))).toEqual(expected);
     await using curl = await startProcess(["sh", join(clients, "curl/walk-through.sh"), origin, ...list]);
     const reply = JSON.parse((await outputOf(curl)).text) as { result: { structuredContent: unknown } };
@@ -142,9 +123,7 @@ describe.each([
     await using kit = await serveTestKit({ settings: { transport: { maxRequestBytes: 1000 } } });
     const client = create(kit.url, 30_000);
     await expect(client.callTool("No_Such")).rejects.toThrow(/No_Such/u);
-    await expect(client.callTool("Probe_Big", { bytes: "x".repeat(2000) })).rejects.toThrow(
-      /not accepted: 413/u,
-    );
+    await expect(client.callTool("Probe_Big", { bytes: "x".repeat(2000) })).rejects.toThrow(/not accepted: 413/u);
     expect(await client.callTool("Probe_Big", { bytes: 1 })).toBe("x");
     client.close();
   });

@@ -91,14 +91,10 @@ describe("the version header", () => {
     const { "mcp-protocol-version": _named, ...nameless } = headers;
     const mismatch = { status: 400, json: { id: 7, error: { code: -32_020, data: { origin: "gateway" } } } };
     expect(await post(gateway.url, body, nameless)).toMatchObject(mismatch);
-    expect(await post(gateway.url, body, { ...headers, "mcp-protocol-version": "2025-11-25" })).toMatchObject(
-      mismatch,
-    );
+    expect(await post(gateway.url, body, { ...headers, "mcp-protocol-version": "2025-11-25" })).toMatchObject(mismatch);
 
     const future = JSON.parse(JSON.stringify(body).replace(newestModern, "2099-01-01")) as unknown;
-    expect(
-      await post(gateway.url, future, { ...headers, "mcp-protocol-version": "2099-01-01" }),
-    ).toMatchObject({
+    expect(await post(gateway.url, future, { ...headers, "mcp-protocol-version": "2099-01-01" })).toMatchObject({
       status: 400,
       json: { id: 7, error: { code: -32_022, data: { supported: [newestModern], requested: "2099-01-01" } } },
     });
@@ -184,9 +180,7 @@ describe("a session", () => {
       { id: first.id, upstreamId: "upstream-1" },
       { id: second.id, upstreamId: "upstream-2" },
     ]);
-    expect(upstream.received("ping").map(({ headers }) => headers["mcp-session-id"])).toEqual(
-      upstream.sessions,
-    );
+    expect(upstream.received("ping").map(({ headers }) => headers["mcp-session-id"])).toEqual(upstream.sessions);
   });
 });
 
@@ -335,12 +329,8 @@ describe("equal ids that are in flight at once", () => {
       arguments: {},
     });
     const withToken = (token: string | number): unknown =>
-      JSON.parse(
-        JSON.stringify(body).replace('"_meta":{', `"_meta":{"progressToken":${JSON.stringify(token)},`),
-      );
-    const answers = await Promise.all(
-      [1, 1, "1"].map(async (token) => post(gateway.url, withToken(token), headers)),
-    );
+      JSON.parse(JSON.stringify(body).replace('"_meta":{', `"_meta":{"progressToken":${JSON.stringify(token)},`));
+    const answers = await Promise.all([1, 1, "1"].map(async (token) => post(gateway.url, withToken(token), headers)));
     for (const [index, { events }] of answers.entries()) {
       const progressToken = index === 2 ? "1" : 1;
       const messages = events.map(messageOf);

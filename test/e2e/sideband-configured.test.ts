@@ -15,10 +15,7 @@ const upstream = { command: process.execPath, args: [resolve(root, "examples/pin
 
 describe("PingAuthorize in the configuration of a gateway", () => {
   it("runs the example end to end", async () => {
-    await using example = await startProcess([
-      process.execPath,
-      resolve(root, "examples/pingauthorize/run.ts"),
-    ]);
+    await using example = await startProcess([process.execPath, resolve(root, "examples/pingauthorize/run.ts")]);
     const { code } = await example.exited;
     expect([code, example.output()]).toEqual([0, expect.stringContaining("every policy did what it says")]);
   });
@@ -54,9 +51,7 @@ describe("PingAuthorize in the configuration of a gateway", () => {
     const figures = gateway.gateway.metrics();
     expect(figures).toMatch(/ping_authorize_sideband_total\{route="up",phase="access",result="deny"\} 1\n/u);
     expect(figures).toMatch(/ping_authorize_policy_decisions_total\{route="up",decision="allow"\} [1-9]/u);
-    expect(figures).toMatch(
-      /ping_authorize_sideband_duration_ms_count\{route="up",phase="response"\} [1-9]/u,
-    );
+    expect(figures).toMatch(/ping_authorize_sideband_duration_ms_count\{route="up",phase="response"\} [1-9]/u);
     expect(figures).toContain('ping_authorize_circuit_breaker_state{route="up"} 0\n');
     expect(figures).toContain('ping_authorize_circuit_breaker_state{route="down"} 1\n');
     expect(figures).toContain('mcp_tool_calls_total{route="up",tool="close_account"} 1\n');

@@ -30,8 +30,7 @@ describe("the documents about PingAuthorize", () => {
     for (const title of ["Event streams", "Errors", "Changing arguments", "Filtering lists"]) {
       expect(section(design, title).length).toBeGreaterThan(300);
     }
-    for (const code of ["−32600", "−32601", "−32000", "−32603"])
-      expect(section(design, "Errors")).toContain(code);
+    for (const code of ["−32600", "−32601", "−32000", "−32603"]) expect(section(design, "Errors")).toContain(code);
   });
 
   it("[PA-218] the guide has every setting with type, default and constraint", () => {
@@ -60,13 +59,7 @@ describe("the documents about PingAuthorize", () => {
   });
 
   it("[PA-199] the design has the limits", () => {
-    for (const limit of [
-      "100 query arguments",
-      "HTTP/1.1",
-      "cannot be changed",
-      "last response only",
-      "batches",
-    ]) {
+    for (const limit of ["100 query arguments", "HTTP/1.1", "cannot be changed", "last response only", "batches"]) {
       expect(section(design, "Limits")).toContain(limit);
     }
   });
@@ -74,10 +67,7 @@ describe("the documents about PingAuthorize", () => {
   it("the guide has every metric with its labels", () => {
     for (const { name, labels } of Object.values(sidebandMetrics)) {
       const row = guide.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
-      expect([name, row.split("|")[2]?.trim()]).toEqual([
-        name,
-        labels.map((label) => `\`${label}\``).join(", "),
-      ]);
+      expect([name, row.split("|")[2]?.trim()]).toEqual([name, labels.map((label) => `\`${label}\``).join(", ")]);
     }
   });
 
@@ -87,19 +77,14 @@ describe("the documents about PingAuthorize", () => {
       ["mcp-facts.ts", "McpFacts"],
     ] as const) {
       const source = read(`src/policy/sideband/${file}`);
-      const body = new RegExp(
-        `/\\*\\* [^\\n]+\\*/\\nexport interface ${type} \\{(?<body>[^}]*)\\}`,
-        "u",
-      ).exec(source);
+      const body = new RegExp(`/\\*\\* [^\\n]+\\*/\\nexport interface ${type} \\{(?<body>[^}]*)\\}`, "u").exec(source);
       expect(body?.groups?.["body"]).toBeDefined();
       if (type === "SidebandSettings") {
         const lines = body?.groups?.["body"]?.trim().split("\n") ?? [];
         for (const [index, line] of lines.entries()) {
           if (line.includes("readonly ")) expect(lines[index - 1]).toContain("*/");
         }
-        expect(lines.filter((line) => line.includes("readonly ")).length).toBe(
-          Object.keys(settingDefinitions).length,
-        );
+        expect(lines.filter((line) => line.includes("readonly ")).length).toBe(Object.keys(settingDefinitions).length);
       }
     }
   });
@@ -173,8 +158,7 @@ describe("the MCP fixtures", () => {
 
 /** A default as the guide writes it: durations in the unit that reads best. */
 function shown(name: string, value: unknown): string {
-  if (name.endsWith("_ms"))
-    return Number(value) >= 1000 ? `${Number(value) / 1000} s` : `${String(value)} ms`;
+  if (name.endsWith("_ms")) return Number(value) >= 1000 ? `${Number(value) / 1000} s` : `${String(value)} ms`;
   return Array.isArray(value) ? `[${value.join(", ")}]` : String(value);
 }
 

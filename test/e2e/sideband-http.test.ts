@@ -158,10 +158,7 @@ describe("the HTTP call to PingAuthorize", () => {
       timers.push({ ms, fire });
       return () => {};
     };
-    await using mocked = await startMockedEngine(
-      { connection_timeout_ms: 60 },
-      { surroundings: { setTimer } },
-    );
+    await using mocked = await startMockedEngine({ connection_timeout_ms: 60 }, { surroundings: { setTimer } });
     mocked.mock.onRequest(() => {
       timers.at(-1)?.fire();
       return { fault: "hang" };

@@ -71,10 +71,7 @@ describe("the example payloads", () => {
       },
     );
     const driven = await drive(mocked.engine, facts, upstream);
-    expect(mocked.mock.requests.map(({ payload }) => payload)).toEqual([
-      example("request"),
-      example("response"),
-    ]);
+    expect(mocked.mock.requests.map(({ payload }) => payload)).toEqual([example("request"), example("response")]);
     expect(driven.upstream?.headers["x-checked-by"]).toEqual(["policy"]);
     expect(driven.text).toBe('{"owner":"ada"}');
     mocked.mock.onRequest(() => ({ json: example("answer-deny") }));

@@ -150,12 +150,8 @@ describe("a request on its way, with PingAuthorize on a real socket", () => {
     const all = await Promise.all(
       Array.from({ length: 200 }, (_, index) => drive(mocked.engine, post(`request ${index}`), ok)),
     );
-    expect(all.map(({ text }) => text)).toEqual(
-      Array.from({ length: 200 }, (_, index) => `{"of":"request ${index}"}`),
-    );
-    expect(mocked.mock.requests.every(({ payload }) => !("state" in payload && "request" in payload))).toBe(
-      true,
-    );
+    expect(all.map(({ text }) => text)).toEqual(Array.from({ length: 200 }, (_, index) => `{"of":"request ${index}"}`));
+    expect(mocked.mock.requests.every(({ payload }) => !("state" in payload && "request" in payload))).toBe(true);
   });
 });
 
@@ -235,25 +231,22 @@ describe("MCP requests on their way", () => {
     ["toolsList", "toolsListResponse", "delete_user"],
     ["resourcesList", "resourcesListResponse", "secrets"],
     ["promptsList", "promptsListResponse", "exfiltrate"],
-  ] as const)(
-    "[PA-194] [PA-183] %s: what the policy removes is invisible",
-    async (request, response, hidden) => {
-      const onResponse = changeResponse(({ payload }) => {
-        const message = JSON.parse(String(payload["body"])) as { result: Record<string, { name: string }[]> };
-        for (const [key, entries] of Object.entries(message.result)) {
-          message.result[key] = entries.filter(({ name }) => name !== hidden);
-        }
-        return { body: JSON.stringify(message) };
-      });
-      await using mocked = await startMockedEngine(mcpOn, { mock: { onResponse } });
-      const driven = await drive(mocked.engine, post(mcpFixtures[request]), () =>
-        responseFacts({ body: Buffer.from(mcpFixtures[response]) }),
-      );
-      expect(mcpFixtures[response]).toContain(hidden);
-      expect(driven.text).not.toContain(hidden);
-      expect(JSON.parse(driven.text)).toMatchObject({ jsonrpc: "2.0", id: expect.any(Number) as unknown });
-    },
-  );
+  ] as const)("[PA-194] [PA-183] %s: what the policy removes is invisible", async (request, response, hidden) => {
+    const onResponse = changeResponse(({ payload }) => {
+      const message = JSON.parse(String(payload["body"])) as { result: Record<string, { name: string }[]> };
+      for (const [key, entries] of Object.entries(message.result)) {
+        message.result[key] = entries.filter(({ name }) => name !== hidden);
+      }
+      return { body: JSON.stringify(message) };
+    });
+    await using mocked = await startMockedEngine(mcpOn, { mock: { onResponse } });
+    const driven = await drive(mocked.engine, post(mcpFixtures[request]), () =>
+      responseFacts({ body: Buffer.from(mcpFixtures[response]) }),
+    );
+    expect(mcpFixtures[response]).toContain(hidden);
+    expect(driven.text).not.toContain(hidden);
+    expect(JSON.parse(driven.text)).toMatchObject({ jsonrpc: "2.0", id: expect.any(Number) as unknown });
+  });
 
   it("[PA-194] [PA-175] denial in the response phase is a JSON-RPC error", async () => {
     const onResponse = changeResponse(() => ({ response_code: "403", body: '{"message":"banned"}' }));

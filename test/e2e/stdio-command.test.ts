@@ -16,13 +16,9 @@ const initialize = JSON.stringify({
 
 /** Runs `headgate stdio` with some lines as its whole input. */
 async function pipe(args: readonly string[], lines: readonly string[]) {
-  const child = spawn(
-    process.execPath,
-    [join(root, "bin/headgate.mjs"), "stdio", "--log-level", "silent", ...args],
-    {
-      stdio: ["pipe", "pipe", "pipe"],
-    },
-  );
+  const child = spawn(process.execPath, [join(root, "bin/headgate.mjs"), "stdio", "--log-level", "silent", ...args], {
+    stdio: ["pipe", "pipe", "pipe"],
+  });
   const output = text(child.stdout);
   child.stdin.end(lines.map((line) => `${line}\n`).join(""));
   const [code] = (await once(child, "exit")) as [number | null];
@@ -47,9 +43,7 @@ describe("headgate stdio", () => {
     });
     const { code, answers } = await pipe(["--upstream", upstream.url], [initialize]);
     expect(code).toBe(0);
-    expect(answers).toMatchObject([
-      { id: 1, error: { data: { origin: "gateway", code: "upstream_invalid" } } },
-    ]);
+    expect(answers).toMatchObject([{ id: 1, error: { data: { origin: "gateway", code: "upstream_invalid" } } }]);
   });
 
   it("[SC-030, SC-086] answers a line that is no message, or a batch where there are none, with an error and goes on", async () => {

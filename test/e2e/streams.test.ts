@@ -59,9 +59,7 @@ describe("an answer that streams", () => {
         const upstream = await legacyUpstream((call) => queue.put(call));
         const gateway = await openGateway({ upstream: { url: upstream.url } });
         const session = await openSession(gateway.url, "2025-06-18");
-        return meeting(gateway, upstream, queue.take, async () =>
-          session.stream(toolCall(1, "streams", withToken)),
-        );
+        return meeting(gateway, upstream, queue.take, async () => session.stream(toolCall(1, "streams", withToken)));
       },
     },
     {
@@ -211,13 +209,8 @@ describe("a modern stream", () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));
     await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" } });
-    const open = async (
-      id: number,
-    ): Promise<{ stream: RawStream; sending: UpstreamStream; call: UpstreamCall }> => {
-      const opening = streamModern(
-        gateway.url,
-        modernRequest(id, "tools/call", { name: "slow", arguments: {} }),
-      );
+    const open = async (id: number): Promise<{ stream: RawStream; sending: UpstreamStream; call: UpstreamCall }> => {
+      const opening = streamModern(gateway.url, modernRequest(id, "tools/call", { name: "slow", arguments: {} }));
       const call = await queue.take();
       const sending = call.stream();
       return { stream: await opening, sending, call };
@@ -457,9 +450,7 @@ describe("a reader that is too slow", () => {
   it("of a server that others share is cut off, and the others get their answers", async () => {
     await using gateway = await openGateway({ upstream: { server: talkative } });
     const { headers, body } = modernRequest(1, "tools/call", { name: "talk", arguments: {} });
-    const wordy = JSON.parse(
-      JSON.stringify(body).replace('"_meta":{', '"_meta":{"progressToken":"t",'),
-    ) as unknown;
+    const wordy = JSON.parse(JSON.stringify(body).replace('"_meta":{', '"_meta":{"progressToken":"t",')) as unknown;
     // It takes the headers and then reads nothing.
     await using slow = await streamModern(gateway.url, { headers, body: wordy });
     expect(slow.status).toBe(200);
@@ -496,8 +487,7 @@ describe("a reader that is too slow", () => {
   /** Reads to the end; the last message. */
   async function lastOf(stream: RawStream): Promise<unknown> {
     let last: unknown;
-    for (let event = await stream.next(); event !== undefined; event = await stream.next())
-      last = messageOf(event);
+    for (let event = await stream.next(); event !== undefined; event = await stream.next()) last = messageOf(event);
     return last;
   }
 });

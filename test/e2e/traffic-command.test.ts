@@ -133,10 +133,7 @@ describe("headgate traffic", () => {
     const cases = [
       [folder.write("text.txt", "hello\n"), "is no JSON"],
       [folder.write("other.json", '{"log":{}}\n'), "is no line of a capture"],
-      [
-        folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`),
-        "this version reads up to 1",
-      ],
+      [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads up to 1"],
       [folder.at("nothing.sqlite"), "there is no"],
     ] as const;
     for (const [file, problem] of cases) {

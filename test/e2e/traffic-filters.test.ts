@@ -14,8 +14,7 @@ const calls: readonly ToldCall[] = Array.from({ length: 60 }, (_, index): ToldCa
   const isDenied = index % 7 === 0;
   return {
     method: index % 5 === 0 ? "resources/read" : "tools/call",
-    params:
-      index % 5 === 0 ? { uri: `file:///etc/${name}` } : { name, arguments: { note: `invoice ${index}` } },
+    params: index % 5 === 0 ? { uri: `file:///etc/${name}` } : { name, arguments: { note: `invoice ${index}` } },
     context: { principal: ["ann", "bob"][index % 2] ?? "", route: index % 4 === 0 ? "files" : "harbor" },
     ms: index * 50,
     ...(isDenied

@@ -67,9 +67,7 @@ describe("a gateway that is killed and started again", () => {
     expect((await session.post(toolCall(1, "test_simple_text"))).status).toBe(200);
     process.kill(first.process.pid, "SIGKILL");
     await first.process.exited;
-    await expect(session.post(toolCall(2, "test_simple_text"))).rejects.toThrow(
-      /ECONNREFUSED|socket hang up/u,
-    );
+    await expect(session.post(toolCall(2, "test_simple_text"))).rejects.toThrow(/ECONNREFUSED|socket hang up/u);
 
     await using second = await startGateway([...args, port]);
     expect(await session.post(toolCall(3, "test_simple_text"))).toMatchObject({
@@ -218,8 +216,7 @@ describe("clients that send rubbish", () => {
 });
 
 describe("an upstream whose event stream is badly written", () => {
-  const dressed = (body: string) =>
-    `\uFEFF: hello\nretry: soon\nfoo: bar\nid\ndata: ${body}\r\r\n\n: bye\n\n`;
+  const dressed = (body: string) => `\uFEFF: hello\nretry: soon\nfoo: bar\nid\ndata: ${body}\r\r\n\n: bye\n\n`;
 
   it("is understood where the rules of event streams allow it", async () => {
     await using upstream = await legacyUpstream(async (call, { id }) => {

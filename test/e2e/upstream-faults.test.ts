@@ -111,11 +111,7 @@ const faults: readonly Fault[] = [
       const stream = call.stream({ "content-type": "application/json" });
       const gone = call.closed.then(() => true);
       const chunk = "x".repeat(64 * 1024);
-      for (
-        let isGone = false;
-        !isGone;
-        isGone = await Promise.race([gone, stream.write(chunk).then(() => false)])
-      );
+      for (let isGone = false; !isGone; isGone = await Promise.race([gone, stream.write(chunk).then(() => false)]));
     },
   },
   {
@@ -126,11 +122,7 @@ const faults: readonly Fault[] = [
       const stream = call.stream();
       const gone = call.closed.then(() => true);
       const chunk = `data: ${"x".repeat(64 * 1024)}\n`;
-      for (
-        let isGone = false;
-        !isGone;
-        isGone = await Promise.race([gone, stream.write(chunk).then(() => false)])
-      );
+      for (let isGone = false; !isGone; isGone = await Promise.race([gone, stream.write(chunk).then(() => false)]));
     },
   },
 ];
@@ -155,10 +147,7 @@ describe.each(faults)("an upstream that $fault", ({ answer, code, status }) => {
   it("is a fault for the caller of a modern request", async () => {
     await using upstream = await fakeUpstream((call) => answer(call, 1));
     await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern" }, limits });
-    const fault = await postModern(
-      gateway.url,
-      modernRequest(1, "tools/call", { name: "any", arguments: {} }),
-    );
+    const fault = await postModern(gateway.url, modernRequest(1, "tools/call", { name: "any", arguments: {} }));
     expectFault(streamedAnswer(fault), 1, code, fault.events.length > 0 ? 200 : status);
     expect(upstream.calls).toHaveLength(1);
     expect(upstream.calls[0]?.headers["accept-encoding"]).toBe("identity");
@@ -178,12 +167,7 @@ describe("an upstream", () => {
     const refused = await post(gateway.url, handshake("2025-11-25", 1));
     expectFault(refused, 1, "upstream_unreachable", 502);
     expect(refused.headers).not.toHaveProperty("mcp-session-id");
-    expectFault(
-      await postModern(gateway.url, modernRequest(2, "tools/list")),
-      2,
-      "upstream_unreachable",
-      502,
-    );
+    expectFault(await postModern(gateway.url, modernRequest(2, "tools/list")), 2, "upstream_unreachable", 502);
   });
 
   it("that is dead does not affect another route", async () => {
@@ -240,9 +224,7 @@ describe("an upstream", () => {
     const answers = await Promise.all([session.post(list(2)), session.post(toolCall(3, "any"))]);
     expect(answers).toMatchObject([{ json: listed(2) }, { json: listed(3) }]);
     expect(upstream.sessions).toEqual(["upstream-1", "upstream-2"]);
-    expect(upstream.received("notifications/initialized").at(-1)?.headers["mcp-session-id"]).toBe(
-      "upstream-2",
-    );
+    expect(upstream.received("notifications/initialized").at(-1)?.headers["mcp-session-id"]).toBe("upstream-2");
     expect(upstream.received("tools/call").at(-1)?.headers["mcp-session-id"]).toBe("upstream-2");
   });
 
@@ -267,10 +249,7 @@ describe("an upstream", () => {
     expect(await postModern(gateway.url, modernRequest(2, "tools/list"))).toMatchObject({ json: listed(2) });
     expect(upstream.seen()).toEqual(["tools/list", "tools/list", "tools/list"]);
 
-    const call = await postModern(
-      gateway.url,
-      modernRequest(3, "tools/call", { name: "pay", arguments: {} }),
-    );
+    const call = await postModern(gateway.url, modernRequest(3, "tools/call", { name: "pay", arguments: {} }));
     expectFault(call, 3, "upstream_unreachable", 502);
     expect(upstream.seen().slice(3)).toEqual(["tools/call"]);
   });
@@ -332,10 +311,7 @@ describe("a process that dies in the middle of a call", () => {
 
   it("is started anew for the next modern request", async () => {
     await using gateway = await openGateway({ upstream });
-    const crash = await postModern(
-      gateway.url,
-      modernRequest(1, "tools/call", { name: "crash", arguments: {} }),
-    );
+    const crash = await postModern(gateway.url, modernRequest(1, "tools/call", { name: "crash", arguments: {} }));
     expectFault(crash, 1, "upstream_unreachable", 502);
     expect(await postModern(gateway.url, modernRequest(2, "tools/list"))).toMatchObject({ json: listed(2) });
   });

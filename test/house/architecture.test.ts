@@ -7,9 +7,9 @@ const root = resolve(import.meta.dirname, "../..");
 const page = readFileSync(resolve(root, "docs/architecture.md"), "utf8");
 
 /** Everything in backticks on the page that looks like a path of this repository. */
-const named = [
-  ...page.matchAll(/`(?<path>(?:bench|bin|docs|requirements|scripts|src|test)\/[^`\s]*)`/gu),
-].map((match) => match.groups?.["path"] ?? "");
+const named = [...page.matchAll(/`(?<path>(?:bench|bin|docs|requirements|scripts|src|test)\/[^`\s]*)`/gu)].map(
+  (match) => match.groups?.["path"] ?? "",
+);
 
 describe("docs/architecture.md", () => {
   it("names only files and folders that exist", () => {

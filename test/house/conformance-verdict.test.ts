@@ -18,18 +18,8 @@ function worse(direct: readonly Check[], through: readonly Check[]): readonly st
 
 describe("the comparison of a direct run with one through the gateway", () => {
   it("is content when every check is as good as direct or better", () => {
-    const direct = [
-      check("a", "SUCCESS"),
-      check("b", "FAILURE"),
-      check("c", "SKIPPED"),
-      check("d", "WARNING"),
-    ];
-    const through = [
-      check("a", "SUCCESS"),
-      check("b", "WARNING"),
-      check("c", "SUCCESS"),
-      check("d", "WARNING"),
-    ];
+    const direct = [check("a", "SUCCESS"), check("b", "FAILURE"), check("c", "SKIPPED"), check("d", "WARNING")];
+    const through = [check("a", "SUCCESS"), check("b", "WARNING"), check("c", "SUCCESS"), check("d", "WARNING")];
     expect(worse(direct, through)).toEqual([]);
   });
 

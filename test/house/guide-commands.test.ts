@@ -27,9 +27,7 @@ function wordsOf(line: string): string[] {
 /** Every call of our own command: in shell blocks, in code within the text, and in configurations of clients. */
 function callsIn(text: string): string[][] {
   const shell = fences(text, "sh").flatMap((code) => code.split("\n"));
-  const inline = [...text.matchAll(/`(?<code>headgate [a-z][^`]*)`/gu)].map(
-    ({ groups }) => groups?.["code"] ?? "",
-  );
+  const inline = [...text.matchAll(/`(?<code>headgate [a-z][^`]*)`/gu)].map(({ groups }) => groups?.["code"] ?? "");
   const typed = [...shell, ...inline].flatMap((line) => {
     const call = /(?:^|-- )(?:headgate|npm run -s headgate --) (?<rest>[a-z].*)$/u.exec(line);
     return call?.groups?.["rest"] === undefined ? [] : [wordsOf(call.groups["rest"])];

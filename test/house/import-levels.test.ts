@@ -38,8 +38,7 @@ function unitOf(path: string): Unit | undefined {
 /** Tests may reach across the rooms of their unit. */
 function mayCrossRooms(unit: Unit, file: string, target: string): boolean {
   if (file.endsWith(".test.ts") || unitOf(target) !== unit) return true;
-  const home = (path: string): string =>
-    roomOf(unit, relative(join(source, unit), path).split(sep).join("/"));
+  const home = (path: string): string => roomOf(unit, relative(join(source, unit), path).split(sep).join("/"));
   return mayImportRoom(unit, home(file), home(target));
 }
 
@@ -132,9 +131,7 @@ describe("the lint configuration", () => {
       const line = pairs.filter((pair) => pair.from === from).findIndex((pair) => pair.to === to) + 1;
       return output
         .split("\n")
-        .some(
-          (text) => text.includes(`src/${home(from)}:${line}:`) && text.includes("no-restricted-imports"),
-        );
+        .some((text) => text.includes(`src/${home(from)}:${line}:`) && text.includes("no-restricted-imports"));
     });
     const name = ({ from, to }: { from: Unit; to: Unit }): string => `${from} imports ${to}`;
     expect(refused.map(name)).toEqual(pairs.filter(({ from, to }) => !mayImport(from, to)).map(name));
@@ -150,8 +147,7 @@ describe("the lint configuration", () => {
     for (const unit of units) {
       const names = rooms[unit]?.flat() ?? [];
       for (const from of names) {
-        const here =
-          from === "." ? "planted-room.ts" : from.endsWith(".ts") ? from : `${from}/planted-room.ts`;
+        const here = from === "." ? "planted-room.ts" : from.endsWith(".ts") ? from : `${from}/planted-room.ts`;
         const up = from === "." || from.endsWith(".ts") ? "./" : "../";
         const others = names.filter((to) => to !== from);
         const lines = others.map((to) => {
@@ -174,9 +170,7 @@ describe("the lint configuration", () => {
     const refused = planted.filter(({ place, line }) =>
       output.some((text) => text.includes(`${place}:${line}:`) && text.includes("no-restricted-imports")),
     );
-    expect(refused.map(({ name }) => name)).toEqual(
-      planted.filter(({ allowed }) => !allowed).map(({ name }) => name),
-    );
+    expect(refused.map(({ name }) => name)).toEqual(planted.filter(({ allowed }) => !allowed).map(({ name }) => name));
   });
 
   it.each([

@@ -27,10 +27,7 @@ export const meetings: readonly Meeting[] = eras.flatMap((clientEra) =>
       eras.flatMap((serverEra) =>
         serverTransports
           .filter((transport) => serverEra === "legacy" || transport !== "HTTP+SSE")
-          .filter(
-            (transport) =>
-              transport !== "in-process" || (clientTransport !== "stdio" && clientEra === serverEra),
-          )
+          .filter((transport) => transport !== "in-process" || (clientTransport !== "stdio" && clientEra === serverEra))
           .map((serverTransport) => ({
             client: { era: clientEra, transport: clientTransport },
             server: { era: serverEra, transport: serverTransport },

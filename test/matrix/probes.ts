@@ -31,9 +31,7 @@ class Note implements Disposable {
 export const probes: Readonly<Record<FeatureName, Probe>> = {
   tools: async (client) => {
     expect(await client.listTools()).toContain("test_simple_text");
-    expect((await client.callTool("test_simple_text")).texts).toEqual([
-      "This is a simple text response for testing.",
-    ]);
+    expect((await client.callTool("test_simple_text")).texts).toEqual(["This is a simple text response for testing."]);
     expect((await client.callTool("test_error_handling")).isError).toBe(true);
   },
   resources: async ({ sdk, readResource }) => {
@@ -57,10 +55,7 @@ export const probes: Readonly<Record<FeatureName, Probe>> = {
     expect(completion.values).toBeInstanceOf(Array);
   },
   "unknown names": async ({ callTool }) => {
-    const told = await callTool("no_such_tool").then(
-      ({ isError, texts }) => (isError ? texts.join(" ") : ""),
-      String,
-    );
+    const told = await callTool("no_such_tool").then(({ isError, texts }) => (isError ? texts.join(" ") : ""), String);
     expect(told).toMatch(/no_such_tool/u);
   },
   progress: async ({ callTool }) => {
@@ -90,15 +85,11 @@ export const probes: Readonly<Record<FeatureName, Probe>> = {
     expect(asked).toContain("elicitation/create");
   },
   sampling: async ({ callTool, asked }) => {
-    expect((await callTool("test_sampling", { args: { prompt: "Capital?" } })).texts).toEqual([
-      "LLM response: Paris",
-    ]);
+    expect((await callTool("test_sampling", { args: { prompt: "Capital?" } })).texts).toEqual(["LLM response: Paris"]);
     expect(asked).toContain("sampling/createMessage");
   },
   roots: async ({ callTool, asked }) => {
-    expect((await callTool("test_input_required_result_list_roots")).texts).toEqual([
-      "Client roots: file:///tests",
-    ]);
+    expect((await callTool("test_input_required_result_list_roots")).texts).toEqual(["Client roots: file:///tests"]);
     expect(asked).toContain("roots/list");
   },
   "list changes": async (client, { client: { era } }) => {

@@ -98,9 +98,7 @@ export function openBridge(options: Partial<LegacyToModernDeps> = {}): BridgedSe
       return { exchange, reply, answer: async () => valueOf((await reply).message) };
     },
     notify: async (method, params) =>
-      link.send(
-        exchangeWith(messageOf({ jsonrpc: "2.0", method, ...(params === undefined ? {} : { params }) })),
-      ),
+      link.send(exchangeWith(messageOf({ jsonrpc: "2.0", method, ...(params === undefined ? {} : { params }) }))),
     answer: async ({ message }, body) => {
       const id: unknown = JSON.parse(message.id?.json ?? "null");
       await link.send(exchangeWith(messageOf({ jsonrpc: "2.0", id, ...body })));
@@ -137,8 +135,6 @@ export async function openSession(start: SessionStart = {}): Promise<BridgedSess
 /** Answers the bridge's own reading of the tool list, which comes before the first call of a tool. */
 export async function giveTools(session: BridgedSession, tools: readonly unknown[] = []): Promise<void> {
   await settled();
-  session.upstream
-    .take("tools/list")
-    .reply({ resultType: "complete", tools, ttlMs: 0, cacheScope: "public" });
+  session.upstream.take("tools/list").reply({ resultType: "complete", tools, ttlMs: 0, cacheScope: "public" });
   await settled();
 }

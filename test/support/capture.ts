@@ -84,9 +84,7 @@ export function captureOf(calls: readonly ToldCall[], id = "capture-1"): Capture
     }
     if (upstream !== null) {
       const own =
-        upstream?.params === undefined
-          ? { same: asked }
-          : { body: text(count, { method, params: upstream.params }) };
+        upstream?.params === undefined ? { same: asked } : { body: text(count, { method, params: upstream.params }) };
       push({
         kind: "request",
         leg: "upstream",

@@ -43,12 +43,7 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
     time,
     call,
     ask: (message, principal) =>
-      known(
-        provider.evaluateRequest(
-          InspectedMessage.of(exchangeWith(message, { principal: who(principal) })),
-          call,
-        ),
-      ),
+      known(provider.evaluateRequest(InspectedMessage.of(exchangeWith(message, { principal: who(principal) })), call)),
     answer: (request, answer) => {
       const exchange = exchangeWith(request, { principal: who() });
       return known(provider.evaluateResponse(InspectedMessage.answering(exchange, request, answer), call));
@@ -59,9 +54,7 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
         const value = typeof entry === "string" ? { [key]: entry } : entry;
         return { name: String(value[key]), value };
       });
-      const subject = InspectedMessage.of(
-        exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }),
-      );
+      const subject = InspectedMessage.of(exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }));
       const verdict = provider.filterList?.({ subject, kind, entries }, call);
       if (verdict === undefined) return entries.map(({ name }) => name);
       const { visible } = known(verdict);

@@ -19,16 +19,7 @@ export function createCertificate(commonName: string): TestCertificate {
   const certFile = join(folder, "cert.pem");
   const keyFile = join(folder, "key.pem");
   const write = (name: string, cert: string, key: string): void => {
-    const made = [
-      "-x509",
-      "-newkey",
-      "ec",
-      "-pkeyopt",
-      "ec_paramgen_curve:prime256v1",
-      "-nodes",
-      "-days",
-      "2",
-    ];
+    const made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
     const about = ["-subj", `/CN=${name}`, "-addext", "subjectAltName=IP:127.0.0.1"];
     execFileSync(program, ["req", ...made, "-keyout", key, "-out", cert, ...about], { stdio: "ignore" });
   };

@@ -44,15 +44,10 @@ export function createAuthority(name: string): TestAuthority {
     caFile: path("ca.pem"),
     issue: (commonName, altName) => {
       issued += 1;
-      const [key, csr, cert, extensions] = ["key", "csr", "pem", "ext"].map((end) =>
-        path(`client-${issued}.${end}`),
-      );
+      const [key, csr, cert, extensions] = ["key", "csr", "pem", "ext"].map((end) => path(`client-${issued}.${end}`));
       if (key === undefined || csr === undefined || cert === undefined || extensions === undefined)
         throw new Error("four files were named");
-      const lines = [
-        "extendedKeyUsage=clientAuth",
-        ...(altName === undefined ? [] : [`subjectAltName=${altName}`]),
-      ];
+      const lines = ["extendedKeyUsage=clientAuth", ...(altName === undefined ? [] : [`subjectAltName=${altName}`])];
       writeFileSync(extensions, lines.join("\n"));
       run("req", ...newKey, "-subj", `/O=Example/CN=${commonName}`, "-keyout", key, "-out", csr);
       const signer = ["-CA", path("ca.pem"), "-CAkey", path("ca.key"), "-CAcreateserial"];

@@ -1,8 +1,4 @@
-import type {
-  HttpPolicyEngine,
-  HttpRequestFacts,
-  HttpResponseFacts,
-} from "../../src/policy/sideband/contract.ts";
+import type { HttpPolicyEngine, HttpRequestFacts, HttpResponseFacts } from "../../src/policy/sideband/contract.ts";
 
 /** What an upstream got to see. */
 export interface UpstreamRequest {
@@ -33,9 +29,7 @@ export async function drive(
     const { status, headers, body } = outcome.answer;
     return { status, headers, text: body.toString(), upstream: undefined };
   }
-  const headers = new Map(
-    Object.entries(facts.headers).map(([name, values]) => [name, [values].flat().map(String)]),
-  );
+  const headers = new Map(Object.entries(facts.headers).map(([name, values]) => [name, [values].flat().map(String)]));
   let { method, path, query = "", body } = facts;
   for (const change of outcome.changes) {
     if (change.type === "set-headers") {
@@ -49,10 +43,7 @@ export async function drive(
   const sent: UpstreamRequest = { method, path, query, headers: Object.fromEntries(headers), body };
   const response = upstream(sent);
   const kept = new Map(
-    Object.entries(response.headers).map(([name, values]) => [
-      name.toLowerCase(),
-      [values].flat().map(String),
-    ]),
+    Object.entries(response.headers).map(([name, values]) => [name.toLowerCase(), [values].flat().map(String)]),
   );
   const asIs = { status: response.status, headers: Object.fromEntries(kept), text: response.body.toString() };
   if (outcome.store === undefined) return { ...asIs, upstream: sent };

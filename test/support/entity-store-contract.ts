@@ -60,9 +60,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
 
     it("refuses a second record with one key and keeps the first", async () => {
       await insert(store, [row("a", { text: "first" })]);
-      const applied = await store.apply([
-        { kind: "insert", table: contractTable, row: row("a", { text: "second" }) },
-      ]);
+      const applied = await store.apply([{ kind: "insert", table: contractTable, row: row("a", { text: "second" }) }]);
       expect(applied).toEqual({ ok: false, index: 0, problem: "duplicate" });
       expect((await all(store)).map(({ text }) => text)).toEqual(["first"]);
     });
@@ -125,9 +123,7 @@ export function describeStore(name: string, open: () => Promise<EntityStore>): v
             await insert(store, rows);
             const expected = rows
               .filter((one) => matchesCondition(where, one))
-              .toSorted((one, other) =>
-                comparePositions(sort, sortPosition(sort, one), sortPosition(sort, other)),
-              );
+              .toSorted((one, other) => comparePositions(sort, sortPosition(sort, one), sortPosition(sort, other)));
             expect(await store.count(contractTable, where)).toBe(expected.length);
             expect(await pages(store, { where, sort, limit })).toEqual(expected);
           },
@@ -271,8 +267,8 @@ const anyCondition: fc.Arbitrary<RowCondition> = fc.oneof(
 );
 
 const anySort: fc.Arbitrary<readonly SortKey[]> = fc
-  .uniqueArray(
-    fc.record({ field: fc.constantFrom("text", "amount", "whole", "flag"), descending: fc.boolean() }),
-    { selector: ({ field }) => field, maxLength: 2 },
-  )
+  .uniqueArray(fc.record({ field: fc.constantFrom("text", "amount", "whole", "flag"), descending: fc.boolean() }), {
+    selector: ({ field }) => field,
+    maxLength: 2,
+  })
   .map((keys) => [...keys, ...byId]);

@@ -99,10 +99,7 @@ export function permitted(call: AuthZenCall): AuthZenAnswer {
 }
 
 /** Decides by the resource. */
-export function decided(
-  { json }: AuthZenCall,
-  isPermitted: (id: string, type: string) => boolean,
-): AuthZenAnswer {
+export function decided({ json }: AuthZenCall, isPermitted: (id: string, type: string) => boolean): AuthZenAnswer {
   const one = (parts: unknown): { readonly decision: boolean } => {
     const { resource = json["resource"] } = Object(parts) as Readonly<Record<string, unknown>>;
     const { id, type } = Object(resource) as Readonly<Record<string, unknown>>;

@@ -12,11 +12,7 @@ import type {
   KitCore,
 } from "../../src/server-kit/contract/contract.ts";
 import { createHttpEdge } from "../../src/server-kit/http/edge.ts";
-import {
-  parseSettings,
-  type KitSettings,
-  type KitSettingsInput,
-} from "../../src/server-kit/contract/settings.ts";
+import { parseSettings, type KitSettings, type KitSettingsInput } from "../../src/server-kit/contract/settings.ts";
 import type { LogFields, Logger } from "../../src/telemetry/log.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 
@@ -69,10 +65,7 @@ function createFakeCore(input: KitSettingsInput, deployed = false): FakeCore {
   }
 
   function createServer(): McpServer {
-    const server = new McpServer(
-      { name: "fake", version: "1.0.0" },
-      { capabilities: { tools: {}, logging: {} } },
-    );
+    const server = new McpServer({ name: "fake", version: "1.0.0" }, { capabilities: { tools: {}, logging: {} } });
     const text = (value: string) => ({ content: [{ type: "text" as const, text: value }] });
     server.registerTool("Fake_Echo", { inputSchema: z.object({ text: z.string() }) }, (args, ctx) => {
       note("Fake_Echo", callerOf(ctx.http?.authInfo));

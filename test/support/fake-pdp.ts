@@ -6,11 +6,7 @@ import type {
   SidebandLogEntry,
 } from "../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
-import {
-  createSidebandRegistry,
-  type EndedSpan,
-  type SidebandRegistry,
-} from "../../src/policy/sideband/metrics.ts";
+import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
 import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 import { plainSettings } from "./mock-pingauthorize.ts";

@@ -1,10 +1,5 @@
 import { once } from "node:events";
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type OutgoingHttpHeaders,
-  type ServerResponse,
-} from "node:http";
+import { createServer, type IncomingHttpHeaders, type OutgoingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 
@@ -31,10 +26,7 @@ export interface UpstreamCall {
 /** An event stream that a test writes. */
 export interface UpstreamStream {
   /** Sends a message as one event; resolves when its bytes have left, or never will. */
-  readonly send: (
-    message: unknown,
-    fields?: { readonly id?: string; readonly event?: string },
-  ) => Promise<void>;
+  readonly send: (message: unknown, fields?: { readonly id?: string; readonly event?: string }) => Promise<void>;
   /** Sends bytes as they are: comments, broken events, parts of one. */
   readonly write: (bytes: string | Uint8Array) => Promise<void>;
   /** Ends the stream as it should end. */
@@ -51,9 +43,7 @@ export interface FakeUpstream extends AsyncDisposable {
 }
 
 /** Listens on a free port and hands every request to the handler. */
-export async function fakeUpstream(
-  handle: (call: UpstreamCall) => void | Promise<void>,
-): Promise<FakeUpstream> {
+export async function fakeUpstream(handle: (call: UpstreamCall) => void | Promise<void>): Promise<FakeUpstream> {
   const calls: UpstreamCall[] = [];
   const server = createServer((request, response) => {
     void (async () => {
@@ -103,9 +93,7 @@ function answersOn(
   return {
     closed: closed.promise,
     reply: (body, status = 200, headers = {}) => {
-      response
-        .writeHead(status, { "content-type": "application/json", ...headers })
-        .end(JSON.stringify(body));
+      response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
     },
     replyRaw: (status, headers = {}, body = "") => {
       response.writeHead(status, headers).end(body);

@@ -14,10 +14,7 @@ export interface RunningGateway extends AsyncDisposable {
 const bin = resolve(import.meta.dirname, "../../bin/headgate.mjs");
 
 /** Starts the command with these arguments and waits until it listens; `--port 0` is the caller's to say. */
-export async function startGateway(
-  args: readonly string[],
-  options: ProcessOptions = {},
-): Promise<RunningGateway> {
+export async function startGateway(args: readonly string[], options: ProcessOptions = {}): Promise<RunningGateway> {
   const child = await startProcess([process.execPath, bin, ...args], options);
   try {
     const [, origin = ""] = await child.waitForLine(/listening on (https?:\/\/[^\s/"]+)/u);

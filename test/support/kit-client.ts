@@ -92,11 +92,7 @@ export async function openKitClient(
 }
 
 /** A call of a tool as JSON-RPC. */
-export function toolCall(
-  id: number | string,
-  name: string,
-  args: Readonly<Record<string, unknown>> = {},
-): unknown {
+export function toolCall(id: number | string, name: string, args: Readonly<Record<string, unknown>> = {}): unknown {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } };
 }
 

@@ -61,11 +61,7 @@ export function handshake(revision: Revision, id: string | number = "hello"): un
 }
 
 /** A `tools/call` request. */
-export function toolCall(
-  id: string | number,
-  name: string,
-  extra: Readonly<Record<string, unknown>> = {},
-): unknown {
+export function toolCall(id: string | number, name: string, extra: Readonly<Record<string, unknown>> = {}): unknown {
   return { jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: {}, ...extra } };
 }
 

@@ -8,11 +8,7 @@ import { anonymous, systemTimer } from "../../src/core/exchange.ts";
 import { defaultLimits } from "../../src/protocol/message.ts";
 import { createKeepAlive } from "../../src/transports/http/sse-response.ts";
 import type { SseUpstream } from "../../src/transports/legacy-sse/client.ts";
-import {
-  createSseServer,
-  type SseServer,
-  type SseServerOptions,
-} from "../../src/transports/legacy-sse/server.ts";
+import { createSseServer, type SseServer, type SseServerOptions } from "../../src/transports/legacy-sse/server.ts";
 
 /** An HTTP+SSE upstream as the gateway would make it of its configuration. */
 export interface TestUpstream extends AsyncDisposable {

@@ -78,8 +78,7 @@ export async function legacyUpstream(
       known.clear();
     },
     of: (verb) => calls.filter(({ method }) => method === verb),
-    received: (method) =>
-      calls.filter((call) => call.method === "POST" && sentMessage(call).method === method),
+    received: (method) => calls.filter((call) => call.method === "POST" && sentMessage(call).method === method),
     [Symbol.asyncDispose]: upstream[Symbol.asyncDispose],
   };
 }

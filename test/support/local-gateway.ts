@@ -23,8 +23,7 @@ export function localConfig(input: ConfigInput): Config {
     ...input,
     listen: { port: 0, ...input.listen },
   });
-  if (!checked.ok)
-    throw new Error(checked.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
+  if (!checked.ok) throw new Error(checked.problems.map(({ path, message }) => `${path}: ${message}`).join("\n"));
   return checked.config;
 }
 

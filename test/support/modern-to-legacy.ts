@@ -1,7 +1,4 @@
-import {
-  createModernToLegacyLink,
-  type ModernToLegacyLimits,
-} from "../../src/bridge/modern-to-legacy/link.ts";
+import { createModernToLegacyLink, type ModernToLegacyLimits } from "../../src/bridge/modern-to-legacy/link.ts";
 import {
   createSuspendedCalls,
   type SuspendedCalls,
@@ -125,8 +122,7 @@ export function createBridge(
       const failure = GatewayError.from(error);
       answer = errorMessage(message.id, { code: failure.facts.jsonrpc ?? -32603, message: failure.message });
     }
-    if (answer !== undefined)
-      await link.send({ ...question, direction: "client-to-server", message: answer });
+    if (answer !== undefined) await link.send({ ...question, direction: "client-to-server", message: answer });
   }
 
   const link = createModernToLegacyLink({
@@ -202,11 +198,7 @@ export function createBridge(
 }
 
 /** A lot with a secret that tests know. */
-export function parkingLot(
-  time: FakeTime,
-  limits: Partial<SuspensionLimits> = {},
-  instance = "one",
-): SuspendedCalls {
+export function parkingLot(time: FakeTime, limits: Partial<SuspensionLimits> = {}, instance = "one"): SuspendedCalls {
   let ids = 0;
   return createSuspendedCalls({
     clock: time.clock,
@@ -254,9 +246,7 @@ function playSession(
     fail: (method, error) => {
       const exchange = take(method);
       const id = exchange.message.id?.json ?? "0";
-      settlers.get(exchange.id)?.(
-        messageFrom(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`),
-      );
+      settlers.get(exchange.id)?.(messageFrom(`{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`));
     },
     say: (message, method) => {
       const related = method === undefined ? undefined : session.open.get(method);

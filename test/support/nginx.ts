@@ -13,15 +13,10 @@ export interface RunningNginx extends AsyncDisposable {
   readonly origin: string;
 }
 
-const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) =>
-  existsSync(path),
-);
+const program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) => existsSync(path));
 
 /** Runs nginx with one server block on a free port of loopback; `server` is what stands inside the block. */
-export async function startNginx(
-  server: string,
-  options: { readonly isTls?: boolean } = {},
-): Promise<RunningNginx> {
+export async function startNginx(server: string, options: { readonly isTls?: boolean } = {}): Promise<RunningNginx> {
   // nginx cannot choose a port itself, and somebody may take a free one in between.
   for (let tries = 1; ; tries += 1) {
     try {

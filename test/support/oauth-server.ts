@@ -119,8 +119,7 @@ function storeFor(_kind: string): Adapter {
     find: async (id) => entries.get(id),
     findByUid: (uid) => findBy("uid", uid),
     findByUserCode: (code) => findBy("userCode", code),
-    consume: async (id) =>
-      void Object.assign(entries.get(id) ?? {}, { consumed: Math.floor(Date.now() / 1000) }),
+    consume: async (id) => void Object.assign(entries.get(id) ?? {}, { consumed: Math.floor(Date.now() / 1000) }),
     destroy: async (id) => void entries.delete(id),
     revokeByGrantId: async (grantId) => {
       for (const [id, entry] of entries) if (entry.grantId === grantId) entries.delete(id);
@@ -190,8 +189,7 @@ async function exchangeToken(provider: Provider, ctx: KoaContextWithOIDC, key: C
   const { payload } = await jwtVerify(subject ?? "", key, {
     issuer: provider.issuer,
   });
-  if (client === undefined || typeof payload.sub !== "string")
-    throw new Error("there is nobody to issue for");
+  if (client === undefined || typeof payload.sub !== "string") throw new Error("there is nobody to issue for");
   const grant = new provider.Grant({ accountId: payload.sub, clientId: client.clientId });
   grant.addResourceScope(resource ?? "", scope ?? "");
   const grantId = await grant.save();
@@ -238,12 +236,7 @@ async function agree(
   for (const resource of [params["resource"]].flat())
     if (typeof resource === "string") grant.addResourceScope(resource, scopes);
   const grantId = await grant.save();
-  await provider.interactionFinished(
-    request,
-    response,
-    { consent: { grantId } },
-    { mergeWithLastSubmission: true },
-  );
+  await provider.interactionFinished(request, response, { consent: { grantId } }, { mergeWithLastSubmission: true });
 }
 
 async function approve(authorizationUrl: URL): Promise<URL> {

@@ -174,8 +174,7 @@ async function decoder(service: string, name: string): Promise<(body: Buffer) =>
   root.resolvePath = (_origin, target) => resolve(folder, target);
   await root.load(`opentelemetry/proto/collector/${service}/v1/${service}_service.proto`);
   const type: Type = root.lookupType(`opentelemetry.proto.collector.${service}.v1.${name}`);
-  return (body) =>
-    type.toObject(type.decode(body), { enums: String, longs: String, bytes: String, defaults: true });
+  return (body) => type.toObject(type.decode(body), { enums: String, longs: String, bytes: String, defaults: true });
 }
 
 function valuesOf(list: z.infer<typeof keyValues>): Readonly<Record<string, string | number>> {

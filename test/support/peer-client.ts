@@ -102,9 +102,7 @@ const form = z.looseObject({
 });
 
 /** Fills every field with something of its type. */
-function filled({
-  requestedSchema,
-}: z.infer<typeof form>): Record<string, string | number | boolean | string[]> {
+function filled({ requestedSchema }: z.infer<typeof form>): Record<string, string | number | boolean | string[]> {
   const entries = Object.entries(requestedSchema.properties).map(([name, { type }]) => [name, valueOf(type)]);
   return Object.fromEntries(entries) as Record<string, ReturnType<typeof valueOf>>;
 }

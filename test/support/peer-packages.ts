@@ -17,9 +17,7 @@ const packages = {
 } as const;
 
 /** Installs the packages, unless that was done before, and answers with a command for each. */
-export async function peerCommands(): Promise<
-  Readonly<Record<keyof typeof packages, readonly [string, string]>>
-> {
+export async function peerCommands(): Promise<Readonly<Record<keyof typeof packages, readonly [string, string]>>> {
   const wanted = Object.entries(packages).map(([name, { version }]) => `${name}@${version}`);
   const home = join(folder, wanted.join("+").replaceAll(/[^\w.+-]/gu, "_"));
   if (!existsSync(join(home, "node_modules/.package-lock.json"))) {
@@ -51,17 +49,17 @@ export async function pythonWithMcp(): Promise<
   const python = join(home, "bin/python");
   const isThere = async (): Promise<boolean> =>
     existsSync(python) &&
-    (await runTool([python, "-c", "import mcp"], { cwd: folder, timeoutMs: installTimeoutMs })).exitCode ===
-      0;
+    (await runTool([python, "-c", "import mcp"], { cwd: folder, timeoutMs: installTimeoutMs })).exitCode === 0;
   await mkdir(folder, { recursive: true });
   if (await isThere()) return { python };
   for (const command of [
     ["python3", "-m", "venv", home],
     [python, "-m", "pip", "install", "--quiet", pythonPackage],
   ] as const) {
-    const attempt = await runTool(command, { cwd: folder, timeoutMs: installTimeoutMs }).catch(
-      (error: unknown) => ({ exitCode: 1, output: String(error) }),
-    );
+    const attempt = await runTool(command, { cwd: folder, timeoutMs: installTimeoutMs }).catch((error: unknown) => ({
+      exitCode: 1,
+      output: String(error),
+    }));
     if (attempt.exitCode !== 0) {
       return { python: undefined, why: `${command.join(" ")} failed: ${attempt.output.slice(-500)}` };
     }

@@ -99,9 +99,7 @@ export function createPolicyBench(
 /** A peer that answers every request with this result. */
 export function answering(result: unknown, facts: Omit<Reply, "message"> = {}): Handler {
   return async ({ message }) =>
-    message.kind === "request"
-      ? { message: resultFor(message.id.json, result), ...facts }
-      : { message: undefined };
+    message.kind === "request" ? { message: resultFor(message.id.json, result), ...facts } : { message: undefined };
 }
 
 function resultFor(id: string, result: unknown) {

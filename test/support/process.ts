@@ -101,9 +101,7 @@ export async function startProcess(
         if (match !== null) found.resolve(match);
       };
       const giveUp = (why: string): void =>
-        found.reject(
-          new Error(`${file} ${why} without a line like ${String(pattern)}:\n${lines.join("\n")}`),
-        );
+        found.reject(new Error(`${file} ${why} without a line like ${String(pattern)}:\n${lines.join("\n")}`));
       const deadline = setTimeout(() => giveUp(`ran for ${timeoutMs} ms`), timeoutMs);
       void exit.promise.then(({ code, signal }) => giveUp(`ended (${signal ?? code})`));
       watchers.add(watcher);

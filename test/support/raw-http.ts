@@ -42,11 +42,7 @@ export const postHeaders = {
 };
 
 /** Posts a message with the headers that every POST needs, and reads the whole answer. */
-export async function post(
-  url: string,
-  body: unknown,
-  headers: OutgoingHttpHeaders = {},
-): Promise<RawAnswer> {
+export async function post(url: string, body: unknown, headers: OutgoingHttpHeaders = {}): Promise<RawAnswer> {
   return exchange(url, { method: "POST", headers: { ...postHeaders, ...headers }, body });
 }
 
@@ -106,10 +102,7 @@ export async function openStream(url: string, options: RawRequest = {}): Promise
   };
 }
 
-async function send(
-  url: string,
-  { method = "GET", headers = {}, body, signal }: RawRequest,
-): Promise<IncomingMessage> {
+async function send(url: string, { method = "GET", headers = {}, body, signal }: RawRequest): Promise<IncomingMessage> {
   const outgoing = request(url, {
     method,
     headers,
@@ -119,11 +112,7 @@ async function send(
   const answered = once(outgoing, "response");
   const bytes = bytesOf(body);
   // For some methods Node says nothing of a body by itself.
-  if (
-    bytes !== undefined &&
-    !outgoing.hasHeader("transfer-encoding") &&
-    !outgoing.hasHeader("content-length")
-  ) {
+  if (bytes !== undefined && !outgoing.hasHeader("transfer-encoding") && !outgoing.hasHeader("content-length")) {
     outgoing.setHeader("content-length", bytes.length);
   }
   outgoing.end(bytes);

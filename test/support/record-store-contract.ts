@@ -223,9 +223,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         const frames_ = [...one("d", 30, 10_000), ...one("e", 40, 10_001)];
         await store.append({ capture, frames: frames_ });
         const where: FilterCondition = { type: "is", field: "target", value: "weather" };
-        expect((await store.exchanges({ where, order: "oldest" })).exchanges).toEqual(
-          deriveExchanges(frames_),
-        );
+        expect((await store.exchanges({ where, order: "oldest" })).exchanges).toEqual(deriveExchanges(frames_));
       });
     });
 
@@ -237,9 +235,9 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
           body: 5 as unknown as string,
           bytes: 1n as unknown as number,
         } as Frame;
-        await expect(
-          store.append({ capture: captureRecord("c1"), frames: [...some, broken] }),
-        ).rejects.toThrow("BigInt");
+        await expect(store.append({ capture: captureRecord("c1"), frames: [...some, broken] })).rejects.toThrow(
+          "BigInt",
+        );
         expect((await store.exchanges({})).exchanges).toEqual([]);
         await filled(store);
         await filled(store);
@@ -252,8 +250,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       await withStore(openStore, async (store) => {
         const capture = captureRecord("c1");
         const [first] = some;
-        const late = (seq: number) =>
-          ({ ...(first as Frame), seq, kind: "decision", context: undefined }) as Frame;
+        const late = (seq: number) => ({ ...(first as Frame), seq, kind: "decision", context: undefined }) as Frame;
         await store.append({ capture, frames: [...some, late(maxPackSpan + 1)] });
         await store.append({ capture, frames: [late(maxPackSpan + 2)] });
         expect((await store.frames("c1", "a-1")).map(({ seq }) => seq)).toEqual([
@@ -370,14 +367,9 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
             { type: "exchange", ...changed },
           ]),
         );
-        expect(warnings).toEqual([
-          expect.stringContaining("cut off"),
-          expect.stringContaining("1 exchanges differ"),
-        ]);
+        expect(warnings).toEqual([expect.stringContaining("cut off"), expect.stringContaining("1 exchanges differ")]);
         expect((await store.exchange("a-1"))?.state).toBe("ok");
-        await expect(store.import(lines([{ type: "frame", ...(some[0] as Frame) }]))).rejects.toThrow(
-          "outside",
-        );
+        await expect(store.import(lines([{ type: "frame", ...(some[0] as Frame) }]))).rejects.toThrow("outside");
       });
     });
 
@@ -390,8 +382,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
           const where: FilterCondition = { type: "is", field: "principal", value: "ann" };
           for await (const { id, state } of store.follow({ where, signal: stop.signal, intervalMs: 1 })) {
             seen.push(`${id} ${state}`);
-            if (seen.length === 1)
-              await store.append({ capture: captureRecord("c1"), frames: refused.slice(2) });
+            if (seen.length === 1) await store.append({ capture: captureRecord("c1"), frames: refused.slice(2) });
             if (state !== "open") stop.abort();
           }
         })();
@@ -425,9 +416,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
         const first = await store.prune({ before: 1_000_045, beforeByRoute: { two: 1_000_015 } });
         expect(first).toMatchObject({ exchanges: 2, frames: 8 });
         expect(ids((await store.exchanges({ order: "oldest" })).exchanges)).toEqual(["2", "3", "5"]);
-        expect(
-          (await store.exchanges({ where: { type: "text", text: "x", in: "any" } })).exchanges,
-        ).toHaveLength(2);
+        expect((await store.exchanges({ where: { type: "text", text: "x", in: "any" } })).exchanges).toHaveLength(2);
         await store.prune({ maxBytes: 1 });
         expect(ids((await store.exchanges({})).exchanges)).toEqual(["3"]);
       });

@@ -102,20 +102,24 @@ async function createTables(database: SqlDatabase, format: 1 | 2): Promise<void>
         ]),
   ];
   for (const statement of statements) await database.run(statement);
-  await database.run(
-    "INSERT INTO capture (number, id, record, last_seq, indexed_seq) VALUES (1, ?, ?, ?, ?)",
-    ["c1", JSON.stringify(captureRecord("c1", { frames: woven.length })), woven.length - 1, -1],
-  );
+  await database.run("INSERT INTO capture (number, id, record, last_seq, indexed_seq) VALUES (1, ?, ?, ?, ?)", [
+    "c1",
+    JSON.stringify(captureRecord("c1", { frames: woven.length })),
+    woven.length - 1,
+    -1,
+  ]);
   for (const exchange of exchanges) {
     const values = Object.keys(columns).map((member): ColumnValue => {
       const value = exchange[member as keyof typeof columns];
       return typeof value === "boolean" ? Number(value) : (value ?? null);
     });
     const names = ["position", "capture", "seq", ...Object.values(columns)];
-    await database.run(
-      `INSERT INTO exchange (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`,
-      [toPosition(1, exchange.seq), 1, exchange.seq, ...values],
-    );
+    await database.run(`INSERT INTO exchange (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, [
+      toPosition(1, exchange.seq),
+      1,
+      exchange.seq,
+      ...values,
+    ]);
   }
 }
 
@@ -180,8 +184,7 @@ function oldFrame(frame: Frame, first: Frame, frames: readonly Frame[]): readonl
     bytes,
     body === undefined ? -1 : body.length,
   ];
-  if (same !== undefined && frame.exchange === "a-1")
-    return [...figures, frames.findIndex(({ seq }) => seq === same)];
+  if (same !== undefined && frame.exchange === "a-1") return [...figures, frames.findIndex(({ seq }) => seq === same)];
   if (same !== undefined) return [...figures, { id, method, target, same, outcome }];
   const outcomes = [undefined, "ok", "tool_error", "input_required", "error"];
   return [...figures, id ?? null, method ?? null, target ?? null, outcomes.indexOf(outcome)];

@@ -44,14 +44,7 @@ export interface SampleExchange {
 /** The frames of one call that went on as it came, from its request to its answer. */
 export function callFrames(sample: SampleExchange): Frame[] {
   const { id, capture = "c1", seq = 0, at = 1_000_000 + seq, durationMs = 4, method = "tools/call" } = sample;
-  const {
-    target = "weather",
-    route = "default",
-    principal = "ann",
-    operation = id,
-    parent,
-    session,
-  } = sample;
+  const { target = "weather", route = "default", principal = "ann", operation = id, parent, session } = sample;
   const asking = { kind: "request", method, target, id: "n:1", bytes: 100 } as const;
   const context = {
     route,
@@ -130,17 +123,7 @@ function renumbered(frames: readonly Frame[]): Frame[] {
   }));
 }
 
-const word = fc.constantFrom(
-  "weather",
-  "Bern",
-  "naïve",
-  "x_y",
-  "line\nbreak",
-  '"quoted"',
-  "Straße",
-  "100%",
-  "日本",
-);
+const word = fc.constantFrom("weather", "Bern", "naïve", "x_y", "line\nbreak", '"quoted"', "Straße", "100%", "日本");
 
 const sample = fc.record({
   method: fc.constantFrom("tools/call", "tools/list", "resources/read"),

@@ -104,8 +104,7 @@ export async function createTestKit(options: TestKitOptions = {}): Promise<TestK
     log,
   });
   if (options.store === undefined) {
-    for (const name of ["Oslo", "Bergen", "Tromsø"])
-      await kit.records(site).create({ name, location: "Norway" });
+    for (const name of ["Oslo", "Bergen", "Tromsø"]) await kit.records(site).create({ name, location: "Norway" });
   }
   return {
     kit,
@@ -123,9 +122,7 @@ export async function createTestKit(options: TestKitOptions = {}): Promise<TestK
         client_secret: "dev-secret",
         scope,
       });
-      const response = await issuer.handle(
-        new Request("http://localhost/.testoauth/token", { method: "POST", body }),
-      );
+      const response = await issuer.handle(new Request("http://localhost/.testoauth/token", { method: "POST", body }));
       const { access_token } = (await (response ?? Response.error()).json()) as { access_token: string };
       return access_token;
     },

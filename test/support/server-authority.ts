@@ -23,15 +23,7 @@ export function createServerAuthority(): ServerAuthority {
   const about = ["-days", "2", "-subj", "/CN=Test CA"];
   run("req", "-x509", ...newKey, ...about, "-keyout", path("ca.key"), "-out", path("ca.pem"));
   writeFileSync(path("ext"), "subjectAltName=IP:127.0.0.1\n");
-  const signer = [
-    "-CA",
-    path("ca.pem"),
-    "-CAkey",
-    path("ca.key"),
-    "-CAcreateserial",
-    "-extfile",
-    path("ext"),
-  ];
+  const signer = ["-CA", path("ca.pem"), "-CAkey", path("ca.key"), "-CAcreateserial", "-extfile", path("ext")];
   return {
     ca: readFileSync(path("ca.pem"), "utf8"),
     issue(commonName) {

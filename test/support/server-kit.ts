@@ -2,11 +2,7 @@ import { Client, InMemoryTransport, type JSONRPCMessage } from "@modelcontextpro
 
 import { anonymous, type Principal } from "../../src/core/exchange.ts";
 import type { KitCaller, TransportName } from "../../src/server-kit/contract/contract.ts";
-import {
-  createServerKit,
-  type ServerKit,
-  type ServerKitOptions,
-} from "../../src/server-kit/create-server-kit.ts";
+import { createServerKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create-server-kit.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 
 /** A log that nobody reads. */
@@ -27,10 +23,7 @@ export async function createTestKit(options: Partial<ServerKitOptions> = {}): Pr
 }
 
 /** A caller as the edge would make it. */
-export function callerFor(
-  principal: Principal = anonymous,
-  via: KitCaller["via"] = "streamable-http",
-): KitCaller {
+export function callerFor(principal: Principal = anonymous, via: KitCaller["via"] = "streamable-http"): KitCaller {
   return {
     principal,
     via,

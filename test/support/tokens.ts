@@ -63,11 +63,7 @@ export function fakeAsk(
     asked: (url) => questions.filter((question) => question.url === url).length,
     ask: async (question) => {
       questions.push(question);
-      const {
-        status = 200,
-        json,
-        headers = {},
-      } = (await answers[question.url]?.(question)) ?? { status: 404 };
+      const { status = 200, json, headers = {} } = (await answers[question.url]?.(question)) ?? { status: 404 };
       return { status, json, header: (name) => headers[name] };
     },
   };

@@ -37,10 +37,7 @@ export class FetchClient {
   async request(method: string, params: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
     return this.#calls.run(async (id) => {
       const sessionId = await this.connect();
-      await post(
-        { baseUrl: this.#baseUrl, sessionId, token: this.#token },
-        { jsonrpc: "2.0", id, method, params },
-      );
+      await post({ baseUrl: this.#baseUrl, sessionId, token: this.#token }, { jsonrpc: "2.0", id, method, params });
     });
   }
 
@@ -97,9 +94,7 @@ async function* readEvents(
       const lines = text.slice(0, end).split("\n");
       text = text.slice(end + 2);
       const values = (name: string): string[] =>
-        lines
-          .filter((line) => line.startsWith(`${name}:`))
-          .map((line) => line.slice(name.length + 1).trimStart());
+        lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trimStart());
       yield { event: values("event").at(-1) ?? "message", data: values("data").join("\n") };
     }
   }

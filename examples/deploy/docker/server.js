@@ -2,23 +2,13 @@
 import { createServerKit, defineEntity, jwtVerifier, listen, sqliteStore } from "headgate/server-kit";
 import { z } from "zod";
 
-const {
-  KIT_ISSUER: issuer,
-  KIT_PUBLIC_URL: publicUrl,
-  KIT_PROXIES = "",
-  KIT_DATABASE = "kit.db",
-} = process.env;
-if (issuer === undefined)
-  throw new Error("KIT_ISSUER must name the authorization server whose tokens are believed");
+const { KIT_ISSUER: issuer, KIT_PUBLIC_URL: publicUrl, KIT_PROXIES = "", KIT_DATABASE = "kit.db" } = process.env;
+if (issuer === undefined) throw new Error("KIT_ISSUER must name the authorization server whose tokens are believed");
 
-const Site = defineEntity(
-  "Site",
-  z.object({ id: z.uuid(), name: z.string().max(200), location: z.string() }),
-  {
-    description: "Sites of the trial",
-    requiredScopes: ["clinical:operations"],
-  },
-);
+const Site = defineEntity("Site", z.object({ id: z.uuid(), name: z.string().max(200), location: z.string() }), {
+  description: "Sites of the trial",
+  requiredScopes: ["clinical:operations"],
+});
 
 const kit = await createServerKit({
   name: "sites",

@@ -130,11 +130,7 @@ describe("questions of a modern server", () => {
 
   it.each([
     ["cancelled when the client fails", { code: -32603, message: "no window" }, "cancel"],
-    [
-      "declined when the gateway refuses it",
-      { code: 4030, message: "no", data: { origin: "gateway" } },
-      "decline",
-    ],
+    ["declined when the gateway refuses it", { code: 4030, message: "no", data: { origin: "gateway" } }, "decline"],
   ])("to the user are %s", async (_what, error, action) => {
     const { session } = await asking({ berth: form });
     const [question] = session.questions();
@@ -152,9 +148,7 @@ describe("questions of a modern server", () => {
       id: "c2",
       result: {
         isError: true,
-        content: [
-          { type: "text", text: expect.stringMatching(/sampling\/createMessage.*-1.*User rejected/) },
-        ],
+        content: [{ type: "text", text: expect.stringMatching(/sampling\/createMessage.*-1.*User rejected/) }],
       },
     });
     const withdrawn = session.events.filter(({ message }) => message.kind === "notification");
@@ -168,9 +162,7 @@ describe("questions of a modern server", () => {
   it("that are refused end a request that is no tool call with a JSON-RPC error", async () => {
     const session = await openSession();
     const call = session.begin("prompts/get", { name: "a" });
-    session.upstream
-      .take("prompts/get")
-      .reply({ resultType: "input_required", inputRequests: { dirs: roots } });
+    session.upstream.take("prompts/get").reply({ resultType: "input_required", inputRequests: { dirs: roots } });
     await settled();
     const [question] = session.questions();
     if (question === undefined) throw new Error("there is a question");
@@ -242,9 +234,7 @@ describe("questions of a modern server", () => {
       const question = session.questions()[round];
       if (question === undefined) throw new Error(`there is no question in round ${round}`);
       await session.answer(question, { result: { action: "decline" } });
-      session.upstream
-        .take("tools/call")
-        .reply({ resultType: "input_required", inputRequests: { [round]: form } });
+      session.upstream.take("tools/call").reply({ resultType: "input_required", inputRequests: { [round]: form } });
       await settled();
     }
     expect(session.questions()).toHaveLength(8);

@@ -32,11 +32,7 @@ export interface ClientCallDeps {
   readonly inputRequester: InputRequester;
   readonly tools: ToolCache;
   /** Sends the request in its modern form, with the headers that the tool wants. */
-  readonly send: (
-    call: ClientCall,
-    input: RetryInput | undefined,
-    tool: ToolFacts | undefined,
-  ) => Promise<Reply>;
+  readonly send: (call: ClientCall, input: RetryInput | undefined, tool: ToolFacts | undefined) => Promise<Reply>;
 }
 
 /**
@@ -96,10 +92,7 @@ async function inputFor(
   const isStated = memberType(answer, "result.requestState") === "string";
   const requestState = isStated ? memberSource(answer, "result.requestState") : undefined;
   if (asked === undefined) {
-    return new GatewayError(
-      "upstream_invalid",
-      "the server asks for something that is no question to a client",
-    );
+    return new GatewayError("upstream_invalid", "the server asks for something that is no question to a client");
   }
   if (asked.length > limits.maxInputRequests) {
     return new GatewayError(

@@ -1,12 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { Capabilities } from "../../protocol/methods.ts";
-import {
-  memberInteger,
-  memberSource,
-  memberString,
-  memberType,
-  memberValue,
-} from "../../protocol/json/read.ts";
+import { memberInteger, memberSource, memberString, memberType, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import {
   negotiateRevision,

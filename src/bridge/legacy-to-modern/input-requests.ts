@@ -1,10 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { Cancellation, Exchange, SetTimer } from "../../core/exchange.ts";
-import {
-  type Capabilities,
-  missingCapabilities,
-  requiredClientCapabilities,
-} from "../../protocol/methods.ts";
+import { type Capabilities, missingCapabilities, requiredClientCapabilities } from "../../protocol/methods.ts";
 import { idFrom, type Message, type RequestId, type ResultMessage } from "../../protocol/message.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import {
@@ -94,10 +90,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
   const waiting = new Map<string, PendingInput>();
   let count = 0;
 
-  function ask(
-    { exchange, cancellation }: AskingCall,
-    questions: readonly InputRequest[],
-  ): Promise<InputOutcome> {
+  function ask({ exchange, cancellation }: AskingCall, questions: readonly InputRequest[]): Promise<InputOutcome> {
     if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
     return new Promise((resolve, reject) => {
       const answers = new Map<string, string>();
@@ -173,9 +166,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
     waiting.delete(id.key);
     if (reason === "session-ended" || reason === "shutdown") return;
     const params = `{"requestId":${id.json},"reason":"the request that led to this question has ended"}`;
-    const notice = synthesizeMessage(
-      `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`,
-    );
+    const notice = synthesizeMessage(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
     put(notice, exchange, (error) => {
       events.error(error);
     });
@@ -183,8 +174,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
 
   /** What cannot be put to this client: a form or page it has no way to show is declined, the rest ends the call. */
   function unaskable({ method, params }: InputRequest): "decline" | GatewayError | undefined {
-    const needed =
-      requiredClientCapabilities(method, params === undefined ? undefined : JSON.parse(params)) ?? {};
+    const needed = requiredClientCapabilities(method, params === undefined ? undefined : JSON.parse(params)) ?? {};
     const missing = missingCapabilities(needed, client().capabilities);
     if (missing === undefined) return undefined;
     if (method === "elicitation/create") return "decline";
@@ -192,8 +182,7 @@ export function createInputRequester(deps: InputRequesterDeps): InputRequester {
   }
 
   function questionText({ method, params }: InputRequest, id: RequestId): string {
-    const known =
-      method === "elicitation/create" && params !== undefined ? elicitationParams(params) : params;
+    const known = method === "elicitation/create" && params !== undefined ? elicitationParams(params) : params;
     const member = known === undefined ? "" : `,"params":${known}`;
     return `{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)}${member}}`;
   }

@@ -2,14 +2,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
-import {
-  elementsOf,
-  memberInteger,
-  membersOf,
-  memberType,
-  memberValue,
-  typeAt,
-} from "../../protocol/json/read.ts";
+import { elementsOf, memberInteger, membersOf, memberType, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { memberSpan, type Replacement, splice } from "../../protocol/json/edit.ts";
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
@@ -40,11 +33,7 @@ const serverInfoKey = "io.modelcontextprotocol/serverInfo";
  * A modern result as a legacy client reads it: under the client's own id, without what only the modern era has, and
  * with what older revisions do not know put differently. Everything else keeps its bytes.
  */
-export function toLegacyResult(
-  answer: ResultMessage,
-  asked: ClientRequest,
-  facts: LegacyResultOptions,
-): ResultMessage {
+export function toLegacyResult(answer: ResultMessage, asked: ClientRequest, facts: LegacyResultOptions): ResultMessage {
   const { bytes, outline } = answer;
   const { method, id } = asked.message;
   const quick = withoutType(answer, asked, facts);
@@ -99,10 +88,7 @@ function withoutType(
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
   if (member === undefined || id.end > member.start) return undefined;
-  const edits = [
-    new MessageEdit(id.start, id.end, message.id.json),
-    new MessageEdit(member.start, member.end, ""),
-  ];
+  const edits = [new MessageEdit(id.start, id.end, message.id.json), new MessageEdit(member.start, member.end, "")];
   return editMessage(answer, message.id, edits, "result.resultType");
 }
 
@@ -115,10 +101,7 @@ function addToolContent(
   const { bytes, outline } = answer;
   const structured = spanOf(outline, "result.structuredContent");
   // Before 2026-07-28 structured content is an object, whatever the tool's schema says (MCP 2025-11-25, Tools).
-  if (
-    structured !== undefined &&
-    (isWrapped || memberType(answer, "result.structuredContent") !== "object")
-  ) {
+  if (structured !== undefined && (isWrapped || memberType(answer, "result.structuredContent") !== "object")) {
     const value = bytes.subarray(structured.start, structured.end);
     changes.set("structuredContent", Buffer.concat([Buffer.from('{"result":'), value, Buffer.from("}")]));
   }
@@ -139,10 +122,7 @@ export function toLegacyError(answer: ErrorMessage, asked: ClientRequest): Reply
     case -32020:
       throw new GatewayError("upstream_invalid", "the upstream refuses the headers that repeat the request");
     case -32022:
-      throw new GatewayError(
-        "upstream_invalid",
-        "the upstream no longer serves the revision it was asked in",
-      );
+      throw new GatewayError("upstream_invalid", "the upstream no longer serves the revision it was asked in");
     default:
       return {
         message: synthesizeMessage(

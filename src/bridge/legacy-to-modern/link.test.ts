@@ -107,11 +107,7 @@ describe("the handshake with a legacy client", () => {
       (answer: { refuse: (error: unknown) => void }) => answer.refuse({ code: -32022, message: "no" }),
       /-32022/,
     ],
-    [
-      "answers nonsense to",
-      (answer: { reply: (result: unknown) => void }) => answer.reply({}),
-      /no discovery/,
-    ],
+    ["answers nonsense to", (answer: { reply: (result: unknown) => void }) => answer.reply({}), /no discovery/],
     [
       "offers only strange revisions in",
       (answer: { reply: (result: unknown) => void }) =>
@@ -154,9 +150,7 @@ describe("what the modern era has no more", () => {
   it("passes on notifications that may belong to an extension", async () => {
     const { notify, upstream } = await openSession();
     await notify("notifications/vendor/drift", { by: 2 });
-    expect(upstream.sent).toEqual([
-      { jsonrpc: "2.0", method: "notifications/vendor/drift", params: { by: 2 } },
-    ]);
+    expect(upstream.sent).toEqual([{ jsonrpc: "2.0", method: "notifications/vendor/drift", params: { by: 2 } }]);
   });
 
   it("stamps the log level that was set on every later request", async () => {
@@ -210,18 +204,13 @@ describe("a request of a legacy client", () => {
       [envelopeKeys.info]: { name: "kite", version: "0.3.0" },
     });
     answer({ resultType: "complete", messages: [] });
-    expect(textOf((await reply).message)).toBe(
-      '{"jsonrpc":"2.0","id":90071992547409931234,"result":{"messages":[]}}',
-    );
+    expect(textOf((await reply).message)).toBe('{"jsonrpc":"2.0","id":90071992547409931234,"result":{"messages":[]}}');
   });
 
   it("gets an envelope when it has no parameters at all", async () => {
     const { begin, upstream } = await openSession();
     begin("resources/list");
-    expect(metaOf(upstream.take("resources/list").params)).toHaveProperty(
-      [envelopeKeys.version],
-      "2026-07-28",
-    );
+    expect(metaOf(upstream.take("resources/list").params)).toHaveProperty([envelopeKeys.version], "2026-07-28");
   });
 
   it("is refused when its _meta is no object", async () => {
@@ -299,9 +288,7 @@ describe("a request of a legacy client", () => {
 
   it("is taken for the one meant where the transport cannot tell and no other runs", async () => {
     const { begin, upstream, events } = await openSession();
-    const log = messageFrom(
-      '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}',
-    );
+    const log = messageFrom('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}');
     const call = begin("prompts/get", { name: "a" });
     await upstream.events().message(log, undefined, { type: "in-process" });
     begin("prompts/get", { name: "b" });
@@ -381,9 +368,7 @@ describe("errors of a modern server", () => {
   it("about a resource that is not there pass as they are", async () => {
     const { begin, upstream } = await openSession();
     const call = begin("resources/read", { uri: "dock://x" });
-    upstream
-      .take("resources/read")
-      .refuse({ code: -32602, message: "resource not found", data: { uri: "dock://x" } });
+    upstream.take("resources/read").refuse({ code: -32602, message: "resource not found", data: { uri: "dock://x" } });
     expect(await call.answer()).toMatchObject({ error: { code: -32602, data: { uri: "dock://x" } } });
   });
 

@@ -344,11 +344,7 @@ class LegacyToModernLink implements UpstreamLink {
   }
 
   /** Takes what the upstream sends of its own accord to the client. */
-  #received(
-    message: Message,
-    related: Exchange | undefined,
-    context: TransportContext,
-  ): void | Promise<void> {
+  #received(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void> {
     if (message.kind === "request") {
       const text = `the upstream sent the request ${message.method}, which its revision does not allow`;
       this.#events.error(new GatewayError("upstream_invalid", text));

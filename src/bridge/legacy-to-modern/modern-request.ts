@@ -135,9 +135,7 @@ export function createGatewayRequest(
   envelope: ClientEnvelope,
 ): RequestMessage {
   const params = [...members, `"_meta":${objectText(envelopeMembers(envelope))}`].join(",");
-  return synthesizeRequest(
-    `{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)},"params":{${params}}}`,
-  );
+  return synthesizeRequest(`{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)},"params":{${params}}}`);
 }
 
 /** The same client says the same of itself in every request. */
@@ -152,11 +150,7 @@ function capabilitiesText(capabilities: Capabilities): string {
   return text;
 }
 
-function envelopeMembers({
-  capabilities,
-  clientInfo,
-  logLevel,
-}: ClientEnvelope): Map<string, string | undefined> {
+function envelopeMembers({ capabilities, clientInfo, logLevel }: ClientEnvelope): Map<string, string | undefined> {
   return new Map([
     [`${prefix}protocolVersion`, JSON.stringify(newestModern)],
     [`${prefix}clientCapabilities`, capabilitiesText(capabilities)],
@@ -191,10 +185,7 @@ export function toModernExchange(exchange: Exchange, message: Message): Exchange
 }
 
 /** The headers that repeat arguments of a tool call, as the tool's schema marks them. */
-export function parameterHeaders(
-  message: RequestMessage,
-  tool: ToolFacts | undefined,
-): readonly HeaderLine[] {
+export function parameterHeaders(message: RequestMessage, tool: ToolFacts | undefined): readonly HeaderLine[] {
   if (tool === undefined || tool.parameters.length === 0) return none;
   const mirrored = mirroredHeadersOf(message, newestModern, tool.parameters);
   if (!mirrored.ok) throw new GatewayError("invalid_params", mirrored.message);
@@ -236,14 +227,11 @@ function hasParameters(headers: Readonly<Record<string, string>>): boolean {
 
 /** How a message came, with these parameter headers instead of any that were there. */
 export function withHeaders(transport: TransportContext, lines: readonly HeaderLine[]): TransportContext {
-  if (lines.length === 0 && (transport.type !== "http" || !hasParameters(transport.headers)))
-    return transport;
+  if (lines.length === 0 && (transport.type !== "http" || !hasParameters(transport.headers))) return transport;
   const received = transport.type === "http" ? Object.entries(transport.headers) : [];
   const headers = Object.fromEntries([
     ...received.filter(([name]) => !name.startsWith("mcp-param-")),
     ...lines.map(([name, value]) => [name.toLowerCase(), value] as const),
   ]);
-  return transport.type === "http"
-    ? { ...transport, headers }
-    : { type: "http", method: "POST", path: "", headers };
+  return transport.type === "http" ? { ...transport, headers } : { type: "http", method: "POST", path: "", headers };
 }

@@ -3,9 +3,14 @@ import { needsWrapping, wrapOutputSchema } from "./tool-cache.ts";
 
 describe("an output schema for legacy clients", () => {
   it("is wrapped unless its root is an object", () => {
-    expect(
-      [{ type: "array" }, { anyOf: [] }, {}, { type: "object" }, true, undefined].map(needsWrapping),
-    ).toEqual([true, true, true, false, false, false]);
+    expect([{ type: "array" }, { anyOf: [] }, {}, { type: "object" }, true, undefined].map(needsWrapping)).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it("keeps its dialect at the root and describes the value as result", () => {

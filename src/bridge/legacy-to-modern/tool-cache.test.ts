@@ -199,9 +199,7 @@ describe("structured content", () => {
     const session = await openSession();
     const call = session.begin("tools/call", { name });
     await giveTools(session, tools);
-    session.upstream
-      .take("tools/call")
-      .reply({ resultType: "complete", content: [], structuredContent: given });
+    session.upstream.take("tools/call").reply({ resultType: "complete", content: [], structuredContent: given });
     expect(await call.answer()).toMatchObject({ result: { content: [], structuredContent: expected } });
   });
 });

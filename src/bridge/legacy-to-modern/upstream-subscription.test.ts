@@ -28,9 +28,7 @@ describe("changes of a modern server", () => {
     const { session, stream } = await listening({ tools: { listChanged: true }, prompts: {}, resources: {} });
     expect(stream.params["notifications"]).toEqual({ toolsListChanged: true });
     void session.link.listen();
-    expect(session.upstream.requests.filter(({ method }) => method === "subscriptions/listen")).toHaveLength(
-      1,
-    );
+    expect(session.upstream.requests.filter(({ method }) => method === "subscriptions/listen")).toHaveLength(1);
   });
 
   it("are not listened to where there are none", async () => {

@@ -103,12 +103,7 @@ export class BridgedCall implements ReplyStream, ReplyCallback {
   #stopGathering: (() => void) | undefined;
   #isOver = false;
 
-  constructor(
-    keeper: CallSuspender,
-    deliver: LinkEvents["message"],
-    exchange: Exchange,
-    request: RequestMessage,
-  ) {
+  constructor(keeper: CallSuspender, deliver: LinkEvents["message"], exchange: Exchange, request: RequestMessage) {
     this.#keeper = keeper;
     this.#deliver = deliver;
     this.#request = request;
@@ -263,8 +258,7 @@ export class BridgedCall implements ReplyStream, ReplyCallback {
     if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
     if (!allowsInputRequests(this.#request))
       return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
-    if (!isInputRequestMethod(question))
-      return new GatewayError("method_not_found", "the client cannot be asked this");
+    if (!isInputRequestMethod(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
     const missing = missingForInputRequest(question, declaredCapabilities(this.#request));
     if (missing !== undefined) {
       const names = Object.keys(missing).join(", ");

@@ -115,11 +115,7 @@ export function createCallRunner(options: CallRunnerDeps): CallRunner {
   }
 
   /** Has the user open what the server needs opened, and then sends the call once more. */
-  async function askUrls(
-    call: BridgedCall,
-    questions: readonly RequestMessage[],
-    round: number,
-  ): Promise<void> {
+  async function askUrls(call: BridgedCall, questions: readonly RequestMessage[], round: number): Promise<void> {
     try {
       const missing =
         questions[0] === undefined

@@ -1,10 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import {
-  type Diagnostic,
-  messageBytes,
-  type RequestId,
-  type RequestMessage,
-} from "../../protocol/message.ts";
+import { type Diagnostic, messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import type { Outline } from "../../protocol/json/outline.ts";
 import { synthesizeMessage } from "../synthesize.ts";
 
@@ -21,12 +16,7 @@ export class CompactRequest implements RequestMessage {
   #outline: Outline | undefined;
 
   /** The bytes are those of the request alone. */
-  constructor(
-    id: RequestId,
-    method: string,
-    bytes: Buffer | string,
-    diagnostics: readonly Diagnostic[] = none,
-  ) {
+  constructor(id: RequestId, method: string, bytes: Buffer | string, diagnostics: readonly Diagnostic[] = none) {
     this.id = id;
     this.method = method;
     this.diagnostics = diagnostics;

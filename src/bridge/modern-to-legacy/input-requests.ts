@@ -5,14 +5,7 @@ import {
   requiredClientCapabilities,
 } from "../../protocol/methods.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
-import {
-  elementsOf,
-  memberInteger,
-  membersOf,
-  memberSource,
-  memberValue,
-  typeAt,
-} from "../../protocol/json/read.ts";
+import { elementsOf, memberInteger, membersOf, memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
 import { editObject } from "../../protocol/json/edit-object.ts";
 import { createRequest } from "../synthesize.ts";
@@ -81,8 +74,7 @@ export function parseInputResponses(retry: RequestMessage): ReadonlyMap<string, 
   const answers = new Map<string, string>();
   if (span === undefined || typeAt(bytes, span.start) !== "object") return answers;
   for (const { name, value } of membersOf(bytes, span)) {
-    if (typeAt(bytes, value.start) === "object")
-      answers.set(name, bytes.toString("utf8", value.start, value.end));
+    if (typeAt(bytes, value.start) === "object") answers.set(name, bytes.toString("utf8", value.start, value.end));
   }
   return answers;
 }
@@ -95,8 +87,7 @@ export function toUrlElicitations(
   answer: Message | undefined,
   newId: () => string,
 ): readonly RequestMessage[] | undefined {
-  if (answer?.kind !== "error" || memberInteger(answer, "error.code") !== urlElicitationRequired)
-    return undefined;
+  if (answer?.kind !== "error" || memberInteger(answer, "error.code") !== urlElicitationRequired) return undefined;
   const { bytes } = answer;
   const data = spanOf(answer.outline, "error.data");
   if (data === undefined || typeAt(bytes, data.start) !== "object") return undefined;
@@ -105,9 +96,7 @@ export function toUrlElicitations(
   const questions = [...elementsOf(bytes, list)]
     .filter(({ start }) => typeAt(bytes, start) === "object")
     .map((elicitation) => {
-      const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "drop" : "keep"), [
-        ["mode", '"url"'],
-      ]);
+      const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "drop" : "keep"), [["mode", '"url"']]);
       return createRequest(idFrom(newId()), "elicitation/create", params.toString());
     });
   return questions.length === 0 ? undefined : questions;

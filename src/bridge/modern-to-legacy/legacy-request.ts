@@ -49,10 +49,8 @@ function legacyBytes(message: RequestMessage, id: RequestId): Buffer {
   const { bytes, outline } = message;
   const idSpan = spanOf(outline, "id");
   const params = spanOf(outline, "params");
-  const edits: MessageEdit[] =
-    idSpan === undefined ? [] : [new MessageEdit(idSpan.start, idSpan.end, id.json)];
-  const edit =
-    params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
+  const edits: MessageEdit[] = idSpan === undefined ? [] : [new MessageEdit(idSpan.start, idSpan.end, id.json)];
+  const edit = params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
   if (edit !== undefined) {
     if (idSpan !== undefined && edit.start < idSpan.start) edits.unshift(edit);
     else edits.push(edit);
@@ -76,10 +74,7 @@ const usualMeta = (
 ).map((member) => ({ member, room: member.length - "params._meta.".length + '"":'.length }));
 
 /** What most requests need: no `_meta`, or only the progress token in it; undefined where more has to change. */
-function envelopeEdit(
-  { bytes, outline, diagnostics }: RequestMessage,
-  id: RequestId,
-): MessageEdit | undefined {
+function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: RequestId): MessageEdit | undefined {
   const meta = spanOf(outline, "params._meta");
   const isOther =
     diagnostics.length > 0 ||

@@ -8,12 +8,7 @@ import {
 } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { loggingLevels } from "../../protocol/envelope.ts";
-import {
-  idFrom,
-  type Message,
-  type NotificationMessage,
-  type RequestMessage,
-} from "../../protocol/message.ts";
+import { idFrom, type Message, type NotificationMessage, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 import { type LinkEvents, requestWithCallback, type UpstreamLink } from "../../transports/transport.ts";
@@ -121,8 +116,7 @@ export class LegacySession {
     const exchange = this.#exchangeFor(session.template, message, session.facts.revision);
     const reply = await this.#timed(session.link, exchange);
     this.#checkRenewed(session);
-    if (reply.message?.kind !== "result")
-      throw new GatewayError("upstream_invalid", `the upstream refuses ${method}`);
+    if (reply.message?.kind !== "result") throw new GatewayError("upstream_invalid", `the upstream refuses ${method}`);
   }
 
   /** Sends an answer to one of the server's requests, or a notification. */
@@ -167,13 +161,7 @@ export class LegacySession {
     const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
     call.serverInfo = facts.serverInfo;
     call.upstreamRequest = message;
-    const exchange = this.#exchangeFor(
-      call.contextExchange,
-      message,
-      facts.revision,
-      call.cancellation,
-      call,
-    );
+    const exchange = this.#exchangeFor(call.contextExchange, message, facts.revision, call.cancellation, call);
     requestWithCallback(link, exchange, call);
   }
 

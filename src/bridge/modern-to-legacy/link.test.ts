@@ -66,10 +66,7 @@ describe("the legacy session behind modern requests", () => {
       method: "tools/list",
       params: { cursor: "a", _meta: { progressToken: 2, traceparent: "00-1" } },
     });
-    session.say(
-      { method: "notifications/progress", params: { progressToken: 3, progress: 1 } },
-      "prompts/list",
-    );
+    session.say({ method: "notifications/progress", params: { progressToken: 3, progress: 1 } }, "prompts/list");
     session.answer("prompts/list", { prompts: [] });
     session.answer("tools/list", { tools: [] });
     await expect(first.value).resolves.toMatchObject({ id: "same", result: { tools: [] } });

@@ -84,8 +84,7 @@ export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToL
   const listens = createListenSubscriptions(pool.primary, events, limits);
   const calls = createCallRunner({ pool, running, events, newId, urlRounds: limits.urlRounds });
 
-  const deliver: LinkEvents["message"] = (notice, related, context) =>
-    events.message(notice, related, context);
+  const deliver: LinkEvents["message"] = (notice, related, context) => events.message(notice, related, context);
 
   function request(exchange: Exchange): Promise<Reply> {
     try {

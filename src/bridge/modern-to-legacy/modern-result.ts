@@ -1,13 +1,6 @@
 import { errorTable } from "../../errors.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
-import {
-  elementsOf,
-  memberInteger,
-  membersOf,
-  memberSource,
-  memberString,
-  typeAt,
-} from "../../protocol/json/read.ts";
+import { elementsOf, memberInteger, membersOf, memberSource, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Replacement } from "../../protocol/json/edit.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
@@ -133,9 +126,7 @@ export function serverInfoMeta(serverInfo: string): string {
 }
 
 function metaWith(bytes: Buffer, meta: Span, serverInfo: string): Buffer {
-  return editObject(bytes, meta, (name) => (name === serverInfoKey ? "drop" : "keep"), [
-    [serverInfoKey, serverInfo],
-  ]);
+  return editObject(bytes, meta, (name) => (name === serverInfoKey ? "drop" : "keep"), [[serverInfoKey, serverInfo]]);
 }
 
 /** MCP 2026-07-28 has no `execution`: a tool that wants to be a task cannot be called, any other can without. */

@@ -25,9 +25,7 @@ export function toClientNotification(request: RequestMessage, notification: Mess
   }
   if (notification.method === "notifications/message") {
     const wanted = requestedLogLevel(request);
-    return wanted >= 0 && levelIndex(memberString(notification, "params.level")) >= wanted
-      ? notification
-      : undefined;
+    return wanted >= 0 && levelIndex(memberString(notification, "params.level")) >= wanted ? notification : undefined;
   }
   return notification;
 }

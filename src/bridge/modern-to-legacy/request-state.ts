@@ -37,8 +37,7 @@ const format = "hg1";
  */
 export function createRequestStateSigner(instance: string, secret: Uint8Array): RequestStateSigner {
   const self = Buffer.from(instance).toString("base64url");
-  const mac = (payload: string): Buffer =>
-    createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
+  const mac = (payload: string): Buffer => createHmac("sha256", secret).update(`${format}.${self}.${payload}`).digest();
 
   return {
     sign: ({ call, expiresAt, owner, method, params }) => {
@@ -71,9 +70,13 @@ const foreign: VerifiedRequestState = { ok: false, reason: "foreign" };
 
 function stateFrom(payload: string): RequestState {
   // The seal was good, so we wrote these five ourselves.
-  const [call, expiresAt, owner, method, params] = JSON.parse(
-    Buffer.from(payload, "base64url").toString(),
-  ) as [string, number, string, string, string];
+  const [call, expiresAt, owner, method, params] = JSON.parse(Buffer.from(payload, "base64url").toString()) as [
+    string,
+    number,
+    string,
+    string,
+    string,
+  ];
   return { call, expiresAt, owner, method, params };
 }
 

@@ -1,12 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { GatewayError } from "../../errors.ts";
 import { settled } from "../../../test/support/fake-time.ts";
-import {
-  type Bridge,
-  createBridge,
-  type PlayedSession,
-  type Wire,
-} from "../../../test/support/modern-to-legacy.ts";
+import { type Bridge, createBridge, type PlayedSession, type Wire } from "../../../test/support/modern-to-legacy.ts";
 
 const capabilities = { tools: { listChanged: true }, resources: { subscribe: true }, prompts: {} };
 const meta = (id: string | number) => ({ "io.modelcontextprotocol/subscriptionId": id });
@@ -62,11 +57,7 @@ describe("a listen at a legacy server", () => {
 
   it("hears what it asked for, each under its own id, and nothing else", async () => {
     const bridge = createBridge({ capabilities });
-    const tools = bridge.ask(
-      "subscriptions/listen",
-      { notifications: { toolsListChanged: true } },
-      { id: 41 },
-    );
+    const tools = bridge.ask("subscriptions/listen", { notifications: { toolsListChanged: true } }, { id: 41 });
     const files = bridge.ask(
       "subscriptions/listen",
       { notifications: { resourceSubscriptions: ["file:///dir"] } },
@@ -114,11 +105,7 @@ describe("a listen at a legacy server", () => {
 
   it("ends at once when nothing of it can be honoured", async () => {
     const bridge = createBridge({ capabilities: {} });
-    const listen = bridge.ask(
-      "subscriptions/listen",
-      { notifications: { toolsListChanged: true } },
-      { id: 5 },
-    );
+    const listen = bridge.ask("subscriptions/listen", { notifications: { toolsListChanged: true } }, { id: 5 });
     await expect(listen.value).resolves.toMatchObject({
       id: 5,
       result: { resultType: "complete", _meta: meta(5) },

@@ -61,12 +61,10 @@ export function createListenSubscriptions(
   });
 
   async function listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    if (listeners.size >= limits.subscriptions)
-      throw new GatewayError("overloaded", "too many subscriptions are open");
+    if (listeners.size >= limits.subscriptions) throw new GatewayError("overloaded", "too many subscriptions are open");
     const facts = await untilCancelled(exchange, peer.ready(exchange));
     const wanted = honouredFilter(request, facts.capabilities);
-    if (wanted === undefined)
-      throw new GatewayError("invalid_params", "params.notifications must be an object");
+    if (wanted === undefined) throw new GatewayError("invalid_params", "params.notifications must be an object");
     // Nothing is promised before it can be heard: a change right behind the acknowledgement would be lost.
     await untilCancelled(exchange, peer.listen());
     const uris = await subscriptions.join(wanted.uris);
@@ -150,12 +148,8 @@ function withSubscriptionId(notification: Message, id: RequestId): Message {
   const stampedMeta =
     kept === undefined
       ? subscriptionMeta(id)
-      : editObject(bytes, kept, (name) => (name === subscriptionKey ? "drop" : "keep"), [
-          [subscriptionKey, id.json],
-        ]);
-  const edited = editObject(bytes, params, (name) => (name === "_meta" ? "drop" : "keep"), [
-    ["_meta", stampedMeta],
-  ]);
+      : editObject(bytes, kept, (name) => (name === subscriptionKey ? "drop" : "keep"), [[subscriptionKey, id.json]]);
+  const edited = editObject(bytes, params, (name) => (name === "_meta" ? "drop" : "keep"), [["_meta", stampedMeta]]);
   return withReplacements(notification, [{ span: params, bytes: edited }]);
 }
 
@@ -263,8 +257,7 @@ function honouredFilter(request: RequestMessage, capabilities: Capabilities): Su
   // The check above has seen that it is an object.
   const wanted = memberValue(request, "params.notifications") as Readonly<Record<string, unknown>>;
   const changes = listChanges.filter(
-    ([member, , capability]) =>
-      wanted[member] === true && hasCapabilityFlag(capabilities, capability, "listChanged"),
+    ([member, , capability]) => wanted[member] === true && hasCapabilityFlag(capabilities, capability, "listChanged"),
   );
   const uris: unknown = wanted["resourceSubscriptions"];
   const isSubscribable = Array.isArray(uris) && hasCapabilityFlag(capabilities, "resources", "subscribe");

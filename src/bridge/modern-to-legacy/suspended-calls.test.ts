@@ -51,13 +51,7 @@ function elicit(server: PlayedSession, id: string | number, message: string): vo
 
 const accept = { action: "accept", content: { ok: true } };
 
-function retry(
-  bridge: Bridge,
-  round: Round,
-  inputResponses: Wire,
-  facts: AskFacts = {},
-  params: Wire = call,
-): Asked {
+function retry(bridge: Bridge, round: Round, inputResponses: Wire, facts: AskFacts = {}, params: Wire = call): Asked {
   return bridge.ask(
     "tools/call",
     { ...params, inputResponses, requestState: round.requestState },
@@ -100,10 +94,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     const server = serverOf(bridge);
     elicit(server, 1, "One?");
     server.say({ id: 2, method: "roots/list" }, "tools/call");
-    server.say(
-      { id: 3, method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } },
-      "tools/call",
-    );
+    server.say({ id: 3, method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } }, "tools/call");
     await bridge.time.advance(5);
     const round = await roundOf(first);
     expect(Object.keys(round.inputRequests)).toEqual(["question-1", "question-2", "question-3"]);
@@ -355,10 +346,7 @@ describe("the error that asks to open URLs first", () => {
         params: { mode: "url", url, message },
       })),
     );
-    expect(bridge.questions.map(({ method }) => method)).toEqual([
-      "elicitation/create",
-      "elicitation/create",
-    ]);
+    expect(bridge.questions.map(({ method }) => method)).toEqual(["elicitation/create", "elicitation/create"]);
     const second = retry(bridge, round, {
       "question-1": { action: "accept" },
       "question-2": { action: "accept" },

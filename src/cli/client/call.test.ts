@@ -36,9 +36,7 @@ describe.each(["/modern", "/legacy", "/sse"])("headgate call, of a server at %s"
       err: "progress: 1/2 counted to 1\nprogress: 2/2 counted to 2\n",
     });
     const told = await run(["tell_story", "ship=Vega", "delay_ms=5"]);
-    expect(told.err).toMatch(
-      /^info: sentence 1 of 4 is ready\nprogress: 1\/4 In the grey of the morning the Vega /u,
-    );
+    expect(told.err).toMatch(/^info: sentence 1 of 4 is ready\nprogress: 1\/4 In the grey of the morning the Vega /u);
   });
 
   it("answers a question with what was given in advance", async () => {

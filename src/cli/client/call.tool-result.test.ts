@@ -18,9 +18,7 @@ describe("formatResult", () => {
       `five\n${JSON.stringify(structuredContent, undefined, 2)}\n`,
     );
     const repeated = JSON.stringify({ parts: [2, 3], sum: 5 });
-    expect(formatResult({ content: [{ type: "text", text: repeated }], structuredContent })).toBe(
-      `${repeated}\n`,
-    );
+    expect(formatResult({ content: [{ type: "text", text: repeated }], structuredContent })).toBe(`${repeated}\n`);
     expect(formatResult({ content: [], structuredContent: { sum: 0 } })).toBe('{\n  "sum": 0\n}\n');
   });
 

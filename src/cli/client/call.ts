@@ -12,13 +12,7 @@ import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitati
 import { usageError } from "../help.ts";
 import type { JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
-import {
-  type ArgumentPair,
-  parseJsonObject,
-  parsePairs,
-  type ParseResult,
-  toArguments,
-} from "./tool-arguments.ts";
+import { type ArgumentPair, parseJsonObject, parsePairs, type ParseResult, toArguments } from "./tool-arguments.ts";
 
 // Whoever waits at a terminal knows best when it is enough, and has Ctrl+C.
 const callTimeoutMs = 24 * 60 * 60 * 1000;
@@ -66,15 +60,11 @@ function parseCall(args: readonly string[]): ParseResult<ParsedCall> {
 
   if (values.args === undefined) {
     const pairs = parsePairs(words);
-    return pairs.ok
-      ? { ok: true, value: { ...rest, arguments: { type: "pairs", pairs: pairs.value } } }
-      : pairs;
+    return pairs.ok ? { ok: true, value: { ...rest, arguments: { type: "pairs", pairs: pairs.value } } } : pairs;
   }
   if (words.length > 0) return { ok: false, problem: "give arguments as KEY=VALUE or with --args, not both" };
   const whole = parseJsonObject(values.args, "--args");
-  return whole.ok
-    ? { ok: true, value: { ...rest, arguments: { type: "whole", value: whole.value } } }
-    : whole;
+  return whole.ok ? { ok: true, value: { ...rest, arguments: { type: "whole", value: whole.value } } } : whole;
 }
 
 async function runCall(plan: ParsedCall, client: Client, io: PromptIo): Promise<number> {
@@ -144,11 +134,8 @@ function noSuchTool(name: string, tools: readonly Tool[]): string {
 export function formatResult({ content, structuredContent }: CallToolResult): string {
   const blocks = content.map(formatBlock);
   // Servers are told to repeat structured content as text for old clients; once is enough.
-  const isRepeated = content.some(
-    (block) => block.type === "text" && isJsonOf(block.text, structuredContent),
-  );
-  if (structuredContent !== undefined && !isRepeated)
-    blocks.push(JSON.stringify(structuredContent, undefined, 2));
+  const isRepeated = content.some((block) => block.type === "text" && isJsonOf(block.text, structuredContent));
+  if (structuredContent !== undefined && !isRepeated) blocks.push(JSON.stringify(structuredContent, undefined, 2));
   return blocks.map((block) => (block.endsWith("\n") ? block : `${block}\n`)).join("");
 }
 
@@ -161,9 +148,7 @@ function formatBlock(block: ContentBlock): string {
       return notShown(block.mimeType, block.data);
     case "resource": {
       const { resource } = block;
-      return "text" in resource
-        ? resource.text
-        : `${resource.uri} ${notShown(resource.mimeType, resource.blob)}`;
+      return "text" in resource ? resource.text : `${resource.uri} ${notShown(resource.mimeType, resource.blob)}`;
     }
     case "resource_link":
       return `${block.name}: ${block.uri}`;

@@ -1,13 +1,7 @@
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 
-import type {
-  Client,
-  ElicitRequestParams,
-  ElicitResult,
-  FetchLike,
-  Transport,
-} from "@modelcontextprotocol/client";
+import type { Client, ElicitRequestParams, ElicitResult, FetchLike, Transport } from "@modelcontextprotocol/client";
 
 import { proxyFromEnvironment } from "../../config/proxy.ts";
 import type { Environment } from "../../config/substitute.ts";

@@ -138,9 +138,9 @@ describe("a question of a tool, with nobody there", () => {
     expect(await answer(question)).toEqual({ action: "accept", content: { berth: "A1" } });
     expect(await answer(question)).toEqual({ action: "accept", content: { nights: 2 } });
     expect(await answer(question)).toEqual({ action: "decline" });
-    expect(await answer({ mode: "url", message: "?", url: "https://a.example", elicitationId: "1" })).toEqual(
-      { action: "decline" },
-    );
+    expect(await answer({ mode: "url", message: "?", url: "https://a.example", elicitationId: "1" })).toEqual({
+      action: "decline",
+    });
   });
 });
 

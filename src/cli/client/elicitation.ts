@@ -1,14 +1,7 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
 import type { Prompt } from "../prompt.ts";
-import {
-  choicesOf,
-  isJsonObject,
-  propertiesOf,
-  requiredOf,
-  typesOf,
-  type JsonObject,
-} from "./input-schema.ts";
+import { choicesOf, isJsonObject, propertiesOf, requiredOf, typesOf, type JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { convert, parseJsonObject, type ParseResult } from "./tool-arguments.ts";
 
@@ -34,8 +27,7 @@ export function createAnswerer({ given, asker, err }: AnswererOptions) {
   const waiting = [...given];
   const answer = async (question: ElicitRequestParams): Promise<ElicitResult> => {
     err(`the tool asks: ${printable(question.message)}\n`);
-    if (question.mode === "url")
-      return asker === undefined ? declined(err) : openUrl(question.url, asker.ask, err);
+    if (question.mode === "url") return asker === undefined ? declined(err) : openUrl(question.url, asker.ask, err);
     const content = waiting.shift();
     if (content !== undefined) return { action: "accept", content };
     return asker === undefined ? declined(err) : fillForm(question.requestedSchema, asker.ask, err);
@@ -111,8 +103,7 @@ async function askField(
     const text = line.trim();
     if (text === "" && field["default"] !== undefined) return { value: field["default"] };
     if (text === "" && !isRequired) return "left out";
-    const read: ParseResult<unknown> =
-      text === "" ? { ok: false, problem: "is needed" } : readField(text, field);
+    const read: ParseResult<unknown> = text === "" ? { ok: false, problem: "is needed" } : readField(text, field);
     if (read.ok) return { value: read.value };
     err(`  That ${read.problem}\n`);
   }

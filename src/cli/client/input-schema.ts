@@ -77,8 +77,7 @@ function referenceOf({ $ref: reference }: JsonObject, root: JsonObject): JsonObj
 
 function isSchemaType(value: unknown): value is SchemaType {
   return (
-    typeof value === "string" &&
-    ["string", "number", "integer", "boolean", "null", "array", "object"].includes(value)
+    typeof value === "string" && ["string", "number", "integer", "boolean", "null", "array", "object"].includes(value)
   );
 }
 

@@ -17,11 +17,7 @@ export interface TargetArguments {
 }
 
 /** The server that the command line means; a gateway on this machine if it names none. */
-export function parseTarget({
-  url: text,
-  headers = [],
-  program,
-}: TargetArguments): ParseResult<ClientTarget> {
+export function parseTarget({ url: text, headers = [], program }: TargetArguments): ParseResult<ClientTarget> {
   if (program !== undefined) {
     const [command, ...args] = program;
     if (command === undefined) return { ok: false, problem: "a command must follow --" };

@@ -1,12 +1,5 @@
 import { closestName } from "../../lib/closest-name.ts";
-import {
-  isJsonObject,
-  propertiesOf,
-  requiredOf,
-  typesOf,
-  type JsonObject,
-  type SchemaType,
-} from "./input-schema.ts";
+import { isJsonObject, propertiesOf, requiredOf, typesOf, type JsonObject, type SchemaType } from "./input-schema.ts";
 
 /** A value, or the one thing that is wrong with how it was given. */
 export type ParseResult<Value> =
@@ -82,8 +75,7 @@ export function convert(text: string, types: ReadonlySet<SchemaType>): ParseResu
 function isOfTypes(value: unknown, types: ReadonlySet<SchemaType>): boolean {
   if (value === null) return types.has("null");
   if (Array.isArray(value)) return types.has("array");
-  if (typeof value === "number")
-    return types.has("number") || (types.has("integer") && Number.isInteger(value));
+  if (typeof value === "number") return types.has("number") || (types.has("integer") && Number.isInteger(value));
   if (typeof value === "boolean") return types.has("boolean");
   return isJsonObject(value) && types.has("object");
 }

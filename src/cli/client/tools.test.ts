@@ -6,10 +6,7 @@ import { runCommand } from "../../../test/support/cli-io.ts";
 import { listenOnLoopback, serveDemo, type LoopbackServer } from "../../../test/support/demo-http.ts";
 import { formatTool, tools } from "./tools.ts";
 
-const stdioDemo = [
-  process.execPath,
-  fileURLToPath(new URL("../../../test/fixtures/demo/stdio.ts", import.meta.url)),
-];
+const stdioDemo = [process.execPath, fileURLToPath(new URL("../../../test/fixtures/demo/stdio.ts", import.meta.url))];
 
 let demo: LoopbackServer;
 beforeAll(async () => {

@@ -67,12 +67,8 @@ function runCases(file: CaseFile, route: RouteConfig, name: string, io: CliIo): 
       continue;
     }
     failed++;
-    const place = [name, file.places[index]?.line, file.places[index]?.column].filter(
-      (part) => part !== undefined,
-    );
-    io.out(
-      `FAIL  ${one.name}  (${place.join(":")})\n${mismatches.map((line) => `      ${line}\n`).join("")}`,
-    );
+    const place = [name, file.places[index]?.line, file.places[index]?.column].filter((part) => part !== undefined);
+    io.out(`FAIL  ${one.name}  (${place.join(":")})\n${mismatches.map((line) => `      ${line}\n`).join("")}`);
   }
   io.out(`${file.cases.length - failed} passed, ${failed} failed\n`);
   return failed === 0 ? exitCodes.ok.code : exitCodes.usage.code;
@@ -103,9 +99,7 @@ function mismatchesOf(one: PolicyCase, file: CaseFile, route: RouteConfig): read
   for (const [key, expected] of Object.entries(rest)) {
     const got = outcome[key as keyof typeof rest];
     if (expected !== undefined && !isDeepStrictEqual(got, expected)) {
-      lines.push(
-        `expected ${key} ${JSON.stringify(expected)}, got ${JSON.stringify(got) ?? "none"}${outcome.why}`,
-      );
+      lines.push(`expected ${key} ${JSON.stringify(expected)}, got ${JSON.stringify(got) ?? "none"}${outcome.why}`);
     }
   }
   return lines;
@@ -186,17 +180,7 @@ function evaluateListCase(
   return { decisions: ["allow"], rule: undefined, code: undefined, visible, why: "" };
 }
 
-const effects = [
-  "allow",
-  "change",
-  "deny",
-  "forbidden",
-  "hidden",
-  "scope",
-  "rate",
-  "unavailable",
-  "invalid",
-] as const;
+const effects = ["allow", "change", "deny", "forbidden", "hidden", "scope", "rate", "unavailable", "invalid"] as const;
 
 const expectation = z.strictObject({
   decision: z.enum(effects).optional(),

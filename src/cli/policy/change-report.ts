@@ -130,8 +130,7 @@ export function formatPolicyReport(report: PolicyReport, paint: Colors): string 
   for (const [kind, label] of Object.entries(changeKinds) as [ChangeKind, string][]) {
     if (report.counts[kind] === 0) continue;
     lines.push(paint[changeColors[kind]](`${label}: ${report.counts[kind]}`));
-    for (const group of report.groups.filter((one) => one.kind === kind))
-      lines.push(...groupLines(group, paint));
+    for (const group of report.groups.filter((one) => one.kind === kind)) lines.push(...groupLines(group, paint));
   }
   for (const [route, count] of Object.entries(report.skipped)) {
     lines.push(`${count} exchanges of route ${printableLine(route)}, which the configuration does not have`);

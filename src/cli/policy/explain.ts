@@ -76,10 +76,7 @@ interface SampleSubject {
   readonly principal: Principal;
 }
 
-function parseSubject(
-  { method, params, principal, answer }: ExplainOptions,
-  route: string,
-): SampleSubject | string {
+function parseSubject({ method, params, principal, answer }: ExplainOptions, route: string): SampleSubject | string {
   const who = principal === undefined ? undefined : principalInput.safeParse(parseJsonOrUndefined(principal));
   if (who?.success === false) return `--principal is no principal: ${z.prettifyError(who.error)}`;
   const caller = who === undefined ? anonymous : toPrincipal(who.data);
@@ -130,9 +127,7 @@ function describeDecision(subject: InspectedMessage, verdict: Decision): readonl
       : `deny (${verdict.refusal.kind}, ${verdict.refusal.code}): ${by}`;
   return [
     head,
-    ...(verdict.effect === "deny"
-      ? [`  the agent is told: ${verdict.refusal.reason}`]
-      : changeLines(subject, verdict)),
+    ...(verdict.effect === "deny" ? [`  the agent is told: ${verdict.refusal.reason}`] : changeLines(subject, verdict)),
     ...(read.length === 0 ? [] : [`  looked at: ${read.join(", ")}`]),
     ...notes.map((note) => `  note: ${note}`),
     ...shadow.map(({ rule: id, effect, reason }) => `  in shadow mode, ${id} would ${effect}: ${reason}`),
@@ -156,8 +151,7 @@ type AuthZenConfig = NonNullable<NonNullable<RouteConfig["policy"]>["authzen"]>;
 
 /** What an AuthZEN decision point would be asked about a message, in lines; nobody is asked. */
 function describeAuthZenRequest(subject: InspectedMessage, config: AuthZenConfig): readonly string[] {
-  if (subject.phase === "response")
-    return ["allow: answers are passed on as the decision on the request says"];
+  if (subject.phase === "response") return ["allow: answers are passed on as the decision on the request says"];
   // What a server declares is known only to a gateway that runs.
   const question = planEvaluation(subject, mappingOptions(config, undefined));
   switch (question.type) {

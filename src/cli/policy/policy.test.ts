@@ -151,10 +151,7 @@ allow, changed: no rule decided
     ["unknown option --rout; did you mean --route?", ["explain", "--rout", "a"]],
   ])("says in two lines how it is used: %s", async (problem, args) => {
     const { exitCode, err } = await run(...args);
-    expect([exitCode, err]).toEqual([
-      1,
-      `headgate policy: ${problem}\nheadgate policy --help shows how it is used.\n`,
-    ]);
+    expect([exitCode, err]).toEqual([1, `headgate policy: ${problem}\nheadgate policy --help shows how it is used.\n`]);
   });
 
   it.each<[string, readonly string[]]>([

@@ -69,10 +69,7 @@ export async function replayPolicy(
     report.count();
     onProgress?.(report.exchanges);
     if (replayed === undefined) {
-      report.add(
-        { kind: "undecidable", detail: ["the message was not recorded whole"], rule: undefined },
-        record,
-      );
+      report.add({ kind: "undecidable", detail: ["the message was not recorded whole"], rule: undefined }, record);
       return;
     }
     const desk = deskFor(record.route);
@@ -115,10 +112,7 @@ interface RouteEvaluator {
   evaluate(replayed: ReplayedExchange): Promise<ReplayOutcome>;
 }
 
-function createRouteEvaluator(
-  { policy }: RouteConfig,
-  clock: { readonly now: () => number },
-): RouteEvaluator {
+function createRouteEvaluator({ policy }: RouteConfig, clock: { readonly now: () => number }): RouteEvaluator {
   let events: DecisionEvent[] = [];
   let forwarded: Message | undefined;
   let recorded: Message | undefined;
@@ -157,22 +151,15 @@ const allowAll: PolicyProvider = {
   evaluateResponse: () => ({ effect: "allow", explanation: noExplanation }),
 };
 
-function changesOf(
-  replayed: ReplayedExchange,
-  { events, forwarded, answer }: ReplayOutcome,
-): readonly PolicyChange[] {
+function changesOf(replayed: ReplayedExchange, { events, forwarded, answer }: ReplayOutcome): readonly PolicyChange[] {
   const { frames, exchange } = replayed;
   const [near, far] =
-    exchange.direction === "client-to-server"
-      ? (["client", "upstream"] as const)
-      : (["upstream", "client"] as const);
+    exchange.direction === "client-to-server" ? (["client", "upstream"] as const) : (["upstream", "client"] as const);
   const came = messageAt(frames, far, "received", true);
   const unknown = new Set(events.flatMap((event) => missingInputs(event, replayed, came)));
   if (unknown.size > 0) {
     const rule = events.find(({ explanation }) => explanation.rule !== undefined)?.explanation.rule;
-    return [
-      { kind: "undecidable", rule, detail: [...unknown].map((path) => `${path} is not in the recording`) },
-    ];
+    return [{ kind: "undecidable", rule, detail: [...unknown].map((path) => `${path} is not in the recording`) }];
   }
   const denial = events.find(({ effect }) => effect === "deny");
   const before = recordedDecisions(frames);
@@ -245,9 +232,7 @@ const listMembers = [
 function listChanges(before: Message, after: Message): readonly PolicyChange[] {
   const changes: PolicyChange[] = [];
   for (const [member, key] of listMembers) {
-    const [old, now] = [before, after].map((message) =>
-      namesIn(memberValue(message, `result.${member}`), key),
-    );
+    const [old, now] = [before, after].map((message) => namesIn(memberValue(message, `result.${member}`), key));
     if (old === undefined || now === undefined) continue;
     const hidden = [...old].filter((name) => !now.has(name));
     const shown = [...now].filter((name) => !old.has(name));

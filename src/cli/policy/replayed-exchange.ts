@@ -118,9 +118,7 @@ function isMissing(
       if (field === "arguments") return isRedacted(message, "params.arguments", rest);
       return field === "params" || field === undefined ? isRedacted(message, "params", rest) : false;
     case "result":
-      return (
-        answer !== undefined && isRedacted(answer, "result", field === undefined ? [] : [field, ...rest])
-      );
+      return answer !== undefined && isRedacted(answer, "result", field === undefined ? [] : [field, ...rest]);
     case "error":
       return answer !== undefined && isRedacted(answer, "error", field === undefined ? [] : [field, ...rest]);
     case "entry":
@@ -130,9 +128,7 @@ function isMissing(
   }
 }
 
-function replayedHeaders(
-  headers: Readonly<Record<string, string>> | undefined,
-): Readonly<Record<string, string>> {
+function replayedHeaders(headers: Readonly<Record<string, string>> | undefined): Readonly<Record<string, string>> {
   return headers ?? {};
 }
 
@@ -154,8 +150,7 @@ function isRedacted(
 ): boolean {
   let value = memberValue(message, member);
   for (const step of steps) {
-    if (typeof value !== "object" || value === null)
-      return typeof value === "string" && hasPlaceholder(value);
+    if (typeof value !== "object" || value === null) return typeof value === "string" && hasPlaceholder(value);
     value = (value as Readonly<Record<string, unknown>>)[step];
   }
   return value !== undefined && hasPlaceholder(JSON.stringify(value));

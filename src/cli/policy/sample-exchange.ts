@@ -90,11 +90,8 @@ export function chooseRoute(
 export function createRouteProvider(
   { name, policy }: RouteConfig,
   onStep?: (step: RuleTrace) => void,
-):
-  | { readonly ok: true; readonly provider: PolicyProvider }
-  | { readonly ok: false; readonly problem: string } {
-  if (policy === undefined)
-    return { ok: false, problem: `route \`${name}\` has no policy: everything is allowed` };
+): { readonly ok: true; readonly provider: PolicyProvider } | { readonly ok: false; readonly problem: string } {
+  if (policy === undefined) return { ok: false, problem: `route \`${name}\` has no policy: everything is allowed` };
   const elsewhere = policy.pingAuthorize === undefined ? policy.authzen && "AuthZEN" : "PingAuthorize";
   if (elsewhere !== undefined) {
     return { ok: false, problem: `route \`${name}\` asks ${elsewhere}; only rules can be tried out here` };

@@ -32,12 +32,7 @@ export async function key(args: readonly string[], io: PromptIo): Promise<number
   // Whoever pipes a key in seldom means the line feed at its end.
   const given = (io.stdin === undefined ? "" : await text(io.stdin)).replace(/\r?\n$/u, "");
   if (given.length < shortestKey || /[^\x21-\x7E]/u.test(given)) {
-    io.err(
-      usageError(
-        "key",
-        `the key on standard input must be ${shortestKey} characters of visible ASCII or more`,
-      ),
-    );
+    io.err(usageError("key", `the key on standard input must be ${shortestKey} characters of visible ASCII or more`));
     return exitCodes.usage.code;
   }
   io.out(`hash: ${hashApiKey(given)}\n`);

@@ -126,9 +126,7 @@ export async function start(
   };
   // Without a file there are no lines to point at.
   const described = (problem: Problem): string =>
-    values.config === undefined
-      ? `${problem.path}: ${problem.message}`
-      : formatProblem(problem, values.config);
+    values.config === undefined ? `${problem.path}: ${problem.message}` : formatProblem(problem, values.config);
   const reader = createDigestingReader(io.readFile);
   const result = await load(reader.readFile);
   if (!result.ok) {
@@ -195,9 +193,7 @@ const executableSuffixes = process.platform === "win32" ? ["", ".exe", ".cmd", "
 /** Whether a program can be started: a path to an executable file, or a name that PATH leads to. */
 export function isProgram(program: string, env: Environment): boolean {
   const isPath = isAbsolute(program) || program.includes("/");
-  const places = isPath
-    ? [program]
-    : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
+  const places = isPath ? [program] : (env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, program));
   return places.some((place) => executableSuffixes.some((ending) => isExecutable(`${place}${ending}`)));
 }
 
@@ -232,8 +228,7 @@ export function startupMessage({ url, adminUrl, config, isDemo }: StartupFacts):
   }));
   const first = endpoints[0]?.endpoint ?? url;
   const lines = [`headgate listening on ${first}`];
-  if (endpoints.length > 1)
-    for (const { name, endpoint } of endpoints) lines.push(`  ${name.padEnd(16)} ${endpoint}`);
+  if (endpoints.length > 1) for (const { name, endpoint } of endpoints) lines.push(`  ${name.padEnd(16)} ${endpoint}`);
   if (adminUrl !== undefined) lines.push(`  figures and readiness: ${adminUrl}/metrics, ${adminUrl}/readyz`);
   const place = recordingTarget(config);
   if (place !== undefined) lines.push(`  recording to ${place}; \`record: false\` turns it off`);

@@ -18,11 +18,7 @@ import { usageError } from "../help.ts";
 import { formatBytes } from "./format.ts";
 
 /** `headgate traffic export FILE [FILTER]`: a capture file, or a HAR file by its name. */
-export async function trafficExport(
-  file: string,
-  { values, where }: TrafficRequest,
-  io: TrafficIo,
-): Promise<number> {
+export async function trafficExport(file: string, { values, where }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   using bar = createProgressBar("exporting", io);
   let count = 0;
@@ -73,18 +69,12 @@ async function writeHar(
       onProgress(++done, undefined);
     }
   };
-  await pipeline(
-    formatHar(exchanges(), { name: "headgate", version: packageVersion() }),
-    createWriteStream(file),
-  );
+  await pipeline(formatHar(exchanges(), { name: "headgate", version: packageVersion() }), createWriteStream(file));
   return done;
 }
 
 /** All exchanges that fit, the oldest first, page by page. */
-async function* allExchanges(
-  reader: RecordReader,
-  where: FilterCondition | undefined,
-): AsyncIterable<ExchangeRecord> {
+async function* allExchanges(reader: RecordReader, where: FilterCondition | undefined): AsyncIterable<ExchangeRecord> {
   let cursor: string | undefined;
   do {
     const page = await reader.exchanges({
@@ -99,11 +89,7 @@ async function* allExchanges(
 }
 
 /** `headgate traffic import FILE`: takes a capture into a store, which is made where there is none. */
-export async function trafficImport(
-  file: string,
-  { values }: TrafficRequest,
-  io: TrafficIo,
-): Promise<number> {
+export async function trafficImport(file: string, { values }: TrafficRequest, io: TrafficIo): Promise<number> {
   const warnings: string[] = [];
   const kind = await detectStoreKind(file);
   const size = kind === "capture" ? (await stat(file)).size : undefined;

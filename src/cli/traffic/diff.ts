@@ -43,15 +43,7 @@ export async function diff(
 }
 
 function toJson({ differences, ...rest }: RunComparison): unknown {
-  const brief = ({
-    exchange,
-    method,
-    target,
-  }: {
-    exchange: string;
-    method: string;
-    target: string | undefined;
-  }) => ({
+  const brief = ({ exchange, method, target }: { exchange: string; method: string; target: string | undefined }) => ({
     exchange,
     method,
     target,
@@ -80,13 +72,8 @@ export function formatComparison(
 }
 
 function differenceLines(one: RunDifference, a: string, b: string, paint: Colors): readonly string[] {
-  const name = ({
-    method,
-    target,
-  }: {
-    readonly method: string;
-    readonly target: string | undefined;
-  }): string => printableLine(target === undefined ? method : `${method} ${target}`);
+  const name = ({ method, target }: { readonly method: string; readonly target: string | undefined }): string =>
+    printableLine(target === undefined ? method : `${method} ${target}`);
   const indented = (list: readonly JsonDifference[]): readonly string[] =>
     list.slice(0, 10).map((difference) => `  ${printableLine(describeDifference(difference))}`);
   switch (one.type) {

@@ -82,8 +82,7 @@ async function approve(
 ): Promise<number> {
   let next = lock;
   let count = 0;
-  const isMeant = (key: string): boolean =>
-    names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
+  const isMeant = (key: string): boolean => names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
   for (const [route, own] of offered) {
     const drifts = driftsOf(own, lock.routes[route] ?? {}).filter(({ key }) => isMeant(key));
     const keys = new Set(drifts.map(({ key }) => key));

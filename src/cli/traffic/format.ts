@@ -55,8 +55,7 @@ export function colorState(state: ExchangeStatus, paint: Colors, text: string): 
 
 function formatDecision({ decision, modified }: ExchangeRecord, paint: Colors): string {
   if (decision === "deny") return paint.red("deny");
-  if (decision === undefined || decision === "allow")
-    return modified ? paint.yellow("changed") : (decision ?? "");
+  if (decision === undefined || decision === "allow") return modified ? paint.yellow("changed") : (decision ?? "");
   return paint.yellow(decision);
 }
 

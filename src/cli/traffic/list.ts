@@ -64,20 +64,8 @@ export async function trafficStats({ values, where }: TrafficRequest, io: Traffi
 
 /** The figures of a store as a small table, and what is missing in it. */
 function formatStats(stats: StoreStats, paint: Colors): string {
-  const {
-    location: place,
-    exchanges,
-    frames,
-    bytes,
-    lost,
-    omitted,
-    redacted,
-    oldest,
-    newest,
-    unindexed,
-  } = stats;
-  const span =
-    oldest === undefined || newest === undefined ? "" : `, ${formatDate(oldest)} to ${formatDate(newest)}`;
+  const { location: place, exchanges, frames, bytes, lost, omitted, redacted, oldest, newest, unindexed } = stats;
+  const span = oldest === undefined || newest === undefined ? "" : `, ${formatDate(oldest)} to ${formatDate(newest)}`;
   const missing = [
     lost === 0 ? undefined : paint.red(`${lost} frames were lost`),
     omitted === 0 ? undefined : paint.yellow(`${omitted} bodies were left out`),
@@ -103,24 +91,20 @@ const statsHeads = [
 ] as const;
 
 function rowsTable(rows: readonly StatsRow[], paint: Colors): string {
-  const cells = rows.map(
-    ({ route, method, target, count, errors, refused, p50Ms, p95Ms, p99Ms, maxMs, bytes }) => [
-      printableLine(route),
-      printableLine(target === undefined ? method : `${method} ${target}`),
-      String(count),
-      String(errors),
-      String(refused),
-      ...[p50Ms, p95Ms, p99Ms, maxMs].map((ms) => (ms === undefined ? "" : formatMs(ms))),
-      formatBytes(bytes),
-    ],
-  );
+  const cells = rows.map(({ route, method, target, count, errors, refused, p50Ms, p95Ms, p99Ms, maxMs, bytes }) => [
+    printableLine(route),
+    printableLine(target === undefined ? method : `${method} ${target}`),
+    String(count),
+    String(errors),
+    String(refused),
+    ...[p50Ms, p95Ms, p99Ms, maxMs].map((ms) => (ms === undefined ? "" : formatMs(ms))),
+    formatBytes(bytes),
+  ]);
   const all = [[...statsHeads], ...cells];
   const widths = statsHeads.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
   const lines = all.map((row) =>
     row
-      .map((cell, column) =>
-        column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
-      )
+      .map((cell, column) => (column < 2 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
       .join("  ")
       .trimEnd(),
   );

@@ -5,8 +5,7 @@ import { defaultRecordingFile, withDefaultRecord } from "./recordings.ts";
 
 const upstream = { demo: true } as const;
 const env = { HOME: "/home/ann" };
-const record = (written: Parameters<typeof localConfig>[0]) =>
-  withDefaultRecord(localConfig(written), env).record;
+const record = (written: Parameters<typeof localConfig>[0]) => withDefaultRecord(localConfig(written), env).record;
 
 describe("recording by default", () => {
   it("is on, to the file that the other commands read", () => {

@@ -61,9 +61,7 @@ export async function replayAgainst(
       }
     }
     reportTrials(trials, target, settings, io);
-    return trials.some(({ differences }) => differences.some(isKnown))
-      ? exitCodes.refused.code
-      : exitCodes.ok.code;
+    return trials.some(({ differences }) => differences.some(isKnown)) ? exitCodes.refused.code : exitCodes.ok.code;
   });
 }
 
@@ -100,18 +98,14 @@ async function attempt(
 function asksForInput({ params, answer = "" }: RecordedCall): boolean {
   const isAnswer = isObject(params) && params["inputResponses"] !== undefined;
   const message = recordedMessage(answer);
-  return (
-    isAnswer || (message !== undefined && memberString(message, "result.resultType") === "input_required")
-  );
+  return isAnswer || (message !== undefined && memberString(message, "result.resultType") === "input_required");
 }
 
 /** Tools that say of themselves that they change nothing; what says nothing may. */
 async function readOnlyTools(client: Client): Promise<ReadonlySet<string>> {
   if (client.getServerCapabilities()?.tools === undefined) return new Set();
   const { tools } = await client.listTools();
-  return new Set(
-    tools.filter(({ annotations }) => annotations?.readOnlyHint === true).map(({ name }) => name),
-  );
+  return new Set(tools.filter(({ annotations }) => annotations?.readOnlyHint === true).map(({ name }) => name));
 }
 
 function isKnown({ type }: JsonDifference): boolean {
@@ -137,8 +131,7 @@ function reportTrials(
     if (known.length === 0) continue;
     const name = printableLine([call.method, call.target].filter((part) => part !== undefined).join(" "));
     io.out(`${paint.yellow(name)} ${paint.dim(printableLine(call.exchange))}\n`);
-    for (const difference of known.slice(0, 10))
-      io.out(`  ${printableLine(describeDifference(difference))}\n`);
+    for (const difference of known.slice(0, 10)) io.out(`  ${printableLine(describeDifference(difference))}\n`);
     if (known.length > 10) io.out(`  and ${known.length - 10} more\n`);
   }
   const skipped = Map.groupBy(

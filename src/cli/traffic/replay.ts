@@ -130,11 +130,8 @@ function reportMock(mock: Mock, { json, failsUnused, stdio }: ServeReplayOptions
       `${JSON.stringify({ answered: calls.length - misses.length, misses: missed, unused: left, redactedAnswers })}\n`,
     );
   } else {
-    tell(
-      `${calls.length - misses.length} answered, ${misses.length} not recorded, ${unused.length} never asked for\n`,
-    );
-    if (redactedAnswers > 0)
-      tell(`${redactedAnswers} answers have placeholders where something was redacted\n`);
+    tell(`${calls.length - misses.length} answered, ${misses.length} not recorded, ${unused.length} never asked for\n`);
+    if (redactedAnswers > 0) tell(`${redactedAnswers} answers have placeholders where something was redacted\n`);
   }
   return misses.length > 0 || (failsUnused && unused.length > 0) ? exitCodes.refused.code : exitCodes.ok.code;
 }

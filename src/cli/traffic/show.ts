@@ -140,12 +140,7 @@ function bodyLines(body: string, maxBody: number): readonly string[] {
     const value: unknown = JSON.parse(body);
     // The envelope is told by the line above.
     if (typeof value === "object" && value !== null) {
-      const {
-        jsonrpc: _jsonrpc,
-        id: _id,
-        method: _method,
-        ...rest
-      } = value as Readonly<Record<string, unknown>>;
+      const { jsonrpc: _jsonrpc, id: _id, method: _method, ...rest } = value as Readonly<Record<string, unknown>>;
       const [only] = Object.keys(rest).length === 1 ? Object.values(rest) : [rest];
       text = JSON.stringify(only, undefined, 2);
       if (text.length <= 80) text = JSON.stringify(only);
@@ -153,8 +148,7 @@ function bodyLines(body: string, maxBody: number): readonly string[] {
   } catch {
     // A line of standard error, or a body that was cut: shown as it is.
   }
-  const cut =
-    text.length > maxBody ? `${text.slice(0, maxBody)}\n… ${text.length - maxBody} more characters` : text;
+  const cut = text.length > maxBody ? `${text.slice(0, maxBody)}\n… ${text.length - maxBody} more characters` : text;
   return printable(cut).split("\n");
 }
 

@@ -21,9 +21,7 @@ const call = messageFrom(
 describe("a change of a message", () => {
   it("[SC-065] leaves every byte alone that it does not name", () => {
     expect(changed(call, { set: { "/params/arguments/kg": 2 } })).toBe(textOf(call)?.replace("1.10", "2"));
-    expect(changed(call, { remove: ["/params/arguments/kg"] })).toBe(
-      textOf(call)?.replace('"kg": 1.10, ', ""),
-    );
+    expect(changed(call, { remove: ["/params/arguments/kg"] })).toBe(textOf(call)?.replace('"kg": 1.10, ', ""));
     expect(changed(call, {})).toBe(textOf(call));
   });
 

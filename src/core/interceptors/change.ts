@@ -26,8 +26,7 @@ export function applyChange(before: Message, change: MessageChange, context: Cha
   const parsed = parseOne(edit.bytes, context);
   if (!parsed.ok) return parsed;
   const after = parsed.message;
-  if (after.kind !== before.kind)
-    return refuse(`the kind cannot change from ${before.kind} to ${after.kind}`);
+  if (after.kind !== before.kind) return refuse(`the kind cannot change from ${before.kind} to ${after.kind}`);
   if (before.id?.json === after.id?.json) return parsed;
   if (before.id === undefined || after.id === undefined || !isSame(before.id, after.id)) {
     return refuse("the id cannot change");

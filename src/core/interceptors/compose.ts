@@ -31,8 +31,7 @@ export function composeInterceptors(
     const passed = passAll(links, asked);
     const verdict = isThenable(passed) ? await passed : passed;
     if (verdict.type === "settle") return settle(verdict, exchange, next);
-    const forwarded =
-      verdict.message === exchange.message ? exchange : withMessage(exchange, verdict.message);
+    const forwarded = verdict.message === exchange.message ? exchange : withMessage(exchange, verdict.message);
     const reply = await next(forwarded);
     return seesResponses ? answer(links, forwarded, reply) : reply;
   };
@@ -52,8 +51,7 @@ function createLink(interceptor: MessageInterceptor, runtime: InterceptorDeps): 
       (phase === "both" || phase === subject.phase) &&
       directions.includes(subject.direction) &&
       (subject.method === undefined || seesMethod(subject.method)),
-    step:
-      mode === "audit" ? createAuditingStep(interceptor, runtime) : createEnforcingStep(interceptor, runtime),
+    step: mode === "audit" ? createAuditingStep(interceptor, runtime) : createEnforcingStep(interceptor, runtime),
   };
 }
 

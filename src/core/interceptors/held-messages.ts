@@ -146,7 +146,5 @@ export class HeldMessages {
 
 function deadlinePassed({ onTimeout, timeoutMs }: HoldRequest): Release {
   const reason = `nobody decided within ${timeoutMs} ms`;
-  return onTimeout === "continue"
-    ? { type: "resume", reason }
-    : { type: "block", error: "policy_denied", reason };
+  return onTimeout === "continue" ? { type: "resume", reason } : { type: "block", error: "policy_denied", reason };
 }

@@ -147,12 +147,7 @@ function withResultType({ subject }: Invocation, result: Readonly<Record<string,
   return isUntyped ? { ...result, resultType: "complete" } : result;
 }
 
-function errorIn(
-  { interceptor, subject }: Invocation,
-  code: ErrorCode,
-  text: string,
-  cause?: unknown,
-): GatewayError {
+function errorIn({ interceptor, subject }: Invocation, code: ErrorCode, text: string, cause?: unknown): GatewayError {
   // A response is refused after the effect, and whoever reads the error must be able to tell.
   const executed = subject.request === undefined ? {} : { executed: true };
   const details = { interceptor: interceptor.name, ...executed };

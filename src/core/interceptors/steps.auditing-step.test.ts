@@ -74,9 +74,7 @@ describe("an interceptor in audit mode", () => {
     for (let n = 0; n < 1001; n++) void handle(exchange);
     expect(sent).toHaveLength(1001);
     expect(asked).toBe(1000);
-    expect(events).toMatchObject([
-      { action: "fault", reason: expect.stringContaining("not asked") as string },
-    ]);
+    expect(events).toMatchObject([{ action: "fault", reason: expect.stringContaining("not asked") as string }]);
     await time.advance(10);
     void handle(exchange);
     expect(asked).toBe(1001);

@@ -81,9 +81,7 @@ describe("a block", () => {
     const { handle, sent, events } = createBench([doing(block({ reason: "noise" }))]);
     expect(await handle(exchangeWith(notificationOf("notifications/message")))).toBe(noReply);
     expect(sent).toEqual([]);
-    expect(events).toMatchObject([
-      { action: "block", outcome: "blocked", reason: "noise", after: undefined },
-    ]);
+    expect(events).toMatchObject([{ action: "block", outcome: "blocked", reason: "noise", after: undefined }]);
   });
 });
 
@@ -93,9 +91,7 @@ describe("a mock", () => {
     const reply = await handle(exchangeWith(odd));
     expect(textOf(reply.message)).toBe('{"jsonrpc":"2.0","id":9007199254740993,"result":{"content":[]}}');
     expect(sent).toEqual([]);
-    expect(events).toMatchObject([
-      { action: "mock", outcome: "answered", reason: "offline", after: reply.message },
-    ]);
+    expect(events).toMatchObject([{ action: "mock", outcome: "answered", reason: "offline", after: reply.message }]);
   });
 
   it("imitates an error as it is", async () => {
@@ -169,11 +165,7 @@ const failures: [how: string, options: Partial<InterceptorOptions>, reason: stri
   ["never decides", { onMessage: () => new Promise(() => {}), timeoutMs: 30 }, "did not decide within 30 ms"],
   ["returns nothing", { onMessage: () => undefined as unknown as Action }, "returned no action"],
   ["invents an action", doing({ type: "fork" }), "returned an unknown action"],
-  [
-    "changes the id",
-    doing(modify({ set: { "/id": 2 } })),
-    "made a change that cannot be: the id cannot change",
-  ],
+  ["changes the id", doing(modify({ set: { "/id": 2 } })), "made a change that cannot be: the id cannot change"],
   ["changes the version", doing(modify({ set: { "/jsonrpc": "1.0" } })), 'the member "jsonrpc" must be'],
   ["makes a change that is none", doing({ type: "modify", change: 5 }), "cannot be carried out"],
   ["mocks a result that is none", doing({ type: "mock", answer: { result: [] } }), "cannot be carried out"],

@@ -1,11 +1,6 @@
 import { Cancellation, type Clock, type Exchange, type SetTimer } from "../exchange.ts";
 import type { Action } from "./action.ts";
-import type {
-  InterceptorEvent,
-  InterceptorListener,
-  MessageInterceptor,
-  MessageView,
-} from "./interceptor.ts";
+import type { InterceptorEvent, InterceptorListener, MessageInterceptor, MessageView } from "./interceptor.ts";
 import type { InspectedMessage } from "./inspected-message.ts";
 import {
   type ActionPlan,
@@ -133,10 +128,7 @@ class View implements MessageView {
 const maxUnderWay = 1000;
 
 /** Makes the step of an interceptor that is only asked what it would do: every message goes on, and at once. */
-export function createAuditingStep(
-  interceptor: MessageInterceptor,
-  runtime: InterceptorDeps,
-): InterceptorStep {
+export function createAuditingStep(interceptor: MessageInterceptor, runtime: InterceptorDeps): InterceptorStep {
   const { clock, setTimer, limits } = runtime;
   let underWay = 0;
 
@@ -150,11 +142,7 @@ export function createAuditingStep(
     if (plan.effect.type === "wait") observe(at, { type: "action", action: plan.effect.next }, startedAt);
   }
 
-  async function observeLater(
-    at: Invocation,
-    decision: Promise<InterceptorResult>,
-    startedAt: number,
-  ): Promise<void> {
+  async function observeLater(at: Invocation, decision: Promise<InterceptorResult>, startedAt: number): Promise<void> {
     underWay++;
     observe(at, await decision, startedAt);
     underWay--;
@@ -179,10 +167,7 @@ type Hold = Effect & { readonly type: "hold" };
 type Wait = Effect & { readonly type: "wait" };
 
 /** Makes the step of an interceptor whose decisions are carried out. */
-export function createEnforcingStep(
-  interceptor: MessageInterceptor,
-  runtime: InterceptorDeps,
-): InterceptorStep {
+export function createEnforcingStep(interceptor: MessageInterceptor, runtime: InterceptorDeps): InterceptorStep {
   const { clock, setTimer, heldMessages: board, limits } = runtime;
 
   function decide(
@@ -193,11 +178,7 @@ export function createEnforcingStep(
     return carryOut(at, planDecision(at, decision), startedAt);
   }
 
-  function carryOut(
-    at: Invocation,
-    plan: ActionPlan,
-    startedAt: number,
-  ): MessageOutcome | Promise<MessageOutcome> {
+  function carryOut(at: Invocation, plan: ActionPlan, startedAt: number): MessageOutcome | Promise<MessageOutcome> {
     report(runtime, at, plan, clock.now() - startedAt);
     const { effect } = plan;
     if (effect.type === "abandon") throw effect.error;

@@ -27,9 +27,7 @@ export function createAccessCheck(
   rules: AccessRules,
 ): (host: string | undefined, origin: string | undefined) => string | undefined {
   const hosts = new Set(rules.allowedHosts.map((host) => host.toLowerCase()));
-  const origins = new Set(
-    [...rules.allowedOrigins, ...rules.corsOrigins].map((origin) => origin.toLowerCase()),
-  );
+  const origins = new Set([...rules.allowedOrigins, ...rules.corsOrigins].map((origin) => origin.toLowerCase()));
   const checksHost = !hosts.has("*") && (rules.isLoopback || hosts.size > 0);
   const isKnownHost = (host: string): boolean => {
     const name = host.toLowerCase();
@@ -61,19 +59,13 @@ export function createCors(
     response.setHeader("vary", "Origin");
     const url = URL.parse(origin);
     const isAllowed =
-      origins.has("*") ||
-      origins.has(origin.toLowerCase()) ||
-      (url !== null && loopbackNames.has(url.hostname));
+      origins.has("*") || origins.has(origin.toLowerCase()) || (url !== null && loopbackNames.has(url.hostname));
     if (!isAllowed) return false;
     response.setHeader("access-control-allow-origin", origin);
     response.setHeader("access-control-expose-headers", exposedHeaders);
-    if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined)
-      return false;
+    if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
     response.setHeader("access-control-allow-methods", "GET, POST, DELETE");
-    response.setHeader(
-      "access-control-allow-headers",
-      request.headers["access-control-request-headers"] ?? "",
-    );
+    response.setHeader("access-control-allow-headers", request.headers["access-control-request-headers"] ?? "");
     response.setHeader("access-control-max-age", preflightSeconds);
     response.writeHead(204);
     response.end();

@@ -10,10 +10,7 @@ export interface Readiness {
 }
 
 /** The paths for operators: whether work is taken, and figures for Prometheus. */
-export function createAdmin(
-  metrics: Metrics,
-  readiness: () => Readiness,
-): Readonly<Record<string, RequestListener>> {
+export function createAdmin(metrics: Metrics, readiness: () => Readiness): Readonly<Record<string, RequestListener>> {
   return {
     "/readyz": (_request, response) => {
       const { isReady, routes } = readiness();

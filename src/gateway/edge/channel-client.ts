@@ -37,11 +37,7 @@ export interface ChannelClient {
 }
 
 /** Serves a client that sends and takes messages over one channel: stdio, or an HTTP+SSE connection. */
-export function serveChannel(
-  gateway: GatewayContext,
-  channel: Channel,
-  client: ChannelClient,
-): ChannelEvents {
+export function serveChannel(gateway: GatewayContext, channel: Channel, client: ChannelClient): ChannelEvents {
   const { clock, registry, limits, newExchangeId, log } = gateway;
   const { route } = client;
   const running = new Map<string, Exchange>();
@@ -67,10 +63,7 @@ export function serveChannel(
   function send(message: Message | undefined): void {
     if (message === undefined) return;
     Promise.resolve(write(messageBytes(message))).catch((error: unknown) => {
-      log.debug(
-        { route: route.name, reason: GatewayError.from(error).message },
-        "the client could not be answered",
-      );
+      log.debug({ route: route.name, reason: GatewayError.from(error).message }, "the client could not be answered");
     });
   }
 
@@ -117,15 +110,10 @@ export function serveChannel(
     if (!verdict.ok) return refused(verdict.refusal);
     if (verdict.era === "none") return undefined;
     if (verdict.era === "modern") {
-      const checked = checkModernPost(
-        { message, header },
-        { supported: route.supported, isServed: () => true },
-      );
+      const checked = checkModernPost({ message, header }, { supported: route.supported, isServed: () => true });
       return checked.ok ? run(message, checked.revision, undefined) : refused(checked.refusal);
     }
-    return message.method === "initialize" && message.kind === "request"
-      ? initialize(message)
-      : legacy(message);
+    return message.method === "initialize" && message.kind === "request" ? initialize(message) : legacy(message);
   }
 
   function erasOf(): "both" | "legacy" | "modern" {
@@ -150,9 +138,7 @@ export function serveChannel(
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
     own.revision =
-      reading?.ok === true && revisions[reading.revision].era === "legacy"
-        ? reading.revision
-        : revisionWithoutHeader;
+      reading?.ok === true && revisions[reading.revision].era === "legacy" ? reading.revision : revisionWithoutHeader;
     own.onEnd((reason) => {
       // Answers that the end itself has brought about go out first.
       setImmediate(() => {
@@ -180,11 +166,7 @@ export function serveChannel(
     return run(message, session.revision ?? revisionWithoutHeader, session);
   }
 
-  async function run(
-    message: Message,
-    revision: Revision,
-    own: Session | undefined,
-  ): Promise<Message | undefined> {
+  async function run(message: Message, revision: Revision, own: Session | undefined): Promise<Message | undefined> {
     const exchange = exchangeFor(message, revision, own);
     const cancels = own === undefined && message.method === "notifications/cancelled";
     if (message.kind === "request") running.set(message.id.key, exchange);
@@ -195,8 +177,7 @@ export function serveChannel(
       return reply.message;
     } finally {
       if (own !== undefined) own.running--;
-      if (message.kind === "request" && running.get(message.id.key) === exchange)
-        running.delete(message.id.key);
+      if (message.kind === "request" && running.get(message.id.key) === exchange) running.delete(message.id.key);
       leaveWhenDone();
     }
   }
@@ -237,10 +218,7 @@ export function serveChannel(
   return {
     message: received,
     malformed: (bytes, reason) => {
-      log.warn(
-        { route: route.name, bytes: bytes.length, reason },
-        "the client sent something that is no message",
-      );
+      log.warn({ route: route.name, bytes: bytes.length, reason }, "the client sent something that is no message");
       const outcome = parse(bytes, {
         revision: revisionWithoutHeader,
         mode: "enforce",
@@ -251,8 +229,7 @@ export function serveChannel(
     closed: (error) => {
       log.debug({ route: route.name, reason: error.message }, "the client has gone");
       isInputOver = true;
-      if (!client.mayStillRead)
-        for (const exchange of running.values()) exchange.cancellation.cancel("client-gone");
+      if (!client.mayStillRead) for (const exchange of running.values()) exchange.cancellation.cancel("client-gone");
       leaveWhenDone();
     },
   };

@@ -41,10 +41,7 @@ export interface HttpListener {
 const keepAliveTimeout = 75_000;
 
 /** Begins to listen; a port in use and the like are told in one line. */
-export async function createHttpListener(
-  options: HttpListenOptions,
-  handler: RequestListener,
-): Promise<HttpListener> {
+export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = options;
   const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: SyncBodyRequest };
   const server: Server | TlsServer =
@@ -148,10 +145,7 @@ function addressOf(server: Server | TlsServer, options: HttpListenOptions): stri
   return `${options.tls === undefined ? "http" : "https"}://${host}:${address.port}`;
 }
 
-function listenError(
-  error: NodeJS.ErrnoException,
-  { host, port, unixSocket }: HttpListenOptions,
-): GatewayError {
+function listenError(error: NodeJS.ErrnoException, { host, port, unixSocket }: HttpListenOptions): GatewayError {
   const place = unixSocket ?? `${host}:${port}`;
   const reasons: Record<string, string> = {
     EADDRINUSE: `${place} is in use by another process; choose another with --port, or stop that process`,

@@ -86,10 +86,7 @@ export function headerRevision(header: (name: string) => string | undefined): Re
 }
 
 /** A version header that the revision does not know, or that is not the one agreed on (SC-004, SC-005). */
-export function revisionProblem(
-  session: Session,
-  header: (name: string) => string | undefined,
-): string | undefined {
+export function revisionProblem(session: Session, header: (name: string) => string | undefined): string | undefined {
   const named = header("mcp-protocol-version")?.trim();
   if (named === undefined || session.revision === undefined || named === session.revision) return undefined;
   return parseRevision(named).ok

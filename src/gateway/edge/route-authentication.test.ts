@@ -11,10 +11,7 @@ import {
 import { anonymous } from "../../core/exchange.ts";
 import { createRouteAuthentication, type RouteAuthenticationOptions } from "./route-authentication.ts";
 
-function doorWith(
-  authenticator: Authenticator | undefined,
-  changes: Partial<RouteAuthenticationOptions> = {},
-) {
+function doorWith(authenticator: Authenticator | undefined, changes: Partial<RouteAuthenticationOptions> = {}) {
   return createRouteAuthentication({
     route: "files",
     authenticator,
@@ -106,9 +103,7 @@ describe("a door", () => {
     const facts = { error: "invalid_token", scopes: [], description: "no" } as const;
     const metadata = "http://localhost:8484/.well-known/oauth-protected-resource/files/sse";
     expect(door.challenge(requestTo("/files/messages?sessionId=1"), facts)).toContain(`"${metadata}"`);
-    expect(door.challenge(requestTo("/files/mcp", { host: 'x"y' }), facts)).not.toContain(
-      "resource_metadata",
-    );
+    expect(door.challenge(requestTo("/files/mcp", { host: 'x"y' }), facts)).not.toContain("resource_metadata");
     expect(door.metadata(requestTo("/"), "/files/mcp")).toMatchObject({
       resource: "http://localhost:8484/files/mcp",
       resource_name: "files",

@@ -3,12 +3,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
 import { canonicalResource } from "../../auth/token-principal.ts";
-import type {
-  Authentication,
-  AuthenticationFailure,
-  Authenticator,
-  Credentials,
-} from "../../auth/authenticator.ts";
+import type { Authentication, AuthenticationFailure, Authenticator, Credentials } from "../../auth/authenticator.ts";
 import {
   type ChallengeOptions,
   formatChallenge,
@@ -79,8 +74,7 @@ const anonymousOutcome: AuthenticationOutcome = { ok: true, principal: anonymous
 export function createRouteAuthentication(options: RouteAuthenticationOptions): RouteAuthentication {
   const { authenticator, issuers, credentialHeaders, scopes, endpoints, publicUrl } = options;
   const certificates = new WeakMap<Socket, Uint8Array>();
-  const named =
-    publicUrl === undefined ? undefined : endpoints.map((path) => canonicalResource(publicUrl + path));
+  const named = publicUrl === undefined ? undefined : endpoints.map((path) => canonicalResource(publicUrl + path));
   const byPort = new Map<number, readonly string[]>();
 
   /** Names are taken from where we listen, never from the Host header: a caller could say anything there. */

@@ -71,11 +71,7 @@ export interface HttpRouter {
 }
 
 /** Makes the edge. */
-export function createHttpRouter(
-  gateway: GatewayContext,
-  options: HttpRouterDeps,
-  first: RoutingTable,
-): HttpRouter {
+export function createHttpRouter(gateway: GatewayContext, options: HttpRouterDeps, first: RoutingTable): HttpRouter {
   let current = read(first);
   const { receiving } = options;
 
@@ -114,12 +110,7 @@ export function createHttpRouter(
   }
 
   /** Takes a place for a body to be read in; false when there is none and the request has been refused. */
-  function makeRoom(
-    request: IncomingMessage,
-    response: ServerResponse,
-    route: Route,
-    principal: string,
-  ): boolean {
+  function makeRoom(request: IncomingMessage, response: ServerResponse, route: Route, principal: string): boolean {
     const error = receiving.enter(principal);
     if (error !== undefined) {
       gateway.refuse(route, response, error, undefined);

@@ -48,12 +48,7 @@ import type { ToolHeaders } from "../route/parameter-headers.ts";
 export function createStreamableHttpHandler(gateway: GatewayContext) {
   const { clock, newExchangeId, registry, limits, addressOf } = gateway;
 
-  return function serve(
-    request: IncomingMessage,
-    response: ServerResponse,
-    route: Route,
-    caller: HttpCaller,
-  ): void {
+  return function serve(request: IncomingMessage, response: ServerResponse, route: Route, caller: HttpCaller): void {
     const { headers } = request;
     const header = (name: string): string | undefined => {
       const value = headers[name];
@@ -182,9 +177,7 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     }
     session.touch(clock.now());
     if (message === undefined) {
-      return answerBatch(gateway, visit, outcome, session, (member, reply) =>
-        runLegacy(visit, member, session, reply),
-      );
+      return answerBatch(gateway, visit, outcome, session, (member, reply) => runLegacy(visit, member, session, reply));
     }
     if (message.kind === "result" || message.kind === "error") {
       // An answer to one of the server's requests; whoever waits for it sends it on.
@@ -204,9 +197,7 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     const wished = memberString(message, "params.protocolVersion");
     const reading = wished === undefined ? undefined : parseRevision(wished);
     session.revision =
-      reading?.ok === true && revisions[reading.revision].era === "legacy"
-        ? reading.revision
-        : revisionWithoutHeader;
+      reading?.ok === true && revisions[reading.revision].era === "legacy" ? reading.revision : revisionWithoutHeader;
     const reply = replyTo(visit, session, message, true);
     const outcome = await runLegacy(visit, message, session, reply);
     if (outcome.message?.kind === "result") {
@@ -222,10 +213,7 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
   }
 
   /** A new session, or the word to the client that there is no room for one. */
-  function opened(
-    { response, route, caller }: HttpRequestContext,
-    message: RequestMessage,
-  ): Session | undefined {
+  function opened({ response, route, caller }: HttpRequestContext, message: RequestMessage): Session | undefined {
     try {
       return registry.open(route.name, caller.principal);
     } catch (error) {
@@ -268,12 +256,7 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     }
   }
 
-  function replyTo(
-    visit: HttpRequestContext,
-    session: Session,
-    message: Message,
-    isHandshake: boolean,
-  ): HttpReply {
+  function replyTo(visit: HttpRequestContext, session: Session, message: Message, isHandshake: boolean): HttpReply {
     const { response, route } = visit;
     return createLegacyReply(response, {
       stream: gateway.streamOptions(route),
@@ -404,8 +387,7 @@ function checkRoutedModernPost(
   const { toolHeaders: tools, supported } = route;
   if (tools === undefined || post.message.method !== "tools/call")
     return checkModernPost(post, { supported, isServed });
-  const headerParameters = (name: string): readonly HeaderParameter[] | undefined =>
-    tools.known(principal, name);
+  const headerParameters = (name: string): readonly HeaderParameter[] | undefined => tools.known(principal, name);
   const facts = { supported, isServed, headerParameters };
   const verdict = checkModernPost(post, facts);
   if (verdict.ok) {

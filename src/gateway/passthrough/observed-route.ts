@@ -140,11 +140,7 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
       return `${direction} ${scope} ${message.id?.key ?? ""}`;
     }
 
-    function begin(
-      direction: Exchange["direction"],
-      message: Message,
-      parent: Exchange | undefined,
-    ): Exchange {
+    function begin(direction: Exchange["direction"], message: Message, parent: Exchange | undefined): Exchange {
       const exchange: Exchange = {
         id: newExchangeId(),
         direction,

@@ -105,8 +105,7 @@ export function createPassThrough(
 
 /** Copies an upstream's answer to the client, chunk by chunk, with backpressure. */
 class Relay implements Dispatcher.DispatchHandler {
-  onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void =
-    () => {};
+  onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void = () => {};
   onDone: () => void = () => {};
   readonly #response: ServerResponse;
   readonly #afterwards: (chunk: Buffer) => void;
@@ -138,9 +137,7 @@ class Relay implements Dispatcher.DispatchHandler {
       // It is the gateway that the upstream does not know; the client would look for another token in vain.
       this.onHead(status, headers);
       this.onResponseError(controller, new Error("it refuses the gateway's credentials"));
-      controller.abort(
-        new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials"),
-      );
+      controller.abort(new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials"));
       return;
     }
     this.#response.writeHead(status, forwardable(headers, {}));
@@ -174,9 +171,7 @@ class Relay implements Dispatcher.DispatchHandler {
 }
 
 function verbOf(method: string | undefined): Dispatcher.HttpMethod {
-  return method === "POST" || method === "DELETE" || method === "OPTIONS" || method === "HEAD"
-    ? method
-    : "GET";
+  return method === "POST" || method === "DELETE" || method === "OPTIONS" || method === "HEAD" ? method : "GET";
 }
 
 function forwardable(

@@ -57,9 +57,7 @@ describe("the line of an exchange", () => {
   });
 
   it("has every text of a peer cleaned, and long numbers too", () => {
-    const line = createExchangeLineFormatter((text) =>
-      text.replaceAll(/hunter2|4111111111111111/gu, "(secret)"),
-    );
+    const line = createExchangeLineFormatter((text) => text.replaceAll(/hunter2|4111111111111111/gu, "(secret)"));
     const texts = { method: "a/hunter2", target: "file:///hunter2", principal: "hunter2", peer: "hunter2" };
     for (const rpc of ['"hunter2"', "4111111111111111"]) {
       const text = line({ ...call, ...texts, route: "hunter2", rpc });

@@ -3,12 +3,7 @@ import type { Guard, Reply } from "../../core/pipeline.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { methodNames } from "../../protocol/methods.ts";
 import type { LogFields, Logger } from "../../telemetry/log.ts";
-import {
-  boundedLabel,
-  type CounterChild,
-  type HistogramChild,
-  type Metrics,
-} from "../../telemetry/metrics.ts";
+import { boundedLabel, type CounterChild, type HistogramChild, type Metrics } from "../../telemetry/metrics.ts";
 import { traceOf } from "../../telemetry/trace-context.ts";
 
 /** How an exchange ended, as metrics and logs call it. */
@@ -132,9 +127,7 @@ const longestHarmless = 12;
  * Makes the function that writes these fields as members of a JSON line. They are written for every exchange, so they
  * are put together by hand, and texts are cleaned of secrets one by one: both cost several times as much on whole lines.
  */
-export function createExchangeLineFormatter(
-  clean: (text: string) => string,
-): (fields: ExchangeFields) => string {
+export function createExchangeLineFormatter(clean: (text: string) => string): (fields: ExchangeFields) => string {
   const kept = new Map<string, string>();
   let lines = 0;
 

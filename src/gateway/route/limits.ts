@@ -3,12 +3,7 @@ import type { Exchange } from "../../core/exchange.ts";
 import { createGlobTest } from "../../lib/glob.ts";
 import type { Guard } from "../../core/pipeline.ts";
 import { methodFacts, methodNames } from "../../protocol/methods.ts";
-import {
-  createTokenBuckets,
-  type Rate,
-  type TokenBucket,
-  type TokenBuckets,
-} from "../../lib/token-bucket.ts";
+import { createTokenBuckets, type Rate, type TokenBucket, type TokenBuckets } from "../../lib/token-bucket.ts";
 
 /** What clients may send on one route; what is not given is not limited. */
 export interface Rates {

@@ -89,9 +89,7 @@ function gone(): void {}
 
 function changed(capability: Capability, subscription: string | undefined): Message {
   const params =
-    subscription === undefined
-      ? ""
-      : `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":${subscription}}}`;
+    subscription === undefined ? "" : `,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":${subscription}}}`;
   const text = `{"jsonrpc":"2.0","method":"notifications/${capability}/list_changed"${params}}`;
   const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
   if (outcome.ok && outcome.form === "single") return outcome.message;

@@ -7,9 +7,7 @@ import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { createToolHeaders } from "./parameter-headers.ts";
 
 const call = (startedAt: number): Exchange => ({
-  ...exchangeWith(
-    messageFrom('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other","_meta":{}}}'),
-  ),
+  ...exchangeWith(messageFrom('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"other","_meta":{}}}')),
   timing: { startedAt, wallTime: 0 },
 });
 

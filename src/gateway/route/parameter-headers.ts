@@ -55,10 +55,7 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
     if (tables.size > maxTables && oldest !== undefined) tables.delete(oldest);
   }
 
-  async function readInto(
-    tools: Map<string, readonly HeaderParameter[]>,
-    exchange: Exchange,
-  ): Promise<boolean> {
+  async function readInto(tools: Map<string, readonly HeaderParameter[]>, exchange: Exchange): Promise<boolean> {
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page++) {
       const message = listRequest(exchange, `headgate-tools-${++requests}`, cursor);
@@ -131,11 +128,7 @@ export interface ParameterFacts {
  * Whether the headers that repeat arguments of a modern tool call need a look before it goes on: its arguments have
  * been changed on the way, or the route is guarded, and what a policy saw must be all that the upstream gets to see.
  */
-export function needsParameterHeaders(
-  exchange: Exchange,
-  facts: ParameterFacts,
-  isGuarded: boolean,
-): boolean {
+export function needsParameterHeaders(exchange: Exchange, facts: ParameterFacts, isGuarded: boolean): boolean {
   const { message, original, era, transport } = exchange;
   if (era !== "modern" || message.kind !== "request" || message.method !== "tools/call") return false;
   if (transport.type !== "http") return false;

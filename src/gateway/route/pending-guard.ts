@@ -63,8 +63,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   function notice(exchange: Exchange, message: NotificationMessage): void {
     const { direction, parent, tracking } = exchange;
     const own = parent?.tracking.entry as CorrelationEntry<Exchange> | undefined;
-    const standing =
-      own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
+    const standing = own === undefined ? scopeOf(exchange)?.notify(direction, message) : own.notify(direction, message);
     if (standing?.type === "cancelled") tracking.entry = standing.entry;
   }
 
@@ -92,9 +91,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
     failed: ({ message, tracking }, { code }) => {
       if (message.kind !== "request") return;
       const entry = tracking.entry as CorrelationEntry<Exchange> | undefined;
-      entry?.finish(
-        code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned",
-      );
+      entry?.finish(code === "upstream_timeout" ? "timed_out" : code === "cancelled" ? "cancelled" : "abandoned");
     },
   };
 }

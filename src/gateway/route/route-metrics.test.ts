@@ -13,9 +13,7 @@ describe("forgetRoute", () => {
         const { labels }: MetricDefinition = metricDefinitions[key];
         const values = Object.fromEntries(labels.map((label) => [label, label === "route" ? route : "x"]));
         if (labels.includes("route"))
-          (registry.metrics[key] as { labels(given: Readonly<Record<string, string>>): unknown }).labels(
-            values,
-          );
+          (registry.metrics[key] as { labels(given: Readonly<Record<string, string>>): unknown }).labels(values);
       }
     }
     expect(registry.text()).toContain('ping_authorize_sideband_total{route="gone"');

@@ -237,10 +237,7 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
 
   function watch(route: Route, work: Promise<void>): void {
     work.catch((error: unknown) => {
-      log.error(
-        { ...errorFields(GatewayError.from(error)), route: route.name },
-        "an upstream was not let go well",
-      );
+      log.error({ ...errorFields(GatewayError.from(error)), route: route.name }, "an upstream was not let go well");
     });
   }
 

@@ -12,12 +12,7 @@ import { answerUpstream, askClient, type ClientSender } from "./server-requests.
 import type { GatewayContext } from "../context.ts";
 import type { LinkScope } from "../upstream/links.ts";
 import { needsParameterHeaders, type ToolHeaders, withParameterHeaders } from "./parameter-headers.ts";
-import {
-  createUpstreamBinding,
-  type DrainOptions,
-  isListening,
-  type UpstreamBinding,
-} from "./upstream-binding.ts";
+import { createUpstreamBinding, type DrainOptions, isListening, type UpstreamBinding } from "./upstream-binding.ts";
 import { createSessionMeter } from "./route-metrics.ts";
 import { SessionStreams } from "./session-streams.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
@@ -89,10 +84,7 @@ export function createRoute(gateway: GatewayContext, options: RouteDeps): Route 
   const streams = new WeakMap<Session, SessionStreams>();
   const outlets = new WeakMap<Session, ClientSender>();
   /** What a session began on it stays on: only that server knows it. With the link there, once it stays the same. */
-  const begunOn = new WeakMap<
-    Session,
-    { readonly way: UpstreamBinding; readonly link: UpstreamLink | undefined }
-  >();
+  const begunOn = new WeakMap<Session, { readonly way: UpstreamBinding; readonly link: UpstreamLink | undefined }>();
   const passages = new Set<UpstreamBinding>();
   let serving = options.serving;
   let forwardHeaders: ReadonlySet<string> = new Set(options.forwardHeaders);
@@ -138,8 +130,7 @@ export function createRoute(gateway: GatewayContext, options: RouteDeps): Route 
   /** Takes a message of a client to what it is answered with. */
   async function respond(exchange: Exchange): Promise<Reply> {
     tap.received("client", exchange.message, exchange);
-    const session =
-      exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
+    const session = exchange.message.kind === "request" && !isListening(exchange) ? sessionOf(exchange) : undefined;
     session?.inFlight.begin();
     let reply: Reply;
     try {
@@ -171,28 +162,21 @@ export function createRoute(gateway: GatewayContext, options: RouteDeps): Route 
     const begun = session === undefined ? undefined : begunOn.get(session);
     const way = begun?.way ?? passage;
     const link = begun?.link ?? way.linkFor(exchange, session);
-    if (session !== undefined && begun?.link === undefined)
-      begunOn.set(session, { way, link: link.resolvedLink });
+    if (session !== undefined && begun?.link === undefined) begunOn.set(session, { way, link: link.resolvedLink });
     if (exchange.message.kind !== "request") {
       return tracing === undefined
         ? send(link, exchange, session)
         : tracing.send(exchange, way.upstream.destination, (own) => send(link, own, session));
     }
     return needsParameterHeaders(exchange, way.parameters, isGuarded)
-      ? withParameterHeaders(exchange, way.parameters, isGuarded).then((fitting) =>
-          request(way, link, fitting),
-        )
+      ? withParameterHeaders(exchange, way.parameters, isGuarded).then((fitting) => request(way, link, fitting))
       : request(way, link, exchange);
   }
 
   async function send(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
     tap.sent("upstream", exchange.message, exchange);
     const reply = await link.send(exchange);
-    if (
-      exchange.message.method === "notifications/initialized" &&
-      session !== undefined &&
-      outlets.has(session)
-    ) {
+    if (exchange.message.method === "notifications/initialized" && session !== undefined && outlets.has(session)) {
       // A client that is a channel can take messages at any time; HTTP clients open a stream when they want them.
       void link.listen();
     }
@@ -363,8 +347,7 @@ export function createRoute(gateway: GatewayContext, options: RouteDeps): Route 
           revision: session.revision,
           durationMs: clock.now() - session.openedAt,
           failure: session.state === "failed" ? ending : undefined,
-          upstream:
-            session.upstreamId === undefined ? undefined : begunOn.get(session)?.way.upstream.destination,
+          upstream: session.upstreamId === undefined ? undefined : begunOn.get(session)?.way.upstream.destination,
         });
       });
     },

@@ -52,13 +52,9 @@ function endpointOf(config: TokenConfig, { ask, clock }: CredentialDeps): TokenE
     locate: async () => {
       const url = tokenEndpoint ?? (await server?.metadata())?.tokenEndpoint;
       if (url !== undefined) return url;
-      throw new GatewayError(
-        "upstream_unreachable",
-        "the gateway could not obtain credentials for the upstream",
-        {
-          cause: new Error(`the metadata of ${issuer} name no token endpoint`),
-        },
-      );
+      throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
+        cause: new Error(`the metadata of ${issuer} name no token endpoint`),
+      });
     },
     client: createClientAuthentication({ clientId, clientSecret, method: clientAuthentication }),
     ask,

@@ -74,13 +74,7 @@ describe("links across the eras", () => {
     await link.request(call);
     await time.advance(11 * 60_000);
     await link.request(call);
-    expect(log).toEqual([
-      "probe",
-      "to-legacy tools/list",
-      "to-legacy tools/list",
-      "probe",
-      "plain tools/list",
-    ]);
+    expect(log).toEqual(["probe", "to-legacy tools/list", "to-legacy tools/list", "probe", "plain tools/list"]);
   });
 
   it("bridges a session whose handshake a modern-only upstream refuses, and later ones at once", async () => {
@@ -94,13 +88,7 @@ describe("links across the eras", () => {
     expect(reply.message?.kind).toBe("result");
     expect(first.resolvedLink?.incarnation).toBe("to-modern");
     await open(legacyScope, events).request(handshake);
-    expect(log).toEqual([
-      "plain initialize",
-      "probe",
-      "plain closed",
-      "to-modern initialize",
-      "to-modern initialize",
-    ]);
+    expect(log).toEqual(["plain initialize", "probe", "plain closed", "to-modern initialize", "to-modern initialize"]);
   });
 
   it("gives back the refusal of an upstream that is of no other era either", async () => {

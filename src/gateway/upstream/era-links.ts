@@ -1,11 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import {
-  Cancellation,
-  type Clock,
-  type Exchange,
-  type Principal,
-  type SetTimer,
-} from "../../core/exchange.ts";
+import { Cancellation, type Clock, type Exchange, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { memberInteger, memberSource, memberType, memberValue } from "../../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
@@ -87,8 +81,7 @@ export function createEraLinks(options: EraLinksDeps): EraLinks {
   };
 
   function servesModern(): boolean | undefined {
-    const isStale =
-      era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyRecheckMs;
+    const isStale = era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyRecheckMs;
     return isStale ? undefined : known.servesModern;
   }
 
@@ -135,8 +128,7 @@ export function createEraLinks(options: EraLinksDeps): EraLinks {
     const makeRoom = (): void => {
       let oldest: [key: string, bridge: OpenBridge] | undefined;
       for (const entry of bridged) {
-        if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse))
-          oldest = entry;
+        if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse)) oldest = entry;
       }
       if (oldest === undefined)
         throw new GatewayError("overloaded", "too many kinds of clients use this upstream at once");
@@ -161,9 +153,7 @@ export function createEraLinks(options: EraLinksDeps): EraLinks {
       },
       request: (exchange) => {
         const link = choose(exchange);
-        return link instanceof Promise
-          ? link.then((chosen) => chosen.request(exchange))
-          : link.request(exchange);
+        return link instanceof Promise ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
       },
       send: async (exchange) => (await choose(exchange)).send(exchange),
       listen: () => {},
@@ -299,8 +289,7 @@ function isModernAnswer(message: Message, _status: number | undefined): boolean 
   if (message.kind === "result") return memberType(message, "result.supportedVersions") === "array";
   if (memberInteger(message, "error.code") !== -32022) return false;
   const data: unknown = memberValue(message, "error.data");
-  const supported: unknown =
-    typeof data === "object" && data !== null ? Reflect.get(data, "supported") : undefined;
+  const supported: unknown = typeof data === "object" && data !== null ? Reflect.get(data, "supported") : undefined;
   return Array.isArray(supported) && supported.includes(newestModern);
 }
 

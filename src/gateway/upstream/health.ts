@@ -48,8 +48,7 @@ export function createUpstreamHealth(route: string, { metrics }: Metrics, clock:
       if (fault !== undefined) trouble = { reason: error.message, since: trouble?.since ?? clock.wall() };
     },
     get state() {
-      if (trouble !== undefined)
-        return `failing: ${trouble.reason}, since ${new Date(trouble.since).toISOString()}`;
+      if (trouble !== undefined) return `failing: ${trouble.reason}, since ${new Date(trouble.since).toISOString()}`;
       return hasAnswered ? "ok" : "not tried yet";
     },
   };

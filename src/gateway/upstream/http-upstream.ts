@@ -54,11 +54,7 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
  * The number of connections is not limited here: an answer that streams holds its connection, and calls behind it
  * would wait without any timeout. The gateway bounds running requests instead.
  */
-function createDispatcher(
-  origin: string,
-  config: HttpConfig,
-  deps: HttpUpstreamDeps,
-): ConnectionPool | ProxyAgent {
+function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstreamDeps): ConnectionPool | ProxyAgent {
   const { connectMs } = deps;
   const { idleReuse: idleMs, proxy } = config;
   const tls = tlsOptions(config.tls);

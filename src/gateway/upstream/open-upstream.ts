@@ -137,10 +137,7 @@ function configuredEra({ upstream }: RouteConfig): "auto" | "legacy" | "modern" 
   return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
 }
 
-type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<
-  RouteConfig["upstream"],
-  { readonly type: Type }
->;
+type Config<Type extends RouteConfig["upstream"]["type"]> = Extract<RouteConfig["upstream"], { readonly type: Type }>;
 
 function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps): OpenUpstream {
   const streams = deps.metrics.metrics.streams.labels({ route: route.name, leg: "upstream" });
@@ -150,8 +147,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
     limits: deps.limits,
     setTimer: deps.setTimer,
     newId: deps.newId,
-    credentials:
-      config.credentials === undefined ? undefined : openCredentials(config.credentials, deps.credentials),
+    credentials: config.credentials === undefined ? undefined : openCredentials(config.credentials, deps.credentials),
     onStream: (change) => {
       streams.inc(change);
     },
@@ -337,12 +333,7 @@ export interface UpstreamIdentity {
 }
 
 /** Takes from a route's configuration what its upstream is made of. Throws where a file of it cannot be read. */
-export function upstreamIdentityOf({
-  upstream,
-  mode,
-  timeouts,
-  forwardHeaders,
-}: RouteConfig): UpstreamIdentity {
+export function upstreamIdentityOf({ upstream, mode, timeouts, forwardHeaders }: RouteConfig): UpstreamIdentity {
   if (upstream.type !== "http") return { upstream, mode, http: undefined };
   const { caFile, certFile, keyFile } = upstream.tls ?? {};
   const pemDigests = [caFile, certFile, keyFile].map((file) =>

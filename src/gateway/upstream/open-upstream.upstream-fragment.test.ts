@@ -20,11 +20,7 @@ const stdio = { command: "server", args: ["--fast"] };
 
 describe("an upstream", () => {
   it.each<[string, RouteInput, RouteInput]>([
-    [
-      "other call timeouts",
-      { upstream: http },
-      { upstream: http, timeouts: { tool: "1m", tools: { slow: "2m" } } },
-    ],
+    ["other call timeouts", { upstream: http }, { upstream: http, timeouts: { tool: "1m", tools: { slow: "2m" } } }],
     ["other rates", { upstream: http }, { upstream: http, rates: { session: { perSecond: 1 } } }],
     ["headers for a process", { upstream: stdio }, { upstream: stdio, forwardHeaders: ["x-team"] }],
     ["a way to connect for a process", { upstream: stdio }, { upstream: stdio, timeouts: { connect: "1s" } }],

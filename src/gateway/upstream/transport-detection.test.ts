@@ -8,11 +8,7 @@ import { resultMessage } from "../../core/reply.ts";
 import { type LinkEvents, requestWithCallback, type UpstreamLink } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
 
-function fakeLink(
-  name: string,
-  log: string[],
-  answer: () => ReturnType<UpstreamLink["request"]>,
-): UpstreamLink {
+function fakeLink(name: string, log: string[], answer: () => ReturnType<UpstreamLink["request"]>): UpstreamLink {
   return {
     incarnation: name,
     upstreamSession: name,

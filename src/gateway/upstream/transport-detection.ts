@@ -1,12 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import {
-  type LinkEvents,
-  requestWithCallback,
-  settleCallback,
-  type UpstreamLink,
-} from "../../transports/transport.ts";
+import { type LinkEvents, requestWithCallback, settleCallback, type UpstreamLink } from "../../transports/transport.ts";
 
 /** Which of the two HTTP transports an upstream turned out to speak. */
 export interface DetectedTransport {
@@ -27,8 +22,7 @@ export function createTransportDetectingLink(
   openSse: (events: LinkEvents) => UpstreamLink,
 ): UpstreamLink {
   let link: UpstreamLink | undefined;
-  const current = (): UpstreamLink =>
-    (link ??= verdict.transport === "sse" ? openSse(events) : openStreamable(events));
+  const current = (): UpstreamLink => (link ??= verdict.transport === "sse" ? openSse(events) : openStreamable(events));
   /** A try that fails must not be taken for the end of the session. */
   let isTrying = false;
   const trying: LinkEvents = {

@@ -65,10 +65,7 @@ export function createGatewayAudit(config: Config["audit"], around: AuditDeps): 
   };
 }
 
-function open(
-  config: Config["audit"],
-  { clock, setTimer, log, metrics }: AuditDeps,
-): AuditStream | undefined {
+function open(config: Config["audit"], { clock, setTimer, log, metrics }: AuditDeps): AuditStream | undefined {
   if (config === undefined) return undefined;
   const { auditFailures, auditLost } = metrics.metrics;
   const [failures, lost] = [auditFailures.labels({}), auditLost.labels({})];

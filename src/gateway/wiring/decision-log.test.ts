@@ -58,8 +58,6 @@ describe("createDecisionLog", () => {
       },
       "info",
     );
-    expect(lines).toMatchObject([
-      { level: "warn", cause: "no route to the decision point", kind: "unavailable" },
-    ]);
+    expect(lines).toMatchObject([{ level: "warn", cause: "no route to the decision point", kind: "unavailable" }]);
   });
 });

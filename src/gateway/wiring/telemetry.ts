@@ -63,10 +63,7 @@ export function createGatewayTelemetry(
   };
 }
 
-function noteDecision(
-  telemetry: Telemetry,
-  { id, exchange, effect, phase, isEnforced, explanation }: DecisionEvent,
-) {
+function noteDecision(telemetry: Telemetry, { id, exchange, effect, phase, isEnforced, explanation }: DecisionEvent) {
   const { provider, rule } = explanation;
   telemetry.addEvent(exchange, decisionEvent.name, {
     [decisionEvent.id]: id,

@@ -41,8 +41,7 @@ function opened(config: Partial<AuditConfig> = {}): AuditStream {
   };
   return createAuditStream(settings, {
     ...time,
-    onError: (error) =>
-      told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`),
+    onError: (error) => told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`),
     onRecovery: (lost) => told.push(`recovered, ${lost} lost`),
     onWriteFailure: () => told.push("failed"),
     onLost: () => told.push("lost"),
@@ -126,8 +125,7 @@ describe("the audit stream", () => {
       .toSorted();
     expect(old).toHaveLength(2);
     expect([...old, "audit.ndjson"].flatMap(idsIn)).toEqual(["d5", "d6", "d7", "d8", "d9"]);
-    for (const name of readdirSync(folder))
-      expect(statSync(join(folder, name)).size).toBeLessThanOrEqual(1100);
+    for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).size).toBeLessThanOrEqual(1100);
   });
 
   it("begins a new file by age", async () => {

@@ -96,6 +96,5 @@ async function removeOld({ file, keep }: Bounds): Promise<void> {
   const old = (await readdir(dirname(file)))
     .filter((name) => name.startsWith(prefix) && /^\d{8}T\d{9}Z-\d{3,}$/u.test(name.slice(prefix.length)))
     .toSorted();
-  for (const name of old.slice(0, Math.max(0, old.length - keep)))
-    await rm(join(dirname(file), name), { force: true });
+  for (const name of old.slice(0, Math.max(0, old.length - keep))) await rm(join(dirname(file), name), { force: true });
 }

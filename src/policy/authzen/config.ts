@@ -6,9 +6,7 @@ import { pdpUrlProblem } from "./metadata.ts";
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
 
-const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
+const headerName = z.string().regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
 
 const file = z.string().min(1).optional();
 
@@ -30,9 +28,7 @@ export function createAuthZenConfig(duration: DurationField) {
       url: z
         .string()
         .meta({ format: "uri" })
-        .describe(
-          "The identifier of the decision point, a URL; its metadata and endpoints are found from it.",
-        ),
+        .describe("The identifier of the decision point, a URL; its metadata and endpoints are found from it."),
       allowHttp: z
         .boolean()
         .default(false)
@@ -58,19 +54,13 @@ export function createAuthZenConfig(duration: DurationField) {
         .string()
         .min(1)
         .optional()
-        .describe(
-          "What the server behind the route is called in questions; the token's audience unless given.",
-        ),
-      subjectClaim: claim
-        .default("sub")
-        .describe("The claim of the token that says on whose behalf an agent acts."),
+        .describe("What the server behind the route is called in questions; the token's audience unless given."),
+      subjectClaim: claim.default("sub").describe("The claim of the token that says on whose behalf an agent acts."),
       agentClaim: claim.default("client_id").describe("The claim of the token that says which agent acts."),
       sendArguments: z
         .boolean()
         .default(false)
-        .describe(
-          "Whether questions about tool calls and prompts hold the arguments, as `context.arguments`.",
-        ),
+        .describe("Whether questions about tool calls and prompts hold the arguments, as `context.arguments`."),
       maxArgumentBytes: z
         .int()
         .min(1)
@@ -104,12 +94,7 @@ export function createAuthZenConfig(duration: DurationField) {
       maxBatch: z.int().min(1).max(1000).default(100).describe("Most decisions that one question asks for."),
       connectionTimeout: duration("2s").describe("How long one attempt to ask may take."),
       connectionKeepalive: duration("60s").describe("How long connections are kept for the next question."),
-      retries: z
-        .int()
-        .min(0)
-        .max(10)
-        .default(1)
-        .describe("Further attempts after a failure or a status of 5xx."),
+      retries: z.int().min(0).max(10).default(1).describe("Further attempts after a failure or a status of 5xx."),
       retryPause: duration("100ms").describe("The pause before each of them."),
       circuitBreaker: z
         .boolean()
@@ -125,18 +110,14 @@ export function createAuthZenConfig(duration: DurationField) {
             .max(86_400)
             .default(0)
             .describe("How long a decision is kept about which the decision point says nothing."),
-          maxAge: duration("5m").describe(
-            "The longest time for which its `Cache-Control: max-age` is believed.",
-          ),
+          maxAge: duration("5m").describe("The longest time for which its `Cache-Control: max-age` is believed."),
         })
         .prefault({})
         .describe("Decisions that are not asked for again, for as long as the decision point allows."),
       verifyServiceCert: z
         .boolean()
         .default(true)
-        .describe(
-          "Whether the certificate of the decision point is checked; off for test environments only.",
-        ),
+        .describe("Whether the certificate of the decision point is checked; off for test environments only."),
       tls: z
         .strictObject({
           caFile: file.describe("PEM file with the authorities that are trusted instead of the system's."),

@@ -146,8 +146,7 @@ function addContext(
   }
   const span = spanOf(message.outline, "params.arguments");
   if (!sendArguments || span === undefined || methodFacts(method)?.target === undefined) return;
-  if (memberType(message, "params.arguments") !== "object")
-    throw invalidParams("`params.arguments` is no object");
+  if (memberType(message, "params.arguments") !== "object") throw invalidParams("`params.arguments` is no object");
   if (span.end - span.start > maxArgumentBytes)
     throw invalidParams(`its arguments are longer than ${maxArgumentBytes} bytes`);
   context.set("arguments", readCelValue(message.bytes, span));
@@ -227,8 +226,5 @@ function serverIdOf({ principal, route }: Exchange, { resourceId }: IdentityOpti
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   const [only, ...others] = audiences;
   if (typeof only === "string" && only !== "" && others.length === 0) return only;
-  throw new GatewayError(
-    "invalid_params",
-    "the token does not have exactly one audience that could name the server",
-  );
+  throw new GatewayError("invalid_params", "the token does not have exactly one audience that could name the server");
 }

@@ -85,8 +85,7 @@ export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Eva
   ): Promise<Evaluation> {
     const singles = singleRequests(request);
     const { evaluation, evaluations } = endpoints;
-    if (singles.length === 1 || evaluations === undefined)
-      return oneByOne(singles, evaluation, circumstances);
+    if (singles.length === 1 || evaluations === undefined) return oneByOne(singles, evaluation, circumstances);
     const { body, count } = formatRequest(request);
     const outcome = await call({ ...circumstances, path: evaluations, body });
     if (outcome.ok || !noSuchEndpoint.has(outcome.status ?? 0))

@@ -15,8 +15,7 @@ export function formatRequest(request: EvaluationRequest): FormattedRequest {
   const { evaluations, ...shared } = request;
   const value = { ...shared, ...(evaluations === undefined ? {} : { evaluations }) };
   const body = toJson(value);
-  if (body === undefined)
-    throw new GatewayError("invalid_params", "it holds a value that cannot be told exactly");
+  if (body === undefined) throw new GatewayError("invalid_params", "it holds a value that cannot be told exactly");
   return {
     api: evaluations === undefined ? "evaluation" : "evaluations",
     body,

@@ -7,13 +7,7 @@ import { methodFacts } from "../../protocol/methods.ts";
 import type { MappingInputs } from "../cel/expression.ts";
 import { readCelMembers } from "../cel/json-value.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
-import type {
-  DeclaredMappings,
-  EntityFields,
-  EvaluationRequest,
-  Mapping,
-  MappingDeclaration,
-} from "./mapping.ts";
+import type { DeclaredMappings, EntityFields, EvaluationRequest, Mapping, MappingDeclaration } from "./mapping.ts";
 import {
   contextOf,
   type DefaultMappingOptions,
@@ -57,10 +51,7 @@ export interface MappingOptions extends DefaultMappingOptions {
 const pass: EvaluationPlan = { type: "pass" };
 
 /** Works out what to ask about a message (COAZ-MCP binding, "PEP Behavior"). */
-export function planEvaluation(
-  { exchange, message }: InspectedMessage,
-  settings: MappingOptions,
-): EvaluationPlan {
+export function planEvaluation({ exchange, message }: InspectedMessage, settings: MappingOptions): EvaluationPlan {
   const method = message.method ?? "";
   if (message.kind === "notification" || isPassThroughMethod(method)) return pass;
   try {
@@ -84,9 +75,7 @@ export function planEvaluation(
       request,
       text: formatRequest(request),
       mapping: own?.source ?? "default",
-      isListed:
-        own === undefined &&
-        ((target !== undefined && target !== "task") || method === "completion/complete"),
+      isListed: own === undefined && ((target !== undefined && target !== "task") || method === "completion/complete"),
     };
   } catch (error) {
     const { code, message: words } = GatewayError.from(error);
@@ -118,10 +107,7 @@ function mappingFor(tool: string, { mappings, declared }: MappingOptions): OwnMa
     case "mapping":
       return { mapping: found.mapping, source: "declared" };
     case "broken":
-      throw new GatewayError(
-        "invalid_params",
-        `the mapping that the tool declares is malformed: ${found.problem}`,
-      );
+      throw new GatewayError("invalid_params", `the mapping that the tool declares is malformed: ${found.problem}`);
     case "unseen":
       // Refused before: see `unlisted`.
       throw new GatewayError("invalid_params", "the tool has not been listed yet");
@@ -152,8 +138,7 @@ function anchored(
       "invalid_params",
       "the mapping that the tool declares names another subject than the caller",
     );
-  const usual: EntityFields =
-    id === undefined ? subjectOf(principal, settings) : new Map([["type", "identity"]]);
+  const usual: EntityFields = id === undefined ? subjectOf(principal, settings) : new Map([["type", "identity"]]);
   return {
     ...request,
     subject: new Map([...usual, ...subject]),

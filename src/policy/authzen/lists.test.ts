@@ -1,12 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import {
-  askedBy,
-  createFakedAuthZen,
-  decided,
-  permitted,
-  seenOf,
-} from "../../../test/support/fake-authzen.ts";
+import { askedBy, createFakedAuthZen, decided, permitted, seenOf } from "../../../test/support/fake-authzen.ts";
 
 const names = Array.from({ length: 5 }, (_, index) => `tool_${index}`);
 
@@ -38,11 +32,7 @@ describe("lists", () => {
   it("that are long are asked about in parts, and a single name as one question", async () => {
     const { provider, calls } = createFakedAuthZen({ maxBatch: 2 });
     expect(await seenOf(provider, "tool", names)).toEqual(names);
-    expect(calls.map(({ path }) => path.split("/").at(-1))).toEqual([
-      "evaluations",
-      "evaluations",
-      "evaluation",
-    ]);
+    expect(calls.map(({ path }) => path.split("/").at(-1))).toEqual(["evaluations", "evaluations", "evaluation"]);
   });
 
   it("are asked about one by one where the metadata has no batches", async () => {
@@ -57,10 +47,7 @@ describe("lists", () => {
         : decided(call, (id) => id === "tool_1"),
     );
     expect(await seenOf(provider, "tool", names)).toEqual(["tool_1"]);
-    expect(calls.map(({ path }) => path)).toEqual([
-      "/.well-known/authzen-configuration",
-      ...names.map(() => "/eval"),
-    ]);
+    expect(calls.map(({ path }) => path)).toEqual(["/.well-known/authzen-configuration", ...names.map(() => "/eval")]);
   });
 
   it("are asked about one by one from then on where the batch endpoint is not there", async () => {

@@ -31,10 +31,7 @@ describe("mappings", () => {
     [{ evaluation: { evaluations: [] } }, "evaluation.evaluations: is no member"],
     [{ evaluations: {} }, "evaluations.evaluations: needs 1 to 100 entries"],
     [{ evaluations: { evaluations: [] } }, "evaluations.evaluations: needs 1 to 100 entries"],
-    [
-      { evaluations: { evaluations: [{ ...entry, subject }] } },
-      "evaluations.evaluations.0.subject: must not stand",
-    ],
+    [{ evaluations: { evaluations: [{ ...entry, subject }] } }, "evaluations.evaluations.0.subject: must not stand"],
     [
       { evaluations: { options: { evaluations_semantic: "permit_on_first_permit" }, evaluations: [entry] } },
       "evaluations.options: is no member",
@@ -112,9 +109,7 @@ describe("mappings that tools declare", () => {
       json: { evaluations: [{ decision: true }, { decision: false }] },
     }));
     await seenOf(refusing.provider, "tool", [declaring(mapping)]);
-    expect((await refusing.provider.evaluateRequest(askedBy("tools/call", params), calm)).effect).toBe(
-      "deny",
-    );
+    expect((await refusing.provider.evaluateRequest(askedBy("tools/call", params), calm)).effect).toBe("deny");
   });
 
   it("get the caller as subject where they name none, and cannot name another", async () => {

@@ -1,10 +1,5 @@
 import { GatewayError } from "../../errors.ts";
-import {
-  celErrorText,
-  compileExpression,
-  type ExpressionProblem,
-  type MappingInputs,
-} from "../cel/expression.ts";
+import { celErrorText, compileExpression, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
 import type { ListEntry } from "../provider/provider.ts";
 import { celEngine } from "../cel/environment.ts";
 import { type CelValue, toCelValue } from "../cel/json-value.ts";
@@ -161,10 +156,7 @@ export function createDeclaredMappings(): DeclaredMappings {
         const text = declarationIn(value);
         const before = tools.get(name);
         tools.delete(name);
-        tools.set(
-          name,
-          before?.text === text && before !== undefined ? before : { text, compiled: undefined },
-        );
+        tools.set(name, before?.text === text && before !== undefined ? before : { text, compiled: undefined });
         const [oldest] = tools.keys();
         if (tools.size > maxTools && oldest !== undefined) tools.delete(oldest);
       }
@@ -188,9 +180,7 @@ function compileDeclaration(text: string | undefined): MappingDeclaration {
   const mapping = compileMapping(JSON.parse(text), ({ path, message }) => {
     problems.push(`${path.join(".")} ${message}`.trim());
   });
-  return problems.length === 0
-    ? { type: "mapping", mapping }
-    : { type: "broken", problem: problems.join("; ") };
+  return problems.length === 0 ? { type: "mapping", mapping } : { type: "broken", problem: problems.join("; ") };
 }
 
 /** A value of a mapping: what it comes to for a message; undefined where it is left out. */
@@ -243,11 +233,7 @@ export function compileTemplate(
   };
 }
 
-function compileText(
-  text: string,
-  onProblem: OnTemplateProblem,
-  path: readonly (string | number)[],
-): Template {
+function compileText(text: string, onProblem: OnTemplateProblem, path: readonly (string | number)[]): Template {
   if (!text.startsWith("$")) return () => text;
   const rest = text.slice(1);
   if (rest.startsWith("$")) return () => rest;

@@ -38,10 +38,7 @@ describe("the metadata of a decision point", () => {
   });
 
   it.each<readonly [string, AuthZenReply]>([
-    [
-      "is about another decision point",
-      { json: { ...metadata, policy_decision_point: "https://evil.example" } },
-    ],
+    ["is about another decision point", { json: { ...metadata, policy_decision_point: "https://evil.example" } }],
     ["has no identifier", { json: { ...metadata, policy_decision_point: undefined } }],
     ["has no endpoint", { json: { policy_decision_point: url } }],
     ["leads elsewhere", { json: { ...metadata, access_evaluation_endpoint: "https://evil.example/e" } }],

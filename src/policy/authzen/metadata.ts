@@ -1,11 +1,5 @@
 import type { Clock } from "../../core/exchange.ts";
-import {
-  type AuthZenCall,
-  type AuthZenOutcome,
-  type CallAuthZen,
-  freshnessLifetimeMs,
-  unusable,
-} from "./pdp-call.ts";
+import { type AuthZenCall, type AuthZenOutcome, type CallAuthZen, freshnessLifetimeMs, unusable } from "./pdp-call.ts";
 
 /** The endpoints of a decision point, or why they are not known. */
 export type EndpointsOutcome =

@@ -9,10 +9,9 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 const params = { name: "pay", arguments: { iban: "DE1", pin: "4711", to: "Eve" } };
 
 async function obliged(obligations: unknown, principal = alice, decision = true) {
-  const faked = createFakedAuthZen(
-    { declaredMappings: "ignore", denied: "forbidden", cache: { seconds: 60 } },
-    () => ({ json: { decision, context: { obligations } } }),
-  );
+  const faked = createFakedAuthZen({ declaredMappings: "ignore", denied: "forbidden", cache: { seconds: 60 } }, () => ({
+    json: { decision, context: { obligations } },
+  }));
   const subject = askedBy("tools/call", params, { principal });
   const verdict = await faked.provider.evaluateRequest(subject, calm);
   return { ...faked, subject, verdict };
@@ -29,10 +28,7 @@ describe("obligations", () => {
     ["of a type that is not known", [{ id: "1", type: "watermark", properties: {} }]],
     ["to send a message", [{ id: "1", type: "notification", properties: { to: "a", body: "b" } }]],
     ["to end sessions", [{ id: "1", type: "session_termination", properties: { subject: "a" } }]],
-    [
-      "of somebody else",
-      [{ id: "1", type: "custom", properties: { vendor: "other", action: "note", text: "x" } }],
-    ],
+    ["of somebody else", [{ id: "1", type: "custom", properties: { vendor: "other", action: "note", text: "x" } }]],
     ["without properties", [{ id: "1", type: "custom" }]],
     ["that are no object", ["redact"]],
     ["that are no list", { type: "custom" }],
@@ -40,10 +36,7 @@ describe("obligations", () => {
     ["with a path that is none", [own("redact_result", { paths: ["salary"] })]],
     ["for a place that there is not", [own("redact_header", { paths: ["/a"] })]],
     ["for a stronger login without a level", [{ id: "1", type: "step-up", properties: {} }]],
-    [
-      "beside one that is understood",
-      [own("note", { text: "x" }), { id: "2", type: "other", properties: {} }],
-    ],
+    ["beside one that is understood", [own("note", { text: "x" }), { id: "2", type: "other", properties: {} }]],
   ])("refuse a permit where one is %s", async (_what, obligations) => {
     const { verdict } = await obliged(obligations);
     expect(verdict).toMatchObject({ effect: "deny", refusal: { code: "obligation_not_understood" } });
@@ -86,16 +79,11 @@ describe("obligations", () => {
     const note = [own("note", { text: "break-glass" })];
     expect((await obliged(note)).verdict.explanation.notes).toContain("break-glass");
     const { verdict } = await obliged(note, alice, false);
-    expect([verdict.effect, verdict.explanation.notes]).toEqual([
-      "deny",
-      expect.arrayContaining(["break-glass"]),
-    ]);
+    expect([verdict.effect, verdict.explanation.notes]).toEqual(["deny", expect.arrayContaining(["break-glass"])]);
   });
 
   it("to log in more strongly are fulfilled by the token or named in the refusal", async () => {
-    const obligations = [
-      { id: "1", type: "step-up", properties: { acr_value: "loa3", amr_values: ["hwk"] } },
-    ];
+    const obligations = [{ id: "1", type: "step-up", properties: { acr_value: "loa3", amr_values: ["hwk"] } }];
     const { verdict } = await obliged(obligations);
     expect(verdict).toMatchObject({
       effect: "deny",
@@ -110,18 +98,16 @@ describe("obligations", () => {
   });
 
   it("that are understood are named in questions to whoever may attach some", async () => {
-    const { provider, calls } = createFakedAuthZen(
-      { discovery: true, declaredMappings: "ignore" },
-      ({ method }) =>
-        method === "GET"
-          ? {
-              json: {
-                policy_decision_point: "https://pdp.example.com",
-                access_evaluation_endpoint: "https://pdp.example.com/access/v1/evaluation",
-                supported_obligations: ["step-up", "notification"],
-              },
-            }
-          : { json: { decision: true } },
+    const { provider, calls } = createFakedAuthZen({ discovery: true, declaredMappings: "ignore" }, ({ method }) =>
+      method === "GET"
+        ? {
+            json: {
+              policy_decision_point: "https://pdp.example.com",
+              access_evaluation_endpoint: "https://pdp.example.com/access/v1/evaluation",
+              supported_obligations: ["step-up", "notification"],
+            },
+          }
+        : { json: { decision: true } },
     );
     await provider.evaluateRequest(askedBy("tools/call", params), calm);
     expect(calls[1]?.json).toMatchObject({

@@ -39,18 +39,13 @@ const noObligations: FulfilledObligations = {
 };
 
 /** Reads the obligations of some decisions. One that is not understood makes a no of them all. */
-export function readObligations(
-  decisions: readonly AuthZenDecision[],
-  principal: Principal,
-): FulfilledObligations {
+export function readObligations(decisions: readonly AuthZenDecision[], principal: Principal): FulfilledObligations {
   if (decisions.every(({ context }) => !Object.hasOwn(context, "obligations"))) return noObligations;
   const draft: Draft = { refusal: undefined, argumentEdits: [], resultEdits: [], notes: [] };
   for (const { context } of decisions) {
     const { obligations = [] } = context;
     if (!Array.isArray(obligations)) refuseObligation(draft, "the obligations are no list");
-    else
-      for (const obligation of obligations as readonly unknown[])
-        readObligation(draft, obligation, principal);
+    else for (const obligation of obligations as readonly unknown[]) readObligation(draft, obligation, principal);
   }
   return { ...draft, hasAny: true };
 }
@@ -135,10 +130,7 @@ export function editMember(
   const outcome = applyEdits(message.bytes, span, plan);
   // Values are only taken out or replaced, and there is a place for that wherever there is a value.
   if (!outcome.ok) throw new TypeError(outcome.problem);
-  const mirrored =
-    member === "result" ? mirroredContentEdits(message.bytes, span, plan, outcome.replacements) : [];
+  const mirrored = member === "result" ? mirroredContentEdits(message.bytes, span, plan, outcome.replacements) : [];
   const replacements = [...outcome.replacements, ...mirrored];
-  return replacements.length === 0
-    ? undefined
-    : { bytes: splice(message.bytes, message.outline, replacements) };
+  return replacements.length === 0 ? undefined : { bytes: splice(message.bytes, message.outline, replacements) };
 }

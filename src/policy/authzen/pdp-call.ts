@@ -57,9 +57,7 @@ export function createAuthZenCall(options: AuthZenCallDeps): CallAuthZen {
     const bytes = Buffer.from(body ?? "");
     const headers = {
       Accept: "application/json",
-      ...(body === undefined
-        ? {}
-        : { "Content-Type": "application/json", "Content-Length": String(bytes.length) }),
+      ...(body === undefined ? {} : { "Content-Type": "application/json", "Content-Length": String(bytes.length) }),
       "X-Request-ID": requestId,
       ...(await options.headers()),
     };
@@ -105,15 +103,11 @@ export function createAuthZenCall(options: AuthZenCallDeps): CallAuthZen {
   };
 }
 
-function toOutcome(
-  { status, headers, body }: PdpReply,
-  tripped: OpenBreaker<BreakerKind> | undefined,
-): AuthZenOutcome {
+function toOutcome({ status, headers, body }: PdpReply, tripped: OpenBreaker<BreakerKind> | undefined): AuthZenOutcome {
   if (status === 429) return { ...rateLimitedOutcome(tripped?.remainingSeconds), status };
   if (status >= 500) return { ...unreachable(`status ${status}`), status };
   // Errors are never decisions, and redirects are not followed (AuthZEN, section 10.1.2).
-  if (status !== 200)
-    return { ok: false, refusal: pdpRefused, note: `the decision point answered ${status}`, status };
+  if (status !== 200) return { ok: false, refusal: pdpRefused, note: `the decision point answered ${status}`, status };
   try {
     return { ok: true, value: JSON.parse(body.toString("utf8")), headers };
   } catch {
@@ -183,10 +177,7 @@ export interface CacheLimits {
  * For how many milliseconds an answer may be used again, as its `Cache-Control` and `Age` say (RFC 9111, section 5.2.2).
  * We are the only one who uses it, so `private` is no hindrance.
  */
-export function freshnessLifetimeMs(
-  headers: PdpReply["headers"],
-  { fallbackMs, maxMs }: CacheLimits,
-): number {
+export function freshnessLifetimeMs(headers: PdpReply["headers"], { fallbackMs, maxMs }: CacheLimits): number {
   const directives = headerText(headers["cache-control"]).toLowerCase().split(",");
   const named = directives.map((directive) => directive.trim());
   if (named.some((directive) => /^no-(?:store|cache)\b/u.test(directive))) return 0;

@@ -64,12 +64,8 @@ describe("the AuthZEN provider", () => {
     };
     const input = { denied: "forbidden", reason: "/reason_user/en" };
     expect(denialOf(await verdictOn(no, input)).reason).toBe("Ask Bob.");
-    expect(denialOf(await verdictOn(no, { denied: "forbidden" })).reason).toBe(
-      "the policy does not allow this",
-    );
-    expect(denialOf(await verdictOn(no, { ...input, reason: "/other" })).reason).toBe(
-      "the policy does not allow this",
-    );
+    expect(denialOf(await verdictOn(no, { denied: "forbidden" })).reason).toBe("the policy does not allow this");
+    expect(denialOf(await verdictOn(no, { ...input, reason: "/other" })).reason).toBe("the policy does not allow this");
   });
 
   it.each<readonly [string, AuthZenReply, string, boolean]>([
@@ -179,10 +175,7 @@ describe("decisions that are kept", () => {
   });
 
   it("never outlive the longest time that is believed", async () => {
-    const { provider, calls, time } = cached(
-      { "cache-control": "max-age=86400" },
-      { cache: { maxAge: 1000 } },
-    );
+    const { provider, calls, time } = cached({ "cache-control": "max-age=86400" }, { cache: { maxAge: 1000 } });
     await provider.evaluateRequest(call(), calm);
     await time.advance(1000);
     await provider.evaluateRequest(call(), calm);

@@ -2,13 +2,7 @@ import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { createBreaker } from "../pdp/breaker.ts";
 import { withDecisionCache } from "../provider/decision-cache.ts";
-import type {
-  Decision,
-  Explanation,
-  PolicyCall,
-  PolicyProvider,
-  PolicyRefusal,
-} from "../provider/provider.ts";
+import type { Decision, Explanation, PolicyCall, PolicyProvider, PolicyRefusal } from "../provider/provider.ts";
 import type { BreakerKind, PdpClient, PdpTlsOptions } from "../sideband/contract.ts";
 import { createPdpClient } from "../pdp/client.ts";
 import { parseServiceUrl } from "../pdp/service-url.ts";
@@ -82,8 +76,7 @@ export function createAuthZenProvider(config: AuthZenConfig, surroundings: AuthZ
   const evaluate = createEvaluate({ call, discovery, terms });
   const declared = config.declaredMappings === "use" ? createDeclaredMappings() : undefined;
   const settings = mappingOptions(config, declared);
-  const isHiding =
-    config.lists === "filter" && (config.denied ?? surroundings.denied ?? "unknown") === "unknown";
+  const isHiding = config.lists === "filter" && (config.denied ?? surroundings.denied ?? "unknown") === "unknown";
   const questions = new WeakMap<InspectedMessage, EvaluationPlan>();
   /** How long the decision point lets a verdict be used again. */
   const lifetimes = new WeakMap<Decision, number>();

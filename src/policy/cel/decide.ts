@@ -41,8 +41,7 @@ const ruleFailed: PolicyRefusal = {
 const numberNotExact: PolicyRefusal = {
   kind: "invalid",
   code: "number_not_exact",
-  reason:
-    "The policy cannot judge a number exactly that is this large; send it as a text or make it smaller.",
+  reason: "The policy cannot judge a number exactly that is this large; send it as a text or make it smaller.",
 };
 
 /**

@@ -27,36 +27,11 @@ describe("changes of arguments", () => {
     ["sets a value", { set: { "/limit": 10 } }, { limit: 500, q: "x" }, { limit: 10, q: "x" }],
     ["adds one", { set: { "/limit": 10 } }, { q: "x" }, { q: "x", limit: 10 }],
     ["adds arguments", { set: { "/limit": 10 } }, undefined, { limit: 10 }],
-    [
-      "adds what is around it",
-      { set: { "/filter/owner": "principal.id" } },
-      {},
-      { filter: { owner: "ann" } },
-    ],
-    [
-      "computes it",
-      { set: { "/n": "mcp.arguments.n + 1" } },
-      { n: 9007199254740990 },
-      { n: 9007199254740991 },
-    ],
-    [
-      "takes lists and objects",
-      { set: { "/a": { b: [1, null, true, 1.5] } } },
-      {},
-      { a: { b: [1, null, true, 1.5] } },
-    ],
-    [
-      "takes CEL for them",
-      { set: { "/a": '{"b": [mcp.tool], "c": null}' } },
-      {},
-      { a: { b: ["query"], c: null } },
-    ],
-    [
-      "redacts",
-      { redact: ["/password", "/none"] },
-      { password: "p", a: 1 },
-      { password: "[redacted]", a: 1 },
-    ],
+    ["adds what is around it", { set: { "/filter/owner": "principal.id" } }, {}, { filter: { owner: "ann" } }],
+    ["computes it", { set: { "/n": "mcp.arguments.n + 1" } }, { n: 9007199254740990 }, { n: 9007199254740991 }],
+    ["takes lists and objects", { set: { "/a": { b: [1, null, true, 1.5] } } }, {}, { a: { b: [1, null, true, 1.5] } }],
+    ["takes CEL for them", { set: { "/a": '{"b": [mcp.tool], "c": null}' } }, {}, { a: { b: ["query"], c: null } }],
+    ["redacts", { redact: ["/password", "/none"] }, { password: "p", a: 1 }, { password: "[redacted]", a: 1 }],
     [
       "redacts in each element",
       { redact: ["/users/*/mail"] },
@@ -136,11 +111,7 @@ describe("rates", () => {
 
   it("count nothing that is refused by another rule", () => {
     const { ask } = celPolicy({
-      rules: [
-        { apply: "true", rate: { perSecond: 0.001, burst: 1 } },
-        { deny: 'mcp.tool == "no"' },
-        { allow: "true" },
-      ],
+      rules: [{ apply: "true", rate: { perSecond: 0.001, burst: 1 } }, { deny: 'mcp.tool == "no"' }, { allow: "true" }],
     });
     const refused = requestOf("tools/call", { name: "no" });
     expect([ask(refused).effect, ask(refused).effect, ask(search).effect, ask(search).effect]).toEqual([
@@ -176,9 +147,7 @@ describe("changes of answers", () => {
 
   it("reach the structured content wherever it is repeated as text", () => {
     const person = { name: "Ann", mail: "a@b.example", pay: [1, 2] };
-    const rules = [
-      { apply: "true", redact: ["/structuredContent/mail"], remove: ["/structuredContent/pay"] },
-    ];
+    const rules = [{ apply: "true", redact: ["/structuredContent/mail"], remove: ["/structuredContent/pay"] }];
     const clean = { name: "Ann", mail: "[redacted]" };
     expect(
       resultAfter(rules, {
@@ -200,9 +169,7 @@ describe("changes of answers", () => {
   });
 
   it("leave an answer alone that no rule is about", () => {
-    expect(resultAfter([{ apply: 'mcp.tool == "other"', redact: ["/content"] }], { content: [] })).toBe(
-      "unchanged",
-    );
+    expect(resultAfter([{ apply: 'mcp.tool == "other"', redact: ["/content"] }], { content: [] })).toBe("unchanged");
   });
 });
 
@@ -258,9 +225,7 @@ describe("detectors", () => {
     expect(after({ secrets: "deny" }, error)).toMatchObject({ refusal: { code: "secrets_found" } });
     const escaped = messageFrom(`{"jsonrpc":"2.0","id":1,"result":{"a":"\\u0041${key.slice(1)}"}}`);
     expect(after({ secrets: "deny" }, escaped)).toMatchObject({ refusal: { code: "secrets_found" } });
-    const number = messageFrom(
-      '{"jsonrpc":"2.0","id":1,"result":{"card":4111111111111111,"n":-4111111111111111}}',
-    );
+    const number = messageFrom('{"jsonrpc":"2.0","id":1,"result":{"card":4111111111111111,"n":-4111111111111111}}');
     expect(formOf(after({ personalData: "redact" }, number), "result")).toMatchObject({
       card: "[redacted: card-number]",
     });
@@ -271,9 +236,9 @@ describe("detectors", () => {
   });
 
   it("do not touch an answer in which they find nothing", () => {
-    expect(
-      formOf(after({ secrets: "redact", personalData: "redact" }, resultOf({ content: [] })), "result"),
-    ).toBe("unchanged");
+    expect(formOf(after({ secrets: "redact", personalData: "redact" }, resultOf({ content: [] })), "result")).toBe(
+      "unchanged",
+    );
   });
 });
 
@@ -306,11 +271,7 @@ describe("lists", () => {
     const { filter } = celPolicy({
       lists: [{ deny: 'entry.uri.startsWith("file:///etc") || entry.name == "secret"' }],
     });
-    const resources = [
-      { uri: "file:///etc/x", name: "x" },
-      { uri: "file:///y", name: "secret" },
-      { uri: "file:///z" },
-    ];
+    const resources = [{ uri: "file:///etc/x", name: "x" }, { uri: "file:///y", name: "secret" }, { uri: "file:///z" }];
     expect(filter("resource", resources)).toEqual(["file:///z"]);
   });
 

@@ -35,23 +35,14 @@ interface Draft {
 const none: AppliedEffects = { change: undefined, refusal: undefined, rule: undefined, notes: undefined };
 
 /** Changes the arguments of a request as rules say; throws where a value cannot be put where it belongs. */
-export function applyRequestEffects(
-  message: Message,
-  rules: readonly Rule[],
-  bindings: Bindings,
-): AppliedEffects {
+export function applyRequestEffects(message: Message, rules: readonly Rule[], bindings: Bindings): AppliedEffects {
   let draft: Draft = message;
-  for (const { edits } of rules)
-    if (edits !== undefined) draft = applyEditEffect(draft, "params", edits, bindings);
+  for (const { edits } of rules) if (edits !== undefined) draft = applyEditEffect(draft, "params", edits, bindings);
   return draft === message ? none : { ...none, change: { bytes: draft.bytes } };
 }
 
 /** Changes an answer as rules say, and looks for what they want to be found. */
-export function applyResponseEffects(
-  message: Message,
-  rules: readonly Rule[],
-  bindings: Bindings,
-): AppliedEffects {
+export function applyResponseEffects(message: Message, rules: readonly Rule[], bindings: Bindings): AppliedEffects {
   let draft: Draft = message;
   const member = message.kind === "error" ? "error" : "result";
   for (const { edits } of rules) {
@@ -99,13 +90,10 @@ const detectionRefusals: Readonly<Record<DetectorName, PolicyRefusal>> = {
 function applyEditEffect(draft: Draft, member: MemberName, edits: EditEffect, bindings: Bindings): Draft {
   const span = spanOf(draft.outline, member);
   if (span === undefined) return draft;
-  const values = edits.values.map((value) =>
-    Buffer.isBuffer(value) ? value : jsonOf(value.evaluate(bindings)),
-  );
+  const values = edits.values.map((value) => (Buffer.isBuffer(value) ? value : jsonOf(value.evaluate(bindings))));
   const outcome = applyEdits(draft.bytes, span, edits.plan, values);
   if (!outcome.ok) throw new TypeError(`cannot be changed: ${outcome.problem}`);
-  const mirrored =
-    member === "result" ? mirroredContentEdits(draft.bytes, span, edits.plan, outcome.replacements) : [];
+  const mirrored = member === "result" ? mirroredContentEdits(draft.bytes, span, edits.plan, outcome.replacements) : [];
   return spliceDraft(draft, [...outcome.replacements, ...mirrored]);
 }
 

@@ -115,8 +115,7 @@ function parsedIn(text: string, scope: ExpressionScope, wanted: ExpressionType):
   const checked = program.check();
   if (!checked.valid) return compileError(celErrorText(checked.error), offsetOf(checked.error));
   const type = checked.type ?? "dyn";
-  if (!accepted[wanted].test(type))
-    return compileError(`gives ${type}, ${expectations[wanted]} is needed`, 0);
+  if (!accepted[wanted].test(type)) return compileError(`gives ${type}, ${expectations[wanted]} is needed`, 0);
   return { ok: true, value: program };
 }
 
@@ -173,9 +172,6 @@ function offsetOf(error: unknown): number {
   return typeof range?.start === "number" ? range.start : 0;
 }
 
-function compileError(
-  message: string,
-  offset: number,
-): { readonly ok: false; readonly problem: ExpressionProblem } {
+function compileError(message: string, offset: number): { readonly ok: false; readonly problem: ExpressionProblem } {
   return { ok: false, problem: { message, offset } };
 }

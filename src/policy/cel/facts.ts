@@ -96,11 +96,7 @@ const resultSlot = slotOf("result");
 const errorSlot = slotOf("error");
 
 /** What rules look at of an object; nothing where it is none. */
-function readJsonMember(
-  message: Message | undefined,
-  slot: number,
-  wanted: NeededMembers[JsonVariable],
-): JsonMap {
+function readJsonMember(message: Message | undefined, slot: number, wanted: NeededMembers[JsonVariable]): JsonMap {
   if (message === undefined || wanted === undefined) return noMembers;
   const { bytes, outline } = message;
   const [start, end] = [outline.spans[slot] ?? -1, outline.spans[slot + 1] ?? -1];
@@ -234,8 +230,7 @@ export class Bindings {
   }
 
   get entry(): JsonMap {
-    return (this.#entry ??=
-      this.#listed === undefined ? noMembers : entryOf(this.#listed, this.#needs.entry));
+    return (this.#entry ??= this.#listed === undefined ? noMembers : entryOf(this.#listed, this.#needs.entry));
   }
 
   /** The entry that is looked at, without building anything of it. */

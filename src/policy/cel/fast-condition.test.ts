@@ -65,15 +65,11 @@ const { condition } = fc.letrec<{ condition: string }>((tie) => ({
     path,
     optional,
     path.map((one) => `has(${one})`),
-    fc
-      .tuple(operand, fc.constantFrom("==", "!=", "<", "<=", ">", ">=", "in"), operand)
-      .map((parts) => parts.join(" ")),
+    fc.tuple(operand, fc.constantFrom("==", "!=", "<", "<=", ">", ">=", "in"), operand).map((parts) => parts.join(" ")),
     fc
       .tuple(fc.oneof(field, path, optional), fc.constantFrom("startsWith", "endsWith", "contains"), operand)
       .map(([one, method, other]) => `${one}.${method}(${other})`),
-    fc
-      .tuple(operand, fc.array(quoted, { minLength: 1 }))
-      .map(([one, list]) => `${one} in [${list.join(", ")}]`),
+    fc.tuple(operand, fc.array(quoted, { minLength: 1 })).map(([one, list]) => `${one} in [${list.join(", ")}]`),
     operand.map((one) => `${one} in principal.scopes`),
     tie("condition").map((inner) => `!(${inner})`),
     fc

@@ -50,9 +50,7 @@ export function compileFastCondition(node: ASTNode): FastCondition | undefined {
     case "in":
       return membership(node.args);
     case "call":
-      return node.args[0] === "has" && node.args[1][0] !== undefined
-        ? compilePresence(node.args[1][0])
-        : undefined;
+      return node.args[0] === "has" && node.args[1][0] !== undefined ? compilePresence(node.args[1][0]) : undefined;
     case "rcall":
       return textTest(node.args) ?? booleanValue(node);
     default:
@@ -113,9 +111,7 @@ function isEqual(a: unknown, b: unknown): boolean | undefined {
 }
 
 /** An order of texts or of numbers; CEL has none between others. */
-function ordered(
-  compare: (a: Ordered, b: Ordered) => boolean,
-): (a: unknown, b: unknown) => boolean | undefined {
+function ordered(compare: (a: Ordered, b: Ordered) => boolean): (a: unknown, b: unknown) => boolean | undefined {
   return (a, b) => {
     const isText = typeof a === "string" && typeof b === "string";
     return isText || (isNumber(a) && isNumber(b)) ? compare(a, b) : undefined;
@@ -155,9 +151,7 @@ function isIn(value: unknown, list: unknown): boolean | undefined {
   return typeof list[0] === "string" ? list.includes(value) : undefined;
 }
 
-function textTest([name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]]):
-  | FastCondition
-  | undefined {
+function textTest([name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]]): FastCondition | undefined {
   const test = Object.hasOwn(textTests, name) ? textTests[name] : undefined;
   const [argument] = args;
   if (test === undefined || argument === undefined || args.length > 1) return undefined;
@@ -328,9 +322,6 @@ function fieldName(node: ASTNode): string | undefined {
 
 function isScalar(value: unknown): boolean {
   return (
-    typeof value === "string" ||
-    typeof value === "boolean" ||
-    typeof value === "bigint" ||
-    typeof value === "number"
+    typeof value === "string" || typeof value === "boolean" || typeof value === "bigint" || typeof value === "number"
   );
 }

@@ -77,9 +77,7 @@ describe("JSON for CEL", () => {
 
   it("is not made of what JSON has not", () => {
     expect(
-      [Number.NaN, undefined, new Date(0), [Number.POSITIVE_INFINITY], new Map([["a", undefined]])].map(
-        toJson,
-      ),
+      [Number.NaN, undefined, new Date(0), [Number.POSITIVE_INFINITY], new Map([["a", undefined]])].map(toJson),
     ).toEqual(Array.from({ length: 5 }, () => undefined));
     expect(toJson({ a: new Set(["x"]) })).toBe('{"a":["x"]}');
   });

@@ -54,11 +54,7 @@ export function readCelValue(bytes: Buffer, span: Span): CelValue {
 }
 
 /** Builds those members of an object that are asked for, all of them unless names are given. */
-export function readCelMembers(
-  bytes: Buffer,
-  object: Span,
-  names: NameSet | undefined,
-): ReadonlyMap<string, CelValue> {
+export function readCelMembers(bytes: Buffer, object: Span, names: NameSet | undefined): ReadonlyMap<string, CelValue> {
   return new Reader(bytes, object.end).members(object.start, names);
 }
 

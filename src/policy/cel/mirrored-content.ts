@@ -23,8 +23,7 @@ export function mirroredContentEdits(
     if (name !== "content" || typeAt(bytes, value.start) !== "array") continue;
     for (const block of elementsOf(bytes, value)) {
       const text = textIn(bytes, block);
-      if (text === undefined || taken.some(({ span }) => span.start < text.end && text.start < span.end))
-        continue;
+      if (text === undefined || taken.some(({ span }) => span.start < text.end && text.start < span.end)) continue;
       const json = editedText(decodeString(bytes, text.start, text.end), below);
       if (json !== undefined) replacements.push({ span: text, bytes: Buffer.from(JSON.stringify(json)) });
     }

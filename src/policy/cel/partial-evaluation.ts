@@ -16,11 +16,7 @@ export interface PartialEvaluation {
  * Asks rules as far as caller, method and name suffice: those that cannot hold are left out, and behind one that surely
  * decides nothing follows. Whatever reads anything else, counts, or fails is left to be asked for each message.
  */
-export function evaluatePartially(
-  set: RuleSet,
-  bindings: Bindings,
-  fallback: RuleSet["fallback"],
-): PartialEvaluation {
+export function evaluatePartially(set: RuleSet, bindings: Bindings, fallback: RuleSet["fallback"]): PartialEvaluation {
   const facts = staticFacts(bindings);
   const steps: OrderedRule[] = [];
   for (const { rule, index } of set.ordered) {

@@ -79,9 +79,7 @@ describe("plans", () => {
     const { plans } = created();
     of(plans, calling("a"));
     const { key: topic } = of(plans, calling("a")) ?? {};
-    const escaped = messageFrom(
-      String.raw`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\u0061"}}`,
-    );
+    const escaped = messageFrom(String.raw`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"\u0061"}}`);
     expect(topic?.matches(ann, calling("a"))).toBe(true);
     expect(topic?.matches(ann, escaped)).toBe(false);
     expect(topic?.matches(ann, requestOf("tools/call", {}))).toBe(false);

@@ -103,16 +103,12 @@ const args = fc.constantFrom<unknown>(undefined, {}, { n: 1 }, { n: 2, text: "x"
 const messages = fc.oneof(
   fc
     .tuple(fc.constantFrom("a", "bb", "c", 7), args)
-    .map(([name, given]) =>
-      requestOf("tools/call", { name, ...(given === undefined ? {} : { arguments: given }) }),
-    ),
+    .map(([name, given]) => requestOf("tools/call", { name, ...(given === undefined ? {} : { arguments: given }) })),
   fc
     .tuple(fc.constantFrom("prompts/get", "tools/list", "ping", "tasks/get", "made/up"), args)
     .map(([method, given]) => requestOf(method, { name: "a", taskId: "t", arguments: given })),
   fc.constantFrom("file:///1", "file:///2").map((uri) => requestOf("resources/read", { uri })),
-  fc
-    .constantFrom("a", "b")
-    .map((name) => requestOf("completion/complete", { ref: { type: "ref/prompt", name } })),
+  fc.constantFrom("a", "b").map((name) => requestOf("completion/complete", { ref: { type: "ref/prompt", name } })),
   fc.constant(notificationOf("notifications/progress", { progressToken: 1, progress: 1 })),
 );
 const answers = fc.constantFrom(resultOf({ text: "x" }), resultOf({ text: "y" }), resultOf({}));
@@ -162,17 +158,11 @@ describe("decisions that were made beforehand", () => {
           expect(told(verdict)).toEqual(told(expected));
           return verdict;
         };
-        for (const { principal, message, answer, facts, isMoved, pauseMs } of [
-          ...traffic,
-          ...traffic,
-          ...traffic,
-        ]) {
+        for (const { principal, message, answer, facts, isMoved, pauseMs } of [...traffic, ...traffic, ...traffic]) {
           now += pauseMs;
           const exchange = exchangeWith(message, { ...facts, principal });
           const memory = memoryOf(
-            both((provider) =>
-              provider.evaluateRequest(InspectedMessage.of(exchange), { signal, memory: undefined }),
-            ),
+            both((provider) => provider.evaluateRequest(InspectedMessage.of(exchange), { signal, memory: undefined })),
           );
           if (memory !== undefined) planned++;
           if (message.kind !== "request") continue;
@@ -198,8 +188,7 @@ describe("decisions that were made beforehand", () => {
       return known(provider.evaluateRequest(InspectedMessage.of(exchange), { signal, memory: undefined }));
     });
   };
-  const callA = (given: unknown = {}): RequestMessage =>
-    requestOf("tools/call", { name: "a", arguments: given });
+  const callA = (given: unknown = {}): RequestMessage => requestOf("tools/call", { name: "a", arguments: given });
 
   it("are given without asking a rule again", () => {
     const verdicts = askAll({ rules: [{ allow: 'mcp.tool == "a"' }] }, [callA(), callA(), callA({ n: 1 })]);

@@ -107,19 +107,13 @@ describe("what rules can look at", () => {
   it.each<[string, Message]>([
     ['mcp.method == "tools/call" && mcp.kind == "request"', toolCall("a")],
     ['mcp.tool == "a" && mcp.prompt == "" && mcp.resource == "" && mcp.task == ""', toolCall("a")],
-    [
-      'mcp.prompt == "p" && mcp.arguments.x == "1"',
-      requestOf("prompts/get", { name: "p", arguments: { x: "1" } }),
-    ],
+    ['mcp.prompt == "p" && mcp.arguments.x == "1"', requestOf("prompts/get", { name: "p", arguments: { x: "1" } })],
     ['mcp.resource == "file:///a"', requestOf("resources/read", { uri: "file:///a" })],
     ['mcp.resource.startsWith("file:")', requestOf("resources/subscribe", { uri: "file:///a" })],
     ['mcp.task == "t"', requestOf("tasks/cancel", { taskId: "t" })],
     ['mcp.prompt == "p"', requestOf("completion/complete", { ref: { type: "ref/prompt", name: "p" } })],
     ['mcp.resource == "u"', requestOf("completion/complete", { ref: { type: "ref/resource", uri: "u" } })],
-    [
-      'mcp.server == "test" && mcp.revision == "2025-11-25" && mcp.direction == "client-to-server"',
-      toolCall("a"),
-    ],
+    ['mcp.server == "test" && mcp.revision == "2025-11-25" && mcp.direction == "client-to-server"', toolCall("a")],
     ["mcp.params.maxTokens < 100", requestOf("sampling/createMessage", { maxTokens: 99 })],
     ['principal.id == "ann" && principal.kind == "token"', toolCall("a")],
     ['principal.claims.team == "blue" && principal.claims.level >= 3', toolCall("a")],
@@ -179,9 +173,7 @@ describe("what rules can look at", () => {
 describe("numbers", () => {
   const limit: RulesInput = { rules: [{ id: "limit", allow: "mcp.arguments.n <= 9007199254740992" }] };
   const withNumber = (text: string): Message =>
-    messageFrom(
-      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":${text}}}}`,
-    );
+    messageFrom(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"n":${text}}}}`);
 
   it.each([
     ["9007199254740992", "allow limit"],
@@ -229,9 +221,7 @@ describe("names", () => {
   });
 
   it("come before rules", () => {
-    expect(inShort(asked({ ...policy, rules: [{ allow: "true" }] }, toolCall("other")))).toBe(
-      "hidden hidden -",
-    );
+    expect(inShort(asked({ ...policy, rules: [{ allow: "true" }] }, toolCall("other")))).toBe("hidden hidden -");
   });
 
   it("filter lists as well", () => {
@@ -270,9 +260,7 @@ describe("answers", () => {
     expect(inShort(answered(policy, resultOf({ content: [], structuredContent: { rows: 11 } })))).toBe(
       "forbidden denied_by_rule big",
     );
-    expect(inShort(answered(policy, resultOf({ content: [], structuredContent: { rows: 10 } })))).toBe(
-      "allow -",
-    );
+    expect(inShort(answered(policy, resultOf({ content: [], structuredContent: { rows: 10 } })))).toBe("allow -");
     expect(inShort(answered(policy, resultOf({ content: [] })))).toBe("forbidden rule_failed big");
   });
 
@@ -336,9 +324,7 @@ describe("decisions", () => {
     const verdict = asked({ rules: [{ allow: "true", redact: ["/secret"] }] }, message);
     const change = verdict.effect === "allow" ? verdict.change : undefined;
     const outcome = applyChange(message, change ?? {}, { revision: "2025-11-25" });
-    expect(outcome.ok ? outcome.message.bytes.toString() : outcome.problem).toBe(
-      text.replace('"s"', '"[redacted]"'),
-    );
+    expect(outcome.ok ? outcome.message.bytes.toString() : outcome.problem).toBe(text.replace('"s"', '"[redacted]"'));
     expect(valueOf(outcome.ok ? outcome.message : undefined)).toMatchObject({ method: "tools/call" });
   });
 

@@ -115,12 +115,7 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
       return toDecision({ ...ruling, ...failure(celErrorText(error)) }, set, clock.now() - started, memory);
     }
     const { change: form, refusal: denial, rule = ruling.rule, notes } = effects;
-    const verdict = toDecision(
-      { ...ruling, refusal: denial, rule, notes },
-      set,
-      clock.now() - started,
-      memory,
-    );
+    const verdict = toDecision({ ...ruling, refusal: denial, rule, notes }, set, clock.now() - started, memory);
     return verdict.effect === "deny" || form === undefined ? verdict : { ...verdict, change: form };
   }
 
@@ -149,8 +144,7 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
     const plan = plans?.get(subject);
     if (plan === undefined) {
       const kind = methodFacts(message.method ?? "")?.target;
-      if (kind !== undefined && requestTargetName(message, kind) === undefined)
-        return refuse(targetMissing, started);
+      if (kind !== undefined && requestTargetName(message, kind) === undefined) return refuse(targetMissing, started);
       if (kind !== undefined && hasOtherArguments(message)) return refuse(argumentsNotObject, started);
       if (names.isHidden(subject)) return refuse(hiddenRefusal, started, hiddenNotes);
       return settle(subject, calls, unplanned(calls, message.method), undefined, started);
@@ -165,9 +159,7 @@ export function createCelProvider(settings: RulesConfig, { clock, onStep }: CelD
     const { exchange, request } = subject;
     // The result of a task may come to other credentials than those that it was begun with.
     const isPlanned =
-      memory instanceof ResponsePlan &&
-      request !== undefined &&
-      memory.key.matches(exchange.principal, request);
+      memory instanceof ResponsePlan && request !== undefined && memory.key.matches(exchange.principal, request);
     const task = isPlanned ? memory.evaluation : unplanned(results, subject.method);
     return task.decision ?? settle(subject, results, task, undefined, clock.now());
   }

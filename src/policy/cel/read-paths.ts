@@ -36,20 +36,14 @@ export function neededMembers(paths: readonly ReadPath[]): NeededMembers {
       for (const open of jsonVariables) if (open.startsWith(`${path[0] ?? ""}.`)) needs.set(open, "all");
     }
   }
-  return Object.fromEntries(
-    Array.from(needs, ([open, names]) => [open, names === "all" ? names : new NameSet(names)]),
-  );
+  return Object.fromEntries(Array.from(needs, ([open, names]) => [open, names === "all" ? names : new NameSet(names)]));
 }
 
 /** A path as explanations write it. */
 export function formatReadPath(path: ReadPath): string {
   return path
     .map((step, index) =>
-      index > 0 && /^[A-Z_a-z]\w*$/u.test(step)
-        ? `.${step}`
-        : index === 0
-          ? step
-          : `[${JSON.stringify(step)}]`,
+      index > 0 && /^[A-Z_a-z]\w*$/u.test(step) ? `.${step}` : index === 0 ? step : `[${JSON.stringify(step)}]`,
     )
     .join("");
 }
@@ -83,8 +77,7 @@ function pathOf(node: ASTNode, own: ReadonlySet<string>): ReadPath | undefined {
     case "[?]": {
       const before = pathOf(node.args[0], own);
       const index = node.args[1];
-      if (before === undefined || isOpenEnded(node.args[0]) || typeof literalOf(index) !== "string")
-        return before;
+      if (before === undefined || isOpenEnded(node.args[0]) || typeof literalOf(index) !== "string") return before;
       return [...before, String(literalOf(index))];
     }
     default:
@@ -100,9 +93,7 @@ function isOpenEnded(node: ASTNode): boolean {
 }
 
 function below(node: ASTNode): ASTNode | undefined {
-  return node.op === "." || node.op === ".?" || node.op === "[]" || node.op === "[?]"
-    ? node.args[0]
-    : undefined;
+  return node.op === "." || node.op === ".?" || node.op === "[]" || node.op === "[?]" ? node.args[0] : undefined;
 }
 
 /** The value of a literal; undefined for anything else. */

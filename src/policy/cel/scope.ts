@@ -53,14 +53,7 @@ export const variables: Readonly<Record<ExpressionScope, Readonly<Record<string,
  * Variables and fields that hold JSON of others, by path. Only those members are built that some rule of the set
  * looks at.
  */
-export const jsonVariables = [
-  "mcp.arguments",
-  "mcp.params",
-  "principal.claims",
-  "result",
-  "error",
-  "entry",
-] as const;
+export const jsonVariables = ["mcp.arguments", "mcp.params", "principal.claims", "result", "error", "entry"] as const;
 
 /** A path of open JSON. */
 export type JsonVariable = (typeof jsonVariables)[number];

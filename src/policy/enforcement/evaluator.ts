@@ -58,11 +58,7 @@ export interface Evaluator {
   /** Decides about a message; what was left by the verdict on its request goes with it. */
   evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
   /** Decides which names the caller may know of. */
-  checkVisibility(
-    subject: InspectedMessage,
-    kind: ListKind,
-    entries: readonly ListEntry[],
-  ): MaybePromise<Visibility>;
+  checkVisibility(subject: InspectedMessage, kind: ListKind, entries: readonly ListEntry[]): MaybePromise<Visibility>;
   /** Refuses what cannot be judged, or could not be brought into the form that was decided on. */
   refuse(subject: InspectedMessage, problem: string, denial?: PolicyRefusal): RefuseOutcome;
 }
@@ -78,15 +74,7 @@ export function createEvaluator(options: EvaluatorDeps): Evaluator {
     explanation: Explanation,
     extras: DecisionRecordOptions = noExtras,
   ): DecisionRecord {
-    const decision = new DecisionRecord(
-      subject,
-      phase,
-      effect,
-      explanation,
-      isEnforced,
-      newDecisionId,
-      extras,
-    );
+    const decision = new DecisionRecord(subject, phase, effect, explanation, isEnforced, newDecisionId, extras);
     try {
       onDecision?.(decision);
     } catch {
@@ -158,11 +146,7 @@ export function createEvaluator(options: EvaluatorDeps): Evaluator {
     return { type: "seen", visible };
   }
 
-  function look(
-    subject: InspectedMessage,
-    kind: ListKind,
-    entries: readonly ListEntry[],
-  ): MaybePromise<Visibility> {
+  function look(subject: InspectedMessage, kind: ListKind, entries: readonly ListEntry[]): MaybePromise<Visibility> {
     if (provider.filterList === undefined || entries.length === 0)
       return { type: "seen", visible: entries.map(() => true) };
     const call = new Call(subject.exchange.cancellation, undefined);
@@ -181,8 +165,7 @@ export function createEvaluator(options: EvaluatorDeps): Evaluator {
     filtersLists: provider.filterList !== undefined,
     evaluate: judge,
     checkVisibility: look,
-    refuse: (subject, problem, denial = noDecision) =>
-      refuse(subject, denial, explain(provider.name, problem)),
+    refuse: (subject, problem, denial = noDecision) => refuse(subject, denial, explain(provider.name, problem)),
   };
 }
 

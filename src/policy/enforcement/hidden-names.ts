@@ -33,12 +33,7 @@ const hidden: PolicyRefusal = { kind: "hidden", code: "hidden", reason: "there i
 /** Makes the checks for one route; where a provider knows nothing of lists, nothing is hidden. */
 export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefined): HiddenNames {
   /** Lets a message about one name pass where the name may be known. */
-  function about(
-    subject: InspectedMessage,
-    kind: ListKind,
-    name: string,
-    memory: unknown,
-  ): MaybePromise<CheckOutcome> {
+  function about(subject: InspectedMessage, kind: ListKind, name: string, memory: unknown): MaybePromise<CheckOutcome> {
     return andThen(judge.checkVisibility(subject, kind, [bare(kind, name)]), (sight): CheckOutcome => {
       if (sight.type === "refuse") return sight;
       return sight.visible[0] === true
@@ -64,11 +59,7 @@ export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefi
     });
   }
 
-  function removed(
-    subject: InspectedMessage,
-    mentions: readonly ResourceMention[],
-    memory: unknown,
-  ): CheckOutcome {
+  function removed(subject: InspectedMessage, mentions: readonly ResourceMention[], memory: unknown): CheckOutcome {
     const { message, exchange } = subject;
     if (mentions.length === 0) return { type: "pass", message, memory };
     // From the end, so that the places before keep their numbers; one element may speak of two.
@@ -88,8 +79,7 @@ export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefi
       Object(memberValue(subject.message, "params.notifications")),
       "resourceSubscriptions",
     );
-    if (!Array.isArray(wanted) || wanted.length === 0)
-      return { type: "pass", message: subject.message, memory };
+    if (!Array.isArray(wanted) || wanted.length === 0) return { type: "pass", message: subject.message, memory };
     const mentions = wanted.flatMap((uri: unknown, index): ResourceMention[] =>
       typeof uri === "string" ? [{ uri, path: [...subscriptionsPath, index] }] : [],
     );
@@ -107,17 +97,13 @@ export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefi
   }
 
   function subscription(subject: InspectedMessage, uri: string): MaybePromise<CheckOutcome> {
-    if (nonCanonicalUriReason(uri) !== undefined)
-      return judge.refuse(subject, "a URI is not plain", notEvaluable);
+    if (nonCanonicalUriReason(uri) !== undefined) return judge.refuse(subject, "a URI is not plain", notEvaluable);
     const text = `{"jsonrpc":"2.0","id":${subject.answerId?.json ?? 0},"method":"resources/subscribe","params":{"uri":${JSON.stringify(uri)}}}`;
     const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
     if (!outcome.ok || outcome.form !== "single")
       return judge.refuse(subject, "a subscription could not be asked about");
     const { message } = outcome;
-    return judge.evaluate(
-      InspectedMessage.of({ ...subject.exchange, message, original: message }),
-      undefined,
-    );
+    return judge.evaluate(InspectedMessage.of({ ...subject.exchange, message, original: message }), undefined);
   }
 
   return {
@@ -150,11 +136,7 @@ export function createHiddenNames(judge: Evaluator, limits: ParseLimits | undefi
       const mentions = resourceMentions(message);
       // What was asked for by its URI has been decided about as such.
       const own = request.method === "resources/read" ? memberString(request, "params.uri") : undefined;
-      return without(
-        subject,
-        own === undefined ? mentions : mentions.filter(({ uri }) => uri !== own),
-        undefined,
-      );
+      return without(subject, own === undefined ? mentions : mentions.filter(({ uri }) => uri !== own), undefined);
     },
   };
 }

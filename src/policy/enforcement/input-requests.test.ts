@@ -51,9 +51,7 @@ describe("questions in results and answers in requests", () => {
       request: (subject) => {
         seen.push(seenAs(subject));
         const isRoots = subject.method === "roots/list";
-        return isRoots
-          ? deny()
-          : allow({ memory: "asked", change: { set: { "/params/message": "Berth?" } } });
+        return isRoots ? deny() : allow({ memory: "asked", change: { set: { "/params/message": "Berth?" } } });
       },
       response: (subject, { memory }) => {
         seen.push(`${seenAs(subject)} ${String(memory)}`);

@@ -37,10 +37,7 @@ const noticeSlot = slotOf("params.inputRequests");
 const responsesSlot = slotOf("params.inputResponses");
 
 /** Makes the checks for one route. */
-export function createInputRequestChecks(
-  judge: Evaluator,
-  limits: ParseLimits | undefined,
-): InputRequestChecks {
+export function createInputRequestChecks(judge: Evaluator, limits: ParseLimits | undefined): InputRequestChecks {
   const remembered = createPendingInputRequests();
 
   /** Goes through the entries one after the other, until one is refused. */
@@ -67,8 +64,7 @@ export function createInputRequestChecks(
           : { type: "pass", message: made, memory };
       }
       return andThen(decide(entry.name, entry.value), (ruling) => {
-        if (ruling === undefined)
-          return judge.refuse(subject, `an entry of ${member} cannot be judged`, notEvaluable);
+        if (ruling === undefined) return judge.refuse(subject, `an entry of ${member} cannot be judged`, notEvaluable);
         if (ruling.type === "refuse") return ruling;
         const change = changed(ruling.message);
         if (change !== undefined) replacements.push({ span: entry.value, bytes: Buffer.from(change.json) });
@@ -91,14 +87,11 @@ export function createInputRequestChecks(
           const question = questionAt(message, key, value);
           if (question === undefined) return undefined;
           before = question;
-          return andThen(
-            judge.evaluate(InspectedMessage.of(fromServer(exchange, question)), undefined),
-            (ruling) => {
-              if (ruling.type === "pass")
-                remembered.keep(exchange, state, key, { request: question, memory: ruling.memory });
-              return ruling;
-            },
-          );
+          return andThen(judge.evaluate(InspectedMessage.of(fromServer(exchange, question)), undefined), (ruling) => {
+            if (ruling.type === "pass")
+              remembered.keep(exchange, state, key, { request: question, memory: ruling.memory });
+            return ruling;
+          });
         },
         (ruled) => (ruled === before ? undefined : { json: entryText(ruled) }),
       );
@@ -162,9 +155,7 @@ function questionFor({ bytes }: Message, key: string, value: Span): RequestMessa
 
 function requestFrom(key: string, method: string, params: string | undefined): RequestMessage | undefined {
   const member = params === undefined ? "" : `,"params":${params}`;
-  const made = messageOf(
-    `{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${JSON.stringify(method)}${member}}`,
-  );
+  const made = messageOf(`{"jsonrpc":"2.0","id":${JSON.stringify(key)},"method":${JSON.stringify(method)}${member}}`);
   return made?.kind === "request" ? made : undefined;
 }
 

@@ -19,10 +19,7 @@ const lists: ReadonlyMap<string, ListFacts> = new Map<string, ListFacts>([
   ["tools/list", { member: "result.tools", kind: "tool", name: "name" }],
   ["prompts/list", { member: "result.prompts", kind: "prompt", name: "name" }],
   ["resources/list", { member: "result.resources", kind: "resource", name: "uri" }],
-  [
-    "resources/templates/list",
-    { member: "result.resourceTemplates", kind: "resource-template", name: "uriTemplate" },
-  ],
+  ["resources/templates/list", { member: "result.resourceTemplates", kind: "resource-template", name: "uriTemplate" }],
 ]);
 
 /** Whether answers to a method hold names that somebody may not know of. */
@@ -64,11 +61,9 @@ export function withPrivateCache(
   limits: ParseLimits | undefined,
 ): Message {
   const { exchange, method } = subject;
-  if (exchange.era !== "modern" || method === undefined || methodFacts(method)?.cacheable !== true)
-    return message;
+  if (exchange.era !== "modern" || method === undefined || methodFacts(method)?.cacheable !== true) return message;
   const span = spanOf(message.outline, "result.cacheScope");
-  if (span === undefined || message.bytes.toString("latin1", span.start, span.end) === privateScope)
-    return message;
+  if (span === undefined || message.bytes.toString("latin1", span.start, span.end) === privateScope) return message;
   const scope: Replacement = { span, bytes: Buffer.from(privateScope) };
   return spliceMessage(message, [scope], exchange, limits) ?? message;
 }
@@ -106,9 +101,9 @@ class Entry implements ListEntry {
 
   get value(): Readonly<Record<string, unknown>> {
     // It has a name, so it is an object.
-    return (this.#value ??= JSON.parse(
-      this.#bytes.toString("utf8", this.span.start, this.span.end),
-    ) as Readonly<Record<string, unknown>>);
+    return (this.#value ??= JSON.parse(this.#bytes.toString("utf8", this.span.start, this.span.end)) as Readonly<
+      Record<string, unknown>
+    >);
   }
 }
 

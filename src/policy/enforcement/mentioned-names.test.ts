@@ -22,9 +22,7 @@ describe.each(texts)("a %s answer", (_, text) => {
 
   it("that speaks of one in escapes is found out", () => {
     const escaped = String.raw`{"type":"\u0072esource_link","uri":"file:///a","name":"a"}`;
-    const message = messageFrom(
-      `{"jsonrpc":"2.0","id":1,"result":{"content":[${JSON.stringify(block)},${escaped}]}}`,
-    );
+    const message = messageFrom(`{"jsonrpc":"2.0","id":1,"result":{"content":[${JSON.stringify(block)},${escaped}]}}`);
     expect(mayMentionResource(message)).toBe(true);
     expect(resourceMentions(message).map(({ uri }) => uri)).toEqual(["file:///a"]);
   });

@@ -11,12 +11,7 @@ export interface ResourceMention {
 }
 
 /** What is the server's own data, or says nothing to the model. */
-const passedOver: ReadonlySet<string> = new Set([
-  "structuredContent",
-  "_meta",
-  "inputSchema",
-  "outputSchema",
-]);
+const passedOver: ReadonlySet<string> = new Set(["structuredContent", "_meta", "inputSchema", "outputSchema"]);
 /** What every block of a resource has in it, unless it is spelled with an escape. */
 const mark = Buffer.from('"resource');
 const backslash = 0x5c;

@@ -15,9 +15,7 @@ export function replaceMember<M extends Message>(message: M, span: Span, json: B
   const before = outline.start;
   const growth = json.length - (span.end - span.start);
   // What lies before the value keeps its place; what holds it or follows it ends elsewhere.
-  const spans = outline.spans.map((at) =>
-    at < 0 ? at : at >= span.end ? at - before + growth : at - before,
-  );
+  const spans = outline.spans.map((at) => (at < 0 ? at : at >= span.end ? at - before + growth : at - before));
   const end = outline.end - before + growth;
   return { ...message, bytes, outline: { ...outline, start: 0, end, spans } };
 }
@@ -36,7 +34,5 @@ export function spliceMessage(
     mode: "enforce",
     ...(limits === undefined ? {} : { limits }),
   });
-  return outcome.ok && outcome.form === "single" && outcome.message.kind === message.kind
-    ? outcome.message
-    : undefined;
+  return outcome.ok && outcome.form === "single" && outcome.message.kind === message.kind ? outcome.message : undefined;
 }

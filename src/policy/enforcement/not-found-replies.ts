@@ -15,11 +15,7 @@ import { parseText } from "../../protocol/parse.ts";
  * exist, without any mark of the gateway. In the words of the server itself where the caller has met them, else in
  * those of the specification.
  */
-export function notFoundReply(
-  subject: InspectedMessage,
-  request: RequestMessage,
-  forms: NotFoundTemplates,
-): Reply {
+export function notFoundReply(subject: InspectedMessage, request: RequestMessage, forms: NotFoundTemplates): Reply {
   const learned = forms.replyFor(subject.exchange, request);
   if (learned !== undefined) return learned;
   return { message: errorMessage(request.id, specNotFoundError(subject, request)) };
@@ -121,10 +117,7 @@ function isNotFoundError(message: Message): boolean {
   if (message.outline.end - message.outline.start > maxBytes) return false;
   if (message.kind === "error") {
     const code: unknown = memberValue(message, "error.code");
-    return (
-      (code === invalidParams || code === notFound) &&
-      wording.test(memberString(message, "error.message") ?? "")
-    );
+    return (code === invalidParams || code === notFound) && wording.test(memberString(message, "error.message") ?? "");
   }
   if (message.kind !== "result") return false;
   // Asked about every answer, so without reading a value.

@@ -62,16 +62,13 @@ describe("refusals", () => {
     [503, -32000],
     [504, -32000],
     [507, -32603],
-  ])(
-    "[PA-171, PA-172, PA-173] have code and status of the decision in the profile ping: %i",
-    async (status, code) => {
-      const http = { status, headers: {}, body: '{"errorMessage":"Access Denied"}' };
-      expect(await refused({ http }, { profile: "ping" })).toMatchObject({
-        status,
-        error: { code, message: "Access Denied" },
-      });
-    },
-  );
+  ])("[PA-171, PA-172, PA-173] have code and status of the decision in the profile ping: %i", async (status, code) => {
+    const http = { status, headers: {}, body: '{"errorMessage":"Access Denied"}' };
+    expect(await refused({ http }, { profile: "ping" })).toMatchObject({
+      status,
+      error: { code, message: "Access Denied" },
+    });
+  });
 
   it.each([
     ['{"message":"a"}', "a"],
@@ -127,10 +124,7 @@ describe("what is hidden", () => {
     [
       "an error",
       (name: string, id: string) =>
-        errorMessage(
-          { key: id, json: id },
-          { code: -32602, message: `Tool ${name} not found`, data: { name } },
-        ),
+        errorMessage({ key: id, json: id }, { code: -32602, message: `Tool ${name} not found`, data: { name } }),
     ],
     [
       "a result",

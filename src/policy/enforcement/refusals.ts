@@ -45,10 +45,7 @@ const coazCode: Readonly<Record<Exclude<RefusalKind, "hidden">, number>> = {
 };
 
 /** Makes refusals in one form. */
-export function createRefusalWriter(
-  { profile, denialStatus }: RefusalOptions,
-  forms: NotFoundTemplates,
-): WriteRefusal {
+export function createRefusalWriter({ profile, denialStatus }: RefusalOptions, forms: NotFoundTemplates): WriteRefusal {
   return (subject, denial, decision) => {
     const { message } = subject;
     const request = message.kind === "request" ? message : undefined;
@@ -90,9 +87,7 @@ function statusIn(
 ): number | undefined {
   if (profile === "coaz") return 200;
   const { http, alternateHttp: httpInstead } = error.facts;
-  return error.code === "policy_denied" && denialStatus === "forbidden"
-    ? (httpInstead?.status ?? http)
-    : http;
+  return error.code === "policy_denied" && denialStatus === "forbidden" ? (httpInstead?.status ?? http) : http;
 }
 
 function refusalReply(
@@ -107,8 +102,7 @@ function refusalReply(
     ...(status === undefined ? {} : { status }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
-  if (answerId === undefined)
-    return status === undefined || status < 400 ? noReply : { message: undefined, ...facts };
+  if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...facts };
   return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...facts };
 }
 

@@ -15,9 +15,7 @@ const server: Handler = async ({ message, era }) => {
   const inlined = { resultType: "complete", taskId: "t-1", status: "completed", result: { content } };
   const results: Readonly<Record<string, unknown>> = {
     "tools/call":
-      era === "modern"
-        ? { resultType: "task", taskId: "t-1" }
-        : { task: { taskId: "t-1", status: "working" } },
+      era === "modern" ? { resultType: "task", taskId: "t-1" } : { task: { taskId: "t-1", status: "working" } },
     "tasks/result": { content },
     "tasks/get": inlined,
   };
@@ -32,9 +30,7 @@ const eras = [
 const rules = (verdict: ReturnType<typeof deny>): FakeRules => ({
   request: () => allow({ memory: "of the call" }),
   response: ({ request, message }, { memory }) =>
-    request?.method === "tools/call" &&
-    memory === "of the call" &&
-    "text" in Object(contentOf(valueOf(message)))
+    request?.method === "tools/call" && memory === "of the call" && "text" in Object(contentOf(valueOf(message)))
       ? verdict
       : allow(),
 });
@@ -58,10 +54,7 @@ describe("the result of a task", () => {
 
   it.each(eras)("goes on as that decision changed it ($revision)", async (facts) => {
     const { fetch, ...era } = facts;
-    const bench = createPolicyBench(
-      rules(allow({ change: { set: { "/result/content/0/text": "****" } } })),
-      server,
-    );
+    const bench = createPolicyBench(rules(allow({ change: { set: { "/result/content/0/text": "****" } } })), server);
     await bench.handle(exchangeWith(begin, era));
     const reply = await bench.handle(exchangeWith(requestOf(fetch, { taskId: "t-1" }, "fetch"), era));
     expect(JSON.stringify(valueOf(reply.message))).toContain("****");
@@ -97,9 +90,7 @@ describe("the result of a task", () => {
   it("that has none yet passes as it is", async () => {
     const bench = createPolicyBench(rules(deny()), async ({ message }) => ({
       message:
-        message.kind === "request"
-          ? resultMessage(message.id, '{"taskId":"t-9","status":"working"}')
-          : undefined,
+        message.kind === "request" ? resultMessage(message.id, '{"taskId":"t-9","status":"working"}') : undefined,
     }));
     const reply = await bench.handle(exchangeWith(requestOf("tasks/get", { taskId: "t-9" })));
     expect(reply.message?.kind).toBe("result");

@@ -117,9 +117,7 @@ function keptForm(request: RequestMessage): RequestMessage {
       ? own.toString()
       : `{"jsonrpc":"2.0","id":${request.id.json},"method":${JSON.stringify(request.method)}${params}}`;
   const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
-  return outcome.ok && outcome.form === "single" && outcome.message.kind === "request"
-    ? outcome.message
-    : request;
+  return outcome.ok && outcome.form === "single" && outcome.message.kind === "request" ? outcome.message : request;
 }
 
 /** The result that is inlined in a task, in an answer or a notification (Tasks extension, "tasks/get"). */

@@ -34,19 +34,16 @@ describe("breaker", () => {
 
   it("[PA-116] keeps the latest end of several failures, with its kind", () => {
     fc.assert(
-      fc.property(
-        fc.array(fc.record({ kind: fc.constantFrom("a", "b"), seconds: fc.nat(1000) })),
-        (trips) => {
-          const breaker = createBreaker<string>(createFakeTime().clock);
-          for (const { kind, seconds } of trips) breaker.trip(kind, seconds);
-          const latest = trips.reduce((most, { seconds }) => Math.max(most, seconds), 0);
-          const open = breaker.check();
-          expect(open?.remainingSeconds ?? 0).toBe(latest);
-          if (open !== undefined) {
-            expect(trips.find(({ seconds }) => seconds === latest)?.kind).toBe(open.kind);
-          }
-        },
-      ),
+      fc.property(fc.array(fc.record({ kind: fc.constantFrom("a", "b"), seconds: fc.nat(1000) })), (trips) => {
+        const breaker = createBreaker<string>(createFakeTime().clock);
+        for (const { kind, seconds } of trips) breaker.trip(kind, seconds);
+        const latest = trips.reduce((most, { seconds }) => Math.max(most, seconds), 0);
+        const open = breaker.check();
+        expect(open?.remainingSeconds ?? 0).toBe(latest);
+        if (open !== undefined) {
+          expect(trips.find(({ seconds }) => seconds === latest)?.kind).toBe(open.kind);
+        }
+      }),
     );
   });
 });

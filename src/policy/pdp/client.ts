@@ -1,9 +1,4 @@
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-} from "node:http";
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type Socket } from "node:net";
 
@@ -53,8 +48,7 @@ export function createPdpClient(service: ServiceUrl, options: PdpClientOptions):
 
   /** Idle connections are older than the one that just turned out to be closed, or as old. */
   function dropIdle(): void {
-    for (const sockets of Object.values(agent.freeSockets))
-      for (const socket of sockets ?? []) socket.destroy();
+    for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
   }
 
   function post(request: PdpRequest): Promise<PdpReply> {

@@ -99,10 +99,7 @@ describe("withDeadline", () => {
 
   it("leaves a list without a verdict in time undecided, which refuses it", async () => {
     const time = createFakeTime();
-    const provider = withDeadline(
-      { ...fakeProvider(), filterList: never },
-      { timeoutMs: 5, setTimer: time.setTimer },
-    );
+    const provider = withDeadline({ ...fakeProvider(), filterList: never }, { timeoutMs: 5, setTimer: time.setTimer });
     const bench = createPolicyBench(provider, async ({ message }) => ({
       message: message.kind === "request" ? resultOf({ tools: [{ name: "a" }] }) : undefined,
     }));

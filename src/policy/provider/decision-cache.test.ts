@@ -39,8 +39,7 @@ function cached(verdict: (name: string) => Decision | Promise<Decision>, ttl = 1
 describe("withDecisionCache", () => {
   it("asks once for as long as the verdict holds, and counts the looks", async () => {
     const { provider, time, asked, looks } = cached(() => allow({ memory: "m" }));
-    for (let i = 0; i < 3; i++)
-      expect(provider.evaluateRequest(ask("a"), call)).toEqual(allow({ memory: "m" }));
+    for (let i = 0; i < 3; i++) expect(provider.evaluateRequest(ask("a"), call)).toEqual(allow({ memory: "m" }));
     await time.advance(999);
     void provider.evaluateRequest(ask("a"), call);
     await time.advance(1);

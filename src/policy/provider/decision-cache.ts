@@ -68,7 +68,5 @@ export function withDecisionCache(provider: PolicyProvider, options: DecisionCac
 }
 
 function isUndecided(verdict: Decision): boolean {
-  return (
-    verdict.effect === "deny" && (verdict.refusal.kind === "unavailable" || verdict.refusal.kind === "rate")
-  );
+  return verdict.effect === "deny" && (verdict.refusal.kind === "unavailable" || verdict.refusal.kind === "rate");
 }

@@ -35,9 +35,7 @@ describe("withFailOpen", () => {
 
   it("keeps changes and what they leave for the answer", () => {
     const verdict = allow({ change: { remove: ["/params"] }, memory: 1 });
-    expect(opened(fakeProvider({ request: () => verdict })).decorated.evaluateRequest(subject, call)).toBe(
-      verdict,
-    );
+    expect(opened(fakeProvider({ request: () => verdict })).decorated.evaluateRequest(subject, call)).toBe(verdict);
   });
 
   it.each<[string, () => Decision | Promise<Decision>]>([

@@ -31,9 +31,7 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
   }
 
   function opened(verdict: Decision): Decision {
-    return verdict.effect === "deny" && mayFailOpen(verdict.refusal)
-      ? open(verdict.refusal.reason, verdict)
-      : verdict;
+    return verdict.effect === "deny" && mayFailOpen(verdict.refusal) ? open(verdict.refusal.reason, verdict) : verdict;
   }
 
   function seen(verdict: ListDecision): ListDecision {
@@ -50,9 +48,7 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
   function ask(evaluate: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
     try {
       const verdict = evaluate();
-      return isThenable(verdict)
-        ? verdict.then(opened, (thrown: unknown) => open(errorText(thrown)))
-        : opened(verdict);
+      return isThenable(verdict) ? verdict.then(opened, (thrown: unknown) => open(errorText(thrown))) : opened(verdict);
     } catch (thrown) {
       return open(errorText(thrown));
     }
@@ -75,9 +71,7 @@ export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): 
             const { length } = list.entries;
             try {
               const verdict = filterList(list, call);
-              return isThenable(verdict)
-                ? verdict.then(seen, (thrown: unknown) => all(length, thrown))
-                : seen(verdict);
+              return isThenable(verdict) ? verdict.then(seen, (thrown: unknown) => all(length, thrown)) : seen(verdict);
             } catch (thrown) {
               return all(length, thrown);
             }

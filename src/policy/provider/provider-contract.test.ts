@@ -59,9 +59,7 @@ function sideband(isDown: boolean): PolicyProvider {
 }
 
 function rules(): PolicyProvider {
-  const settings = z
-    .strictObject(rulesFields)
-    .parse({ rules: [{ id: "open", allow: 'mcp.tool == "open"' }] });
+  const settings = z.strictObject(rulesFields).parse({ rules: [{ id: "open", allow: 'mcp.tool == "open"' }] });
   return createCelProvider(settings, { clock });
 }
 
@@ -88,8 +86,7 @@ describe.each<readonly [string, () => PolicyProvider]>([
       expect(verdict.explanation.provider).toBe(name);
       expect(verdict.explanation.read.length).toBeGreaterThan(0);
       expect(verdict.explanation.durationMs).toBeGreaterThanOrEqual(0);
-      const { effect: _effect, ...said } =
-        verdict.effect === "deny" ? verdict : { ...verdict, memory: undefined };
+      const { effect: _effect, ...said } = verdict.effect === "deny" ? verdict : { ...verdict, memory: undefined };
       expect(JSON.stringify(said)).not.toContain(secret);
     }
   });

@@ -40,12 +40,9 @@ describe("a client certificate as JWK", () => {
     expect(jwk).toMatchObject({ kty: "OKP", crv: "Ed25519" });
   });
 
-  it.each(["rsa-pss", "secp256k1", "ed448"] as const)(
-    "[PA-102] there is none for a key of type %s",
-    (type) => {
-      expect(toClientCertificate(clientCertificates[type], false)).toBeUndefined();
-    },
-  );
+  it.each(["rsa-pss", "secp256k1", "ed448"] as const)("[PA-102] there is none for a key of type %s", (type) => {
+    expect(toClientCertificate(clientCertificates[type], false)).toBeUndefined();
+  });
 
   it("[PA-103] has the leaf alone, or the chain in its order", () => {
     const cert = clientCertificates["p-256"];

@@ -48,9 +48,7 @@ describe("the payload of a request", () => {
   });
 
   it("[PA-051] [PA-096] has no certificate where there is none", async () => {
-    expect((await payloadOf({ clientCertificate: undefined })).payload).not.toHaveProperty(
-      "client_certificate",
-    );
+    expect((await payloadOf({ clientCertificate: undefined })).payload).not.toHaveProperty("client_certificate");
   });
 
   it("[PA-097] is none when the certificate cannot be read, also with fail_open", async () => {
@@ -62,9 +60,7 @@ describe("the payload of a request", () => {
 
   it("[PA-039] [PA-128] is none when a header value is nested: 400 with an empty body", async () => {
     const { engine, calls } = createFakedEngine({ fail_open: true }, echoed);
-    const { answer } = answered(
-      await engine.evaluateRequest(requestFacts({ headers: { "x-deep": [["a"]] } })),
-    );
+    const { answer } = answered(await engine.evaluateRequest(requestFacts({ headers: { "x-deep": [["a"]] } })));
     expect(answer).toEqual({ status: 400, headers: {}, body: Buffer.alloc(0) });
     expect(calls).toEqual([]);
   });
@@ -109,10 +105,7 @@ describe("the payload of an MCP request", () => {
         mcp_jsonrpc_id: 1,
       },
     ],
-    [
-      "toolsCallWithoutArguments",
-      { mcp_method: "tools/call", mcp_tool_name: "get_weather", mcp_jsonrpc_id: 2 },
-    ],
+    ["toolsCallWithoutArguments", { mcp_method: "tools/call", mcp_tool_name: "get_weather", mcp_jsonrpc_id: 2 }],
     ["toolsList", { mcp_method: "tools/list", mcp_jsonrpc_id: 3 }],
     [
       "resourcesRead",
@@ -156,17 +149,14 @@ describe("the payload of an MCP request", () => {
     expect(payload.mcp).toEqual({ mcp_method: "tools/call" });
   });
 
-  it.each([
-    "",
-    "no json",
-    '{"method":"tools/list","id":1}',
-    '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}',
-    "[1,2]",
-  ])("[PA-157] [PA-160] has nothing about MCP for the body %j", async (body) => {
-    const { payload } = await payloadOf({ body: Buffer.from(body) }, { enable_mcp: true });
-    expect(payload).not.toHaveProperty("traffic_type");
-    expect(payload).not.toHaveProperty("mcp");
-  });
+  it.each(["", "no json", '{"method":"tools/list","id":1}', '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}', "[1,2]"])(
+    "[PA-157] [PA-160] has nothing about MCP for the body %j",
+    async (body) => {
+      const { payload } = await payloadOf({ body: Buffer.from(body) }, { enable_mcp: true });
+      expect(payload).not.toHaveProperty("traffic_type");
+      expect(payload).not.toHaveProperty("mcp");
+    },
+  );
 
   it("[PA-052] [PA-146] [PA-213] is that of any other request with enable_mcp off, whatever else is set", async () => {
     const facts = { body: Buffer.from(mcpFixtures.toolsCall), headers: { authorization: ["Bearer x"] } };
@@ -178,8 +168,7 @@ describe("the payload of an MCP request", () => {
       mcp_retry_methods: [],
     });
     expect(off.text).toBe(plain.text);
-    for (const name of ["traffic_type", "mcp", "extracted_headers"])
-      expect(off.payload).not.toHaveProperty(name);
+    for (const name of ["traffic_type", "mcp", "extracted_headers"]) expect(off.payload).not.toHaveProperty(name);
   });
 
   it("[PA-161] repeats the first value of the named headers, MCP or not", async () => {
@@ -199,17 +188,9 @@ describe("the payload of an MCP request", () => {
 
   it.each([
     ["a batch", `[${mcpFixtures.toolsCall}]`, "null"],
-    [
-      "a method that comes twice",
-      '{"jsonrpc":"2.0","id":"a","method":"tools/list","method":"tools/call"}',
-      '"a"',
-    ],
+    ["a method that comes twice", '{"jsonrpc":"2.0","id":"a","method":"tools/list","method":"tools/call"}', '"a"'],
     ["params that come twice", '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{},"params":{}}', "5"],
-    [
-      "a name that comes twice",
-      '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","name":"b"}}',
-      "5",
-    ],
+    ["a name that comes twice", '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","name":"b"}}', "5"],
   ])("[PX-10] refuses %s before anybody is asked", async (_what, text, id) => {
     const body = Buffer.from(text);
     const plain = createFakedEngine({ enable_mcp: true, fail_open: true }, echoed);

@@ -3,14 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { type McpContext, mcpContextOf } from "../../protocol/http/mcp-context.ts";
 import type { HttpRequestFacts } from "./contract.ts";
 import { composeUrl, countValues, type HeaderMap, toHeaderMap, toSidebandHeaders } from "./http-format.ts";
-import {
-  mcpMember,
-  mcpSummary,
-  type McpSummary,
-  objectText,
-  type Payload,
-  type TextMember,
-} from "./payload.ts";
+import { mcpMember, mcpSummary, type McpSummary, objectText, type Payload, type TextMember } from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** What is sent about a request, and what an answer is compared with. */
@@ -48,8 +41,7 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
   const composed = composeUrl(facts);
   if (composed === undefined) return accessProblem("the path is not UTF-8");
   const { clientCertificate: pem } = facts;
-  const certificate =
-    pem === undefined ? undefined : toClientCertificate(pem, settings.include_full_cert_chain);
+  const certificate = pem === undefined ? undefined : toClientCertificate(pem, settings.include_full_cert_chain);
   if (pem !== undefined && certificate === undefined) {
     return accessProblem("the client certificate cannot be read, or its key is of another type");
   }

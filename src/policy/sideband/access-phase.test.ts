@@ -110,9 +110,7 @@ describe("an answer that allows", () => {
     const { engine } = createFakedEngine({ enable_mcp: true }, echoed);
     const body = Buffer.from(mcpFixtures.toolsCall);
     const { store } = continued(await engine.evaluateRequest(requestFacts({ body })));
-    expect(store?.paz_mcp).toBe(
-      '{"mcp_method":"tools/call","mcp_tool_name":"get_weather","mcp_jsonrpc_id":1}',
-    );
+    expect(store?.paz_mcp).toBe('{"mcp_method":"tools/call","mcp_tool_name":"get_weather","mcp_jsonrpc_id":1}');
   });
 });
 
@@ -276,9 +274,7 @@ describe("asking", () => {
       controller.abort(new Error("client gone"));
       return new Error("aborted");
     });
-    await expect(engine.evaluateRequest(requestFacts(), { signal: controller.signal })).rejects.toThrow(
-      "client gone",
-    );
+    await expect(engine.evaluateRequest(requestFacts(), { signal: controller.signal })).rejects.toThrow("client gone");
     await engine.evaluateRequest(requestFacts());
     expect(calls).toHaveLength(2);
   });
@@ -289,9 +285,9 @@ describe("asking", () => {
       controller.abort("timeout");
       return new Error("aborted");
     });
-    expect(
-      answered(await engine.evaluateRequest(requestFacts(), { signal: controller.signal })).answer.status,
-    ).toBe(502);
+    expect(answered(await engine.evaluateRequest(requestFacts(), { signal: controller.signal })).answer.status).toBe(
+      502,
+    );
     answered(await engine.evaluateRequest(requestFacts()));
     expect(calls).toHaveLength(1);
   });

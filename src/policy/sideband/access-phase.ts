@@ -44,9 +44,7 @@ export function createAccessEvaluation(
     payload: AccessPayload,
     fitted: FittedPayload,
   ): RequestOutcome {
-    return failsOpen(cause, settings, log)
-      ? proceedWithoutAnswer(payload, fitted)
-      : refuse(otherwise, payload);
+    return failsOpen(cause, settings, log) ? proceedWithoutAnswer(payload, fitted) : refuse(otherwise, payload);
   }
 
   function storedContext(

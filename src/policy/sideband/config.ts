@@ -7,9 +7,7 @@ import { serviceUrlProblem } from "../pdp/service-url.ts";
 /** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
 type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
 
-const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
+const headerName = z.string().regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" });
 
 const file = z.string().min(1).optional();
 
@@ -68,10 +66,7 @@ export function createSidebandConfig(duration: DurationField) {
     circuitBreaker: z.boolean().default(true).describe(about("circuit_breaker_enabled")),
     extractHeaders: z.array(headerName).default([]).describe(about("extract_headers")),
     maxPayloadBytes: z.int().min(0).default(0).describe(about("max_sideband_body_bytes")),
-    maxPayloadAction: z
-      .enum(["truncate", "reject"])
-      .default("truncate")
-      .describe(about("max_sideband_body_action")),
+    maxPayloadAction: z.enum(["truncate", "reject"]).default("truncate").describe(about("max_sideband_body_action")),
     debugLogging: z.boolean().default(false).describe(about("enable_debug_logging")),
     debugBodyMaxBytes: z.int().min(0).default(8192).describe(about("debug_body_max_bytes")),
     redactHeaders: z.array(headerName).default(["authorization", "cookie"]).describe(about("redact_headers")),

@@ -11,11 +11,7 @@ export interface HttpPolicyEngine {
   /** May this request go on, and with which changes? Never rejects, unless `call.signal` was aborted or by a bug. */
   evaluateRequest(request: HttpRequestFacts, call?: EngineCall): Promise<RequestOutcome>;
   /** What does the client get for this upstream response? `stored` is what the request's outcome left. */
-  evaluateResponse(
-    response: HttpResponseFacts,
-    stored: StoredContext,
-    call?: EngineCall,
-  ): Promise<ResponseOutcome>;
+  evaluateResponse(response: HttpResponseFacts, stored: StoredContext, call?: EngineCall): Promise<ResponseOutcome>;
   /** Whether a response has to be asked about at all; if not, nothing of it needs to be read (PA-085). */
   readonly hasResponsePhase: boolean;
   /** Closes idle connections; questions under way still get their answers. */
@@ -254,7 +250,4 @@ export interface PdpTlsOptions {
 export type BreakerKind = "rate" | "failure";
 
 /** Makes an engine. */
-export type CreateSidebandEngine = (
-  settings: SidebandSettings,
-  surroundings: SidebandEngineDeps,
-) => HttpPolicyEngine;
+export type CreateSidebandEngine = (settings: SidebandSettings, surroundings: SidebandEngineDeps) => HttpPolicyEngine;

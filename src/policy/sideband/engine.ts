@@ -15,10 +15,7 @@ import type { SidebandSettings } from "./settings.ts";
 export const kongPlugin = { name: "idpartners-ping-authorize", version: "2.1.0" } as const;
 
 /** Makes the engine that asks PingAuthorize over its Sideband API. The settings are those of `parseSidebandSettings`. */
-export function createSidebandEngine(
-  settings: SidebandSettings,
-  surroundings: SidebandEngineDeps,
-): HttpPolicyEngine {
+export function createSidebandEngine(settings: SidebandSettings, surroundings: SidebandEngineDeps): HttpPolicyEngine {
   const { clock, setTimer, plugin = kongPlugin.name } = surroundings;
   const service = parseServiceUrl(settings.service_url);
   const instruments = createInstruments(settings, surroundings.telemetry);

@@ -7,9 +7,7 @@ import { composeUrl, encodePath, parseHttpUrl, reencodeQuery } from "./http-form
 describe("the URL of a payload", () => {
   it("[PA-045] always has the port, also the scheme's own", () => {
     expect(composeUrl(requestFacts({ path: "/resource" }))?.url).toBe("https://api.example.com:443/resource");
-    expect(composeUrl(requestFacts({ scheme: "http", port: 8080 }))?.url).toBe(
-      "http://api.example.com:8080/mcp",
-    );
+    expect(composeUrl(requestFacts({ scheme: "http", port: 8080 }))?.url).toBe("http://api.example.com:8080/mcp");
   });
 
   it.each([
@@ -86,15 +84,10 @@ describe("the URL of an answer", () => {
     expect(parseHttpUrl("http://[::1]:8080/")).toMatchObject({ host: "[::1]", port: 8080 });
   });
 
-  it.each([
-    "",
-    "/relative",
-    "https://",
-    "https://user@host/",
-    "ftp://host/",
-    "https://host:99999/",
-    "http://a b/",
-  ])("[PA-210] is none: %s", (text) => {
-    expect(parseHttpUrl(text)).toBeUndefined();
-  });
+  it.each(["", "/relative", "https://", "https://user@host/", "ftp://host/", "https://host:99999/", "http://a b/"])(
+    "[PA-210] is none: %s",
+    (text) => {
+      expect(parseHttpUrl(text)).toBeUndefined();
+    },
+  );
 });

@@ -38,9 +38,9 @@ describe("Sideband headers", () => {
   });
 
   it("[PA-040] [PA-041] collects names that differ only in case, in order of appearance", () => {
-    expect(
-      flattened([{ "Content-Type": "application/json" }, { "X-Custom": "val1" }, { "x-custom": "val2" }]),
-    ).toEqual({ "content-type": ["application/json"], "x-custom": ["val1", "val2"] });
+    expect(flattened([{ "Content-Type": "application/json" }, { "X-Custom": "val1" }, { "x-custom": "val2" }])).toEqual(
+      { "content-type": ["application/json"], "x-custom": ["val1", "val2"] },
+    );
   });
 
   it("[PA-041] makes nothing of nothing in both directions", () => {
@@ -50,9 +50,7 @@ describe("Sideband headers", () => {
 
   it("keeps a header with a name that objects give a meaning to", () => {
     const list = JSON.parse('[{"__proto__":"x"},{"constructor":"y"}]') as unknown;
-    expect(JSON.stringify(toSidebandHeaders(fromSidebandHeaders(list) ?? new Map()))).toBe(
-      JSON.stringify(list),
-    );
+    expect(JSON.stringify(toSidebandHeaders(fromSidebandHeaders(list) ?? new Map()))).toBe(JSON.stringify(list));
   });
 
   it.each([

@@ -79,11 +79,7 @@ export function countValues(headers: HeaderMap): number {
 }
 
 /** Headers that belong to one connection or are computed from the body: never set or cleared by a policy (PX-06, PA-074). */
-export const connectionHeaders: ReadonlySet<string> = new Set([
-  "content-length",
-  "transfer-encoding",
-  "connection",
-]);
+export const connectionHeaders: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection"]);
 
 /** The headers without those that a policy has no say about. */
 export function withoutConnectionHeaders(headers: HeaderMap): HeaderMap {

@@ -53,9 +53,7 @@ export type ShowForLog = (text: string) => unknown;
  * no JSON object is shown as shortened text. The state is never shown, for it may hold the whole request.
  */
 export function createShowForLog(settings: SidebandSettings): ShowForLog {
-  const hidden = new Set(
-    [...settings.redact_headers, settings.secret_header_name].map((name) => name.toLowerCase()),
-  );
+  const hidden = new Set([...settings.redact_headers, settings.secret_header_name].map((name) => name.toLowerCase()));
   const most = settings.debug_body_max_bytes;
 
   function showEntry(name: string, value: unknown): unknown {

@@ -30,10 +30,7 @@ const silent: Instruments = {
 };
 
 /** The instruments for some settings: none at all without `enable_otel` (PA-139), those of MCP only with both (PA-190). */
-export function createInstruments(
-  settings: SidebandSettings,
-  telemetry: SidebandTelemetry | undefined,
-): Instruments {
+export function createInstruments(settings: SidebandSettings, telemetry: SidebandTelemetry | undefined): Instruments {
   if (!settings.enable_otel || telemetry === undefined) return silent;
   const tools = new Set<string>();
   const labelOf = (tool: string): string => {

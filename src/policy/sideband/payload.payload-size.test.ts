@@ -11,8 +11,7 @@ const payloadWith = (body: string): Payload => ({
   render: (text) => JSON.stringify({ a: 1, body: text }),
 });
 const frame = Buffer.byteLength('{"a":1,"body":""}');
-const truncate = (most: number) =>
-  ({ max_sideband_body_bytes: most, max_sideband_body_action: "truncate" }) as const;
+const truncate = (most: number) => ({ max_sideband_body_bytes: most, max_sideband_body_action: "truncate" }) as const;
 
 describe("the size limit", () => {
   it("[PA-163] does not exist at 0", () => {
@@ -81,9 +80,7 @@ describe("a request over the size limit", () => {
       mcp: { mcp_tool_name: "get_weather", mcp_tool_arguments: { city: "L".repeat(500) } },
       headers: [{ host: "api.example.com" }, { "content-type": "application/json" }],
     });
-    expect(logs).toContainEqual(
-      expect.objectContaining({ level: "warn", msg: expect.stringContaining("shortened") }),
-    );
+    expect(logs).toContainEqual(expect.objectContaining({ level: "warn", msg: expect.stringContaining("shortened") }));
   });
 
   it("[PA-203] is one with or without enable_mcp", async () => {

@@ -12,8 +12,7 @@ export type TextMember = readonly [name: string, json: string];
 /** The text of an object whose values are JSON texts already; what is undefined is left out. */
 export function objectText(members: readonly (TextMember | undefined)[]): string {
   const parts: string[] = [];
-  for (const member of members)
-    if (member !== undefined) parts.push(`${JSON.stringify(member[0])}:${member[1]}`);
+  for (const member of members) if (member !== undefined) parts.push(`${JSON.stringify(member[0])}:${member[1]}`);
   return `{${parts.join(",")}}`;
 }
 
@@ -93,9 +92,7 @@ function mcpMembers(context: McpContext, withArguments: boolean): readonly (Text
   return [
     ["mcp_method", JSON.stringify(context.method)],
     textMember("mcp_tool_name", context.toolName),
-    withArguments && context.toolArguments !== undefined
-      ? ["mcp_tool_arguments", context.toolArguments]
-      : undefined,
+    withArguments && context.toolArguments !== undefined ? ["mcp_tool_arguments", context.toolArguments] : undefined,
     textMember("mcp_resource_uri", context.resourceUri),
     textMember("mcp_prompt_name", context.promptName),
     context.id === undefined ? undefined : ["mcp_jsonrpc_id", context.id.json],

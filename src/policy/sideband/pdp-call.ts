@@ -1,13 +1,6 @@
 import type { Breaker, OpenBreaker } from "../pdp/breaker.ts";
 import { retryAfterSeconds, withRetry } from "../pdp/retry.ts";
-import type {
-  BreakerKind,
-  EngineCall,
-  EnginePhase,
-  PdpClient,
-  PdpReply,
-  SidebandEngineDeps,
-} from "./contract.ts";
+import type { BreakerKind, EngineCall, EnginePhase, PdpClient, PdpReply, SidebandEngineDeps } from "./contract.ts";
 import type { Instruments } from "./metrics.ts";
 import { abortError } from "../pdp/client.ts";
 import { endpointPathOf, type ServiceUrl } from "../pdp/service-url.ts";
@@ -77,8 +70,7 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
 
   /** Methods that are not listed get one attempt, in both phases (PA-184). */
   function retriesFor(mcpMethod: string | undefined): number {
-    const mayRetry =
-      mcpMethod === undefined || settings.mcp_retry_methods.some((method) => method === mcpMethod);
+    const mayRetry = mcpMethod === undefined || settings.mcp_retry_methods.some((method) => method === mcpMethod);
     return mayRetry ? settings.max_retries : 0;
   }
 

@@ -38,11 +38,7 @@ export function jsonRpcForm(
 }
 
 /** Writes a refusal in its form, and counts it. */
-export function countedRefusal(
-  parts: PhaseDeps,
-  facts: RefusalFacts,
-  mcp: McpSummary | undefined,
-): RefusalAnswer {
+export function countedRefusal(parts: PhaseDeps, facts: RefusalFacts, mcp: McpSummary | undefined): RefusalAnswer {
   if (mcp !== undefined) parts.instruments.mcpDenied(mcp, facts.reason);
   return formatRefusalAnswer(facts, jsonRpcForm(parts.settings, mcp));
 }
@@ -108,9 +104,7 @@ export function classifyOutcome<Answer>(
       if (outcome.tripped?.kind === "rate") {
         return { kind: "refuse", facts: rateLimited(outcome.tripped.remainingSeconds) };
       }
-      return status >= 500
-        ? { kind: "unavailable", cause: `status ${status}` }
-        : { kind: "refuse", facts: rejected };
+      return status >= 500 ? { kind: "unavailable", cause: `status ${status}` } : { kind: "refuse", facts: rejected };
     }
   }
 }

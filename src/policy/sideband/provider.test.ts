@@ -11,9 +11,7 @@ import type { Decision } from "../provider/provider.ts";
 import { createSidebandConfig } from "./config.ts";
 import { createSidebandProvider, toAccessToken } from "./provider.ts";
 
-const schema = createSidebandConfig(() =>
-  z.union([z.number(), z.string().transform(() => 1000)]).prefault("1s"),
-);
+const schema = createSidebandConfig(() => z.union([z.number(), z.string().transform(() => 1000)]).prefault("1s"));
 
 function providerWith(
   decide: (call: FakeCall) => FakeReply,
@@ -54,8 +52,7 @@ function providerWith(
 
 const call = { signal: new AbortController().signal, memory: undefined };
 const request = messageFrom(mcpFixtures.toolsCall);
-const subject = (facts: Partial<Exchange> = {}): InspectedMessage =>
-  InspectedMessage.of(exchangeWith(request, facts));
+const subject = (facts: Partial<Exchange> = {}): InspectedMessage => InspectedMessage.of(exchangeWith(request, facts));
 const response = messageFrom('{"jsonrpc":"2.0","id":1,"result":{"content":[]}}');
 
 function answering(): InspectedMessage {
@@ -157,21 +154,15 @@ describe("PingAuthorize as a provider of the gateway", () => {
     ["it asks for a pause", { status: 429, headers: { "retry-after": "4" } }, "rate", false],
     ["it does not know us", { status: 401 }, "unavailable", false],
     ["its refusal cannot be used", { json: { response: {} } }, "unavailable", false],
-  ])(
-    "[PA-126] [PA-208] tells failures that may open the gate from others: %s",
-    async (_when, reply, kind, opens) => {
-      const { provider } = providerWith(() => reply);
-      const denial = denialOf(await provider.evaluateRequest(subject(), call));
-      expect([denial.kind, denial.neverFailOpen]).toEqual([
-        kind,
-        kind === "unavailable" && !opens ? true : undefined,
-      ]);
-      const open = providerWith(() => reply, {}, true);
-      const verdict = await open.provider.evaluateRequest(subject(), call);
-      expect(verdict.effect).toBe(opens ? "allow" : "deny");
-      expect(open.opened).toHaveLength(opens ? 1 : 0);
-    },
-  );
+  ])("[PA-126] [PA-208] tells failures that may open the gate from others: %s", async (_when, reply, kind, opens) => {
+    const { provider } = providerWith(() => reply);
+    const denial = denialOf(await provider.evaluateRequest(subject(), call));
+    expect([denial.kind, denial.neverFailOpen]).toEqual([kind, kind === "unavailable" && !opens ? true : undefined]);
+    const open = providerWith(() => reply, {}, true);
+    const verdict = await open.provider.evaluateRequest(subject(), call);
+    expect(verdict.effect).toBe(opens ? "allow" : "deny");
+    expect(open.opened).toHaveLength(opens ? 1 : 0);
+  });
 
   it("refuses what a web server could do and it cannot, but for headers that go nowhere", async () => {
     const transport = { type: "http", method: "POST", path: "/m", headers: { "x-go": "1" } } as const;
@@ -179,8 +170,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
       const { provider } = providerWith(({ payload }) => ({ json: { ...payload, ...changes(payload) } }));
       return provider.evaluateRequest(subject({ transport }), call);
     };
-    const headersOf = (payload: FakeCall["payload"]) =>
-      payload["headers"] as readonly Record<string, string>[];
+    const headersOf = (payload: FakeCall["payload"]) => payload["headers"] as readonly Record<string, string>[];
     for (const changes of [
       () => ({ method: "PUT" }),
       () => ({ url: "https://mcp.example.com/other" }),
@@ -219,9 +209,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
     ["a redirect", { response_code: "302" }, "decision_not_usable"],
     ["nothing at all", { response_code: "200", body: "" }, "decision_not_usable"],
   ])("refuses an answer for %s", async (_what, json, code) => {
-    const { provider } = providerWith((question) =>
-      question.path.endsWith("request") ? echoed(question) : { json },
-    );
+    const { provider } = providerWith((question) => (question.path.endsWith("request") ? echoed(question) : { json }));
     const first = await provider.evaluateRequest(subject(), call);
     const memory = first.effect === "allow" ? first.memory : undefined;
     expect(denialOf(await provider.evaluateResponse(answering(), { ...call, memory })).code).toBe(code);

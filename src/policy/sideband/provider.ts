@@ -1,12 +1,6 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { OnFailOpen } from "../provider/fail-open.ts";
-import type {
-  Decision,
-  Explanation,
-  PolicyCall,
-  PolicyProvider,
-  PolicyRefusal,
-} from "../provider/provider.ts";
+import type { Decision, Explanation, PolicyCall, PolicyProvider, PolicyRefusal } from "../provider/provider.ts";
 import { type SidebandConfig, toSidebandSettings } from "./config.ts";
 import type {
   ClientAnswer,
@@ -25,16 +19,7 @@ import { messageBytes } from "../../protocol/message.ts";
 /** What a provider needs from outside, besides what its engine needs. */
 export interface SidebandProviderDeps extends Pick<
   SidebandEngineDeps,
-  | "clock"
-  | "setTimer"
-  | "log"
-  | "telemetry"
-  | "breaker"
-  | "client"
-  | "tls"
-  | "secret"
-  | "userAgent"
-  | "onRetry"
+  "clock" | "setTimer" | "log" | "telemetry" | "breaker" | "client" | "tls" | "secret" | "userAgent" | "onRetry"
 > {
   /** Whether messages pass when nobody could be asked; the engine itself knows which failures that means. */
   readonly failOpen?: boolean;
@@ -52,10 +37,7 @@ const readByPolicy: readonly string[] = ["message", "principal", "request", "mcp
  * policy makes of their bodies becomes the messages that go on. Changes that only a web server could follow (method,
  * URL, headers that are forwarded) refuse the message, for what the policy asked for cannot be done.
  */
-export function createSidebandProvider(
-  config: SidebandConfig,
-  surroundings: SidebandProviderDeps,
-): PolicyProvider {
+export function createSidebandProvider(config: SidebandConfig, surroundings: SidebandProviderDeps): PolicyProvider {
   const { clock, failOpen = false, onFailOpen } = surroundings;
   const engine = createSidebandEngine(toSidebandSettings(config, failOpen), {
     userAgent: "Headgate",
@@ -109,10 +91,7 @@ export function createSidebandProvider(
     };
   }
 
-  async function evaluateResponse(
-    subject: InspectedMessage,
-    { signal, memory }: PolicyCall,
-  ): Promise<Decision> {
+  async function evaluateResponse(subject: InspectedMessage, { signal, memory }: PolicyCall): Promise<Decision> {
     const startedAt = clock.now();
     if (!isStored(memory)) {
       // Nothing was asked about the request, so a policy cannot know what this answers (PA-217).
@@ -157,9 +136,7 @@ function isStored(memory: unknown): memory is StoredContext {
  * What kind of no a refusal is. A decision point that refuses us, or whose answer cannot be followed, is no lack of a
  * decision: that must stay shut where the gate is open for lack of one (PA-126, PA-208, PA-209).
  */
-const refusalKinds: Readonly<
-  Record<SidebandRefusalReason, Pick<PolicyRefusal, "kind" | "code" | "neverFailOpen">>
-> = {
+const refusalKinds: Readonly<Record<SidebandRefusalReason, Pick<PolicyRefusal, "kind" | "code" | "neverFailOpen">>> = {
   policy: { kind: "forbidden", code: "denied_by_policy" },
   unavailable: { kind: "unavailable", code: "decision_point_unavailable" },
   rate_limited: { kind: "rate", code: "decision_point_rate_limited" },

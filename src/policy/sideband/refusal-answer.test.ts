@@ -16,11 +16,7 @@ const settings = { enable_mcp: true, mcp_jsonrpc_errors: true };
 const body = Buffer.from(mcpFixtures.toolsCall);
 const deny = (response: Readonly<Record<string, unknown>>): FakeReply => ({ json: { response } });
 
-async function refusalOf(
-  answer: FakeReply,
-  over: Readonly<Record<string, unknown>> = {},
-  request: Buffer = body,
-) {
+async function refusalOf(answer: FakeReply, over: Readonly<Record<string, unknown>> = {}, request: Buffer = body) {
   const { engine } = createFakedEngine({ ...settings, ...over }, () => answer);
   return answered(await engine.evaluateRequest(requestFacts({ body: request })));
 }

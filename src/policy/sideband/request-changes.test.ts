@@ -8,10 +8,7 @@ import type { HttpRequestFacts } from "./contract.ts";
 const noStrip = { strip_accept_encoding: false };
 
 /** Lets the policy answer with the question and some members changed; `undefined` takes a member out. */
-function policy(
-  answer: Readonly<Record<string, unknown>>,
-  settings: Readonly<Record<string, unknown>> = noStrip,
-) {
+function policy(answer: Readonly<Record<string, unknown>>, settings: Readonly<Record<string, unknown>> = noStrip) {
   return createFakedEngine(settings, ({ payload }) => ({ json: { ...payload, ...answer } }));
 }
 
@@ -124,18 +121,8 @@ describe("method and URL that the policy changes", () => {
       "https://api.example.com:8443/mcp?q=1",
       [{ type: "set-headers", headers: { host: ["api.example.com:8443"] } }],
     ],
-    [
-      "PA-080",
-      "sets the path alone",
-      "https://api.example.com:443/v2?q=1",
-      [{ type: "set-path", path: "/v2" }],
-    ],
-    [
-      "PA-080",
-      "sets the query alone",
-      "https://api.example.com:443/mcp?q=2",
-      [{ type: "set-query", query: "q=2" }],
-    ],
+    ["PA-080", "sets the path alone", "https://api.example.com:443/v2?q=1", [{ type: "set-path", path: "/v2" }]],
+    ["PA-080", "sets the query alone", "https://api.example.com:443/mcp?q=2", [{ type: "set-query", query: "q=2" }]],
     ["PA-080", "takes the query off", "https://api.example.com:443/mcp", [{ type: "set-query", query: "" }]],
   ])("[%s] %s", async (_row, _title, url, changes) => {
     expect((await changesFor({ url }, { query: "q=1" })).changes).toEqual(changes);

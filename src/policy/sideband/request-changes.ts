@@ -42,11 +42,7 @@ export interface ChangeOptions {
  * What the policy wants changed, found by comparing its answer with what it was sent, in the order headers,
  * `Accept-Encoding`, method, URL, body (PA-072 to PA-084, PA-205, PA-210, PA-211).
  */
-export function requestChanges(
-  sent: SentRequest,
-  allowed: AllowedRequest,
-  options: ChangeOptions,
-): ChangeList {
+export function requestChanges(sent: SentRequest, allowed: AllowedRequest, options: ChangeOptions): ChangeList {
   const { payload } = sent;
   const warnings = unsupportedChanges(payload, allowed);
   const missing = (["headers", "method", "url"] as const).filter((name) => allowed[name] === undefined);
@@ -75,10 +71,7 @@ export function requestChanges(
 }
 
 /** What is done to a request that goes on without an answer: `Accept-Encoding` is still taken off (PA-076). */
-export function changesWithoutAnswer(
-  headers: HeaderMap,
-  stripAcceptEncoding: boolean,
-): readonly RequestChange[] {
+export function changesWithoutAnswer(headers: HeaderMap, stripAcceptEncoding: boolean): readonly RequestChange[] {
   return headerChanges(headers, undefined, stripAcceptEncoding, false);
 }
 
@@ -99,8 +92,7 @@ function headerChanges(
       if (isOurs(name) || (isHostSetLater && name === "host")) continue;
       if (!isDeepStrictEqual(values, original.get(name))) set.set(name, values);
     }
-    for (const name of original.keys())
-      if (!wanted.has(name) && !isOurs(name) && name !== "host") clear.push(name);
+    for (const name of original.keys()) if (!wanted.has(name) && !isOurs(name) && name !== "host") clear.push(name);
   }
   if (stripAcceptEncoding && original.has(acceptEncoding)) clear.push(acceptEncoding);
   return [
@@ -125,9 +117,7 @@ function urlChanges(sent: string, wanted: string | undefined): UrlChanges | unde
     setsHost,
     schemeChanged: before !== undefined && before.scheme !== after.scheme,
     changes: [
-      ...(setsHost
-        ? [{ type: "set-headers", headers: { host: [`${after.host}:${after.port}`] } } as const]
-        : []),
+      ...(setsHost ? [{ type: "set-headers", headers: { host: [`${after.host}:${after.port}`] } } as const] : []),
       ...(before?.path === after.path ? [] : [{ type: "set-path", path: after.path } as const]),
       ...(before?.query === after.query ? [] : [{ type: "set-query", query: after.query } as const]),
     ],
@@ -141,8 +131,7 @@ type BodyChange =
 function bodyChange(sent: SentRequest, wanted: string | undefined): BodyChange {
   const text = wanted ?? "";
   if (text === sent.sentBody) return { ok: true, changes: [] };
-  if (sent.isTruncated)
-    return { ok: false, problem: "the policy changed a body of which it saw only a part" };
+  if (sent.isTruncated) return { ok: false, problem: "the policy changed a body of which it saw only a part" };
   const plain = [{ type: "set-body", body: Buffer.from(text) } as const];
   if (sent.payload.mcp === undefined) return { ok: true, changes: plain };
   const body = rebuildMcpBody(sent.originalBody, text);
@@ -174,8 +163,7 @@ function rebuildMcpBody(original: Buffer, changed: string): Buffer | undefined {
   const source = outlined(original);
   const policy = outlined(Buffer.from(changed));
   if (source === undefined || policy === undefined || policy.outline.duplicateAt >= 0) return undefined;
-  if (memberString(policy, "jsonrpc") !== "2.0" || memberString(policy, "method") === undefined)
-    return undefined;
+  if (memberString(policy, "jsonrpc") !== "2.0" || memberString(policy, "method") === undefined) return undefined;
   const id = memberSource(source, "id");
   const method = memberSource(source, "method");
   const params = memberSource(policy, "params");

@@ -38,8 +38,7 @@ export async function composeResponse(
   settings: SidebandSettings,
 ): Promise<ComposedResponse> {
   const headers = toHeaderMap(facts.headers);
-  if (headers === undefined)
-    return responseProblem(400, "a header value is neither a text nor a list of texts");
+  if (headers === undefined) return responseProblem(400, "a header value is neither a text nor a list of texts");
   if (countValues(headers) >= (facts.headerLimit ?? Number.POSITIVE_INFINITY)) {
     return responseProblem(502, "there are more headers than can be read");
   }
@@ -95,10 +94,7 @@ interface OriginalRequest {
 }
 
 function isOriginal(value: unknown): value is OriginalRequest {
-  return (
-    isJsonRecord(value) &&
-    [value.method, value.url, value.http_version].every((part) => typeof part === "string")
-  );
+  return isJsonRecord(value) && [value.method, value.url, value.http_version].every((part) => typeof part === "string");
 }
 
 function responseProblem(status: 400 | 500 | 502, problem: string): ComposedResponse {
@@ -142,10 +138,7 @@ const decoders: Readonly<Record<string, Decode>> = {
  * A body without its content coding, for policies that could not read it otherwise (PA-206). Undefined when it has none,
  * one that is not known, several, or when it is broken or grows too large.
  */
-async function decodeContent(
-  body: Buffer,
-  encodings: readonly string[] | undefined,
-): Promise<Buffer | undefined> {
+async function decodeContent(body: Buffer, encodings: readonly string[] | undefined): Promise<Buffer | undefined> {
   const coding = encodings?.join(",").trim().toLowerCase() ?? "";
   const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
   if (decode === undefined || body.length === 0) return undefined;

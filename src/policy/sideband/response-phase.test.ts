@@ -260,9 +260,7 @@ describe("event streams", () => {
 
   it("[PA-177] [PA-178] [PA-179] show the policy their last response", async () => {
     expect((await evaluate(result(), stream, mcp)).payload.body).toBe(sseFinalResponse);
-    const noise = Buffer.from(
-      `${sseStream}data: {"jsonrpc":"2.0","method":"notifications/x"}\n\ndata: nonsense\n\n`,
-    );
+    const noise = Buffer.from(`${sseStream}data: {"jsonrpc":"2.0","method":"notifications/x"}\n\ndata: nonsense\n\n`);
     expect((await evaluate(result(), { ...stream, body: noise }, mcp)).payload.body).toBe(sseFinalResponse);
   });
 
@@ -308,25 +306,22 @@ describe("lists", () => {
     ["toolsListResponse", "tools/list", "delete_user"],
     ["resourcesListResponse", "resources/list", "secrets"],
     ["promptsListResponse", "prompts/list", "exfiltrate"],
-  ] as const)(
-    "[PA-183] of %s reach the client without what the policy took out",
-    async (name, method, hidden) => {
-      const body = Buffer.from(mcpFixtures[name]);
-      const stored = { ...plainContext, paz_mcp: `{"mcp_method":"${method}"}` };
-      const filter = (call: FakeCall): FakeReply => {
-        const message = JSON.parse(String(call.payload.body)) as {
-          result: Record<string, { name: string }[]>;
-        };
-        for (const [key, entries] of Object.entries(message.result)) {
-          message.result[key] = entries.filter((entry) => entry.name !== hidden);
-        }
-        return result({ body: JSON.stringify(message) })(call);
+  ] as const)("[PA-183] of %s reach the client without what the policy took out", async (name, method, hidden) => {
+    const body = Buffer.from(mcpFixtures[name]);
+    const stored = { ...plainContext, paz_mcp: `{"mcp_method":"${method}"}` };
+    const filter = (call: FakeCall): FakeReply => {
+      const message = JSON.parse(String(call.payload.body)) as {
+        result: Record<string, { name: string }[]>;
       };
-      const { outcome } = await evaluate(filter, { body }, { enable_mcp: true }, stored);
-      const text = answered(outcome).answer.body.toString();
-      expect(mcpFixtures[name]).toContain(hidden);
-      expect(text).not.toContain(hidden);
-      expect(text).toContain('"jsonrpc":"2.0"');
-    },
-  );
+      for (const [key, entries] of Object.entries(message.result)) {
+        message.result[key] = entries.filter((entry) => entry.name !== hidden);
+      }
+      return result({ body: JSON.stringify(message) })(call);
+    };
+    const { outcome } = await evaluate(filter, { body }, { enable_mcp: true }, stored);
+    const text = answered(outcome).answer.body.toString();
+    expect(mcpFixtures[name]).toContain(hidden);
+    expect(text).not.toContain(hidden);
+    expect(text).toContain('"jsonrpc":"2.0"');
+  });
 });

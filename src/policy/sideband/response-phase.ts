@@ -25,11 +25,7 @@ export function createResponseEvaluation(
 ): (facts: HttpResponseFacts, stored: StoredContext, call: EngineCall) => Promise<ResponseOutcome> {
   const { settings, log } = parts;
 
-  function refuse(
-    facts: RefusalFacts,
-    upstream: Iterable<string>,
-    mcp: McpSummary | undefined,
-  ): ResponseOutcome {
+  function refuse(facts: RefusalFacts, upstream: Iterable<string>, mcp: McpSummary | undefined): ResponseOutcome {
     const { answer, refusal } = countedRefusal(parts, facts, mcp);
     const clearHeaders = headersToClear(upstream, new Set(Object.keys(answer.headers)));
     return { action: "answer", answer, refusal, clearHeaders, isOriginalBody: false };
@@ -156,12 +152,7 @@ function toClientAnswer(
   const coding = payload.headers.get("content-encoding");
   if (isOriginalBody && coding !== undefined) headers.set("content-encoding", coding);
   const upstreamType = payload.headers.get("content-type");
-  if (
-    isPart &&
-    payload.seen.extracted &&
-    !isEventStreamContentType(contentType) &&
-    upstreamType !== undefined
-  ) {
+  if (isPart && payload.seen.extracted && !isEventStreamContentType(contentType) && upstreamType !== undefined) {
     headers.set("content-type", upstreamType);
   }
   return {

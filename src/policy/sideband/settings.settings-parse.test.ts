@@ -25,12 +25,9 @@ describe("Sideband settings", () => {
     },
   );
 
-  it.each(["ftp://pdp", "pdp.example", "https://", "", 7, undefined])(
-    "[PA-010] refuses %s as service_url",
-    (url) => {
-      expect(problem({ service_url: url })).toContain("service_url:");
-    },
-  );
+  it.each(["ftp://pdp", "pdp.example", "https://", "", 7, undefined])("[PA-010] refuses %s as service_url", (url) => {
+    expect(problem({ service_url: url })).toContain("service_url:");
+  });
 
   it.each(["/sideband", "/sideband/", "/a/sideband/request", "/sideband/response/"])(
     "[PA-011] refuses a service_url that ends in %s and says why",
@@ -109,12 +106,7 @@ describe("Sideband settings", () => {
   });
 
   it("[PA-033] retries four methods unless told otherwise, and none with an empty list", () => {
-    expect(defaultOf("mcp_retry_methods")).toEqual([
-      "tools/list",
-      "resources/list",
-      "prompts/list",
-      "initialize",
-    ]);
+    expect(defaultOf("mcp_retry_methods")).toEqual(["tools/list", "resources/list", "prompts/list", "initialize"]);
     const { mcp_retry_methods } = parseSidebandSettings({ ...plainSettings, mcp_retry_methods: [] });
     expect(mcp_retry_methods).toEqual([]);
   });

@@ -107,8 +107,7 @@ export const settingDefinitions: { readonly [Name in keyof SidebandSettings]: Se
   verify_service_cert: {
     type: "boolean",
     default: true,
-    description:
-      "Refuses a certificate of PingAuthorize that is not trusted. Off for test environments only.",
+    description: "Refuses a certificate of PingAuthorize that is not trusted. Off for test environments only.",
   },
   skip_response_phase: {
     type: "boolean",
@@ -223,8 +222,7 @@ export function parseSidebandSettings(given: unknown): SidebandSettings {
   const settings: Record<string, unknown> = {};
   for (const [name, definition] of Object.entries(settingDefinitions)) {
     const value = given[name] ?? ("default" in definition ? definition.default : undefined);
-    const problem =
-      value === undefined ? "is required" : (problemOf(definition, value) ?? problemOfNamed(name, value));
+    const problem = value === undefined ? "is required" : (problemOf(definition, value) ?? problemOfNamed(name, value));
     if (problem !== undefined) problems.push(`${name}: ${problem}`);
     settings[name] = value;
   }
@@ -261,10 +259,7 @@ function problemOf(definition: SettingDefinition, value: unknown): string | unde
   }
 }
 
-function problemOfString(
-  { oneOf }: { readonly oneOf?: readonly string[] },
-  value: unknown,
-): string | undefined {
+function problemOfString({ oneOf }: { readonly oneOf?: readonly string[] }, value: unknown): string | undefined {
   if (typeof value !== "string" || value === "") return "must be a text that is not empty";
   return oneOf === undefined || oneOf.includes(value) ? undefined : `must be one of ${oneOf.join(", ")}`;
 }

@@ -142,8 +142,7 @@ export async function startMockAuthZen(options: MockAuthZenOptions = {}): Promis
 
   function decided(endpoint: "evaluation" | "evaluations", body: Readonly<Record<string, unknown>>): unknown {
     const { evaluations, ...shared } = body;
-    if (endpoint === "evaluation" || !Array.isArray(evaluations))
-      return toAnswer(policy(toEvaluation(shared)));
+    if (endpoint === "evaluation" || !Array.isArray(evaluations)) return toAnswer(policy(toEvaluation(shared)));
     return {
       evaluations: evaluations.map((own: unknown) =>
         toAnswer(policy(toEvaluation({ ...shared, ...(own as Readonly<Record<string, unknown>>) }))),
@@ -204,12 +203,7 @@ async function readText(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-function send(
-  response: ServerResponse,
-  status: number,
-  headers: Readonly<Record<string, string>>,
-  body: string,
-): void {
+function send(response: ServerResponse, status: number, headers: Readonly<Record<string, string>>, body: string): void {
   response.writeHead(status, { "content-type": "application/json", ...headers });
   response.end(body);
 }

@@ -85,9 +85,7 @@ export interface MockPingAuthorizeOptions {
 }
 
 /** Starts a mock on the loopback interface. It allows everything until told otherwise. */
-export async function startMockPingAuthorize(
-  options: MockPingAuthorizeOptions = {},
-): Promise<MockPingAuthorize> {
+export async function startMockPingAuthorize(options: MockPingAuthorizeOptions = {}): Promise<MockPingAuthorize> {
   const { secret, tls, basePath = "" } = options;
   const policies = {
     request: options.onRequest ?? allowRequest,
@@ -170,9 +168,7 @@ export async function startMockPingAuthorize(
 export const allowRequest: MockPolicy = ({ payload }) => ({ json: payload });
 
 /** Allows a request with some members changed, or with a state. */
-export function allowWith(
-  changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>,
-): MockPolicy {
+export function allowWith(changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
   return (question) => ({ json: { ...question.payload, ...changes(question) } });
 }
 
@@ -191,9 +187,7 @@ export function denyRequest(
 export const allowResponse: MockPolicy = (question) => resultOf(question, {});
 
 /** Lets a response through with some members changed. */
-export function changeResponse(
-  changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>,
-): MockPolicy {
+export function changeResponse(changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
   return (question) => resultOf(question, changes(question));
 }
 

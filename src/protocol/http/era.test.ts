@@ -46,18 +46,8 @@ describe("verbs and content types", () => {
   });
 
   it("take application/json with any parameters and nothing else", () => {
-    expect(["application/json", "Application/JSON ; charset=utf-8"].map(isJsonContentType)).toEqual([
-      true,
-      true,
-    ]);
-    for (const value of [
-      undefined,
-      "",
-      "text/plain",
-      "application/json-seq",
-      "text/json",
-      "application/jsonx",
-    ]) {
+    expect(["application/json", "Application/JSON ; charset=utf-8"].map(isJsonContentType)).toEqual([true, true]);
+    for (const value of [undefined, "", "text/plain", "application/json-seq", "text/json", "application/jsonx"]) {
       expect(isJsonContentType(value)).toBe(false);
     }
   });
@@ -141,10 +131,7 @@ describe("initialize", () => {
 
   it.each([
     ["an incomplete envelope", { "io.modelcontextprotocol/protocolVersion": "2026-07-28" }],
-    [
-      "a legacy version in the envelope",
-      envelopeOf({ "io.modelcontextprotocol/protocolVersion": "2025-11-25" }),
-    ],
+    ["a legacy version in the envelope", envelopeOf({ "io.modelcontextprotocol/protocolVersion": "2025-11-25" })],
     ["a version that is no text", envelopeOf({ "io.modelcontextprotocol/protocolVersion": 5 })],
   ])("with %s is still a handshake", (_what, meta) => {
     expect(classify(request("initialize", { _meta: meta }))).toMatchObject({
@@ -189,9 +176,7 @@ describe("notifications", () => {
 
 describe("an endpoint of the modern era only", () => {
   it("answers handshakes and claimless requests with what it supports", () => {
-    expect(
-      classify(request("initialize", { protocolVersion: "2025-06-18" }), { serving: modernOnly }),
-    ).toMatchObject({
+    expect(classify(request("initialize", { protocolVersion: "2025-06-18" }), { serving: modernOnly })).toMatchObject({
       ok: false,
       refusal: { status: 400, code: -32022, data: { supported: ["2026-07-28"], requested: "2025-06-18" } },
     });

@@ -81,9 +81,7 @@ function classifyMessage(
   if (message.method === "initialize" && !isModernEnvelope(message)) {
     return isNamedModern ? refuseHandshake(message) : legacy(outcome, named);
   }
-  return claimsModern(message) || isNamedModern
-    ? { ok: true, era: "modern", message }
-    : legacy(outcome, named);
+  return claimsModern(message) || isNamedModern ? { ok: true, era: "modern", message } : legacy(outcome, named);
 }
 
 /** An array may only hold legacy messages, and at least one of them must be one; bad members fail alone later. */

@@ -44,10 +44,7 @@ describe("the header parameters of a tool", () => {
     ["anyOf", { anyOf: [schema({ yard })] }],
     ["allOf", { allOf: [schema({ yard })] }],
     ...["not", "if", "then", "else"].map((keyword) => [keyword, { [keyword]: schema({ yard }) }] as const),
-    [
-      "a definition that a reference leads to",
-      { $defs: { yard }, properties: { a: { $ref: "#/$defs/yard" } } },
-    ],
+    ["a definition that a reference leads to", { $defs: { yard }, properties: { a: { $ref: "#/$defs/yard" } } }],
     ["old definitions", { definitions: { yard } }],
     ["dependentSchemas", { dependentSchemas: { a: schema({ yard }) } }],
     ["properties that are a list", { properties: [yard] }],
@@ -59,16 +56,13 @@ describe("the header parameters of a tool", () => {
     expect(reading).toMatchObject({ ok: false, reason: "unreachable" });
   });
 
-  it.each(["", "a b", "a:b", "größe", "a\r\nb", 5, null, {}])(
-    "spoil the tool when the name is %j",
-    (name) => {
-      expect(parseHeaderParameters(schema({ a: { type: "string", "x-mcp-header": name } }))).toMatchObject({
-        ok: false,
-        reason: "not-a-token",
-        path: "/properties/a/x-mcp-header",
-      });
-    },
-  );
+  it.each(["", "a b", "a:b", "größe", "a\r\nb", 5, null, {}])("spoil the tool when the name is %j", (name) => {
+    expect(parseHeaderParameters(schema({ a: { type: "string", "x-mcp-header": name } }))).toMatchObject({
+      ok: false,
+      reason: "not-a-token",
+      path: "/properties/a/x-mcp-header",
+    });
+  });
 
   it.each(["number", "object", "array", "null", ["string", "null"], undefined])(
     "spoil the tool when the type is %j",

@@ -44,13 +44,7 @@ const schemaKeywords = new Set([
   "unevaluatedProperties",
 ]);
 /** Keywords that hold schemas by name; `properties` is not among them, because only it may lead to an annotation. */
-const schemaMapKeywords = new Set([
-  "$defs",
-  "definitions",
-  "dependencies",
-  "dependentSchemas",
-  "patternProperties",
-]);
+const schemaMapKeywords = new Set(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"]);
 
 interface Visit {
   readonly schema: unknown;

@@ -208,23 +208,14 @@ describe("bodies that could show the policy one thing and the server another", (
 
   it.each([
     ["method", '{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"tools/call"}'],
-    [
-      "method, the second escaped",
-      '{"jsonrpc":"2.0","id":1,"method":"tools/list","m\\u0065thod":"tools/call"}',
-    ],
+    ["method, the second escaped", '{"jsonrpc":"2.0","id":1,"method":"tools/list","m\\u0065thod":"tools/call"}'],
     ["method, neither recognised", '{"jsonrpc":"2.0","id":1,"method":"a","method":"b"}'],
     ["params", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"},"params":{}}'],
     ["name", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","name":"b"}}'],
     ["uri", '{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a","uri":"b"}}'],
-    [
-      "arguments",
-      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}',
-    ],
+    ["arguments", '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}'],
     ["jsonrpc", '{"jsonrpc":"2.0","id":1,"method":"tools/call","jsonrpc":"1.0"}'],
-    [
-      "name, behind others that do not matter",
-      '{"jsonrpc":"2.0","id":1,"x":1,"x":2,"params":{"name":"a","name":"a"}}',
-    ],
+    ["name, behind others that do not matter", '{"jsonrpc":"2.0","id":1,"x":1,"x":2,"params":{"name":"a","name":"a"}}'],
   ])("[PX-10] refuses a second %s and echoes the id", (_what, body) => {
     expect(read(body)).toMatchObject({ ...refused, refusal: { ...refused.refusal, id: { json: "1" } } });
   });

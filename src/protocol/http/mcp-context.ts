@@ -54,10 +54,7 @@ const nothing: ParsedMcpContext = { kind: "none" };
  * which a client could show the policy one thing and the server another are refused: batches, and members that come
  * twice.
  */
-export function mcpContextOf(
-  body: Buffer | string,
-  { enableMcp }: { readonly enableMcp: boolean },
-): ParsedMcpContext {
+export function mcpContextOf(body: Buffer | string, { enableMcp }: { readonly enableMcp: boolean }): ParsedMcpContext {
   if (!enableMcp || body.length === 0) return nothing;
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   if (!isUtf8(bytes)) return nothing;
@@ -65,8 +62,7 @@ export function mcpContextOf(
   const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
   if (!outline.ok || skipSpace(bytes, outline.end, bytes.length) < bytes.length) return nothing;
   const type = typeAt(bytes, outline.start);
-  if (type === "array")
-    return hasJsonRpcElement(bytes, outline) ? refused("batches are not accepted") : nothing;
+  if (type === "array") return hasJsonRpcElement(bytes, outline) ? refused("batches are not accepted") : nothing;
   return type === "object" ? readObject({ bytes, outline }) : nothing;
 }
 

@@ -94,8 +94,7 @@ describe("computing mirrored headers", () => {
         const mirrored = mirroredHeadersOf(message, revision, [yard, kilos]);
         if (!mirrored.ok) return false;
         const header = headersOf(...mirrored.headers);
-        const found =
-          checkNameHeader(message, header) ?? checkParameterHeaders(message, [yard, kilos], header);
+        const found = checkNameHeader(message, header) ?? checkParameterHeaders(message, [yard, kilos], header);
         return found === undefined;
       }),
     );
@@ -124,8 +123,7 @@ describe("replacing mirrored headers after a change", () => {
 });
 
 describe("comparing Mcp-Name", () => {
-  const check = (...lines: readonly (readonly [string, string])[]) =>
-    checkNameHeader(call({}), headersOf(...lines));
+  const check = (...lines: readonly (readonly [string, string])[]) => checkNameHeader(call({}), headersOf(...lines));
 
   it("[SC-006] accepts the same name, with blanks around it and encoded too", () => {
     expect(check(["Mcp-Name", "weigh"])).toBeUndefined();
@@ -175,8 +173,7 @@ describe("comparing Mcp-Param-*", () => {
   });
 
   it("compares integers as numbers and everything else as text", () => {
-    const load = (value: unknown, text: string) =>
-      check({ load: { kilos: value } }, ["Mcp-Param-Kilos", text]);
+    const load = (value: unknown, text: string) => check({ load: { kilos: value } }, ["Mcp-Param-Kilos", text]);
     expect(load(42, "42")).toBeUndefined();
     expect(load(42, "42.0")).toBeUndefined();
     expect(load(42, "042")).toBeUndefined();

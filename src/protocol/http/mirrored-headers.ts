@@ -196,8 +196,7 @@ export function encodeHeaderValue(text: string): string | undefined {
  * Base64 of UTF-8. A value without both sentinels, in exactly this spelling, is itself the text.
  */
 export function decodeHeaderValue(value: string): string | undefined {
-  const isEncoded =
-    value.length >= prefix.length + suffix.length && value.startsWith(prefix) && value.endsWith(suffix);
+  const isEncoded = value.length >= prefix.length + suffix.length && value.startsWith(prefix) && value.endsWith(suffix);
   if (!isEncoded) return value;
   const base64 = value.slice(prefix.length, -suffix.length);
   if (!canonicalBase64.test(base64)) return undefined;

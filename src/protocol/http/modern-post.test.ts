@@ -126,9 +126,7 @@ describe("the checks of a modern POST", () => {
   );
 
   const names = Object.keys(breaks);
-  const pairs = names.flatMap((first, index) =>
-    names.slice(index + 1).map((second) => [first, second] as const),
-  );
+  const pairs = names.flatMap((first, index) => names.slice(index + 1).map((second) => [first, second] as const));
   it.each(pairs)("[SC-091] %s answers before %s when both are broken", (first, second) => {
     const verdict = judgeWith((post) => {
       breaks[first]?.change(post);
@@ -193,19 +191,16 @@ describe("revisions", () => {
     expect(verdict).toMatchObject({ refusal: { code: -32020 } });
   });
 
-  it.each(["2099-01-01", "2025-11-25", "draft", ""])(
-    "refuses %j with the list of what is served",
-    (requested) => {
-      const verdict = judgeWith(({ headers, meta }) => {
-        headers["MCP-Protocol-Version"] = requested;
-        meta[version] = requested;
-      });
-      expect(verdict).toMatchObject({
-        check: "checkRevisionSupported",
-        refusal: { status: 400, code: -32022, data: { supported: ["2026-07-28"], requested } },
-      });
-    },
-  );
+  it.each(["2099-01-01", "2025-11-25", "draft", ""])("refuses %j with the list of what is served", (requested) => {
+    const verdict = judgeWith(({ headers, meta }) => {
+      headers["MCP-Protocol-Version"] = requested;
+      meta[version] = requested;
+    });
+    expect(verdict).toMatchObject({
+      check: "checkRevisionSupported",
+      refusal: { status: 400, code: -32022, data: { supported: ["2026-07-28"], requested } },
+    });
+  });
 
   it("does not serve a legacy revision by envelope even where it is served by handshake", () => {
     const verdict = judgeWith((post) => {
@@ -253,22 +248,17 @@ describe("capabilities", () => {
 });
 
 describe("methods", () => {
-  it.each([
-    "ping",
-    "initialize",
-    "logging/setLevel",
-    "resources/subscribe",
-    "tasks/list",
-    "roots/list",
-    "nope",
-  ])("[SC-026] %s is answered 404 in the modern era", (method) => {
-    const verdict = judgeWith((post) => {
-      post.method = method;
-      post.params = {};
-      post.headers["Mcp-Method"] = method;
-    });
-    expect(verdict).toMatchObject({ refusal: { status: 404, code: -32601, id: { json: "9" } } });
-  });
+  it.each(["ping", "initialize", "logging/setLevel", "resources/subscribe", "tasks/list", "roots/list", "nope"])(
+    "[SC-026] %s is answered 404 in the modern era",
+    (method) => {
+      const verdict = judgeWith((post) => {
+        post.method = method;
+        post.params = {};
+        post.headers["Mcp-Method"] = method;
+      });
+      expect(verdict).toMatchObject({ refusal: { status: 404, code: -32601, id: { json: "9" } } });
+    },
+  );
 
   it("does not compare parameters of a tool whose schema nobody knows", () => {
     const verdict = judgeWith((post) => {

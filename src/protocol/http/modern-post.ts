@@ -141,9 +141,7 @@ function checkRevisionHeader(state: State): ErrorResponse | undefined {
   const named = revisionHeaderOf(header);
   const claimed = claimOf(state);
   if (named === undefined) {
-    return message.kind === "notification"
-      ? undefined
-      : mismatched(message, "MCP-Protocol-Version", "missing");
+    return message.kind === "notification" ? undefined : mismatched(message, "MCP-Protocol-Version", "missing");
   }
   return claimed === undefined || named === claimed
     ? undefined
@@ -152,9 +150,7 @@ function checkRevisionHeader(state: State): ErrorResponse | undefined {
 
 function checkMethodHeader({ message, header }: State): ErrorResponse | undefined {
   const named = methodHeaderOf(header);
-  return named === undefined || named === message.method
-    ? undefined
-    : mismatched(message, "Mcp-Method", "different");
+  return named === undefined || named === message.method ? undefined : mismatched(message, "Mcp-Method", "different");
 }
 
 function checkRevisionSupported(state: State): ErrorResponse | undefined {
@@ -212,11 +208,8 @@ function checkMethodServed({ message, facts, revision }: State): ErrorResponse |
   if (message.kind === "notification" || revision === undefined) return undefined;
   const { method, id } = message;
   const isServed =
-    facts.isServed?.(method, revision) ??
-    methodStatus(method, revision, "client-to-server", "request") === "known";
-  return isServed
-    ? undefined
-    : errorResponse("method_not_found", "method not found", { id, useAlternateStatus: true });
+    facts.isServed?.(method, revision) ?? methodStatus(method, revision, "client-to-server", "request") === "known";
+  return isServed ? undefined : errorResponse("method_not_found", "method not found", { id, useAlternateStatus: true });
 }
 
 /** What an extension method needs: that the client declared the extension (Tasks extension, "Capability Negotiation"). */
@@ -232,7 +225,6 @@ function claimOf({ message }: State): string | undefined {
 }
 
 function mismatched(message: MethodMessage, header: string, problem: "missing" | "different"): ErrorResponse {
-  const text =
-    problem === "missing" ? `the header ${header} is missing` : `the header ${header} and the body differ`;
+  const text = problem === "missing" ? `the header ${header} is missing` : `the header ${header} and the body differ`;
   return headerMismatch(message, { header, problem, message: text });
 }

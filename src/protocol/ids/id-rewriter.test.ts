@@ -1,12 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { messageOf, notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import {
-  type ClientIdRewriter,
-  createIdRewriter,
-  type IdRewriter,
-  type RestoreResult,
-} from "./id-rewriter.ts";
+import { type ClientIdRewriter, createIdRewriter, type IdRewriter, type RestoreResult } from "./id-rewriter.ts";
 import { idFrom, idValue, type Message } from "../message.ts";
 import { parseText } from "../parse.ts";
 
@@ -106,8 +101,7 @@ describe("rewriting ids on a shared connection", () => {
       notificationOf("notifications/tools/list_changed", { _meta: { [subscriptionKey]: id } });
     expect(restored(rewriter, changed(his))).toEqual(["bob", valueOf(changed("L1"))]);
     expect(restored(rewriter, changed(hers))).toEqual(["alice", valueOf(changed("L1"))]);
-    const end = (id: string | number) =>
-      resultOf({ resultType: "complete", _meta: { [subscriptionKey]: id } }, id);
+    const end = (id: string | number) => resultOf({ resultType: "complete", _meta: { [subscriptionKey]: id } }, id);
     expect(restored(rewriter, end(hers))).toEqual(["alice", valueOf(end("L1"))]);
     expect(restored(rewriter, cancel(his))).toEqual(["bob", valueOf(cancel("L1"))]);
     expect(restored(rewriter, changed(his))).toBe("stray");
@@ -189,8 +183,7 @@ describe("a task on a shared connection", () => {
     rewriter.restore(resultOf({ task: { taskId: "tk", status: "working" } }, ours));
     return { rewriter, alice, ours };
   }
-  const status = (state: string) =>
-    notificationOf("notifications/tasks/status", { taskId: "tk", status: state });
+  const status = (state: string) => notificationOf("notifications/tasks/status", { taskId: "tk", status: state });
 
   it("[SC-055, SC-059] keeps its token until it has ended", () => {
     const { rewriter, ours } = createTask();
@@ -249,9 +242,7 @@ describe("any traffic", () => {
           if (leg === undefined) return [];
           const meta = token === null ? {} : { progressToken: token };
           const request = requestOf("tools/call", { arguments: { body }, _meta: meta }, own);
-          return [
-            { owner, own, token, body, ours: valueOf(sent(leg, request)) as { id: number; params: unknown } },
-          ];
+          return [{ owner, own, token, body, ours: valueOf(sent(leg, request)) as { id: number; params: unknown } }];
         });
         expect(new Set(inFlight.map(({ ours }) => ours.id)).size).toBe(calls.length);
         for (const { owner, own, token, body, ours } of inFlight.toSorted((x, y) => rank(x) - rank(y))) {

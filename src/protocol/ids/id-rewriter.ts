@@ -274,8 +274,7 @@ export function createForwardedRequests<Owner>(): ForwardedRequests<Owner> {
   /** Different places stay different when the length doubles. */
   function widen(): void {
     const wider: typeof slots = Array.from({ length: slots.length * 2 });
-    for (const crossing of slots)
-      if (crossing !== undefined) wider[crossing.number % wider.length] = crossing;
+    for (const crossing of slots) if (crossing !== undefined) wider[crossing.number % wider.length] = crossing;
     slots = wider;
   }
 
@@ -304,8 +303,7 @@ export function createForwardedRequests<Owner>(): ForwardedRequests<Owner> {
     search: (fits) => {
       let newest: ForwardedRequest<Owner> | undefined;
       for (const crossing of slots) {
-        if (crossing !== undefined && crossing.number > (newest?.number ?? 0) && fits(crossing))
-          newest = crossing;
+        if (crossing !== undefined && crossing.number > (newest?.number ?? 0) && fits(crossing)) newest = crossing;
       }
       return newest;
     },

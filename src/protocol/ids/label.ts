@@ -70,8 +70,7 @@ export function decodeLabel(label: string): LabelDecoding {
   if (sessionText === undefined) return refuse("session", "the session is not escaped as labels are");
   if (!isNode(node)) return refuse("node", "the node is not eight lower-case hex digits");
   const about = decodeSubject(subject);
-  if (about === undefined)
-    return refuse("id", "the id is not notif, raw, n. with a number or s. with an escaped text");
+  if (about === undefined) return refuse("id", "the id is not notif, raw, n. with a number or s. with an escaped text");
   const count = Number(counter);
   if (!/^[1-9][0-9]*$/.test(counter) || !Number.isSafeInteger(count)) {
     return refuse("counter", "the counter is not a whole number from 1 on");

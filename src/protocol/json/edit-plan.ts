@@ -62,12 +62,7 @@ export function planBelow(plan: EditPlan, step: string): EditPlan | undefined {
  * to be set are made where they are missing. Only objects and arrays that lose or gain something are written anew; every
  * other byte stays as it was.
  */
-export function applyEdits(
-  bytes: Buffer,
-  span: Span,
-  plan: EditPlan,
-  values: readonly Buffer[] = [],
-): EditOutcome {
+export function applyEdits(bytes: Buffer, span: Span, plan: EditPlan, values: readonly Buffer[] = []): EditOutcome {
   const found: Replacement[] = [];
   const problem = edit(bytes, span, plan, values, found);
   return problem === undefined ? { ok: true, replacements: found } : { ok: false, problem };

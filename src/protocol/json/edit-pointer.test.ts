@@ -72,9 +72,7 @@ describe("edits by pointer", () => {
           outer: [JSON.parse(JSON.stringify({ ...object, [key]: value })) as unknown],
         });
         const { [key]: gone, ...rest } = object;
-        expect(JSON.parse(textOf(removeAt(bytes, pointer)))).toEqual(
-          JSON.parse(JSON.stringify({ outer: [rest] })),
-        );
+        expect(JSON.parse(textOf(removeAt(bytes, pointer)))).toEqual(JSON.parse(JSON.stringify({ outer: [rest] })));
         const back = setAt(set.ok ? set.bytes : bytes, pointer, JSON.stringify(gone));
         expect(JSON.parse(textOf(back))).toEqual(JSON.parse(bytes.toString()));
       }),

@@ -58,13 +58,7 @@ export function replaceMember(
  * Adds a member at the front of an object's members; the object is given by its span.
  * The caller knows that no member of that name is there.
  */
-export function insertMember(
-  bytes: Buffer,
-  within: Span,
-  object: Span,
-  key: string,
-  json: string | Buffer,
-): Buffer {
+export function insertMember(bytes: Buffer, within: Span, object: Span, key: string, json: string | Buffer): Buffer {
   const isEmpty = skipSpace(bytes, object.start + 1, object.end) === object.end - 1;
   const text = Buffer.concat([
     Buffer.from(`${JSON.stringify(key)}:`),

@@ -132,10 +132,7 @@ const byFoldedText: Map<string, number>[] = [];
 for (const [index, name] of memberNames.entries()) {
   const slot = index * 2;
   slotByName.set(name, slot);
-  const [prefix, at] = levelPrefixes.find(([candidate]) => name.startsWith(candidate)) ?? [
-    "",
-    level.envelope,
-  ];
+  const [prefix, at] = levelPrefixes.find(([candidate]) => name.startsWith(candidate)) ?? ["", level.envelope];
   const key = name.slice(prefix.length);
   const lengths = (byLength[at] ??= []);
   (lengths[key.length] ??= []).push({ bytes: Buffer.from(key), slot });

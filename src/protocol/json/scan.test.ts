@@ -28,26 +28,10 @@ function outlineOf(text: string): Outline {
 
 /** JSON text with random spacing and number spellings, not just what JSON.stringify would write. */
 const spacing = fc.constantFrom("", " ", "\n", "\t", "\r\n", "  ");
-const numberText = fc.constantFrom(
-  "0",
-  "-0",
-  "1",
-  "-12",
-  "1.5",
-  "0.25e10",
-  "1E-7",
-  "9007199254740993",
-  "1e400",
-);
+const numberText = fc.constantFrom("0", "-0", "1", "-12", "1.5", "0.25e10", "1E-7", "9007199254740993", "1e400");
 const stringText = fc.oneof(
   fc.string({ unit: "grapheme" }).map((text) => JSON.stringify(text)),
-  fc.constantFrom(
-    '"\\u0041"',
-    '"\\ud83d\\ude00"',
-    '"\\ud800"',
-    '"\\/\\b\\f\\n\\r\\t\\"\\\\"',
-    `"${"x".repeat(700)}"`,
-  ),
+  fc.constantFrom('"\\u0041"', '"\\ud83d\\ude00"', '"\\ud800"', '"\\/\\b\\f\\n\\r\\t\\"\\\\"', `"${"x".repeat(700)}"`),
   fc.string({ unit: "grapheme", minLength: 40, maxLength: 700 }).map((text) => JSON.stringify(text)),
 );
 const { jsonText } = fc.letrec<{ jsonText: string }>((tie) => ({
@@ -251,13 +235,7 @@ describe("spans", () => {
     const nested =
       '{"params":{"arguments":{"uri":"x","_meta":{"progressToken":1}},"list":[{"name":"n"}]},"x":{"id":1}}';
     const outline = outlineOf(nested);
-    for (const name of [
-      "id",
-      "params.uri",
-      "params.name",
-      "params._meta",
-      "params._meta.progressToken",
-    ] as const) {
+    for (const name of ["id", "params.uri", "params.name", "params._meta", "params._meta.progressToken"] as const) {
       expect([name, spanOf(outline, name)]).toEqual([name, undefined]);
     }
   });

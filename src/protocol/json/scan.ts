@@ -38,9 +38,7 @@ const paramsMetaSlot = slotOf("params._meta");
 const resultMetaSlot = slotOf("result._meta");
 /** Strings that routing and policy read: half a character in one of them could mean two things to two readers. */
 const readSlots = new Set(
-  (["method", "id", "params.name", "params.uri", "params.taskId", "params.requestState"] as const).map(
-    slotOf,
-  ),
+  (["method", "id", "params.name", "params.uri", "params.taskId", "params.requestState"] as const).map(slotOf),
 );
 
 /** Names in other letter case are a trick where servers read requests; results may name things as they like. */
@@ -270,8 +268,7 @@ class Scanner {
       return;
     }
     for (let at = first; at < this.top; at += 3) {
-      if (work[at] === hash && this.sameKey(work[at + 1] ?? 0, work[at + 2] ?? 0, from, to))
-        this.noteDuplicate(from);
+      if (work[at] === hash && this.sameKey(work[at + 1] ?? 0, work[at + 2] ?? 0, from, to)) this.noteDuplicate(from);
     }
     work[this.top] = hash;
     work[this.top + 1] = from;
@@ -320,8 +317,7 @@ function scanLiteral(bytes: Uint8Array, i: number, end: number, c: number): numb
 
 function matches(bytes: Uint8Array, from: number, end: number, word: string): number {
   for (let i = 0; i < word.length; i++) {
-    if (from + i >= end || bytes[from + i] !== word.charCodeAt(i))
-      return -1 - (from + i < end ? from + i : end);
+    if (from + i >= end || bytes[from + i] !== word.charCodeAt(i)) return -1 - (from + i < end ? from + i : end);
   }
   return from + word.length;
 }

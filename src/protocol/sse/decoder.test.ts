@@ -96,9 +96,7 @@ describe("fields", () => {
   });
 
   it("takes the last of several ids and types, and an empty type for the default", () => {
-    expect(events("id: 1\nid: 2\nevent: a\nevent: b\ndata: x\n\n")).toEqual([
-      plain("x", { id: "2", event: "b" }),
-    ]);
+    expect(events("id: 1\nid: 2\nevent: a\nevent: b\ndata: x\n\n")).toEqual([plain("x", { id: "2", event: "b" })]);
     expect(events("event: a\nevent:\ndata: x\n\n")).toEqual([plain("x")]);
   });
 
@@ -125,10 +123,7 @@ describe("fields", () => {
     ["007", 7],
     ["99999999999999999999", Number.MAX_SAFE_INTEGER],
   ])("[SC-088] reads retry %s", (text, milliseconds) => {
-    expect(decode([Buffer.from(`retry: ${text}\n\n`)])).toEqual([
-      { retry: milliseconds },
-      { end: { complete: true } },
-    ]);
+    expect(decode([Buffer.from(`retry: ${text}\n\n`)])).toEqual([{ retry: milliseconds }, { end: { complete: true } }]);
   });
 
   it.each(["", "-1", "+1", "1.5", "1e3", "٣", "5 ", "0x10"])("[SC-088] ignores retry %j", (text) => {
@@ -224,11 +219,7 @@ describe("line ends and chunks", () => {
   });
 
   it("keeps bytes that are not UTF-8 as they are", () => {
-    const bytes = Buffer.concat([
-      Buffer.from("data: "),
-      Buffer.from([0xff, 0xc3, 0x28]),
-      Buffer.from("\n\n"),
-    ]);
+    const bytes = Buffer.concat([Buffer.from("data: "), Buffer.from([0xff, 0xc3, 0x28]), Buffer.from("\n\n")]);
     expect(decode([bytes])[0]).toEqual({ event: plain("\u00ff\u00c3(") });
   });
 
@@ -253,9 +244,7 @@ describe("line ends and chunks", () => {
               limit,
             ),
           ).toEqual(whole);
-          expect(decode(cut(bytes, places), limit, false)).toEqual(
-            whole.filter((one) => !("comment" in one)),
-          );
+          expect(decode(cut(bytes, places), limit, false)).toEqual(whole.filter((one) => !("comment" in one)));
         },
       ),
       { numRuns: 2000 },
@@ -267,8 +256,7 @@ describe("line ends and chunks", () => {
       fc.property(soup, (bytes) => {
         const theirs: unknown[] = [];
         const parser = createParser({
-          onEvent: ({ id, event, data }) =>
-            theirs.push({ id, event, data: Buffer.from(data).toString("latin1") }),
+          onEvent: ({ id, event, data }) => theirs.push({ id, event, data: Buffer.from(data).toString("latin1") }),
           onRetry: (retry) => theirs.push({ retry }),
           onComment: (comment) => theirs.push({ comment }),
         });
@@ -369,13 +357,7 @@ describe("the end of the stream", () => {
       maxEventBytes: 20,
       onEvent: ({ data }) => seen.push(data.toString()),
     });
-    for (const unfinished of [
-      "data: a",
-      "id: 1\ndata: b\r",
-      `data: ${"c".repeat(30)}`,
-      ": comment",
-      "\u{feff}data",
-    ]) {
+    for (const unfinished of ["data: a", "id: 1\ndata: b\r", `data: ${"c".repeat(30)}`, ": comment", "\u{feff}data"]) {
       decoder.push(Buffer.from(unfinished));
       decoder.end();
       decoder.push(Buffer.from("\u{feff}data: d\n\n"));
@@ -400,9 +382,7 @@ describe("bytes", () => {
       "b",
       "data: b\nretry: 1\n\n",
     ]);
-    expect(seen.every((bytes) => bytes.buffer === chunk.buffer && bytes.byteOffset >= chunk.byteOffset)).toBe(
-      true,
-    );
+    expect(seen.every((bytes) => bytes.buffer === chunk.buffer && bytes.byteOffset >= chunk.byteOffset)).toBe(true);
   });
 
   it("gives the same view of the data each time", () => {
@@ -447,8 +427,7 @@ describe("bytes", () => {
     const seen: Buffer[] = [];
     const decoder = createSseDecoder({ maxEventBytes: 5000, onEvent: ({ data }) => seen.push(data) });
     const texts = Array.from({ length: 50 }, (_, i) => String.fromCharCode(65 + (i % 26)).repeat(i * 40 + 1));
-    for (const text of texts)
-      for (const chunk of ["da", `ta: ${text}`, "\n", "\n"]) decoder.push(Buffer.from(chunk));
+    for (const text of texts) for (const chunk of ["da", `ta: ${text}`, "\n", "\n"]) decoder.push(Buffer.from(chunk));
     expect(seen.map(String)).toEqual(texts);
   });
 

@@ -84,9 +84,7 @@ class Decoder implements SseDecoder, LineEnds {
   }
 
   push(input: Uint8Array): void {
-    const chunk = Buffer.isBuffer(input)
-      ? input
-      : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
+    const chunk = Buffer.isBuffer(input) ? input : Buffer.from(input.buffer, input.byteOffset, input.byteLength);
     let from = this.#markSeen === undefined ? 0 : this.#skipMark(chunk, this.#markSeen);
     if (from === chunk.length) return;
     if (this.#lineFeedMayFollow && chunk[from] === LF) {
@@ -123,9 +121,7 @@ class Decoder implements SseDecoder, LineEnds {
 
   #readComment(source: Buffer, start: number, end: number): void {
     if (this.#options.onComment === undefined) return;
-    this.#options.onComment(
-      source.toString("utf8", source[start + 1] === SPACE ? start + 2 : start + 1, end),
-    );
+    this.#options.onComment(source.toString("utf8", source[start + 1] === SPACE ? start + 2 : start + 1, end));
   }
 
   /** Takes in a line of the block that begins at `base`; returns where the current block begins after it. */
@@ -150,8 +146,7 @@ class Decoder implements SseDecoder, LineEnds {
       return next;
     }
     if (isComment) this.#readComment(source, start, end);
-    else if (readSseField(block, source, base, start, end) === "retry")
-      this.#options.onRetry?.(block.retry ?? 0);
+    else if (readSseField(block, source, base, start, end) === "retry") this.#options.onRetry?.(block.retry ?? 0);
     return base;
   }
 
@@ -190,10 +185,7 @@ class Decoder implements SseDecoder, LineEnds {
       this.#holdsComment = !this.#block.open && chunk[at] === COLON;
     }
     const line = held === 0 ? rest : held - this.#lineFrom + rest;
-    if (
-      this.#holdsComment &&
-      (this.#options.onComment === undefined || line >= this.#options.maxEventBytes)
-    ) {
+    if (this.#holdsComment && (this.#options.onComment === undefined || line >= this.#options.maxEventBytes)) {
       this.#hold = noHold;
       this.#skipping = "line";
     } else if (!this.#holdsComment && line > 0 && this.#block.size + line >= this.#options.maxEventBytes) {

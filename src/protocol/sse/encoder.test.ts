@@ -107,9 +107,7 @@ describe("encoding what streams are made of besides", () => {
   it("writes a priming event as an id with empty data", () => {
     const encoding = encodePrimingEvent("s1_0", 500);
     expect(encoding.ok && encoding.bytes.toString()).toBe("id: s1_0\nretry: 500\ndata: \n\n");
-    expect(encoding.ok && decode(encoding.bytes).events).toEqual([
-      { id: "s1_0", retry: 500, data: Buffer.alloc(0) },
-    ]);
+    expect(encoding.ok && decode(encoding.bytes).events).toEqual([{ id: "s1_0", retry: 500, data: Buffer.alloc(0) }]);
   });
 
   it("writes a comment that is no event, whatever its text", () => {
@@ -125,8 +123,6 @@ describe("encoding what streams are made of besides", () => {
   });
 
   it("writes data lines in the given style of line end", () => {
-    expect(encodeDataLines(Buffer.from("a\nb"), Buffer.from("\r\n")).toString()).toBe(
-      "data: a\r\ndata: b\r\n",
-    );
+    expect(encodeDataLines(Buffer.from("a\nb"), Buffer.from("\r\n")).toString()).toBe("data: a\r\ndata: b\r\n");
   });
 });

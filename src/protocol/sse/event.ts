@@ -64,12 +64,7 @@ export function sseBlockId(block: SseBlock, source: Buffer, base: number): strin
 }
 
 /** The event of the block `source[base, next)`, if it is one. */
-export function toSseEvent(
-  block: SseBlock,
-  source: Buffer,
-  base: number,
-  next: number,
-): SseEvent | undefined {
+export function toSseEvent(block: SseBlock, source: Buffer, base: number, next: number): SseEvent | undefined {
   const { data, idStart, idEnd, event, retry } = block;
   if (data.length === 0 && idStart < 0) return undefined;
   const only = data.length === 2;

@@ -12,8 +12,7 @@ import {
 const response = '{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}';
 const earlier = '{"jsonrpc":"2.0","id":0,"result":{}}';
 const failure = '{"jsonrpc":"2.0","id":"x","error":{"code":-32600,"message":"Invalid Request"}}';
-const notification =
-  '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}';
+const notification = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}';
 const request = '{"jsonrpc":"2.0","id":9,"method":"ping"}';
 
 function stream(...data: string[]): string {
@@ -48,14 +47,7 @@ describe("what the policy gets to see", () => {
   });
 
   it("[PA-180] is the body unchanged without a response in it", () => {
-    for (const text of [
-      "",
-      response,
-      "no fields\n\n",
-      stream(notification, request),
-      stream("not JSON"),
-      "data",
-    ]) {
+    for (const text of ["", response, "no fields\n\n", stream(notification, request), stream("not JSON"), "data"]) {
       expect(seen(text)).toEqual({ extracted: false, body: text });
     }
   });
@@ -85,13 +77,7 @@ describe("what the policy gets to see", () => {
       expect(isEventStreamContentType(type)).toBe(true);
       expect(seen(stream(response), type).extracted).toBe(true);
     }
-    for (const type of [
-      "text/event-stream-x",
-      "application/json",
-      "text/event-stream,text/plain",
-      "",
-      undefined,
-    ]) {
+    for (const type of ["text/event-stream-x", "application/json", "text/event-stream,text/plain", "", undefined]) {
       expect(isEventStreamContentType(type)).toBe(false);
     }
   });
@@ -123,9 +109,7 @@ describe("what the policy gets to see", () => {
 
 describe("a stream that arrives in chunks", () => {
   it("[PA-178, PA-179, PA-181] has the same last response, wherever it is cut", () => {
-    const body = Buffer.from(
-      `\u{feff}${stream(notification, earlier, response, "not JSON", request)}data: cut`,
-    );
+    const body = Buffer.from(`\u{feff}${stream(notification, earlier, response, "not JSON", request)}data: cut`);
     fc.assert(
       fc.property(fc.integer({ min: 1, max: body.length }), (size) => {
         const reader = createFinalResponseReader({ maxEventBytes: 1000 });

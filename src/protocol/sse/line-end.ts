@@ -15,8 +15,7 @@ export function seekLineEnds(ends: LineEnds, chunk: Buffer, at: number): void {
 
 /** The first LF at or behind `at`, or -1; `at` never goes back. */
 export function nextLineFeed(ends: LineEnds, chunk: Buffer, at: number): number {
-  if (ends.lineFeed !== -1 && ends.lineFeed < at)
-    ends.lineFeed = chunk[at] === LF ? at : chunk.indexOf(LF, at);
+  if (ends.lineFeed !== -1 && ends.lineFeed < at) ends.lineFeed = chunk[at] === LF ? at : chunk.indexOf(LF, at);
   return ends.lineFeed;
 }
 

@@ -104,12 +104,7 @@ function blankLineEnd(chunk: Buffer, at: number): number {
 
 /** Four bytes as one number: comparing names so takes a third of the time of a loop. */
 function word(bytes: Uint8Array, at: number): number {
-  return (
-    (bytes[at] ?? 0) |
-    ((bytes[at + 1] ?? 0) << 8) |
-    ((bytes[at + 2] ?? 0) << 16) |
-    ((bytes[at + 3] ?? 0) << 24)
-  );
+  return (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24);
 }
 
 const dataWord = word(Buffer.from("data"), 0);

@@ -1,12 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import {
-  envelopeOf,
-  messageOf,
-  notificationOf,
-  requestOf,
-  resultOf,
-} from "../../../test/support/messages.ts";
+import { envelopeOf, messageOf, notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { Diagnostic, Message } from "../message.ts";
 import { methodFacts, methodNames } from "../methods.ts";
 import { type Revision, revisionNames } from "../revisions.ts";
@@ -52,9 +46,7 @@ describe("findings", () => {
   });
 
   it("[SC-027] tell a missing member from one of the wrong type", () => {
-    expect(places(check("2025-11-25", requestOf("tools/call", {})))).toEqual([
-      "schema.required /params/name",
-    ]);
+    expect(places(check("2025-11-25", requestOf("tools/call", {})))).toEqual(["schema.required /params/name"]);
     expect(places(check("2025-11-25", requestOf("tools/call")))).toEqual(["schema.required /params"]);
     expect(places(check("2025-11-25", requestOf("resources/read", { uri: null })))).toEqual([
       "schema.type /params/uri",
@@ -73,9 +65,7 @@ describe("findings", () => {
 
   it("[SC-027] report the branch that was meant", () => {
     const broken = resultOf({ content: [text, { type: "resource", resource: { uri: "a:b", text: 5 } }] });
-    expect(places(check("2025-11-25", broken, "tools/call"))).toEqual([
-      "schema.type /result/content/1/resource/text",
-    ]);
+    expect(places(check("2025-11-25", broken, "tools/call"))).toEqual(["schema.type /result/content/1/resource/text"]);
     const message = requestOf("elicitation/create", { mode: "url", message: "m", url: "https://x" });
     expect(places(check("2025-11-25", message))).toEqual(["schema.required /params/elicitationId"]);
   });
@@ -106,9 +96,9 @@ describe("requests", () => {
   it.each(legacy)("[SC-073] initialize must be complete in %s", (revision) => {
     const hello = { protocolVersion: revision, capabilities: {}, clientInfo: { name: "kite", version: "1" } };
     expect(check(revision, requestOf("initialize", hello))).toEqual([]);
-    expect(
-      places(check(revision, requestOf("initialize", { ...hello, clientInfo: { name: "kite" } }))),
-    ).toEqual(["schema.required /params/clientInfo/version"]);
+    expect(places(check(revision, requestOf("initialize", { ...hello, clientInfo: { name: "kite" } })))).toEqual([
+      "schema.required /params/clientInfo/version",
+    ]);
     expect(places(check(revision, requestOf("initialize", { capabilities: [] })))).toEqual([
       "schema.required /params/protocolVersion",
       "schema.type /params/capabilities",
@@ -135,9 +125,7 @@ describe("requests", () => {
     const params = { ref: { type: "ref/resource", uri: "a{b}" }, argument: { name: "a", value: "v" } };
     expect(accepting(call("completion/complete", params))).toEqual(revisionNames);
     expect(accepting(call("completion/complete", { ...params, context: 5 }))).toEqual(upTo("2025-03-26"));
-    expect(
-      accepting(call("completion/complete", { ...params, ref: { type: "ref/tool", name: "n" } })),
-    ).toEqual([]);
+    expect(accepting(call("completion/complete", { ...params, ref: { type: "ref/tool", name: "n" } }))).toEqual([]);
   });
 
   it("[SC-073] take progress tokens of any size, but no fractions", () => {
@@ -156,9 +144,9 @@ describe("requests", () => {
   });
 
   it("[SC-073] must say what to listen to", () => {
-    expect(
-      check("2026-07-28", call("subscriptions/listen", { notifications: { toolsListChanged: true } })),
-    ).toEqual([]);
+    expect(check("2026-07-28", call("subscriptions/listen", { notifications: { toolsListChanged: true } }))).toEqual(
+      [],
+    );
     expect(places(check("2026-07-28", call("subscriptions/listen")))).toEqual([
       "schema.required /params/notifications",
     ]);
@@ -193,16 +181,13 @@ describe("questions of a server", () => {
     expect(answer({ action: "accept", content: { n: 4, list: ["a"] } })).toEqual([]);
     expect(places(answer({ action: "maybe" }))).toEqual(["schema.enum /result/action"]);
     const list = resultOf({ action: "accept", content: { list: ["a"] } });
-    expect(places(check("2025-06-18", list, "elicitation/create"))).toEqual([
-      "schema.type /result/content/list",
-    ]);
+    expect(places(check("2025-06-18", list, "elicitation/create"))).toEqual(["schema.type /result/content/list"]);
   });
 
   it("[SC-073] may hold audio from 2025-03-26 on, and tools from 2025-11-25 on", () => {
     const sample = (content: unknown) =>
       requestOf("sampling/createMessage", { maxTokens: 5, messages: [{ role: "user", content }] });
-    const knowing = (content: unknown) =>
-      legacy.filter((revision) => check(revision, sample(content)).length === 0);
+    const knowing = (content: unknown) => legacy.filter((revision) => check(revision, sample(content)).length === 0);
     expect(knowing(text)).toEqual(legacy);
     expect(knowing({ type: "audio", data: "AAAA", mimeType: "audio/wav" })).toEqual(legacy.slice(1));
     expect(knowing([text])).toEqual(["2025-11-25"]);
@@ -227,22 +212,19 @@ describe("results", () => {
     const found = places(check("2026-07-28", resultOf(complete), method));
     expect(found).toContain("schema.required /result/ttlMs");
     expect(found).toContain("schema.required /result/cacheScope");
-    const wrong = places(
-      check("2026-07-28", resultOf({ ...complete, ttlMs: -1, cacheScope: "all" }), method),
-    );
+    const wrong = places(check("2026-07-28", resultOf({ ...complete, ttlMs: -1, cacheScope: "all" }), method));
     expect(wrong).toContain("schema.minimum /result/ttlMs");
     expect(wrong).toContain("schema.enum /result/cacheScope");
   });
 
   it("[SC-073] without cache hints are right for the other methods", () => {
-    expect(
-      check("2026-07-28", resultOf({ ...complete, completion: { values: [] } }), "completion/complete"),
-    ).toEqual([]);
+    expect(check("2026-07-28", resultOf({ ...complete, completion: { values: [] } }), "completion/complete")).toEqual(
+      [],
+    );
   });
 
   it("[SC-073] hold structured content that is an object, until any value may be", () => {
-    const structured = (structuredContent: unknown) =>
-      resultOf({ ...complete, content: [text], structuredContent });
+    const structured = (structuredContent: unknown) => resultOf({ ...complete, content: [text], structuredContent });
     expect(accepting(structured({ kg: 412 }), "tools/call")).toEqual(revisionNames);
     // Before 2025-06-18 the member was unknown, and so is not judged.
     expect(accepting(structured(412), "tools/call")).toEqual([...upTo("2025-03-26"), "2026-07-28"]);
@@ -288,17 +270,13 @@ describe("results", () => {
     expect(places(check("2026-07-28", resultOf({ resultType: "task", ...flat }), "tools/call"))).toEqual([
       "schema.required /result/ttlMs",
     ]);
-    expect(check("2026-07-28", resultOf({ resultType: "task", ...flat, ttlMs }), "tools/list")).not.toEqual(
-      [],
-    );
+    expect(check("2026-07-28", resultOf({ resultType: "task", ...flat, ttlMs }), "tools/list")).not.toEqual([]);
   });
 
   it("[SC-073] may ask for input where the method allows it", () => {
     const ask = { resultType: "input_required", inputRequests: { dirs: { method: "roots/list" } } };
     expect(check("2026-07-28", resultOf(ask), "tools/call")).toEqual([]);
-    expect(places(check("2026-07-28", resultOf(ask), "tools/list"))).toEqual([
-      "schema.enum /result/resultType",
-    ]);
+    expect(places(check("2026-07-28", resultOf(ask), "tools/list"))).toEqual(["schema.enum /result/resultType"]);
     expect(places(check("2026-07-28", resultOf({ resultType: "input_required" }), "prompts/get"))).toEqual([
       "schema.anyOf /result",
     ]);
@@ -310,9 +288,7 @@ describe("results", () => {
 
   it("[SC-073] of a poll show what the task's state has led to", () => {
     const task = { ...complete, taskId: "t", createdAt: "t", lastUpdatedAt: "t", ttlMs: null };
-    expect(check("2026-07-28", resultOf({ ...task, status: "completed", result: {} }), "tasks/get")).toEqual(
-      [],
-    );
+    expect(check("2026-07-28", resultOf({ ...task, status: "completed", result: {} }), "tasks/get")).toEqual([]);
     expect(places(check("2026-07-28", resultOf({ ...task, status: "completed" }), "tasks/get"))).toEqual([
       "schema.required /result/result",
     ]);
@@ -360,9 +336,7 @@ describe("errors", () => {
   it("[SC-073] with a meaning of their own carry the data for it", () => {
     const url = { mode: "url", message: "m", elicitationId: "e", url: "https://x" };
     expect(check("2025-11-25", error(-32042, { elicitations: [url] }))).toEqual([]);
-    expect(places(check("2025-11-25", error(-32042, {})))).toEqual([
-      "schema.required /error/data/elicitations",
-    ]);
+    expect(places(check("2025-11-25", error(-32042, {})))).toEqual(["schema.required /error/data/elicitations"]);
     expect(check("2025-06-18", error(-32042, {}))).toEqual([]);
     expect(places(check("2026-07-28", error(-32021, { requiredCapabilities: [] })))).toEqual([
       "schema.type /error/data/requiredCapabilities",
@@ -381,8 +355,6 @@ describe("coverage", () => {
     const asked = known.filter((name) => methodFacts(name)?.kind === "request");
     expect([...requests.keys()].toSorted()).toEqual(asked.toSorted());
     expect([...results.keys()].toSorted()).toEqual(asked.toSorted());
-    expect([...notifications.keys()].toSorted()).toEqual(
-      known.filter((name) => !asked.includes(name)).toSorted(),
-    );
+    expect([...notifications.keys()].toSorted()).toEqual(known.filter((name) => !asked.includes(name)).toSorted());
   });
 });

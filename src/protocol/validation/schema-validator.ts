@@ -51,19 +51,9 @@ function checkMessage(
 ): readonly Diagnostic[] {
   switch (message.kind) {
     case "request":
-      return compare(
-        describe,
-        catalogue.requests.get(message.method),
-        "params",
-        memberValue(message, "params"),
-      );
+      return compare(describe, catalogue.requests.get(message.method), "params", memberValue(message, "params"));
     case "notification":
-      return compare(
-        describe,
-        catalogue.notifications.get(message.method),
-        "params",
-        memberValue(message, "params"),
-      );
+      return compare(describe, catalogue.notifications.get(message.method), "params", memberValue(message, "params"));
     case "result":
       return checkResult(catalogue, describe, message, requestMethod);
     case "error":
@@ -93,19 +83,12 @@ function checkResult(
   if (type === "input_required" && facts?.inputRequired === true) {
     return compare(describe, catalogue.inputRequired, "result", value);
   }
-  if (type === "task" && facts?.target === "tool")
-    return compare(describe, catalogue.createTask, "result", value);
-  const allowed = ["complete", ...(facts?.inputRequired === true ? ["input_required"] : [])].map(
-    (kind) => `"${kind}"`,
-  );
+  if (type === "task" && facts?.target === "tool") return compare(describe, catalogue.createTask, "result", value);
+  const allowed = ["complete", ...(facts?.inputRequired === true ? ["input_required"] : [])].map((kind) => `"${kind}"`);
   return [diagnosticOf("result", { path: ["resultType"], rule: "enum", expected: allowed.join(" or ") })];
 }
 
-function checkError(
-  catalogue: MessageSchemas,
-  describe: Describe,
-  message: ErrorMessage,
-): readonly Diagnostic[] {
+function checkError(catalogue: MessageSchemas, describe: Describe, message: ErrorMessage): readonly Diagnostic[] {
   const code = memberInteger(message, "error.code");
   const schema = code === undefined ? undefined : catalogue.errors.get(code);
   return compare(describe, schema, "error/data", memberValue(message, "error.data"));

@@ -127,9 +127,7 @@ describe("capabilities", () => {
     expect(checkCapability(url, { elicitation: {} }, "2025-11-25")).toMatchObject([
       { data: { requiredCapabilities: { elicitation: { url: {} } } } },
     ]);
-    expect(codes(checkCapability(form, { elicitation: { url: {} } }, "2025-11-25"))).toEqual([
-      "capability.missing",
-    ]);
+    expect(codes(checkCapability(form, { elicitation: { url: {} } }, "2025-11-25"))).toEqual(["capability.missing"]);
     const sampling = requestOf("sampling/createMessage", { tools: [] });
     expect(codes(checkCapability(sampling, { sampling: {} }, "2025-11-25"))).toEqual(["capability.missing"]);
     expect(checkCapability(sampling, { sampling: { tools: {} } }, "2025-11-25")).toEqual([]);
@@ -144,9 +142,7 @@ describe("capabilities", () => {
 
 describe("results that ask for input", () => {
   const ask = (result: Record<string, unknown>, method = "tools/call", capabilities = {}) =>
-    codes(
-      checkInputRequired(resultOf({ resultType: "input_required", ...result }), { method, capabilities }),
-    );
+    codes(checkInputRequired(resultOf({ resultType: "input_required", ...result }), { method, capabilities }));
   const berth = { method: "elicitation/create", params: { mode: "form", message: "Which berth?" } };
 
   it("[SC-028] come from three methods only", () => {
@@ -163,16 +159,11 @@ describe("results that ask for input", () => {
   it("[SC-028] ask only what the client can answer", () => {
     expect(ask({ inputRequests: { berth } })).toEqual(["input.capability"]);
     expect(ask({ inputRequests: { berth } }, "tools/call", { elicitation: {} })).toEqual([]);
-    expect(ask({ inputRequests: { a: { method: "tools/call" }, b: 5 } })).toEqual([
-      "input.method",
-      "input.method",
-    ]);
+    expect(ask({ inputRequests: { a: { method: "tools/call" }, b: 5 } })).toEqual(["input.method", "input.method"]);
   });
 
   it("are the only ones looked at", () => {
-    expect(
-      checkInputRequired(resultOf({ resultType: "complete" }), { method: "x", capabilities: {} }),
-    ).toEqual([]);
+    expect(checkInputRequired(resultOf({ resultType: "complete" }), { method: "x", capabilities: {} })).toEqual([]);
   });
 });
 
@@ -184,17 +175,13 @@ describe("retries", () => {
 
   it("[SC-028] carry the state byte for byte and an answer for each key", () => {
     expect(retry({ inputResponses, requestState: "v1.k9.mac" })).toEqual([]);
-    expect(retry({ inputResponses: { ...inputResponses, extra: {} }, requestState: "v1.k9.mac" })).toEqual(
-      [],
-    );
+    expect(retry({ inputResponses: { ...inputResponses, extra: {} }, requestState: "v1.k9.mac" })).toEqual([]);
   });
 
   it("[SC-028] are found out when the state is changed, missing or invented", () => {
     expect(retry({ inputResponses, requestState: "v1.k9.mad" })).toEqual(["retry.state"]);
     expect(retry({ inputResponses })).toEqual(["retry.state"]);
-    expect(retry({ inputResponses, requestState: "x" }, { requestState: undefined })).toEqual([
-      "retry.state",
-    ]);
+    expect(retry({ inputResponses, requestState: "x" }, { requestState: undefined })).toEqual(["retry.state"]);
   });
 
   it("[SC-028] are found out when an answer is missing or the rounds never end", () => {

@@ -1,18 +1,7 @@
-import {
-  type Capabilities,
-  methodFacts,
-  missingCapabilities,
-  requiredClientCapabilities,
-} from "../methods.ts";
+import { type Capabilities, methodFacts, missingCapabilities, requiredClientCapabilities } from "../methods.ts";
 import type { HeaderParameter } from "../http/header-parameters.ts";
 import { memberSource, memberString, memberType, memberValue } from "../json/read.ts";
-import type {
-  Diagnostic,
-  ErrorMessage,
-  NotificationMessage,
-  RequestMessage,
-  ResultMessage,
-} from "../message.ts";
+import type { Diagnostic, ErrorMessage, NotificationMessage, RequestMessage, ResultMessage } from "../message.ts";
 import {
   checkNameHeader,
   checkParameterHeaders,
@@ -42,10 +31,7 @@ export function checkIdReuse(
 export type AnswerState = "pending" | "answered" | "given-up" | "none";
 
 /** Judges a response against the request that it answers, or fails to. */
-export function checkAnswer(
-  message: ResultMessage | ErrorMessage,
-  state: AnswerState,
-): readonly Diagnostic[] {
+export function checkAnswer(message: ResultMessage | ErrorMessage, state: AnswerState): readonly Diagnostic[] {
   if (message.id === undefined) {
     return [found("response.unaddressed", "warn", "the error answers a request that could not be read")];
   }
@@ -70,8 +56,7 @@ export function checkProgress(
   if (token.hasEnded) {
     return [found("progress.after-end", "warn", "the request has ended", "/params/progressToken")];
   }
-  const source =
-    memberType(message, "params.progress") === "number" ? memberSource(message, "params.progress") : "";
+  const source = memberType(message, "params.progress") === "number" ? memberSource(message, "params.progress") : "";
   const value = source === undefined || source === "" ? undefined : Number(source);
   if (value === undefined || token.last === undefined || value > token.last) return none;
   const text = `progress went from ${token.last} to ${value}`;
@@ -109,12 +94,7 @@ export function checkCapability(
   const required = requiredClientCapabilities(message.method, memberValue(message, "params")) ?? {
     [capability]: {},
   };
-  return missing(
-    "capability.missing",
-    required,
-    declared,
-    `the receiver did not declare what ${message.method} needs`,
-  );
+  return missing("capability.missing", required, declared, `the receiver did not declare what ${message.method} needs`);
 }
 
 /** Judges a result that asks for input, by the request that it interrupts (MCP 2026-07-28, Multi Round-Trip Requests). */
@@ -124,9 +104,7 @@ export function checkInputRequired(
 ): readonly Diagnostic[] {
   if (memberString(message, "result.resultType") !== "input_required") return none;
   if (methodFacts(request.method)?.inputRequired !== true) {
-    return [
-      found("input.not-allowed", "error", `${request.method} cannot ask for input`, "/result/resultType"),
-    ];
+    return [found("input.not-allowed", "error", `${request.method} cannot ask for input`, "/result/resultType")];
   }
   const asks = memberValue(message, "result.inputRequests");
   if (asks === undefined && memberType(message, "result.requestState") === undefined) {
@@ -196,12 +174,7 @@ function isDeclarable(capability: string, revision: Revision): boolean {
   return !later.includes(capability) || capabilities.some((known) => known === capability);
 }
 
-function missing(
-  code: string,
-  required: Capabilities,
-  declared: Capabilities,
-  text: string,
-): readonly Diagnostic[] {
+function missing(code: string, required: Capabilities, declared: Capabilities, text: string): readonly Diagnostic[] {
   const lacking = missingCapabilities(required, declared);
   if (lacking === undefined) return none;
   return [found(code, "error", text, undefined, { requiredCapabilities: lacking })];

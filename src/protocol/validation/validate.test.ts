@@ -200,17 +200,11 @@ describe("whose fault a finding is", () => {
 
   it("[SC-028] refuses only what a later level calls grave", () => {
     const mild: Diagnostic = { code: "response.late", severity: "warn", message: "late" };
-    expect(
-      judge(resultOf({}), down, { semantic: "enforce" }, { semantic: () => [mild] }).refusal,
-    ).toBeUndefined();
+    expect(judge(resultOf({}), down, { semantic: "enforce" }, { semantic: () => [mild] }).refusal).toBeUndefined();
     const missing: Diagnostic = { code: "capability.missing", severity: "error", message: "no tools" };
     const refusalIn = (revision: Revision) =>
-      judge(
-        requestOf("tools/list"),
-        up,
-        { semantic: "enforce" },
-        { revision, semantic: () => [mild, missing] },
-      ).refusal;
+      judge(requestOf("tools/list"), up, { semantic: "enforce" }, { revision, semantic: () => [mild, missing] })
+        .refusal;
     expect(refusalIn("2025-11-25")).toMatchObject({ status: 200, code: -32601 });
     expect(refusalIn("2026-07-28")).toMatchObject({ status: 404, code: -32601 });
   });

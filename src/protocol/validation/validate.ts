@@ -69,11 +69,7 @@ export function validate(message: Message, context: ValidationContext): Validati
   return { diagnostics, refusal: undefined };
 }
 
-function findingsAt(
-  level: ValidationLevel,
-  message: Message,
-  context: ValidationContext,
-): readonly Diagnostic[] {
+function findingsAt(level: ValidationLevel, message: Message, context: ValidationContext): readonly Diagnostic[] {
   const { revision, direction } = context;
   if (level === "envelope") return checkDirection(message, revision, direction);
   if (level === "semantic") return context.semantic?.() ?? [];
@@ -86,11 +82,7 @@ function findingsAt(
  * Judges who may send what: in the modern era only clients send requests, and clients never send responses
  * (MCP 2026-07-28, Overview). Legacy traffic is symmetric.
  */
-function checkDirection(
-  message: Message,
-  revision: Revision | "unknown",
-  direction: Direction,
-): readonly Diagnostic[] {
+function checkDirection(message: Message, revision: Revision | "unknown", direction: Direction): readonly Diagnostic[] {
   if (revision === "unknown" || revisions[revision].serverRequests) return [];
   const isResponse = message.kind === "result" || message.kind === "error";
   if (isResponse && direction === "client-to-server") {

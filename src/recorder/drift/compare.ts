@@ -33,17 +33,11 @@ export function findDrift(
   }
   if (!isComplete) return found;
   const gone = Object.keys(approved).filter((key) => !seen.has(key));
-  return [
-    ...found,
-    ...gone.map((key): Drift => ({ type: "removed", key, severity: "info", fields: [], reasons: [] })),
-  ];
+  return [...found, ...gone.map((key): Drift => ({ type: "removed", key, severity: "info", fields: [], reasons: [] }))];
 }
 
 /** How one definition differs from what was approved; undefined where it does not. */
-export function driftOfDefinition(
-  definition: Definition,
-  approved: ApprovedDefinition | undefined,
-): Drift | undefined {
+export function driftOfDefinition(definition: Definition, approved: ApprovedDefinition | undefined): Drift | undefined {
   const key = definitionKey(definition);
   if (approved === undefined) {
     const reasons = suspicions(definition.fields, {});
@@ -72,8 +66,7 @@ function suspicions(now: Fields, before: Fields): readonly string[] {
   if ((hidden ?? 0) > (wasHidden ?? 0)) reasons.push("it has characters that people do not see");
   const urls = new Set((old ?? "").match(address) ?? []);
   const added = [...new Set((text ?? "").match(address) ?? [])].filter((url) => !urls.has(url));
-  if (Object.keys(before).length > 0 && added.length > 0)
-    reasons.push(`it names new addresses: ${added.join(", ")}`);
+  if (Object.keys(before).length > 0 && added.length > 0) reasons.push(`it names new addresses: ${added.join(", ")}`);
   reasons.push(...weakened(now["annotations"], before["annotations"]));
   const required = newlyRequired(now["inputSchema"], before["inputSchema"]);
   if (required.length > 0) reasons.push(`it requires more: ${required.join(", ")}`);
@@ -84,9 +77,7 @@ const address = /https?:\/\/[^\s"\\<>]+/gu;
 
 /** Zero-width and bidirectional characters, and tags, which can hold text that only models read. */
 function hiddenCharacters(text: string): number {
-  return (
-    text.match(/[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu) ?? []
-  ).length;
+  return (text.match(/[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu) ?? []).length;
 }
 
 /** Hints that promise less than they did. */

@@ -30,11 +30,7 @@ const listShapes: Readonly<Record<string, ListShape>> = {
 };
 
 /** The methods whose answers define something. */
-export const definingMethods: readonly string[] = [
-  ...Object.keys(listShapes),
-  "initialize",
-  "server/discover",
-];
+export const definingMethods: readonly string[] = [...Object.keys(listShapes), "initialize", "server/discover"];
 
 /** What hints mean that are not given (MCP 2025-11-25, ToolAnnotations). */
 const annotationDefaults = {
@@ -55,9 +51,7 @@ export function definitionsIn(method: string, result: unknown): readonly Definit
   const form = listShapeOf(method);
   if (form === undefined) {
     const { instructions } = result;
-    return typeof instructions === "string"
-      ? [{ kind: "server", name: "instructions", fields: { instructions } }]
-      : [];
+    return typeof instructions === "string" ? [{ kind: "server", name: "instructions", fields: { instructions } }] : [];
   }
   const entries = result[form.member];
   return Array.isArray(entries)
@@ -71,8 +65,7 @@ export function definitionOf(entry: unknown, kind: DefinitionKind, key: string):
   const { [key]: name, ...fields } = entry;
   if (typeof name !== "string") return undefined;
   const own = fields["annotations"];
-  const annotations =
-    kind === "tool" ? { annotations: { ...annotationDefaults, ...(isObject(own) ? own : {}) } } : {};
+  const annotations = kind === "tool" ? { annotations: { ...annotationDefaults, ...(isObject(own) ? own : {}) } } : {};
   return { kind, name, fields: { ...fields, ...annotations } };
 }
 

@@ -1,9 +1,5 @@
 import { block, modify, proceed, type Action } from "../../core/interceptors/action.ts";
-import {
-  defineInterceptor,
-  type MessageInterceptor,
-  type MessageView,
-} from "../../core/interceptors/interceptor.ts";
+import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../core/interceptors/interceptor.ts";
 import { memberValue } from "../../protocol/json/read.ts";
 import { driftOfDefinition, type Drift } from "./compare.ts";
 import { definingMethods, definitionKey, definitionOf, definitionsIn, listShapeOf } from "./definitions.ts";
@@ -73,8 +69,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     const kind = calls[message.method ?? ""];
     const approved = lock().routes[exchange.route];
     const name = metadata.target?.name;
-    if (mode !== "block" || kind === undefined || approved === undefined || name === undefined)
-      return proceed();
+    if (mode !== "block" || kind === undefined || approved === undefined || name === undefined) return proceed();
     const key = definitionKey({ kind, name });
     // What was changed is found by its list; a server that never lists it is held to the name alone.
     const isDrifted = drifted.get(exchange.route)?.has(key) === true;

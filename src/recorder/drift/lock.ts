@@ -29,10 +29,7 @@ export function parseLock(text: string, place: string): DefinitionLock {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new GatewayError(
-      "config_invalid",
-      `${place} is no JSON: a lock file of headgate drift is expected`,
-    );
+    throw new GatewayError("config_invalid", `${place} is no JSON: a lock file of headgate drift is expected`);
   }
   if (!isObject(value) || value["format"] !== lockFormat || !isObject(value["routes"]))
     throw new GatewayError("config_invalid", `${place} is no lock file of format ${lockFormat}`);

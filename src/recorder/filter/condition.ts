@@ -19,9 +19,7 @@ export function readsBodies(condition: FilterCondition): boolean {
 export function bodiesOf(frames: readonly Frame[]): ExchangeBodies {
   const withBody = frames.filter(({ body, same }) => body !== undefined && same === undefined);
   const texts = (isAnswer: boolean): readonly string[] =>
-    withBody
-      .filter(({ kind }) => (kind === "result" || kind === "error") === isAnswer)
-      .map(({ body }) => body ?? "");
+    withBody.filter(({ kind }) => (kind === "result" || kind === "error") === isAnswer).map(({ body }) => body ?? "");
   return { request: texts(false), answer: texts(true) };
 }
 
@@ -80,11 +78,7 @@ export function createConditionMatcher(condition: FilterCondition): ConditionMat
   }
 }
 
-function createNumberMatcher({
-  field,
-  is,
-  value,
-}: Extract<FilterCondition, { type: "number" }>): ConditionMatcher {
+function createNumberMatcher({ field, is, value }: Extract<FilterCondition, { type: "number" }>): ConditionMatcher {
   const compare: Readonly<Record<typeof is, (other: number) => boolean>> = {
     "<": (other) => other < value,
     "<=": (other) => other <= value,
@@ -100,9 +94,7 @@ function createNumberMatcher({
 
 /** Each `*` is the shortest text that fits, and no part is tried twice at one place: time is linear in practice. */
 function likeRegExp(pattern: string): RegExp {
-  const parts = pattern
-    .split(/\*+/u)
-    .map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));
+  const parts = pattern.split(/\*+/u).map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));
   return new RegExp(`^${parts.join("[^]*?")}$`, "i");
 }
 
@@ -155,9 +147,7 @@ export function indexedWords(searchText: string): readonly string[] {
 }
 
 /** Words that every text must have in which another is held, the last of which may go on; undefined where it has none. */
-export function requiredWords(
-  text: string,
-): { readonly whole: readonly string[]; readonly begin: string } | undefined {
+export function requiredWords(text: string): { readonly whole: readonly string[]; readonly begin: string } | undefined {
   const wanted = text.toLowerCase();
   const words = [...wanted.matchAll(word)].map(([found]) => found.slice(0, maxWordLength));
   const begin = words.pop();

@@ -1,12 +1,5 @@
 import type { FilterCondition } from "../contract.ts";
-import {
-  textAnywhere,
-  mitmproxyBareFlags,
-  mitmproxyFlags,
-  terms,
-  keywords,
-  type TermResult,
-} from "./terms.ts";
+import { textAnywhere, mitmproxyBareFlags, mitmproxyFlags, terms, keywords, type TermResult } from "./terms.ts";
 import { tokenize, type FilterProblem, type Token } from "./tokens.ts";
 
 export type { FilterProblem } from "./tokens.ts";
@@ -126,10 +119,7 @@ class FilterParser {
       case "word":
         return token.text.startsWith("~") ? this.#letter(token) : this.#word(token);
       default:
-        throw new FilterSyntaxError(
-          "a term is missing here, such as tool:NAME, status:err or a text",
-          token.at,
-        );
+        throw new FilterSyntaxError("a term is missing here, such as tool:NAME, status:err or a text", token.at);
     }
   }
 
@@ -156,10 +146,7 @@ class FilterParser {
     if (text !== "") return { form: "word", text };
     const { type, isGlued } = this.#token;
     if (!isGlued || (type !== "quoted" && type !== "pattern"))
-      throw new FilterSyntaxError(
-        `\`${name}:\` needs a value, such as ${terms[name]?.example ?? ""}`,
-        token.at,
-      );
+      throw new FilterSyntaxError(`\`${name}:\` needs a value, such as ${terms[name]?.example ?? ""}`, token.at);
     return { form: type, text: this.#take().text };
   }
 

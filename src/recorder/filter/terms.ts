@@ -99,12 +99,7 @@ export const terms: Readonly<Record<string, Term>> = {
   session: textTerm("session", "Session, by the beginning that logs show", "session:3f2a*"),
   route: textTerm("route", "Route of the gateway", "route:files"),
   status: { text: "How it ended; `err` is any failure", example: "status:err", read: readStatus },
-  decision: choiceTerm(
-    "decision",
-    ["allow", "change", "filter", "deny"],
-    "What the policy said",
-    "decision:deny",
-  ),
+  decision: choiceTerm("decision", ["allow", "change", "filter", "deny"], "What the policy said", "decision:deny"),
   rule: textTerm("rule", "Rule that decided", "rule:no-deletes"),
   code: numberTerm(["errorCode"], parseNumber, "JSON-RPC error code", "code:-32602"),
   gateway: textTerm("gatewayCode", "Error code of the gateway itself", "gateway:upstream_timeout"),
@@ -114,12 +109,7 @@ export const terms: Readonly<Record<string, Term>> = {
   since: timeTerm(">=", "Begun then or later: a date, a time of today, or so long ago", "since:10m"),
   before: timeTerm("<", "Begun earlier", "before:2026-11-01"),
   dir: choiceTerm("direction", ["c2s", "s2c"], "From client to server, or back", "dir:s2c"),
-  kind: choiceTerm(
-    "kind",
-    ["request", "notification"],
-    "Asks for an answer or does not",
-    "kind:notification",
-  ),
+  kind: choiceTerm("kind", ["request", "notification"], "Asks for an answer or does not", "kind:notification"),
   transport: textTerm("transport", "How the client came: http, sse, stdio", "transport:stdio"),
   revision: textTerm("revision", "Revision of MCP", "revision:2025-*"),
   id: prefixTerm("id", "Exchange, by the beginning of its id", "id:01JC"),
@@ -133,9 +123,7 @@ export const terms: Readonly<Record<string, Term>> = {
 };
 
 /** Words that stand alone, and what they mean. */
-export const keywords: Readonly<
-  Record<string, { readonly text: string; readonly condition: FilterCondition }>
-> = {
+export const keywords: Readonly<Record<string, { readonly text: string; readonly condition: FilterCondition }>> = {
   open: { text: "no answer yet", condition: { type: "is", field: "state", value: "open" } },
   error: { text: "failed, whoever is to blame", condition: anyState(failures) },
   denied: { text: "refused by the policy", condition: { type: "is", field: "decision", value: "deny" } },
@@ -212,9 +200,7 @@ function targetTerm(method: string, text: string, example: string): Term {
     example,
     read: (value) => {
       const target = compared("target", value);
-      return target.ok
-        ? { ok: true, condition: { type: "all", of: [isOfMethod, target.condition] } }
-        : target;
+      return target.ok ? { ok: true, condition: { type: "all", of: [isOfMethod, target.condition] } } : target;
     },
   };
 }
@@ -288,9 +274,7 @@ function timeTerm(is: ">=" | "<", text: string, example: string): Term {
 
 function compared(field: TextField, value: TermValue): TermResult {
   const problem = value.form === "pattern" ? patternProblem(value.text) : undefined;
-  return problem === undefined
-    ? { ok: true, condition: compare(field, value) }
-    : { ok: false, message: problem };
+  return problem === undefined ? { ok: true, condition: compare(field, value) } : { ok: false, message: problem };
 }
 
 function patternProblem(source: string): string | undefined {

@@ -24,9 +24,7 @@ const single: Readonly<Record<string, Token["type"]>> = {
 /** Takes a filter apart. A `/` begins a pattern only where a value begins, so that `tools/call` stays a word. */
 export function tokenize(
   source: string,
-):
-  | { readonly ok: true; readonly tokens: readonly Token[] }
-  | { readonly ok: false; readonly problem: FilterProblem } {
+): { readonly ok: true; readonly tokens: readonly Token[] } | { readonly ok: false; readonly problem: FilterProblem } {
   const tokens: Token[] = [];
   let at = 0;
   let isGlued = false;

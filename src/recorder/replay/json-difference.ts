@@ -32,8 +32,7 @@ export function jsonDifferences(
   function compare(a: unknown, b: unknown, path: readonly string[]): void {
     if (found.length >= limit || ignored.some((pattern) => covers(pattern, path))) return;
     if (isRedacted(a) || isRedacted(b)) {
-      if (a !== b || !sharesPlaceholders)
-        found.push({ path: pointerOf(path), type: "unknown", before: a, after: b });
+      if (a !== b || !sharesPlaceholders) found.push({ path: pointerOf(path), type: "unknown", before: a, after: b });
       return;
     }
     if (Array.isArray(a) && Array.isArray(b)) {
@@ -91,15 +90,11 @@ function isRedacted(value: unknown): boolean {
 }
 
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return (
-    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
-  );
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
 function covers(pattern: readonly string[], path: readonly string[]): boolean {
-  return (
-    pattern.length <= path.length && pattern.every((part, index) => part === "*" || part === path[index])
-  );
+  return pattern.length <= path.length && pattern.every((part, index) => part === "*" || part === path[index]);
 }
 
 function pointerOf(path: readonly string[]): string {

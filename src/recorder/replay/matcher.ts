@@ -61,8 +61,7 @@ export function createRecordingMatcher(calls: readonly RecordedCall[]): Recordin
     match: (method, params) => {
       const queue = queueFor(method, params);
       const call = queue?.calls[Math.min(queue.next, queue.calls.length - 1)];
-      if (queue === undefined || call === undefined)
-        return { ok: false, nearest: nearestCalls(method, params, calls) };
+      if (queue === undefined || call === undefined) return { ok: false, nearest: nearestCalls(method, params, calls) };
       queue.next++;
       return { ok: true, call };
     },

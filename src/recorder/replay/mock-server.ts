@@ -24,10 +24,7 @@ export interface MockHttp extends AsyncDisposable {
 const path = "/mcp";
 
 /** Serves a recorded server over Streamable HTTP, on this machine only. */
-export async function serveMockHttp(
-  mock: Mock,
-  { port = 0 }: { readonly port?: number } = {},
-): Promise<MockHttp> {
+export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: number } = {}): Promise<MockHttp> {
   /** Streams that clients keep open for what the server says outside any call. */
   const listeners = new Set<ServerResponse>();
   let unheard: Buffer[] = [];
@@ -81,9 +78,7 @@ export async function serveMockHttp(
     }
     const played = mock.answer(message);
     if (played.steps.length === 0 && played.answer !== undefined) {
-      response
-        .writeHead(statusOf(message, played.answer), { "content-type": "application/json" })
-        .end(played.answer);
+      response.writeHead(statusOf(message, played.answer), { "content-type": "application/json" }).end(played.answer);
     } else await stream(played, response);
     say(played.unsolicited);
   }
@@ -107,8 +102,7 @@ export async function serveMockHttp(
       refuseHttp(response, 404, `the endpoint is ${path}`);
     else if (request.method === "POST") {
       post(request, response).catch((error: unknown) => {
-        if (!response.headersSent)
-          refuseHttp(response, 500, error instanceof Error ? error.message : "failed");
+        if (!response.headersSent) refuseHttp(response, 500, error instanceof Error ? error.message : "failed");
         else response.destroy();
       });
     } else if (request.method === "GET") {
@@ -139,8 +133,7 @@ function openStream(response: ServerResponse): void {
 
 /** A page of another site must not get at recordings through the browser of whoever replays them (DNS rebinding). */
 function rebindingProblem({ headers }: IncomingMessage): string | undefined {
-  const isHere = (url: string): boolean =>
-    ["127.0.0.1", "localhost", "[::1]"].includes(URL.parse(url)?.hostname ?? "");
+  const isHere = (url: string): boolean => ["127.0.0.1", "localhost", "[::1]"].includes(URL.parse(url)?.hostname ?? "");
   if (!isHere(`http://${headers.host ?? ""}`)) return "this host is not served";
   return headers.origin === undefined || isHere(headers.origin) ? undefined : "this origin is not served";
 }
@@ -169,9 +162,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 
 function refuseHttp(response: ServerResponse, status: number, message: string): void {
   const error = { code: status === 400 ? -32_600 : -32_000, message };
-  response
-    .writeHead(status, { "content-type": "application/json" })
-    .end(JSON.stringify({ jsonrpc: "2.0", error }));
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", error }));
 }
 
 /** Serves a recorded server to the one client at the other end of two streams; resolves when that has gone. */

@@ -41,14 +41,8 @@ describe("a recorded server", () => {
   it("[SC-070] gives repeats in their order, then the last one again and again", async () => {
     const mock = await mockOf([add(1, 10), add(1, 20)]);
     const ask = (id: number) =>
-      JSON.stringify(
-        answerOf(mock, { id, method: "tools/call", params: { name: "add", arguments: { a: 1, b: 1 } } }),
-      );
-    expect([ask(1), ask(2), ask(3)].map((text) => /"text":"(\d+)"/u.exec(text)?.[1])).toEqual([
-      "10",
-      "20",
-      "20",
-    ]);
+      JSON.stringify(answerOf(mock, { id, method: "tools/call", params: { name: "add", arguments: { a: 1, b: 1 } } }));
+    expect([ask(1), ask(2), ask(3)].map((text) => /"text":"(\d+)"/u.exec(text)?.[1])).toEqual(["10", "20", "20"]);
     expect(mock.unused()).toEqual([]);
   });
 
@@ -57,9 +51,7 @@ describe("a recorded server", () => {
     const text =
       '{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":1}}}';
     const message = messageFrom(text);
-    expect(message.kind === "request" && mock.answer(message).answer?.toString()).toContain(
-      '"id":9007199254740993',
-    );
+    expect(message.kind === "request" && mock.answer(message).answer?.toString()).toContain('"id":9007199254740993');
   });
 
   it("[SC-070] gives progress the token of the new request, and none where it has none", async () => {

@@ -1,18 +1,7 @@
 import { hasPlaceholder } from "../../redact/plain-text.ts";
-import {
-  idFrom,
-  type Message,
-  messageBytes,
-  type RequestId,
-  type RequestMessage,
-} from "../../protocol/message.ts";
+import { idFrom, type Message, messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
-import {
-  isModernRevision,
-  negotiateRevision,
-  newestModern,
-  revisionNames,
-} from "../../protocol/revisions.ts";
+import { isModernRevision, negotiateRevision, newestModern, revisionNames } from "../../protocol/revisions.ts";
 import { describeDifference } from "./json-difference.ts";
 import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
 import { isObject, type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
@@ -227,9 +216,7 @@ const capabilityByPrefix: Readonly<Record<string, string>> = {
 function createHandshake(calls: readonly RecordedCall[]): Handshake {
   const initialized = resultOf(calls, "initialize");
   const discovered = resultOf(calls, "server/discover");
-  const revisions = new Set(
-    calls.flatMap(({ context }) => (context === undefined ? [] : [context.revision])),
-  );
+  const revisions = new Set(calls.flatMap(({ context }) => (context === undefined ? [] : [context.revision])));
   const hasModern = discovered !== undefined || [...revisions].some(isModernRevision);
   const capabilities = objectIn(initialized ?? discovered, "capabilities") ?? inferCapabilities(calls);
   const serverInfo = objectIn(initialized, "serverInfo") ??
@@ -253,9 +240,7 @@ function createHandshake(calls: readonly RecordedCall[]): Handshake {
     // A legacy server does not know the method, and a client that asks both ways goes on with `initialize`.
     if (!hasModern) return undefined;
     if (discovered !== undefined) {
-      const recorded = calls.find(
-        ({ method, answer }) => method === "server/discover" && answer !== undefined,
-      );
+      const recorded = calls.find(({ method, answer }) => method === "server/discover" && answer !== undefined);
       if (recorded?.answer !== undefined) return recordedResult(recorded.answer);
     }
     const result = {
@@ -317,9 +302,7 @@ function answerFor(answer: Message, request: RequestId): Buffer {
 function notificationFor(notice: Message, request: Message): Buffer | undefined {
   const { progressToken, id } = metadataOf(request);
   if (notice.method === "notifications/progress") {
-    return progressToken === undefined
-      ? undefined
-      : withMember(notice, "params.progressToken", progressToken.json);
+    return progressToken === undefined ? undefined : withMember(notice, "params.progressToken", progressToken.json);
   }
   if (id === undefined) return messageBytes(notice);
   if (notice.method === "notifications/cancelled") return withMember(notice, "params.requestId", id.json);

@@ -127,11 +127,7 @@ function assemble(all: readonly ExchangeFrames[], leg: FrameLeg): RecordedTraffi
 }
 
 /** The message that began an exchange, as a side saw it: a client's comes in on its leg and leaves on the upstream's. */
-function requestFrame(
-  frames: readonly Frame[],
-  leg: FrameLeg,
-  direction: Frame["direction"],
-): Frame | undefined {
+function requestFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "received" : "sent";
   return frames.find(
     (frame) =>
@@ -143,15 +139,10 @@ function requestFrame(
 }
 
 /** The answer to it on the same side: what came in there goes out as an answer, and the other way round. */
-function answerFrame(
-  frames: readonly Frame[],
-  leg: FrameLeg,
-  direction: Frame["direction"],
-): Frame | undefined {
+function answerFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "sent" : "received";
   return frames.findLast(
-    (frame) =>
-      (frame.kind === "result" || frame.kind === "error") && frame.leg === leg && frame.passing === passing,
+    (frame) => (frame.kind === "result" || frame.kind === "error") && frame.leg === leg && frame.passing === passing,
   );
 }
 

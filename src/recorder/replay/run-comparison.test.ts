@@ -26,13 +26,7 @@ describe("two runs", () => {
     const a = await runOf([say("a"), say("b"), { method: "prompts/list" }]);
     const b = await runOf([say("a", "A"), say("c"), { method: "resources/list" }]);
     const { differences } = compareRuns(a, b);
-    expect(differences.map(({ type }) => type)).toEqual([
-      "answer",
-      "params",
-      "answer",
-      "only-in-a",
-      "only-in-b",
-    ]);
+    expect(differences.map(({ type }) => type)).toEqual(["answer", "params", "answer", "only-in-a", "only-in-b"]);
     expect(differences[0]).toMatchObject({
       differences: [{ path: "/result/content/0/text", type: "changed", before: "a", after: "A" }],
     });

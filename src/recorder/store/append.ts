@@ -83,8 +83,7 @@ export function createAppender(database: SqlDatabase): Appender {
     for (const row of rows) {
       for (const frame of await framesAt(inside, Number(row["position"]), capture, readContext)) {
         for (const record of own.derivation.add(frame))
-          if (frame.context !== undefined)
-            contexts.set(record, sharedContext(record, formatContext(frame.context)));
+          if (frame.context !== undefined) contexts.set(record, sharedContext(record, formatContext(frame.context)));
       }
     }
   }
@@ -132,11 +131,7 @@ export function createAppender(database: SqlDatabase): Appender {
     await rows.write();
   }
 
-  async function write(
-    inside: SqlDatabase,
-    capture: CaptureRecord,
-    packs: readonly FramePack[],
-  ): Promise<number> {
+  async function write(inside: SqlDatabase, capture: CaptureRecord, packs: readonly FramePack[]): Promise<number> {
     const times = await compactionCount(inside);
     if (times !== tidied) forgetShared();
     tidied = times;
@@ -261,13 +256,7 @@ async function findOwner(inside: SqlDatabase, capture: number, exchange: string)
       AND exchange_own.position < (block.number + 1) * ${blockSize}
     WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ?
       AND exchange_own.id = ? LIMIT 1`,
-    [
-      (capture * captureStride) / blockSize,
-      ((capture + 1) * captureStride) / blockSize,
-      exchange,
-      exchange,
-      exchange,
-    ],
+    [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize, exchange, exchange, exchange],
   );
   return row === undefined ? null : Number(row["position"]);
 }
@@ -292,7 +281,5 @@ async function withoutKnown(
   }
   if (known.size === 0) return packs;
   const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
-  return packFrames(
-    frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq),
-  );
+  return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
 }

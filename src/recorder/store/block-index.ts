@@ -95,11 +95,7 @@ function mergeWith(least: string, most: string, members: string): string {
 export type BlockEntryListener = (position: number, party: number, subject: number) => void;
 
 /** Reads the notes of a block. */
-export function readBlockEntries(
-  block: number,
-  members: ColumnValue | undefined,
-  onMember: BlockEntryListener,
-): void {
+export function readBlockEntries(block: number, members: ColumnValue | undefined, onMember: BlockEntryListener): void {
   if (!(members instanceof Uint8Array)) return;
   const start = block * blockSize;
   let at = 0;

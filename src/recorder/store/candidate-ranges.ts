@@ -100,10 +100,7 @@ async function matchingPositions(
 }
 
 /** In growing numbers, whichever way it goes. */
-function sortKeyOf(
-  order: SearchOrder,
-  { at, position }: { readonly at: number; readonly position: number },
-): number {
+function sortKeyOf(order: SearchOrder, { at, position }: { readonly at: number; readonly position: number }): number {
   return order === "newest" ? -at : order === "oldest" ? at : position;
 }
 
@@ -158,8 +155,7 @@ function blockCondition(
     return { sql: parts.map(({ sql }) => sql).join(" AND "), values: parts.flatMap(({ values }) => values) };
   }
   if (where.type !== "is") return undefined;
-  if (where.field === "id")
-    return { sql: "first_id <= ? AND last_id >= ?", values: [where.value, where.value] };
+  if (where.field === "id") return { sql: "first_id <= ? AND last_id >= ?", values: [where.value, where.value] };
   if (where.field !== "state" || where.value !== "open") return undefined;
   const sql = `number IN (SELECT position / ${blockSize} FROM exchange_own WHERE duration_ms IS NULL)`;
   return { sql, values: [] };

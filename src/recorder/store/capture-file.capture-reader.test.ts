@@ -28,10 +28,7 @@ describe("a capture in memory", () => {
   it("has operations with all that belongs to them, and bodies that repeat others", async () => {
     await using reader = await createCaptureReader(lines, "here");
     const operation = await reader.operation("capture-1-x2-1");
-    expect(operation?.exchanges.map(({ method }) => method)).toEqual([
-      "tools/call",
-      "notifications/progress",
-    ]);
+    expect(operation?.exchanges.map(({ method }) => method)).toEqual(["tools/call", "notifications/progress"]);
     const frames = await reader.frames("capture-1", "capture-1-x2");
     expect(frames.map(({ body }) => body?.includes("jsonrpc"))).toEqual([true, true, true, true]);
     expect(await reader.exchange("capture-1-x")).toBeUndefined();

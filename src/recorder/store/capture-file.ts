@@ -33,10 +33,7 @@ const maxLineBytes = 256 * 1024 * 1024;
 const types: ReadonlySet<unknown> = new Set(["capture", "frame", "exchange", "end"]);
 
 /** The lines of a capture file: NDJSON, unpacked where it is packed. A file that was cut off gives what it has. */
-export async function* readCaptureFile(
-  file: string,
-  options: CaptureFileOptions = {},
-): AsyncIterable<CaptureLine> {
+export async function* readCaptureFile(file: string, options: CaptureFileOptions = {}): AsyncIterable<CaptureLine> {
   const isZipped = await isGzip(file);
   const raw = createReadStream(file);
   let source: Readable = raw;
@@ -114,11 +111,7 @@ export function formatCaptureLine(line: CaptureLine): string {
   return `${JSON.stringify(line)}\n`;
 }
 
-function passThrough(
-  chunk: unknown,
-  _encoding: BufferEncoding,
-  done: (error: null, chunk: unknown) => void,
-): void {
+function passThrough(chunk: unknown, _encoding: BufferEncoding, done: (error: null, chunk: unknown) => void): void {
   done(null, chunk);
 }
 
@@ -202,11 +195,7 @@ export async function createCaptureReader(
     return found.length === 1 ? found[0] : undefined;
   }
 
-  async function* exported({
-    where,
-    wholeOperations,
-    onProgress,
-  }: ExportQuery = {}): AsyncIterable<CaptureLine> {
+  async function* exported({ where, wholeOperations, onProgress }: ExportQuery = {}): AsyncIterable<CaptureLine> {
     const chosen = select(where);
     const operations = new Set(chosen.map(({ record }) => `${record.capture} ${record.operation}`));
     const all =
@@ -218,9 +207,7 @@ export async function createCaptureReader(
       const own = all.filter(({ record }) => record.capture === capture.id);
       const kept = new Set(own.map(({ record }) => record.id));
       yield { type: "capture", ...capture };
-      const wanted = (frames.get(capture.id) ?? []).filter(
-        ({ exchange }) => where === undefined || kept.has(exchange),
-      );
+      const wanted = (frames.get(capture.id) ?? []).filter(({ exchange }) => where === undefined || kept.has(exchange));
       for (const frame of wanted) yield { type: "frame", ...frame };
       for (const { record } of own) yield { type: "exchange", ...record };
       done += own.length;
@@ -236,8 +223,7 @@ export async function createCaptureReader(
     captures: async () => captures,
     exchanges: async ({ where, order = "newest", limit = 50, cursor }) => {
       const from = cursor === undefined ? 0 : Number(cursor);
-      if (!Number.isSafeInteger(from))
-        throw new GatewayError("store_failed", `\`${cursor ?? ""}\` is no cursor`);
+      if (!Number.isSafeInteger(from)) throw new GatewayError("store_failed", `\`${cursor ?? ""}\` is no cursor`);
       const all = select(where).map(({ record }) => record);
       const ordered = order === "newest" ? all.toReversed() : all;
       const page = ordered.slice(from, from + Math.min(limit, 1000));
@@ -253,9 +239,7 @@ export async function createCaptureReader(
       return deriveOperation(own.map(({ record }) => record));
     },
     frames: async (capture, exchange) =>
-      fillRepeated(
-        held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? [],
-      ),
+      fillRepeated(held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? []),
     // A file does not go on.
     follow: async function* () {},
     stats: async (where) => {
@@ -272,9 +256,7 @@ export async function createCaptureReader(
         lost: sum(({ lost }) => lost),
         omitted: sum(({ omitted }) => omitted),
         redacted: sum(({ redacted }) => redacted),
-        ...(chosen[0] === undefined
-          ? {}
-          : { oldest: chosen[0].at, newest: chosen.at(-1)?.at ?? chosen[0].at }),
+        ...(chosen[0] === undefined ? {} : { oldest: chosen[0].at, newest: chosen.at(-1)?.at ?? chosen[0].at }),
         unindexed: 0,
         rows: statsRows(chosen),
       };
@@ -302,9 +284,7 @@ function indexExchanges(frames: ReadonlyMap<string, readonly Frame[]>): readonly
 
 /** Frames with every body that repeats another filled in. */
 function fillRepeated(frames: readonly Frame[]): readonly Frame[] {
-  const bodies = new Map(
-    frames.flatMap(({ seq, body }) => (body === undefined ? [] : [[seq, body] as const])),
-  );
+  const bodies = new Map(frames.flatMap(({ seq, body }) => (body === undefined ? [] : [[seq, body] as const])));
   return frames.map((frame) => {
     const body = frame.same === undefined ? undefined : bodies.get(frame.same);
     return body === undefined || frame.body !== undefined ? frame : { ...frame, body };

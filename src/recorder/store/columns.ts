@@ -62,12 +62,7 @@ const columns: Columns = [...ownFields, ...callerFields, ...outcomeColumns];
 export const columnOf: ReadonlyMap<string, string> = new Map<string, string>([...columns, ["seq", "seq"]]);
 
 /** All columns of an exchange's own row in the order of `pushExchange`. */
-export const ownColumns: readonly string[] = [
-  "position",
-  "party",
-  "subject",
-  ...ownFields.map(([, column]) => column),
-];
+export const ownColumns: readonly string[] = ["position", "party", "subject", ...ownFields.map(([, column]) => column)];
 
 /** Adds the values of an exchange's own row. Written out: looking members up by name takes longer than the rest. */
 export function pushExchange(
@@ -111,14 +106,7 @@ export function toExchange(row: SqlRow): ExchangeRecord {
 }
 
 /** All columns of a pack of frames in the order of `pushPack`. */
-export const packColumns: readonly string[] = [
-  "position",
-  "owner",
-  "last_seq",
-  "frames",
-  "context",
-  "content",
-];
+export const packColumns: readonly string[] = ["position", "owner", "last_seq", "frames", "context", "content"];
 
 /** Adds the values of a pack's columns; the context is left empty where the exchange's party has it. */
 export function pushPack(

@@ -13,11 +13,7 @@ export interface SqlCondition {
 const matchAll: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
 
 /** Writes a condition as SQL over the columns of `exchange`; what is about texts can be left to the second look. */
-export function toSql(
-  condition: FilterCondition,
-  dialect: SqlDatabase["dialect"],
-  leavesTexts = false,
-): SqlCondition {
+export function toSql(condition: FilterCondition, dialect: SqlDatabase["dialect"], leavesTexts = false): SqlCondition {
   switch (condition.type) {
     case "all":
       return joinConditions(condition.of, " AND ", "1 = 1", dialect, leavesTexts);
@@ -44,8 +40,7 @@ export function toSql(
       const { field, is, value } = condition;
       const column = `exchange.${columnOf.get(field) ?? field}`;
       // The index only holds what took long; the planner must be told that this is asked for.
-      const hint =
-        field === "durationMs" && is.startsWith(">") && value >= 100 ? `${column} >= 100 AND ` : "";
+      const hint = field === "durationMs" && is.startsWith(">") && value >= 100 ? `${column} >= 100 AND ` : "";
       return { sql: `(${hint}${column} ${is} ?)`, values: [value], isExact: true };
     }
     case "modified":

@@ -85,9 +85,6 @@ export function createDimensionRows(): DimensionRows {
 }
 
 /** A context says it all, and is at hand. */
-function callerKey(
-  { route, principal, session, revision, transport }: ExchangeCaller,
-  context: string,
-): string {
+function callerKey({ route, principal, session, revision, transport }: ExchangeCaller, context: string): string {
   return context === "" ? JSON.stringify([route, principal, session, revision, transport]) : context;
 }

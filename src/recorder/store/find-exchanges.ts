@@ -59,8 +59,7 @@ export async function* findExchanges(
   { where, order, after, chunk }: FindOptions,
 ): AsyncGenerator<FoundExchange, void, undefined> {
   const thorough = where === undefined ? undefined : toSql(where, database.dialect);
-  const matches =
-    where === undefined || thorough?.isExact === true ? undefined : createConditionMatcher(where);
+  const matches = where === undefined || thorough?.isExact === true ? undefined : createConditionMatcher(where);
   // A text that many have is found sooner among the next ones than by gathering all who have it.
   const glancing = where === undefined ? undefined : toSql(where, database.dialect, true);
   let glances = glancing?.sql === thorough?.sql ? 0 : scannedBeforeIndex;
@@ -72,8 +71,7 @@ export async function* findExchanges(
     for (;;) {
       const condition = glances > 0 ? glancing : thorough;
       const clauses = [condition?.sql ?? "1 = 1", stretch.sql, ...(last === undefined ? [] : [behind])];
-      const place =
-        last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
+      const place = last === undefined ? [] : order === "position" ? [last.position] : [last.at, last.position];
       const rows: readonly SqlRow[] = await database.all(
         `SELECT exchange.* FROM exchange WHERE ${clauses.join(" AND ")} ORDER BY ${stretch.isSmall ? by.replaceAll("exchange.", "+exchange.") : by} LIMIT ${chunk}`,
         [...(condition?.values ?? []), ...stretch.values, ...place],

@@ -86,10 +86,7 @@ async function moveExchanges(inside: SqlDatabase): Promise<void> {
   await rows.write();
 }
 
-async function* chunksOf(
-  inside: SqlDatabase,
-  table: string,
-): AsyncGenerator<readonly SqlRow[], void, undefined> {
+async function* chunksOf(inside: SqlDatabase, table: string): AsyncGenerator<readonly SqlRow[], void, undefined> {
   for (let last = -1; ;) {
     const rows: readonly SqlRow[] = await inside.all(
       `SELECT * FROM ${table} WHERE position > ? ORDER BY position LIMIT ${rowsAtOnce}`,

@@ -22,11 +22,10 @@ export async function pruneStore(
   async function remove(positions: readonly number[]): Promise<void> {
     const places = positions.map(() => "?").join(", ");
     await database.transaction(async (inside) => {
-      frames += await removePacks(
-        inside,
-        `position IN (${places}) OR (owner IN (${places}) AND owner <> position)`,
-        [...positions, ...positions],
-      );
+      frames += await removePacks(inside, `position IN (${places}) OR (owner IN (${places}) AND owner <> position)`, [
+        ...positions,
+        ...positions,
+      ]);
       exchanges += await inside.run(`DELETE FROM exchange_own WHERE position IN (${places})`, positions);
     });
     onProgress?.(exchanges, undefined);
@@ -63,9 +62,7 @@ function conditionsOf(rules: PruneRules): readonly FilterCondition[] {
   const { before, beforeByRoute = {}, where, maxBytes } = rules;
   const routeIs = (value: string): FilterCondition => ({ type: "is", field: "route", value });
   const named = Object.keys(beforeByRoute).map(routeIs);
-  const own = Object.entries(beforeByRoute).map(([route, time]) =>
-    limited([routeIs(route), older(time)], rules),
-  );
+  const own = Object.entries(beforeByRoute).map(([route, time]) => limited([routeIs(route), older(time)], rules));
   if (before !== undefined) return [...own, limited([not({ type: "any", of: named }), older(before)], rules)];
   const isOnlyFilter = where !== undefined && maxBytes === undefined && own.length === 0;
   return isOnlyFilter ? [limited([not(open)], rules)] : own;
@@ -105,20 +102,13 @@ async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules
 }
 
 /** Takes packs out, with what the text index and the counts of their captures know of them. */
-async function removePacks(
-  inside: SqlDatabase,
-  where: string,
-  values: readonly ColumnValue[],
-): Promise<number> {
+async function removePacks(inside: SqlDatabase, where: string, values: readonly ColumnValue[]): Promise<number> {
   const rows = await inside.all(
     `SELECT position / ${captureStride} AS number, SUM(frames) AS frames FROM pack WHERE ${where} GROUP BY position / ${captureStride}`,
     values,
   );
   const key = inside.dialect === "sqlite" ? "rowid" : "position";
-  await inside.run(
-    `DELETE FROM frame_words WHERE ${key} IN (SELECT position FROM pack WHERE ${where})`,
-    values,
-  );
+  await inside.run(`DELETE FROM frame_words WHERE ${key} IN (SELECT position FROM pack WHERE ${where})`, values);
   await inside.run(`DELETE FROM pack WHERE ${where}`, values);
   let frames = 0;
   for (const row of rows) {

@@ -50,9 +50,7 @@ async function createExchanges(inside: SqlDatabase): Promise<void> {
   const join = isSqlite ? "CROSS JOIN" : "JOIN";
   const on = (table: string) =>
     isSqlite ? `${join} ${table}` : `${join} ${table} ON ${table}.number = exchange_own.${table}`;
-  const where = isSqlite
-    ? "WHERE party.number = exchange_own.party AND subject.number = exchange_own.subject"
-    : "";
+  const where = isSqlite ? "WHERE party.number = exchange_own.party AND subject.number = exchange_own.subject" : "";
   await run(inside, [
     `CREATE TABLE pack (
       position ${int} PRIMARY KEY, owner ${int}, last_seq ${int} NOT NULL, frames ${int} NOT NULL,

@@ -11,13 +11,7 @@ import type {
 } from "./store-contract.ts";
 import { deriveOperation } from "../derive.ts";
 import { blockSize, captureStride, type SqlDatabase, type SqlRow, toPosition } from "./sql-database.ts";
-import {
-  type CaptureIds,
-  createCaptureIds,
-  findExchanges,
-  framesAt,
-  framesOfCapture,
-} from "./find-exchanges.ts";
+import { type CaptureIds, createCaptureIds, findExchanges, framesAt, framesOfCapture } from "./find-exchanges.ts";
 import { toCapture, toExchange } from "./columns.ts";
 import { createStats } from "./stats.ts";
 import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
@@ -60,19 +54,14 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       after: last,
       chunk,
     })) {
-      if (page.length === limit && last !== undefined)
-        return { exchanges: page, next: `${last.at}.${last.position}` };
+      if (page.length === limit && last !== undefined) return { exchanges: page, next: `${last.at}.${last.position}` };
       page.push(exchange);
       last = { at: exchange.at, position };
     }
     return { exchanges: page };
   }
 
-  async function* exported({
-    where,
-    wholeOperations = false,
-    onProgress,
-  }: ExportQuery): AsyncGenerator<CaptureLine> {
+  async function* exported({ where, wholeOperations = false, onProgress }: ExportQuery): AsyncGenerator<CaptureLine> {
     const chosen = where === undefined ? undefined : await choose(where, wholeOperations);
     let done = 0;
     for (const row of await database.all("SELECT number, id, record FROM capture ORDER BY number")) {
@@ -119,8 +108,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       const number = Math.floor(position / captureStride);
       add(number, position);
       if (!whole) continue;
-      for (const row of await rowsOfOperation(number, exchange.operation))
-        add(number, Number(row["position"]));
+      for (const row of await rowsOfOperation(number, exchange.operation)) add(number, Number(row["position"]));
     }
     return chosen;
   }
@@ -152,9 +140,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       const [number] = await database.all("SELECT number FROM capture WHERE id = ?", [capture]);
       const rows = number === undefined ? [] : await rowsOfOperation(Number(number["number"]), exchange);
       const row = rows.find((one) => one["id"] === exchange);
-      return row === undefined
-        ? []
-        : fillRepeatedBodies(await framesAt(database, Number(row["position"]), capture));
+      return row === undefined ? [] : fillRepeatedBodies(await framesAt(database, Number(row["position"]), capture));
     },
     follow: createFollow(database, names, options),
     stats: createStats(database, names),
@@ -195,11 +181,7 @@ function parseCursor(cursor: string): { readonly at: number; readonly position: 
 }
 
 /** Makes the following of a store: it looks again and again, and holds nothing open in between. */
-function createFollow(
-  database: SqlDatabase,
-  names: CaptureIds,
-  { wait }: ReaderDeps,
-): RecordReader["follow"] {
+function createFollow(database: SqlDatabase, names: CaptureIds, { wait }: ReaderDeps): RecordReader["follow"] {
   /** How far each capture has come. */
   async function ends(): Promise<ReadonlyMap<number, number>> {
     const rows = await database.all("SELECT number, last_seq FROM capture");

@@ -44,10 +44,10 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
   /** Takes up frames behind a number; the answer is the number of the last one that the index holds then. */
   async function indexCapture(number: number, from: number, last: number, room: number): Promise<number> {
     const to = Math.min(last, from + room);
-    const rows = await database.all(
-      "SELECT position, content FROM pack WHERE position > ? AND position <= ?",
-      [toPosition(number, from), toPosition(number, to)],
-    );
+    const rows = await database.all("SELECT position, content FROM pack WHERE position > ? AND position <= ?", [
+      toPosition(number, from),
+      toPosition(number, to),
+    ]);
     const insert =
       database.dialect === "sqlite"
         ? "INSERT INTO frame_words (rowid, words) VALUES (?, ?)"
@@ -105,8 +105,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
     }
     if (capture !== undefined) warnings.push(`capture ${capture.id} was cut off: it has no end line`);
     await flush();
-    if (different > 0)
-      warnings.push(`${different} exchanges differ from what their frames say; the frames count`);
+    if (different > 0) warnings.push(`${different} exchanges differ from what their frames say; the frames count`);
     return { ...count, warnings };
 
     async function flushOnce(): Promise<void> {

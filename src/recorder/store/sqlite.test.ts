@@ -47,18 +47,15 @@ describe("a SQLite file", () => {
   it.each([
     [1, writeFormat1],
     [2, writeFormat2],
-  ])(
-    "[SC-067] of format %i is brought up to date when it is opened to be written",
-    async (format, writeOld) => {
-      const file = newFile();
-      const old = openSqlite({ file });
-      await writeOld(old);
-      await old.close();
-      await expect(openSqliteReader(file, options)).rejects.toThrow(`older format ${format}`);
-      await using store = await openSqliteStore({ file }, options);
-      await expectUpgraded(store);
-    },
-  );
+  ])("[SC-067] of format %i is brought up to date when it is opened to be written", async (format, writeOld) => {
+    const file = newFile();
+    const old = openSqlite({ file });
+    await writeOld(old);
+    await old.close();
+    await expect(openSqliteReader(file, options)).rejects.toThrow(`older format ${format}`);
+    await using store = await openSqliteStore({ file }, options);
+    await expectUpgraded(store);
+  });
 
   it("says so where there are no recordings", async () => {
     await expect(openSqliteReader(join(folder, "none"), options)).rejects.toThrow("there are no recordings");
@@ -79,9 +76,9 @@ describe("a SQLite file", () => {
     const file = newFile();
     await (await openSqliteStore({ file }, options)).close();
     await using store = createSqlStore(openSqlite({ file, readOnly: true }), options);
-    await expect(
-      store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "a" }) }),
-    ).rejects.toMatchObject({ code: "store_failed", message: expect.stringContaining("readonly") as string });
+    await expect(store.append({ capture: captureRecord("c1"), frames: callFrames({ id: "a" }) })).rejects.toMatchObject(
+      { code: "store_failed", message: expect.stringContaining("readonly") as string },
+    );
     expect((await store.exchanges({})).exchanges).toEqual([]);
   });
 
@@ -110,9 +107,7 @@ describe("a SQLite file", () => {
     const noted = (name: string) => () => void done.push(name);
     await Promise.all([
       database.compact().then(noted("compact")),
-      database
-        .transaction((inside) => inside.run("INSERT INTO big VALUES (?)", [content]))
-        .then(noted("write")),
+      database.transaction((inside) => inside.run("INSERT INTO big VALUES (?)", [content])).then(noted("write")),
     ]);
     expect(done).toEqual(["write", "compact"]);
     expect(statSync(file).size).toBeLessThan(3_000_000);

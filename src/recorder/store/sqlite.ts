@@ -10,10 +10,7 @@ import { createSqlStore, type StoreDeps } from "./sql-store.ts";
 import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
 
 /** Opens a file of recordings to write to; it is made where there is none. */
-export async function openSqliteStore(
-  file: Omit<SqliteOptions, "readOnly">,
-  options: StoreDeps,
-): Promise<RecordStore> {
+export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, options: StoreDeps): Promise<RecordStore> {
   const database = openSqlite(file);
   try {
     await ensureSchema(database);
@@ -102,8 +99,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     dialect: "sqlite",
     location: file,
     all: (sql, values = []) => attempt(() => prepared(sql).all(...values) as unknown as readonly SqlRow[]),
-    run: (sql, values: readonly ColumnValue[] = []) =>
-      attempt(() => Number(prepared(sql).run(...values).changes)),
+    run: (sql, values: readonly ColumnValue[] = []) => attempt(() => Number(prepared(sql).run(...values).changes)),
     transaction: (work) =>
       inTurn(async () => {
         await attempt(() => {

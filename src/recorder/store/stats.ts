@@ -22,9 +22,7 @@ const maxGroups = 10_000;
 
 /** Makes the figures of a store. */
 export function createStats(database: SqlDatabase, names: CaptureIds): RecordReader["stats"] {
-  async function rowsOf(
-    where: FilterCondition | undefined,
-  ): Promise<{ rows: readonly StatsRow[]; count: number }> {
+  async function rowsOf(where: FilterCondition | undefined): Promise<{ rows: readonly StatsRow[]; count: number }> {
     const groups = new Map<string, Group>();
     let count = 0;
     for await (const { exchange } of findExchanges(database, names, {
@@ -47,8 +45,7 @@ export function createStats(database: SqlDatabase, names: CaptureIds): RecordRea
       };
       groups.set(isOther ? "" : key, group);
       group.count++;
-      if (state === "error" || state === "tool_error" || state === "failed" || state === "abandoned")
-        group.errors++;
+      if (state === "error" || state === "tool_error" || state === "failed" || state === "abandoned") group.errors++;
       if (state === "refused") group.refused++;
       group.bytes += requestBytes + answerBytes;
       if (durationMs !== undefined) group.durations.push(durationMs);
@@ -97,9 +94,7 @@ function toRow({ route, method, target, count, errors, refused, bytes, durations
     count,
     errors,
     refused,
-    ...(ordered.length === 0
-      ? {}
-      : { p50Ms: rank(0.5), p95Ms: rank(0.95), p99Ms: rank(0.99), maxMs: rank(1) }),
+    ...(ordered.length === 0 ? {} : { p50Ms: rank(0.5), p95Ms: rank(0.95), p99Ms: rank(0.99), maxMs: rank(1) }),
     bytes,
   };
 }
@@ -110,9 +105,7 @@ const failures: ReadonlySet<string> = new Set(["tool_error", "error", "failed", 
 /** Requests by route, method and target, the most frequent first. */
 export function statsRows(exchanges: readonly ExchangeRecord[]): readonly StatsRow[] {
   const requests = exchanges.filter(({ kind }) => kind === "request");
-  const groups = Map.groupBy(requests, ({ route, method, target = "" }) =>
-    JSON.stringify([route, method, target]),
-  );
+  const groups = Map.groupBy(requests, ({ route, method, target = "" }) => JSON.stringify([route, method, target]));
   return [...groups.values()]
     .map(rowOf)
     .toSorted((a, b) => b.count - a.count)
@@ -122,8 +115,7 @@ export function statsRows(exchanges: readonly ExchangeRecord[]): readonly StatsR
 function rowOf(group: readonly ExchangeRecord[]): StatsRow {
   const durations = group.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
   const [first] = group;
-  const count = (states: (state: string) => boolean): number =>
-    group.filter(({ state }) => states(state)).length;
+  const count = (states: (state: string) => boolean): number => group.filter(({ state }) => states(state)).length;
   const times =
     durations.length === 0
       ? {}

@@ -59,11 +59,7 @@ interface WriterThread {
  */
 const threadLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
 
-type WriterCommand = WriterRequest extends infer One
-  ? One extends WriterRequest
-    ? Omit<One, "id">
-    : never
-  : never;
+type WriterCommand = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
 
 /** Starts the thread. One that cannot open its store, or dies, is started anew by the next request. */
 export function startWriter(target: WriterTarget): RecordWriter {

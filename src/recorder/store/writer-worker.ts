@@ -14,8 +14,7 @@ const indexBatch = 500;
 export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
   const options = {
     wall: systemClock.wall,
-    wait: (milliseconds: number, signal: AbortSignal) =>
-      sleep(milliseconds, undefined, { signal }).catch(() => {}),
+    wait: (milliseconds: number, signal: AbortSignal) => sleep(milliseconds, undefined, { signal }).catch(() => {}),
   };
   if (target.type === "sqlite") return openSqliteStore(target, options);
   const { openPostgresStore } = await import("./postgres.ts");

@@ -45,11 +45,7 @@ const mostRounds = 8;
  * The text with everything that is found replaced by what kind of thing it was. What stood in the way of another finding
  * may be gone then, so it is looked at again until nothing is found.
  */
-export function redactText(
-  text: string,
-  detect: Detector,
-  found: readonly Detection[] = detect(text),
-): string {
+export function redactText(text: string, detect: Detector, found: readonly Detection[] = detect(text)): string {
   let clean = text;
   let findings = found;
   for (let round = 0; findings.length > 0; round++) {

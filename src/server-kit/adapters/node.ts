@@ -9,14 +9,11 @@ import type { HttpEdge, PeerDetails } from "../contract/contract.ts";
 const backlog = 4096;
 
 /** A listener for `http.createServer` and `https.createServer`; paths that are not the kit's are 404. */
-export function toNodeListener(
-  kit: Mountable,
-): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+export function toNodeListener(kit: Mountable): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => {
     handleNodeRequest(kit, incoming, outgoing).then(
       (isOurs) => {
-        if (!isOurs)
-          outgoing.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
+        if (!isOurs) outgoing.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
       },
       () => {
         // The kit answers its own faults; what is left is a socket that broke in between.
@@ -123,11 +120,7 @@ export function readPeerDetails(incoming: IncomingMessage, prefix?: string): Pee
   };
 }
 
-function toRequest(
-  incoming: IncomingMessage,
-  taken: NodeRequestOptions,
-  signal: AbortSignal,
-): Request | undefined {
+function toRequest(incoming: IncomingMessage, taken: NodeRequestOptions, signal: AbortSignal): Request | undefined {
   const { method = "GET", headers } = incoming;
   const scheme = "encrypted" in incoming.socket && incoming.socket.encrypted === true ? "https" : "http";
   const path = taken.path ?? incoming.url ?? "/";

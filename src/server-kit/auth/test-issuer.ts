@@ -91,8 +91,7 @@ export function createTestIssuer(options: TestIssuerOptions): TestIssuer {
     authenticator: {
       authenticate: (credentials) => {
         const reading = readBearer(credentials);
-        if (reading.kind !== "token")
-          return reading.kind === "none" ? missingCredentials : malformedCredentials;
+        if (reading.kind !== "token") return reading.kind === "none" ? missingCredentials : malformedCredentials;
         const principal = tokens.get(reading.token);
         const isAlive = principal?.expiresAt !== undefined && principal.expiresAt > clock.wall();
         return principal !== undefined && isAlive

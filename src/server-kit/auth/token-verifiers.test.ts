@@ -24,8 +24,7 @@ async function jwtKit() {
   });
   const status = async (facts: TokenFacts) => {
     const token = await keyring.token({ subject: "ann", audience, ...facts });
-    return (await ask(kit.edge, "/mcp/capabilities", { headers: { authorization: `Bearer ${token}` } }))
-      .status;
+    return (await ask(kit.edge, "/mcp/capabilities", { headers: { authorization: `Bearer ${token}` } })).status;
   };
   return { ...kit, keyring, status };
 }
@@ -39,9 +38,7 @@ describe("a kit that verifies JSON Web Tokens", () => {
     const stranger = await createKeyring(issuer);
     const { edge } = await jwtKit();
     const forged = await stranger.token({ subject: "ann", audience });
-    expect((await ask(edge, "/mcp/sse", { headers: { authorization: `Bearer ${forged}` } })).status).toBe(
-      401,
-    );
+    expect((await ask(edge, "/mcp/sse", { headers: { authorization: `Bearer ${forged}` } })).status).toBe(401);
   });
 
   it("[KO-107] takes no token for a server that the caller only pretends to call", async () => {

@@ -76,11 +76,7 @@ export function introspectionVerifier(options: IntrospectionVerifierOptions): Au
       ...rulesOf(options),
       endpoint: async () =>
         options.endpoint ??
-        requireMetadata(
-          options.issuer,
-          "introspection endpoint",
-          (await issuer.metadata()).introspectionEndpoint,
-        ),
+        requireMetadata(options.issuer, "introspection endpoint", (await issuer.metadata()).introspectionEndpoint),
       client: createClientAuthentication({ clientId, clientSecret, method: "basic" }),
       ask,
       believeMs: 60_000,

@@ -91,8 +91,7 @@ function hasDefault(schema: z.ZodType): boolean {
 
 function typesIn(json: JsonObject): readonly string[] {
   const { type, anyOf } = json;
-  if (Array.isArray(anyOf))
-    return anyOf.flatMap((part) => (isObject(part) ? typesIn(part as JsonObject) : []));
+  if (Array.isArray(anyOf)) return anyOf.flatMap((part) => (isObject(part) ? typesIn(part as JsonObject) : []));
   if (typeof type === "string") return [type];
   if (Array.isArray(type)) return type.filter((name): name is string => typeof name === "string");
   const choices = choicesIn(json);

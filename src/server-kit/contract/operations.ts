@@ -28,11 +28,7 @@ export interface OperationTraits {
   readonly description: string;
 }
 
-function traits(
-  title: string,
-  description: string,
-  kind: "read" | "write" | "rewrite" | "remove",
-): OperationTraits {
+function traits(title: string, description: string, kind: "read" | "write" | "rewrite" | "remove"): OperationTraits {
   return {
     isMutation: kind !== "read",
     isDestructive: kind === "remove",
@@ -55,9 +51,5 @@ export const operations: Readonly<Record<OperationName, OperationTraits>> = {
   CreateMany: traits("Create many {}", "Creates several {} records, all or none.", "write"),
   UpdateMany: traits("Update many {}", "Changes several {} records, all or none.", "rewrite"),
   DeleteMany: traits("Delete many {}", "Deletes several {} records by key, all or none.", "remove"),
-  DeleteWhere: traits(
-    "Delete {} by filter",
-    "Deletes the {} records that match a filter, up to a bound.",
-    "remove",
-  ),
+  DeleteWhere: traits("Delete {} by filter", "Deletes the {} records that match a filter, up to a bound.", "remove"),
 };

@@ -67,17 +67,14 @@ describe("settings", () => {
         "allowedOrigins.0: expected an exact origin",
       );
     }
-    expect(
-      parseSettings({ allowedOrigins: ["https://a.example:8443"] }, development).allowedOrigins,
-    ).toHaveLength(1);
+    expect(parseSettings({ allowedOrigins: ["https://a.example:8443"] }, development).allowedOrigins).toHaveLength(1);
   });
 
   it("[KO-043] falls back to the default for a keep-alive that is none", () => {
     const { transport } = parseSettings({ transport: { sseKeepAliveInterval: "0s" } }, development);
     expect(transport.sseKeepAliveInterval).toBe(15_000);
     expect(
-      parseSettings({ transport: { sseKeepAliveInterval: "250ms" } }, development).transport
-        .sseKeepAliveInterval,
+      parseSettings({ transport: { sseKeepAliveInterval: "250ms" } }, development).transport.sseKeepAliveInterval,
     ).toBe(250);
   });
 
@@ -86,8 +83,7 @@ describe("settings", () => {
     expect(parseSettings({ enableHttpSseTransport: true }, development).enableStreamableHttp).toBe(true);
     expect(parseSettings({ enableStreamableHttp: true }, development).enableHttpSseTransport).toBe(false);
     expect(
-      parseSettings({ enableHttpSseTransport: true, enableStreamableHttp: false }, development)
-        .enableStreamableHttp,
+      parseSettings({ enableHttpSseTransport: true, enableStreamableHttp: false }, development).enableStreamableHttp,
     ).toBe(false);
   });
 
@@ -107,9 +103,7 @@ describe("settings", () => {
     expect(() => parseSettings({ transport: { shutdownTimout: 1 } }, development)).toThrow(
       "transport.shutdownTimout: unknown setting; did you mean shutdownTimeout?",
     );
-    expect(() => parseSettings({ maxConcurrentConnections: "many" }, development)).toThrow(
-      "maxConcurrentConnections:",
-    );
+    expect(() => parseSettings({ maxConcurrentConnections: "many" }, development)).toThrow("maxConcurrentConnections:");
   });
 });
 
@@ -145,9 +139,7 @@ describe("loadSettings", () => {
   });
 
   it("says which file cannot be read", () => {
-    expect(() => loadSettings({ file: "/nowhere/kit.json" }, development)).toThrow(
-      "/nowhere/kit.json cannot be read",
-    );
+    expect(() => loadSettings({ file: "/nowhere/kit.json" }, development)).toThrow("/nowhere/kit.json cannot be read");
   });
 });
 

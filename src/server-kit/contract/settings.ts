@@ -13,17 +13,13 @@ const units = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const;
 
 /** Milliseconds, or a text such as `15s`, `30m`. */
 const duration = z
-  .union([
-    z.number(),
-    z.string().regex(/^-?\d+(?:\.\d+)?(?:ms|s|m|h)$/u, 'expected a duration such as "15s"'),
-  ])
+  .union([z.number(), z.string().regex(/^-?\d+(?:\.\d+)?(?:ms|s|m|h)$/u, 'expected a duration such as "15s"')])
   .transform((value) => (typeof value === "number" ? value : millisecondsOf(value)));
 
 const transportName = z.enum(["stdio", "http-sse", "streamable-http"]);
 
 const origin = z.string().refine(isOrigin, {
-  error:
-    "expected an exact origin such as https://ide.example.com; `*` is refused because credentials are allowed",
+  error: "expected an exact origin such as https://ide.example.com; `*` is refused because credentials are allowed",
 });
 
 const network = z.string().refine(isIpNetwork, {
@@ -102,10 +98,7 @@ type Parsed = z.output<typeof settingsSchema>;
 
 /** All settings with nothing left open; durations are milliseconds. */
 export interface KitSettings extends Readonly<
-  Omit<
-    Parsed,
-    "environment" | "enableStreamableHttp" | "enableRest" | "requireAuthentication" | "requireHttps"
-  >
+  Omit<Parsed, "environment" | "enableStreamableHttp" | "enableRest" | "requireAuthentication" | "requireHttps">
 > {
   /** Production or a container (KO-136). */
   readonly deployed: boolean;
@@ -132,8 +125,7 @@ export function parseSettings(input: unknown, environment: KitEnvironment): KitS
     throw new GatewayError("config_invalid", `server kit settings: ${describeIssues(result.error.issues)}`);
   }
   const parsed = result.data;
-  const deployed =
-    parsed.environment === undefined ? environment.deployed : parsed.environment === "production";
+  const deployed = parsed.environment === undefined ? environment.deployed : parsed.environment === "production";
   const isHttpOn = parsed.enableHttpSseTransport;
   const enableStreamableHttp = parsed.enableStreamableHttp ?? isHttpOn;
   return {
@@ -310,8 +302,7 @@ function mergeSettings(
   const joined: Record<string, unknown> = { ...low };
   for (const [key, value] of Object.entries(high)) {
     const below = joined[key];
-    if (value !== undefined)
-      joined[key] = isObject(below) && isObject(value) ? mergeSettings(below, value) : value;
+    if (value !== undefined) joined[key] = isObject(below) && isObject(value) ? mergeSettings(below, value) : value;
   }
   return joined;
 }

@@ -69,8 +69,7 @@ export function readObject(
     return {};
   }
   for (const name of Object.keys(given)) {
-    if (!allowed.includes(name))
-      issues.push({ path: join(at, name), message: "is no argument of this tool" });
+    if (!allowed.includes(name)) issues.push({ path: join(at, name), message: "is no argument of this tool" });
   }
   return given;
 }
@@ -193,9 +192,7 @@ export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageS
       );
     case "DeleteWhere":
       return {
-        ...object({ filter, max: { type: "integer", minimum: 1, maximum: maxDeleteWhere, default: 100 } }, [
-          "filter",
-        ]),
+        ...object({ filter, max: { type: "integer", minimum: 1, maximum: maxDeleteWhere, default: 100 } }, ["filter"]),
         ...$defs,
       };
   }
@@ -245,11 +242,7 @@ export function outputSchemaOf(entity: Entity, operation: OperationName): Output
   }
 }
 
-function fieldsSchema(
-  plan: InputFields,
-  more: JsonObject = {},
-  requiredMore: readonly string[] = [],
-): JsonObject {
+function fieldsSchema(plan: InputFields, more: JsonObject = {}, requiredMore: readonly string[] = []): JsonObject {
   const properties = Object.fromEntries(plan.fields.map((field) => [field.name, fieldInput(field, plan)]));
   const required = plan.isPartial
     ? []
@@ -269,10 +262,7 @@ function many(item: JsonObject): JsonObject {
   return object({ items: { type: "array", minItems: 1, maxItems: maxBatchRecords, items: item } }, ["items"]);
 }
 
-function object(
-  properties: Readonly<Record<string, JsonValue>>,
-  required: readonly string[] = [],
-): JsonObject {
+function object(properties: Readonly<Record<string, JsonValue>>, required: readonly string[] = []): JsonObject {
   return {
     type: "object",
     properties,

@@ -21,12 +21,7 @@ const macBytes = 16;
 /** Cursors under a secret; servers that share a list share the secret. */
 export function createCursors(secret: string | Uint8Array): Cursors {
   const sign = (scope: CursorScope, body: string): Buffer =>
-    createHmac("sha256", secret)
-      .update(digestOf(scope))
-      .update("\n")
-      .update(body)
-      .digest()
-      .subarray(0, macBytes);
+    createHmac("sha256", secret).update(digestOf(scope)).update("\n").update(body).digest().subarray(0, macBytes);
   return {
     write: (scope, position) => {
       const body = Buffer.from(JSON.stringify(position)).toString("base64url");

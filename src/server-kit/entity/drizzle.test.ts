@@ -40,15 +40,11 @@ describe("entityFromTable", () => {
       seen_at: Date.parse(seenAt) / 1000,
       extra: '{"deep":[1]}',
     });
-    const filter = encodeURIComponent(
-      JSON.stringify({ seenAt: { gte: "2026-01-01T00:00:00Z" }, active: false }),
-    );
+    const filter = encodeURIComponent(JSON.stringify({ seenAt: { gte: "2026-01-01T00:00:00Z" }, active: false }));
     expect(await requestRest(kit, `/api/Site?filter=${filter}&sort=-seenAt`)).toMatchObject({
       body: { items: [{ id: "a", seenAt }] },
     });
-    expect(
-      await requestRest(kit, "/api/Site/a", { method: "PATCH", body: { name: "x".repeat(21) } }),
-    ).toMatchObject({
+    expect(await requestRest(kit, "/api/Site/a", { method: "PATCH", body: { name: "x".repeat(21) } })).toMatchObject({
       status: 400,
     });
   });
@@ -86,11 +82,7 @@ describe("entityFromTable", () => {
 
   it("refuses what it cannot serve, in words", () => {
     const loose = pgTable("loose", { id: uuid("id").primaryKey(), at: timestamp("at") });
-    expect(() => entityFromTable("Loose", loose)).toThrow(
-      "entity Loose, field at: a timestamp without time zone",
-    );
-    expect(() => entityFromTable("Nothing", { $inferSelect: {} })).toThrow(
-      "entity Nothing: this is no Drizzle table",
-    );
+    expect(() => entityFromTable("Loose", loose)).toThrow("entity Loose, field at: a timestamp without time zone");
+    expect(() => entityFromTable("Nothing", { $inferSelect: {} })).toThrow("entity Nothing: this is no Drizzle table");
   });
 });

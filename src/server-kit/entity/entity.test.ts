@@ -39,31 +39,17 @@ describe("defineEntity", () => {
       visibleTo: ({ id }) => ({ name: id, count: { gte: 1 } }),
     });
     // @ts-expect-error a field that the schema does not have
-    expect(() => defineEntity("Site", schema, { hidden: ["none"] })).toThrow(
-      "option hidden names the field none",
-    );
+    expect(() => defineEntity("Site", schema, { hidden: ["none"] })).toThrow("option hidden names the field none");
   });
 
   it.each([
     [() => defineEntity("1st", schema), "entity 1st: its name must be letters"],
     [() => defineEntity("Site", z.object({ name: z.string() })), "option key names the field id"],
-    [
-      () => defineEntity("Site", z.object({ id: z.string().optional() })),
-      "its key id must be a single value",
-    ],
+    [() => defineEntity("Site", z.object({ id: z.string().optional() })), "its key id must be a single value"],
     [() => defineEntity("Site", schema, { hidden: ["id"] }), "its key id cannot be hidden"],
-    [
-      () => defineEntity("Site", schema, { readOnly: ["name"] }),
-      "clients cannot send name, so the schema needs",
-    ],
-    [
-      () => defineEntity("Site", schema, { version: "name" }),
-      "option version names the field name, which is no",
-    ],
-    [
-      () => defineEntity("Site", schema, { sortable: ["tags"] }),
-      "option sortable names tags, which is no single",
-    ],
+    [() => defineEntity("Site", schema, { readOnly: ["name"] }), "clients cannot send name, so the schema needs"],
+    [() => defineEntity("Site", schema, { version: "name" }), "option version names the field name, which is no"],
+    [() => defineEntity("Site", schema, { sortable: ["tags"] }), "option sortable names tags, which is no single"],
     [
       () => defineEntity("Site", schema, { filterable: ["secret"], hidden: ["secret"] }),
       "option filterable names secret, which option hidden hides",

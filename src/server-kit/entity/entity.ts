@@ -115,10 +115,7 @@ export function defineEntity<Schema extends z.ZodObject>(
   options: EntityOptions<Schema> = {},
 ): Entity<Schema> {
   if (!/^[A-Za-z][\w-]{0,50}$/u.test(name)) {
-    throw invalidEntity(
-      name,
-      "its name must be letters, digits, _ or -, begin with a letter and be at most 51 long",
-    );
+    throw invalidEntity(name, "its name must be letters, digits, _ or -, begin with a letter and be at most 51 long");
   }
   const fields = fieldsOf(name, schema);
   const named = (option: string, field: string): Field => {
@@ -160,10 +157,7 @@ export function defineEntity<Schema extends z.ZodObject>(
     if ((readOnly.has(field.name) || hidden.has(field.name)) && !isServerMade) requireDefault(name, field);
   }
   if (entity.version !== undefined && fields.has("expectedVersion")) {
-    throw invalidEntity(
-      name,
-      "the field expectedVersion collides with the argument that option version adds",
-    );
+    throw invalidEntity(name, "the field expectedVersion collides with the argument that option version adds");
   }
   return entity;
 
@@ -183,10 +177,7 @@ export function defineEntity<Schema extends z.ZodObject>(
 /** Whether clients may send the field when they create or change a record. */
 export function isWritable(entity: Entity, field: string): boolean {
   return (
-    !entity.generated.has(field) &&
-    !entity.readOnly.has(field) &&
-    !entity.hidden.has(field) &&
-    field !== entity.version
+    !entity.generated.has(field) && !entity.readOnly.has(field) && !entity.hidden.has(field) && field !== entity.version
   );
 }
 
@@ -211,10 +202,7 @@ function generatorsOf(
 
 function requireDefault(entity: string, field: Field): void {
   if (field.optional || field.nullable || defaultOf(field) !== undefined) return;
-  throw invalidEntity(
-    entity,
-    `clients cannot send ${field.name}, so the schema needs a default for it or .optional()`,
-  );
+  throw invalidEntity(entity, `clients cannot send ${field.name}, so the schema needs a default for it or .optional()`);
 }
 
 function isScalarField({ kind }: Field): boolean {

@@ -73,10 +73,7 @@ describe("parseFilter", () => {
     [{ name: { isNull: "yes" } }, "filter.name.isNull: expected boolean"],
     [{ or: { name: "x" } }, "filter.or: expected an array of filters"],
     [{ not: { not: { not: { name: "x" } } } }, "filter.not.not.not: is nested deeper than 3 levels"],
-    [
-      { or: Array.from({ length: 21 }, () => ({ name: "x" })) },
-      "filter: has 21 terms; at most 20 are allowed",
-    ],
+    [{ or: Array.from({ length: 21 }, () => ({ name: "x" })) }, "filter: has 21 terms; at most 20 are allowed"],
   ])("refuses %j", (filter, message) => {
     expect(problem(filter)).toBe(message);
   });

@@ -94,19 +94,11 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
         if (typeof operand !== "boolean") return fail(place, "expected boolean");
         return { kind: "isNull", field: field.name, value: operand };
       default:
-        return fail(
-          place,
-          "is no operator; there are eq, ne, gt, gte, lt, lte, in, contains, startsWith, isNull",
-        );
+        return fail(place, "is no operator; there are eq, ne, gt, gte, lt, lte, in, contains, startsWith, isNull");
     }
   }
 
-  function compare(
-    field: Field,
-    operator: (typeof comparisons)[number],
-    value: unknown,
-    place: string,
-  ): RowCondition {
+  function compare(field: Field, operator: (typeof comparisons)[number], value: unknown, place: string): RowCondition {
     terms++;
     if (!matchesType(field, value)) return fail(place, `expected ${typeOf(field)}`);
     return { kind: "compare", field: field.name, operator, value };
@@ -192,9 +184,7 @@ function matchesType(field: Field, value: unknown): value is Scalar {
     case "json":
       return false;
     case "string":
-      return (
-        typeof value === "string" && (field.format === undefined || field.schema.safeParse(value).success)
-      );
+      return typeof value === "string" && (field.format === undefined || field.schema.safeParse(value).success);
     case "number":
     case "boolean":
       return typeof value === field.kind;

@@ -123,9 +123,7 @@ describe("tools of entities", () => {
       "the entities Visit and visit have one name",
     );
     const dotted = defineTool("a.b", { description: "", input: z.object({}), run: () => "" });
-    await expect(createTestKit({ tools: [dotted] })).rejects.toThrow(
-      "custom tool a.b: a.b is no legal tool name",
-    );
+    await expect(createTestKit({ tools: [dotted] })).rejects.toThrow("custom tool a.b: a.b is no legal tool name");
   });
 
   it("[KO-019] say what they do to the world", async () => {
@@ -195,20 +193,14 @@ describe("tools of entities", () => {
         "entityOverrides names Nope, but no entity is called that",
       ]),
     );
-    await expect(
-      createTestKit({ entities: [Visit], settings: { ...settings, strict: true } }),
-    ).rejects.toThrow("Vist");
+    await expect(createTestKit({ entities: [Visit], settings: { ...settings, strict: true } })).rejects.toThrow("Vist");
   });
 
   it("[KO-028] are described by the same objects for everybody who sees the same", () => {
     const clock = { now: () => 0, wall: () => 0 };
     const parts = { store: memoryStore(), cursors: createCursors("x"), clock, newUuid: () => "" };
     const settings = parseSettings({}, { deployed: false, name: "test" });
-    const catalogue = createToolCatalog(
-      [createRecords(Site, parts), createRecords(Visit, parts)],
-      [],
-      settings,
-    );
+    const catalogue = createToolCatalog([createRecords(Site, parts), createRecords(Visit, parts)], [], settings);
     const listFor = (principal: Principal) => catalogue.list({ principal, via: "http-sse" });
     expect(listFor(operator)).toBe(listFor(principalNamed("other", { scopes: operator.scopes })));
     expect(listFor(stranger)).not.toBe(listFor(operator));

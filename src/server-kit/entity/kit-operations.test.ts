@@ -211,10 +211,7 @@ describe("operations of an entity", () => {
   it("lose no change of several made at once", async () => {
     await using kit = await createSiteKit();
     await call(kit, "Create", { id: "a", name: "Oslo" });
-    await Promise.all([
-      call(kit, "Update", { id: "a", size: 1 }),
-      call(kit, "Update", { id: "a", note: "n" }),
-    ]);
+    await Promise.all([call(kit, "Update", { id: "a", size: 1 }), call(kit, "Update", { id: "a", note: "n" })]);
     expect((await call(kit, "Get", { id: "a" })).value).toMatchObject({ size: 1, note: "n", revision: 3 });
   });
 

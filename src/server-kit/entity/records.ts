@@ -294,10 +294,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
     );
   }
 
-  function visible(
-    where: RowCondition,
-    { principal, bypassesVisibility: seesAll }: RecordContext,
-  ): RowCondition {
+  function visible(where: RowCondition, { principal, bypassesVisibility: seesAll }: RecordContext): RowCondition {
     const filter = seesAll === true ? undefined : entity.options.visibleTo?.(principal);
     if (filter === undefined) return where;
     const parsed = parseEntityFilter(filter, [...entity.fields.values()], "visibleTo");
@@ -311,11 +308,7 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
       : { kind: "not", part: allRows };
   }
 
-  async function after(
-    operation: "create" | "update" | "delete",
-    record: Row,
-    caller: RecordContext,
-  ): Promise<void> {
+  async function after(operation: "create" | "update" | "delete", record: Row, caller: RecordContext): Promise<void> {
     try {
       await hooks.afterChange?.({ operation, record }, caller);
     } catch (error) {

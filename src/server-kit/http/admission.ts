@@ -21,10 +21,7 @@ export interface RequestChecks {
 
 /** Makes the checks; every setting is read anew with each request (KO-142). */
 export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks {
-  const opens = createKeyedRateLimit(
-    () => ({ perMinute: core.settings().rateLimit.streamOpensPerMinute }),
-    clock,
-  );
+  const opens = createKeyedRateLimit(() => ({ perMinute: core.settings().rateLimit.streamOpensPerMinute }), clock);
   const calls = createKeyedRateLimit(() => ({ perMinute: core.settings().rateLimit.callsPerMinute }), clock);
   let proxies: readonly string[] | undefined;
   let readPeer: PeerReader = createPeerReader([]);
@@ -62,10 +59,7 @@ export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks 
     },
     check: ({ request, peer }, kind) => {
       const settings = core.settings();
-      const foreign = checkOrigin(
-        { headers: request.headers, host: peer.host, isLocal: peer.isLocal },
-        settings,
-      );
+      const foreign = checkOrigin({ headers: request.headers, host: peer.host, isLocal: peer.isLocal }, settings);
       if (foreign !== undefined) return foreign;
       if (settings.requireHttps && !peer.isHttps) return refuseRequest("https_required");
       if (!settings.enableRateLimiting) return undefined;
@@ -154,8 +148,7 @@ export function createKeyedRateLimit(rate: () => MinuteRate, clock: Clock): Keye
     for (const [key, bucket] of buckets) {
       if (looked++ === sweepAtOnce) break;
       buckets.delete(key);
-      if (fill(bucket, now).tokens < rate().perMinute && buckets.size < maxBuckets - 1)
-        buckets.set(key, bucket);
+      if (fill(bucket, now).tokens < rate().perMinute && buckets.size < maxBuckets - 1) buckets.set(key, bucket);
     }
   }
 

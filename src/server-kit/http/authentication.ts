@@ -59,13 +59,9 @@ export function createRequestAuthentication({
     }),
   });
 
-  async function verify(
-    arrival: InboundRequest,
-    token: string | undefined,
-  ): Promise<Authentication | undefined> {
+  async function verify(arrival: InboundRequest, token: string | undefined): Promise<Authentication | undefined> {
     const { headers } = arrival.request;
-    const authorization =
-      token === undefined ? (headers.get("authorization") ?? undefined) : `Bearer ${token}`;
+    const authorization = token === undefined ? (headers.get("authorization") ?? undefined) : `Bearer ${token}`;
     return authenticator?.authenticate({
       header: (name) => (name === "authorization" ? authorization : (headers.get(name) ?? undefined)),
       audience: arrival.audience,
@@ -89,8 +85,7 @@ export function createRequestAuthentication({
   }
 
   function admit(arrival: InboundRequest, principal: Principal): CallerAuthentication {
-    if (principal.expiresAt === undefined || principal.expiresAt > clock.wall())
-      return { ok: true, principal };
+    if (principal.expiresAt === undefined || principal.expiresAt > clock.wall()) return { ok: true, principal };
     return challenge(arrival, { error: "invalid_token", description: "The credentials have expired." });
   }
 
@@ -108,9 +103,7 @@ export function createRequestAuthentication({
     const known = await identify?.(arrival.request, arrival.details);
     if (known !== undefined && known.kind !== "anonymous") {
       const forged = checkCookieRequest(arrival);
-      return forged === undefined
-        ? admit(arrival, known)
-        : { ok: false, response: forged, hadCredentials: true };
+      return forged === undefined ? admit(arrival, known) : { ok: false, response: forged, hadCredentials: true };
     }
     if (core.settings().requireAuthentication && !core.allowsAnonymous()) return challenge(arrival);
     return { ok: true, principal: anonymous };
@@ -124,8 +117,7 @@ export function createRequestAuthentication({
 function checkCookieRequest({ request: { method, headers } }: InboundRequest): HttpRefusal | undefined {
   const isChange = method !== "GET" && method !== "HEAD";
   if (!isChange || !headers.has("cookie") || headers.has("authorization")) return undefined;
-  if ((headers.get("origin") ?? "") === "")
-    return refuseRequest("origin_refused", { reason: "origin_required" });
+  if ((headers.get("origin") ?? "") === "") return refuseRequest("origin_refused", { reason: "origin_required" });
   // A form of a foreign page can send other types without asking first.
   if (method === "DELETE" || isJsonContentType(headers.get("content-type"))) return undefined;
   return refuseRequest("unsupported_media_type");

@@ -11,9 +11,7 @@ const warningsOf = (input: KitSettingsInput, environment = production) =>
 
 describe("start-up checks", () => {
   it("[KO-049] refuse to serve where everybody must log in and nobody can", () => {
-    expect(() => createFakeKit({ deployed: true })).toThrow(
-      /authentication is required in production.*verifier/u,
-    );
+    expect(() => createFakeKit({ deployed: true })).toThrow(/authentication is required in production.*verifier/u);
     expect(() => createFakeKit({ settings: { requireAuthentication: true } })).toThrow(
       /requireAuthentication is true/u,
     );
@@ -24,16 +22,12 @@ describe("start-up checks", () => {
     expect(() => createFakeKit({ deployed: true, authenticator: createFakeAuthenticator([]) })).not.toThrow();
     expect(() => createFakeKit({ deployed: true, identify: () => undefined })).not.toThrow();
     expect(() => createFakeKit({ deployed: true, settings: { requireAuthentication: false } })).not.toThrow();
-    expect(() =>
-      createFakeKit({ deployed: true, settings: { enableHttpSseTransport: false } }),
-    ).not.toThrow();
+    expect(() => createFakeKit({ deployed: true, settings: { enableHttpSseTransport: false } })).not.toThrow();
   });
 
   it("[KO-108] warn when deployed without authentication, with environment and setting", () => {
     expect(warningsOf({ requireAuthentication: false })).toEqual([
-      expect.stringMatching(
-        /^SECURITY WARNING.*without authentication in production.*requireAuthentication/u,
-      ),
+      expect.stringMatching(/^SECURITY WARNING.*without authentication in production.*requireAuthentication/u),
     ]);
     expect(warningsOf({})).toEqual([]);
     expect(warningsOf({ requireAuthentication: false }, development)).toEqual([]);

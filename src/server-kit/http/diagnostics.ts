@@ -5,9 +5,7 @@ import type { KitSettings } from "../contract/settings.ts";
 import type { SseSessions } from "../sse/sessions.ts";
 import { GatewayError } from "../../errors.ts";
 
-const durationBuckets = [
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
-] as const;
+const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60] as const;
 
 /** Every metric of a kit's HTTP edge (KO-123); label values come from closed sets or from declared tools only. */
 export const edgeMetricDefinitions = {
@@ -127,10 +125,7 @@ export interface LoginMethods {
 }
 
 /** Refuses to start where everybody would have to log in and nobody can (KO-049). */
-export function requireLoginMethod(
-  settings: KitSettings,
-  { hasAuthenticator, hasHostLogin }: LoginMethods,
-): void {
+export function requireLoginMethod(settings: KitSettings, { hasAuthenticator, hasHostLogin }: LoginMethods): void {
   const isHttpOn = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
   if (!isHttpOn || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
   const why = settings.isAuthenticationExplicit
@@ -146,8 +141,7 @@ export function requireLoginMethod(
 
 /** What an operator should worry about, each with the setting to change (KO-101, KO-108, KO-111). */
 export function securityWarnings(settings: KitSettings): readonly string[] {
-  const { deployed, environmentName, requireAuthentication, requireHttps, enableCors, allowedOrigins } =
-    settings;
+  const { deployed, environmentName, requireAuthentication, requireHttps, enableCors, allowedOrigins } = settings;
   const isHttpOn = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
   if (!isHttpOn) return [];
   return [
@@ -164,14 +158,10 @@ export function securityWarnings(settings: KitSettings): readonly string[] {
         ]
       : []),
     ...(enableCors && allowedOrigins.length === 0
-      ? [
-          "CORS is on but allowedOrigins is empty: no page of another origin can call. List the exact origins.",
-        ]
+      ? ["CORS is on but allowedOrigins is empty: no page of another origin can call. List the exact origins."]
       : []),
     ...(deployed && settings.allowQueryToken === true && !settings.enableRateLimiting
-      ? [
-          "allowQueryToken is on without rate limits: query tokens are refused. Set enableRateLimiting to true.",
-        ]
+      ? ["allowQueryToken is on without rate limits: query tokens are refused. Set enableRateLimiting to true."]
       : []),
   ];
 }

@@ -136,9 +136,7 @@ describe("HTTPS", () => {
       expect(forwarded.status).toBe(200);
     }
     const stranger = { ...remote, address: "198.51.100.1" };
-    expect(
-      (await ask(edge, "/mcp", { headers: { "x-forwarded-proto": "https" }, peer: stranger })).status,
-    ).toBe(400);
+    expect((await ask(edge, "/mcp", { headers: { "x-forwarded-proto": "https" }, peer: stranger })).status).toBe(400);
     expect((await ask(edge, "/mcp/health", { peer: remote })).status).toBe(200);
   });
 

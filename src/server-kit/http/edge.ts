@@ -57,12 +57,7 @@ export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
     },
   });
   const forecourt = createRequestChecks(core, clock);
-  const answers = createRouteHandlers(
-    { ...options, log },
-    forecourt,
-    sessions,
-    metrics.ackLatency.labels({}),
-  );
+  const answers = createRouteHandlers({ ...options, log }, forecourt, sessions, metrics.ackLatency.labels({}));
 
   const stopCounting = core.onCall(({ tool, via, outcome, durationMs }) => {
     metrics.calls.labels({ tool, via, outcome }).inc();

@@ -5,8 +5,7 @@ import { settled } from "../../../test/support/fake-time.ts";
 import { ask, dataOf, openKitClient, toolCall } from "../../../test/support/kit-client.ts";
 
 const errorOf = async (response: Response) => (await response.json()) as Record<string, unknown>;
-const names = (events: readonly { readonly event?: string | undefined }[]) =>
-  events.map(({ event }) => event);
+const names = (events: readonly { readonly event?: string | undefined }[]) => events.map(({ event }) => event);
 
 describe("opening a stream", () => {
   it("[KO-050] [KO-057] [KO-061] answers 200 with the headers of an event stream and the session's id", async () => {
@@ -255,9 +254,7 @@ describe("a batch", () => {
     const { edge } = createFakeKit();
     const client = await openKitClient(edge);
     const batch = [1, 2, 3].map((id) => toolCall(id, "Fake_Echo", { text: String(id) }));
-    expect(
-      (await client.post([...batch, { jsonrpc: "2.0", method: "notifications/initialized" }])).status,
-    ).toBe(202);
+    expect((await client.post([...batch, { jsonrpc: "2.0", method: "notifications/initialized" }])).status).toBe(202);
     const seen: unknown[] = [];
     for (let left = 6; left > 0; left -= 1) {
       const event = await client.next();

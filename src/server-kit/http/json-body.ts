@@ -16,9 +16,7 @@ export async function peekJsonBody(request: Request, maxBytes: number): Promise<
 export async function readJsonBody(
   request: Request,
   maxBytes: number,
-): Promise<
-  { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly response: Response }
-> {
+): Promise<{ readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly response: Response }> {
   if (!isJsonContentType(request.headers.get("content-type"))) {
     return { ok: false, response: refuseRequest("unsupported_media_type") };
   }

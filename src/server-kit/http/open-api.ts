@@ -56,9 +56,7 @@ export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, 
 function refusalResponses(statuses: readonly number[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     statuses.map((status) => {
-      const codes = Object.entries(httpRefusals).flatMap(([code, facts]) =>
-        facts.status === status ? [code] : [],
-      );
+      const codes = Object.entries(httpRefusals).flatMap(([code, facts]) => (facts.status === status ? [code] : []));
       return [status, { description: codes.join(", "), content: { "application/json": {} } }];
     }),
   );

@@ -65,12 +65,7 @@ export function corsHeaders(
 }
 
 /** The answer to a preflight: what an allowed origin may send, and nothing for any other (KO-109, KO-110). */
-export function preflight(
-  headers: Headers,
-  kind: RouteKind,
-  allow: string,
-  settings: OriginSettings,
-): Response {
+export function preflight(headers: Headers, kind: RouteKind, allow: string, settings: OriginSettings): Response {
   const granted = corsHeaders(headers.get("origin"), settings);
   const isGranted = "access-control-allow-origin" in granted;
   return new Response(null, {

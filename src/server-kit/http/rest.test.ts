@@ -21,18 +21,14 @@ describe("REST", () => {
     expect(created.headers.get("etag")).toBe('"1"');
     expect(await requestRest(kit, "/api/site/7")).toMatchObject({ status: 200, body: { name: "Oslo" } });
     const patch = { method: "PATCH", body: { name: "Moss" } };
-    expect(await requestRest(kit, "/api/Site/7", { ...patch, headers: { "if-match": '"1"' } })).toMatchObject(
-      {
-        status: 200,
-        body: { name: "Moss", rev: 2 },
-      },
-    );
-    expect(await requestRest(kit, "/api/Site/7", { ...patch, headers: { "if-match": '"1"' } })).toMatchObject(
-      {
-        status: 412,
-        body: { error: "version_mismatch" },
-      },
-    );
+    expect(await requestRest(kit, "/api/Site/7", { ...patch, headers: { "if-match": '"1"' } })).toMatchObject({
+      status: 200,
+      body: { name: "Moss", rev: 2 },
+    });
+    expect(await requestRest(kit, "/api/Site/7", { ...patch, headers: { "if-match": '"1"' } })).toMatchObject({
+      status: 412,
+      body: { error: "version_mismatch" },
+    });
     expect(await requestRest(kit, "/api/Site/8", { method: "PUT", body: { name: "Voss" } })).toMatchObject({
       status: 200,
     });
@@ -60,18 +56,18 @@ describe("REST", () => {
       { id: 1, name: "a" },
       { id: 2, name: "b" },
     ];
-    expect(
-      await requestRest(kit, "/api/Site/$createMany", { method: "POST", body: { items } }),
-    ).toMatchObject({ status: 201 });
+    expect(await requestRest(kit, "/api/Site/$createMany", { method: "POST", body: { items } })).toMatchObject({
+      status: 201,
+    });
     expect(await requestRest(kit, "/api/Site/$count")).toMatchObject({ body: { count: 2 } });
     expect(await requestRest(kit, "/api/Site/$new")).toMatchObject({ body: {} });
     const changes = { method: "POST", body: { items: [{ id: 1, name: "c" }] } };
     expect(await requestRest(kit, "/api/Site/$updateMany", changes)).toMatchObject({
       body: { items: [{ name: "c" }] },
     });
-    expect(
-      await requestRest(kit, "/api/Site/$deleteMany", { method: "POST", body: { ids: [1] } }),
-    ).toMatchObject({ body: { deleted: 1 } });
+    expect(await requestRest(kit, "/api/Site/$deleteMany", { method: "POST", body: { ids: [1] } })).toMatchObject({
+      body: { deleted: 1 },
+    });
     const where = { method: "POST", body: { filter: { id: 2 } } };
     expect(await requestRest(kit, "/api/Site/$deleteWhere", where)).toMatchObject({ body: { deleted: 1 } });
   });

@@ -12,9 +12,7 @@ import { isObject } from "../contract/row.ts";
 export type RestHandler = (request: Request, caller: KitCaller, path: string) => Promise<Response>;
 
 /** The operations behind a path that begins with `$`, with their method. */
-const namedOperations: Readonly<
-  Record<string, { readonly method: string; readonly operation: OperationName }>
-> = {
+const namedOperations: Readonly<Record<string, { readonly method: string; readonly operation: OperationName }>> = {
   $count: { method: "GET", operation: "Count" },
   $new: { method: "GET", operation: "New" },
   $createMany: { method: "POST", operation: "CreateMany" },
@@ -49,13 +47,7 @@ export function createRestHandler(catalogue: () => ToolCatalog, executor: Execut
     if (operation === undefined || entry === undefined) {
       return refuseRequest("method_not_allowed", { headers: { allow: allowed.join(", ") } });
     }
-    const given = await readArguments(
-      request,
-      method,
-      entity,
-      last,
-      current.settings.transport.maxRequestBytes,
-    );
+    const given = await readArguments(request, method, entity, last, current.settings.transport.maxRequestBytes);
     if (!given.ok) return given.response;
     const outcome = await executor.run(entry, given.value, caller);
     return toResponse(outcome, caller, operation, entity);
@@ -90,8 +82,7 @@ async function readArguments(
   maxBytes: number,
 ): Promise<RestArguments> {
   const isSpecial = last !== undefined && last in namedOperations;
-  const key =
-    last === undefined || last === "" || isSpecial ? {} : { [entity.key.name]: keyOf(entity, last) };
+  const key = last === undefined || last === "" || isSpecial ? {} : { [entity.key.name]: keyOf(entity, last) };
   if (method === "GET" && Object.keys(key).length === 0) return readQuery(new URL(request.url));
   if (method === "GET") return { ok: true, value: key };
   const match = versionOf(entity, request.headers.get("if-match"));
@@ -147,12 +138,7 @@ function versionOf(entity: Entity, header: string | null): Readonly<Record<strin
   return { expectedVersion: Number(header.replace(/^W\//u, "").replaceAll('"', "")) };
 }
 
-function toResponse(
-  outcome: ToolOutcome,
-  caller: KitCaller,
-  operation: OperationName,
-  entity: Entity,
-): Response {
+function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: OperationName, entity: Entity): Response {
   switch (outcome.kind) {
     case "data": {
       const version = entity.version === undefined ? undefined : outcome.value[entity.version];
@@ -172,9 +158,7 @@ function toResponse(
       const metadataUrl = caller.resourceMetadataUrl;
       const isLogin = reason === "unauthorized";
       const challenge = formatChallenge({
-        ...(isLogin
-          ? {}
-          : { error: "insufficient_scope" as const, description: message, scopes: requiredScopes }),
+        ...(isLogin ? {} : { error: "insufficient_scope" as const, description: message, scopes: requiredScopes }),
         metadataUrl,
       });
       return Response.json(

@@ -35,9 +35,7 @@ export function createRouteHandlers(
     }
     const { principal } = admission;
     const isCounted = kind !== "sse";
-    return (
-      (isCounted ? forecourt.takeCalls(rateLimitKey(principal, arrival.peer), 1) : undefined) ?? principal
-    );
+    return (isCounted ? forecourt.takeCalls(rateLimitKey(principal, arrival.peer), 1) : undefined) ?? principal;
   }
 
   function callerOf(
@@ -121,11 +119,7 @@ export function createRouteHandlers(
   const capabilities: KitRouteHandler = async (arrival) => {
     const principal = await admit(arrival, "capabilities");
     if (principal instanceof Response) return principal;
-    const document = describeCapabilities(
-      core.settings(),
-      arrival.peer.prefix,
-      core.capabilityTools(principal),
-    );
+    const document = describeCapabilities(core.settings(), arrival.peer.prefix, core.capabilityTools(principal));
     // It differs by caller, so nobody on the way may keep it.
     return Response.json(document, { headers: { "cache-control": "private, no-store" } });
   };
@@ -205,9 +199,7 @@ function describeCapabilities(
     version: "2.0",
     transports: [
       { kind: "http+sse", streamEndpoint: `${base}/sse`, submitEndpoint: `${base}/rpc`, ...shared },
-      ...(settings.enableStreamableHttp
-        ? [{ kind: "streamable-http" as const, endpoint: base, ...shared }]
-        : []),
+      ...(settings.enableStreamableHttp ? [{ kind: "streamable-http" as const, endpoint: base, ...shared }] : []),
     ],
     tools,
   };

@@ -29,16 +29,9 @@ export function allowHeader(kind: RouteKind): string {
 
 /** Finds the route of a path; undefined where the path is not ours, or what it is for is switched off (KO-030). */
 export function findRoute(path: string, settings: KitSettings): KitRoute | undefined {
-  const {
-    httpSseRoute: base,
-    restRoute,
-    enableHttpSseTransport,
-    enableStreamableHttp,
-    enableRest,
-  } = settings;
+  const { httpSseRoute: base, restRoute, enableHttpSseTransport, enableStreamableHttp, enableRest } = settings;
   const isOn = enableHttpSseTransport || enableStreamableHttp;
-  if (isOn && (path === metadataPrefix || path === metadataPrefix + base))
-    return { kind: "metadata", rest: "" };
+  if (isOn && (path === metadataPrefix || path === metadataPrefix + base)) return { kind: "metadata", rest: "" };
   if (path === base || path === `${base}/`) {
     return enableStreamableHttp ? { kind: "streamable", rest: "" } : undefined;
   }

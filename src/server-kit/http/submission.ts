@@ -122,9 +122,7 @@ function parseMessage(value: unknown): JSONRPCMessage | undefined {
   }
 }
 
-function isRequest(
-  message: JSONRPCMessage,
-): message is Extract<JSONRPCMessage, { method: string; id: RequestId }> {
+function isRequest(message: JSONRPCMessage): message is Extract<JSONRPCMessage, { method: string; id: RequestId }> {
   return "method" in message && "id" in message;
 }
 

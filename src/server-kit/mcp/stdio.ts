@@ -25,13 +25,10 @@ export function openStdio(core: KitCore, log: Logger, streams: StdioStreams = {}
   const ended = new Promise<void>((resolve) => {
     resolveEnded = resolve;
   });
-  const session = serveStdio(
-    ({ era }) => core.createServer({ via: "stdio", sessionId: undefined, log, era }),
-    {
-      transport: withClose(transport, () => resolveEnded()),
-      onerror: (error) => log.warn({ reason: error.message }, "stdio"),
-    },
-  );
+  const session = serveStdio(({ era }) => core.createServer({ via: "stdio", sessionId: undefined, log, era }), {
+    transport: withClose(transport, () => resolveEnded()),
+    onerror: (error) => log.warn({ reason: error.message }, "stdio"),
+  });
   return {
     ended,
     close: async () => {

@@ -49,11 +49,7 @@ async function createNamedKit(
   });
 }
 
-async function connect(
-  kit: ServerKit,
-  era: "2025-11-25" | "2026-07-28",
-  user?: () => string,
-): Promise<Client> {
+async function connect(kit: ServerKit, era: "2025-11-25" | "2026-07-28", user?: () => string): Promise<Client> {
   const client = new Client(
     { name: "test", version: "1.0.0" },
     {
@@ -98,11 +94,7 @@ describe("Streamable HTTP on the base route", () => {
   it.each(["2025-11-25", "2026-07-28"] as const)("[KO-055] serves official clients of %s", async (era) => {
     await using kit = await createNamedKit({});
     const client = await connect(kit, era);
-    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual([
-      "Note_List",
-      "Note_Create",
-      "ask",
-    ]);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["Note_List", "Note_Create", "ask"]);
     await client.callTool({ name: "Note_Create", arguments: { id: "1", text: "x" } });
     const { structuredContent } = await client.callTool({ name: "Note_List", arguments: {} });
     expect(structuredContent).toEqual({ items: [{ id: "1", text: "x" }] });

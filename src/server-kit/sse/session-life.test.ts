@@ -279,9 +279,7 @@ describe("a long day", () => {
 });
 
 /** A stream whose events are only counted: a day has very many of them. */
-async function openStream(
-  edge: HttpEdge,
-): Promise<{ sessionId: string; counts: ReadonlyMap<string, number> }> {
+async function openStream(edge: HttpEdge): Promise<{ sessionId: string; counts: ReadonlyMap<string, number> }> {
   const response = await ask(edge, "/mcp/sse");
   const counts = new Map<string, number>();
   const reader = response.body?.getReader();

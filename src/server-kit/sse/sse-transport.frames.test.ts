@@ -18,9 +18,7 @@ describe("frames", () => {
   });
 
   it("[KO-059] have a plain URI as data for endpoint only", () => {
-    expect(text(endpointEvent("/mcp/rpc?sessionId=a"))).toBe(
-      "event: endpoint\ndata: /mcp/rpc?sessionId=a\n\n",
-    );
+    expect(text(endpointEvent("/mcp/rpc?sessionId=a"))).toBe("event: endpoint\ndata: /mcp/rpc?sessionId=a\n\n");
   });
 
   it("[KO-059] carry any JSON value to a reader as one event", () => {

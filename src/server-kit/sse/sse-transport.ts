@@ -84,15 +84,7 @@ function cancelledIdOf(message: JSONRPCMessage): RequestId | undefined {
 }
 
 /** The events that a stream of the document's profile has. */
-export type SseEventName =
-  | "endpoint"
-  | "connected"
-  | "ack"
-  | "result"
-  | "error"
-  | "message"
-  | "heartbeat"
-  | "end";
+export type SseEventName = "endpoint" | "connected" | "ack" | "result" | "error" | "message" | "heartbeat" | "end";
 
 type JsonEventName = Exclude<SseEventName, "endpoint">;
 
@@ -143,11 +135,8 @@ export function createMessageEncoder(): (name: JsonEventName, message: object) =
 }
 
 /** The tools of a message that answers tools/list, and what else its result has. */
-function toolListOf(
-  message: object,
-): { readonly tools: readonly object[]; readonly result: object } | undefined {
-  if (!("result" in message) || typeof message.result !== "object" || message.result === null)
-    return undefined;
+function toolListOf(message: object): { readonly tools: readonly object[]; readonly result: object } | undefined {
+  if (!("result" in message) || typeof message.result !== "object" || message.result === null) return undefined;
   if (!("tools" in message.result) || !Array.isArray(message.result.tools)) return undefined;
   const { tools, ...result } = message.result;
   const given: readonly unknown[] = tools;

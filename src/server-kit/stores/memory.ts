@@ -29,8 +29,7 @@ export function memoryStore(): EntityStore {
         .toSorted((one, other) => comparePositions(sort, one.position, other.position))
         .slice(0, limit)
         .map(({ row }) => structuredClone(row)),
-    count: async (table, where) =>
-      [...rowsOf(table).values()].filter((row) => matchesCondition(where, row)).length,
+    count: async (table, where) => [...rowsOf(table).values()].filter((row) => matchesCondition(where, row)).length,
     apply: async (changes) => {
       // Nothing awaits in here, so that nobody sees half of it; what was done is undone when one change fails.
       const undo: (() => void)[] = [];

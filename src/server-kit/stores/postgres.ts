@@ -139,19 +139,15 @@ async function openTable(client: PostgresClient, table: EntityTable, sql: TableS
         `entity ${table.entity}: the table ${name} has no column ${column} for the field ${field.name}`,
       );
     }
-    await client.query(
-      `ALTER TABLE "${name}" ADD COLUMN IF NOT EXISTS "${column}" ${dialect.columnType(field.kind)}`,
-    );
+    await client.query(`ALTER TABLE "${name}" ADD COLUMN IF NOT EXISTS "${column}" ${dialect.columnType(field.kind)}`);
   }
 }
 
 async function connect(connectionString: string): Promise<PostgresPool> {
   const { default: pg } = await import("pg").catch((error: unknown) => {
-    throw new GatewayError(
-      "config_invalid",
-      "postgresStore needs the package pg; install it with: npm install pg",
-      { cause: error },
-    );
+    throw new GatewayError("config_invalid", "postgresStore needs the package pg; install it with: npm install pg", {
+      cause: error,
+    });
   });
   const pool = new pg.Pool({ connectionString });
   // A connection that breaks while nobody uses it is replaced by the pool; without a listener it ends the process.

@@ -142,11 +142,7 @@ export function createTableSql(table: EntityTable, dialect: SqlDialect): TableSq
   }
 
   /** Everything behind a position: greater in the first key, or the same there and greater in the next, and so on. */
-  function afterSql(
-    sort: readonly SortKey[],
-    after: readonly (Scalar | null)[],
-    values: ParameterList,
-  ): string {
+  function afterSql(sort: readonly SortKey[], after: readonly (Scalar | null)[], values: ParameterList): string {
     const [key, ...rest] = sort;
     if (key === undefined) return "1 = 0";
     const [value = null, ...others] = after;

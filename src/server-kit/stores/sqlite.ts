@@ -10,8 +10,7 @@ const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,
   contains: (column, value) => `instr(${column}, ${value}) > 0`,
   startsWith: (column, value) => `substr(${column}, 1, length(${value})) = ${value}`,
-  columnType: (kind) =>
-    kind === "integer" || kind === "boolean" ? "INTEGER" : kind === "number" ? "REAL" : "TEXT",
+  columnType: (kind) => (kind === "integer" || kind === "boolean" ? "INTEGER" : kind === "number" ? "REAL" : "TEXT"),
   collation: "COLLATE BINARY",
   same: (column, value) => `${column} IS ${value}`,
 };

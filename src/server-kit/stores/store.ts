@@ -107,9 +107,7 @@ export function matchesCondition(condition: RowCondition, row: Row): boolean {
     case "startsWith": {
       const value = scalarAt(row, condition.field);
       if (typeof value !== "string") return false;
-      return condition.kind === "contains"
-        ? value.includes(condition.value)
-        : value.startsWith(condition.value);
+      return condition.kind === "contains" ? value.includes(condition.value) : value.startsWith(condition.value);
     }
     case "isNull":
       return (scalarAt(row, condition.field) === null) === condition.value;
@@ -139,11 +137,7 @@ function scalarAt(row: Row, field: string): Scalar | null {
   return isScalar(value) ? value : null;
 }
 
-function compares(
-  operator: "eq" | "ne" | "gt" | "gte" | "lt" | "lte",
-  left: Scalar | null,
-  right: Scalar,
-): boolean {
+function compares(operator: "eq" | "ne" | "gt" | "gte" | "lt" | "lte", left: Scalar | null, right: Scalar): boolean {
   if (left === null) return operator === "ne";
   const order = compareScalars(left, right);
   switch (operator) {

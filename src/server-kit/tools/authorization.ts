@@ -13,9 +13,7 @@ export function authorizeTool(
   settings: KitSettings,
 ): AccessDecision {
   if (entry.entityAccess === undefined) return applyAccessRules(entry.access, caller, settings);
-  const verdicts = [...entry.entityAccess.values()].map((access) =>
-    applyAccessRules(access, caller, settings),
-  );
+  const verdicts = [...entry.entityAccess.values()].map((access) => applyAccessRules(access, caller, settings));
   return (
     verdicts.find(({ kind }) => kind === "allowed") ??
     verdicts.find(({ kind }) => kind === "refused") ?? { kind: "unknown" }

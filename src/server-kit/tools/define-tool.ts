@@ -1,9 +1,4 @@
-import type {
-  CallToolResult,
-  InputRequiredResult,
-  ServerContext,
-  ToolAnnotations,
-} from "@modelcontextprotocol/server";
+import type { CallToolResult, InputRequiredResult, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 import { z } from "zod";
 
 import type { Principal } from "../../core/exchange.ts";
@@ -74,8 +69,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
 ): KitTool {
   const inputSchema = jsonSchemaOf(z.strictObject(tool.input.shape), "input", `tool ${name}, input`);
   const { output } = tool;
-  const outputSchema =
-    output === undefined ? undefined : jsonSchemaOf(output, "output", `tool ${name}, output`);
+  const outputSchema = output === undefined ? undefined : jsonSchemaOf(output, "output", `tool ${name}, output`);
   const strict = tool.input.strict();
   return {
     name,
@@ -102,9 +96,7 @@ export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject
         const made = await tool.run(parsed.data as z.output<Input>, { principal, signal, log, context });
         return toOutput(made, output !== undefined);
       },
-      ...(output === undefined
-        ? {}
-        : { checkOutput: (value: JsonObject) => describeMismatch(output, value) }),
+      ...(output === undefined ? {} : { checkOutput: (value: JsonObject) => describeMismatch(output, value) }),
     }),
   };
 }

@@ -4,13 +4,7 @@ import type { KitSettings } from "../contract/settings.ts";
 import { type FieldIssue, transportNames } from "../contract/contract.ts";
 import type { Entity } from "../entity/entity.ts";
 import { runOperation } from "../entity/operation-handler.ts";
-import {
-  createFields,
-  inputSchemaOf,
-  outputSchemaOf,
-  readObject,
-  throwIfInvalid,
-} from "../entity/arguments.ts";
+import { createFields, inputSchemaOf, outputSchemaOf, readObject, throwIfInvalid } from "../entity/arguments.ts";
 import { type OperationName, operations as operationFacts } from "../contract/operations.ts";
 import type { Records } from "../entity/records.ts";
 import { isObject, type JsonObject, type JsonValue } from "../contract/row.ts";
@@ -92,9 +86,7 @@ function annotationsOf(operation: OperationName, title: string): ToolEntry["anno
 export function describeMismatch(schema: z.ZodType, value: JsonObject): string | undefined {
   const parsed = schema.safeParse(value);
   if (parsed.success) return undefined;
-  return parsed.error.issues
-    .map(({ path, message }) => `${path.map(String).join(".")}: ${message}`)
-    .join("; ");
+  return parsed.error.issues.map(({ path, message }) => `${path.map(String).join(".")}: ${message}`).join("; ");
 }
 
 /** The override of an entity, whatever case its name is written in. */
@@ -160,10 +152,7 @@ const memberSchemas: JsonObject = {
 const requiredMembers = new Set(["id", "fields"]);
 
 /** Says which of some entities a caller may use; entities it may not use are as if they were not there. */
-export type AccessibleEntities = (
-  entry: ToolEntry,
-  call: Parameters<ToolEntry["run"]>[1],
-) => readonly string[];
+export type AccessibleEntities = (entry: ToolEntry, call: Parameters<ToolEntry["run"]>[1]) => readonly string[];
 
 /** Six tools for however many entities, so that the catalogue stays small. */
 export function createGenericTools(
@@ -258,9 +247,7 @@ function describeEntitiesTool(
       operations,
       key: entity.key.name,
       fields: outputSchemaOf(entity, "Get").json,
-      ...(operations.includes("Create")
-        ? { createFields: createFields(entity).fields.map(({ name }) => name) }
-        : {}),
+      ...(operations.includes("Create") ? { createFields: createFields(entity).fields.map(({ name }) => name) } : {}),
       ...(operations.includes("List") ? { list: inputSchemaOf(entity, "List", settings.maxPageSize) } : {}),
     };
   }
@@ -278,11 +265,7 @@ function sharedEntry(
   };
 }
 
-function findEntity(
-  exposed: readonly ExposedEntity[],
-  wanted: unknown,
-  names: readonly string[],
-): ExposedEntity {
+function findEntity(exposed: readonly ExposedEntity[], wanted: unknown, names: readonly string[]): ExposedEntity {
   const found = exposed.find(({ entity }) => entity.name === wanted && names.includes(entity.name));
   if (found !== undefined) return found;
   throw invalidArguments([{ path: "entity", message: `expected one of ${names.join(", ")}` }]);

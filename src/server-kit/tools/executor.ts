@@ -106,10 +106,7 @@ export function createExecutor(catalogue: () => ToolCatalog, clock: Clock, newId
   function failed(entry: ToolEntry, { log }: KitCaller, failure: Failure, error: unknown): ToolOutcome {
     if (failure.code === "store_failed") {
       const { cause } = error instanceof Error ? error : { cause: undefined };
-      log.error(
-        { tool: entry.name, reason: cause instanceof Error ? cause.message : undefined },
-        "the store failed",
-      );
+      log.error({ tool: entry.name, reason: cause instanceof Error ? cause.message : undefined }, "the store failed");
     }
     return { kind: "failed", failure };
   }

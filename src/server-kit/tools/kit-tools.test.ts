@@ -39,9 +39,7 @@ describe("custom tools", () => {
     const client = await connectInMemory(kit, mathematician);
     const result = await client.callTool({ name: "sum", arguments: { numbers: ["x"], more: 1 } });
     expect(result).toMatchObject({ isError: true });
-    expect(JSON.stringify(result.content)).toContain(
-      "invalid arguments: numbers.0: Invalid input: expected number",
-    );
+    expect(JSON.stringify(result.content)).toContain("invalid arguments: numbers.0: Invalid input: expected number");
   });
 
   it("[KO-097] [KO-098] are refused with a code of ours, the reason and the scopes, before they run", async () => {
@@ -173,13 +171,9 @@ describe("a connection whose messages name no caller", () => {
 });
 
 describe("generic tools", () => {
-  const Site = defineEntity(
-    "Site",
-    z.object({ id: z.string(), name: z.string(), hush: z.string().default("") }),
-    {
-      hidden: ["hush"],
-    },
-  );
+  const Site = defineEntity("Site", z.object({ id: z.string(), name: z.string(), hush: z.string().default("") }), {
+    hidden: ["hush"],
+  });
   const Secret = defineEntity("Secret", z.object({ id: z.string() }), {
     requiredScopes: ["secret"],
     allowMutations: false,
@@ -248,9 +242,7 @@ describe("generic tools", () => {
   });
 
   it("are suggested when the list of tools gets long", async () => {
-    const entities = Array.from({ length: 9 }, (_, index) =>
-      defineEntity(`E${index}`, z.object({ id: z.string() })),
-    );
+    const entities = Array.from({ length: 9 }, (_, index) => defineEntity(`E${index}`, z.object({ id: z.string() })));
     await using kit = await createTestKit({ entities });
     expect(kit.warnings().join()).toContain('9 entities make 45 tools; toolShape "generic"');
   });

@@ -49,20 +49,14 @@ export function createToolCatalog(
     .filter(({ entity }) => isAllowed(entity.name, settings))
     .map((one) => exposeEntity(one.entity, one, settings));
   const own = entities.flatMap((exposed) => entityTools(exposed, settings));
-  const byOperation = new Map(
-    own.map((entry) => [`${entry.entity}/${entry.operation}`.toLowerCase(), entry]),
-  );
+  const byOperation = new Map(own.map((entry) => [`${entry.entity}/${entry.operation}`.toLowerCase(), entry]));
   const entries =
     settings.toolShape === "generic"
-      ? createGenericTools(entities, settings, (entry, { caller }) =>
-          accessibleEntities(entry, caller, settings),
-        )
+      ? createGenericTools(entities, settings, (entry, { caller }) => accessibleEntities(entry, caller, settings))
       : own;
   const tools = indexByName([...entries, ...customTools.map((tool) => tool.toEntry(settings))]);
   if (settings.toolShape === "perEntity" && entities.length > 8) {
-    warnings.push(
-      `${entities.length} entities make ${tools.size} tools; toolShape "generic" keeps the list short`,
-    );
+    warnings.push(`${entities.length} entities make ${tools.size} tools; toolShape "generic" keeps the list short`);
   }
   const declared = [...tools.values()].flatMap(({ access, entityAccess: reach }) => [
     ...access.requiredScopes,
@@ -112,9 +106,7 @@ export function createToolCatalog(
 
   function shownEntities(entry: ToolEntry, asker: Requester): readonly string[] {
     if (entry.entityAccess === undefined) return [];
-    return settings.showAllTools
-      ? [...entry.entityAccess.keys()]
-      : accessibleEntities(entry, asker, settings);
+    return settings.showAllTools ? [...entry.entityAccess.keys()] : accessibleEntities(entry, asker, settings);
   }
 }
 
@@ -194,8 +186,7 @@ function rejectDuplicateEntities(records: readonly Records[]): void {
 }
 
 function isAllowed(name: string, { allowedEntities, deniedEntities }: KitSettings): boolean {
-  const has = (names: readonly string[]): boolean =>
-    names.some((other) => other.toLowerCase() === name.toLowerCase());
+  const has = (names: readonly string[]): boolean => names.some((other) => other.toLowerCase() === name.toLowerCase());
   return !has(deniedEntities) && (allowedEntities.length === 0 || has(allowedEntities));
 }
 

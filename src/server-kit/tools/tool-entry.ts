@@ -1,9 +1,4 @@
-import type {
-  CallToolResult,
-  InputRequiredResult,
-  ServerContext,
-  ToolAnnotations,
-} from "@modelcontextprotocol/server";
+import type { CallToolResult, InputRequiredResult, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
 
 import type { KitCaller, TransportName } from "../contract/contract.ts";
 import type { OperationName } from "../contract/operations.ts";

@@ -141,11 +141,7 @@ describe("answers that fit nothing open", () => {
     const entry = openedEntry(scope.open(up, requestOf("tools/list"), "r"));
     scope.settle(down, resultOf({}));
     scope.settle(down, errorOf(1));
-    expect([entry.finish("cancelled"), entry.finish("timed_out"), entry.close()]).toEqual([
-      false,
-      false,
-      false,
-    ]);
+    expect([entry.finish("cancelled"), entry.finish("timed_out"), entry.close()]).toEqual([false, false, false]);
     entry.touch();
     expect(entry.state).toBe("ok");
   });
@@ -256,9 +252,7 @@ describe("the end of a scope", () => {
       correlator.single({ ...modernProcess, kind: "exchange" }, up, requestOf("tools/list"), "single"),
     );
     single.close();
-    const legacy = openedEntry(
-      correlator.single({ ...session, kind: "exchange" }, up, requestOf("ping"), "legacy"),
-    );
+    const legacy = openedEntry(correlator.single({ ...session, kind: "exchange" }, up, requestOf("ping"), "legacy"));
     legacy.close();
     expect(finished).toEqual(["cancelled http", "abandoned stdio", "cancelled single", "abandoned legacy"]);
   });

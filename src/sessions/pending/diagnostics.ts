@@ -27,8 +27,7 @@ const table = {
 export type CorrelationDiagnosticCode = keyof typeof table;
 
 /** The diagnostics, made once: a flood of them costs nothing but the call that reports each. */
-export const correlationDiagnostics: Readonly<Record<CorrelationDiagnosticCode, Diagnostic>> =
-  toDiagnostics();
+export const correlationDiagnostics: Readonly<Record<CorrelationDiagnosticCode, Diagnostic>> = toDiagnostics();
 
 function toDiagnostics(): Record<CorrelationDiagnosticCode, Diagnostic> {
   const entries = Object.entries(table).map(([code, [severity, path, message]]) => [

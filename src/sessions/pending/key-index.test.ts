@@ -34,10 +34,7 @@ describe("a key index", () => {
 
   it("finds everything after it has grown, the newest of equal keys first", () => {
     const index = new KeyIndex<number>();
-    const nodes = Array.from(
-      { length: 3000 },
-      (_, number) => new KeyNode(number % 7, `n:${number >> 1}`, number),
-    );
+    const nodes = Array.from({ length: 3000 }, (_, number) => new KeyNode(number % 7, `n:${number >> 1}`, number));
     for (const node of nodes) index.add(node);
     index.add(new KeyNode(0, "n:0", -1));
     expect(nodes.filter((node) => !index.all(node.space, node.key).includes(node))).toEqual([]);

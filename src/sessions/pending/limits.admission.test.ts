@@ -41,18 +41,10 @@ describe("bounds while terminating", () => {
     const { correlator } = createCorrelationBench({ limits: { perScope: 2, total: 3, reserved: 2 } });
     const scope = correlator.scope(session);
     const open = (method: string, id: number) => scope.open(up, requestOf(method, {}, id), method).ok;
-    expect([open("tools/call", 1), open("tools/call", 2), open("tools/call", 3)]).toEqual([
-      true,
-      true,
-      false,
-    ]);
+    expect([open("tools/call", 1), open("tools/call", 2), open("tools/call", 3)]).toEqual([true, true, false]);
     expect([open("initialize", 4), open("tasks/cancel", 5), open("ping", 6)]).toEqual([true, true, false]);
     const single = (method: string) => correlator.single(exchange, up, requestOf(method), method).ok;
-    expect([single("tools/list"), single("server/discover"), single("server/discover")]).toEqual([
-      false,
-      true,
-      false,
-    ]);
+    expect([single("tools/list"), single("server/discover"), single("server/discover")]).toEqual([false, true, false]);
   });
 
   it("do not hold ids and tokens of any length", () => {

@@ -105,11 +105,7 @@ export function checkCapacity<Payload>(
   return open.size >= limits.total + extra ? full(open, limits.total, limits.retryAfter) : room;
 }
 
-function full<Payload>(
-  list: LinkList<Entry<Payload>>,
-  limit: number,
-  retryAfter: number,
-): CapacityCheck<Payload> {
+function full<Payload>(list: LinkList<Entry<Payload>>, limit: number, retryAfter: number): CapacityCheck<Payload> {
   const text = `too many open requests: ${list.size}, at most ${limit}`;
   const details = { current: list.size, limit, retryAfter };
   const error = new GatewayError("rate_limited", text, { details });

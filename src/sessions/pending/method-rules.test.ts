@@ -14,12 +14,9 @@ describe("the plan of a method", () => {
     ["sampling/createMessage", 30 * minute],
     ["elicitation/create", 30 * minute],
     ["vendor/unknown", 5 * minute],
-  ])(
-    "[SC-050] gives %s its inactivity TTL of %i ms and the hard limit of an hour",
-    (method, inactivityMs) => {
-      expect(createMethodRules(defaultTtl)(method)).toMatchObject({ inactivityMs, hardMs: 60 * minute });
-    },
-  );
+  ])("[SC-050] gives %s its inactivity TTL of %i ms and the hard limit of an hour", (method, inactivityMs) => {
+    expect(createMethodRules(defaultTtl)(method)).toMatchObject({ inactivityMs, hardMs: 60 * minute });
+  });
 
   it("[SC-057] gives listening no TTL, even where an exception would fit", () => {
     const planOf = createMethodRules({
@@ -98,9 +95,7 @@ describe("limits of single tools", () => {
   });
 
   it("do not concern prompts of the same name", () => {
-    expect(planOf("prompts/get", requestOf("prompts/get", { name: "slow" })).inactivityMs).toBe(
-      defaultTtl.toolMs,
-    );
+    expect(planOf("prompts/get", requestOf("prompts/get", { name: "slow" })).inactivityMs).toBe(defaultTtl.toolMs);
   });
 
   it("hold for a tool that is called as something every object has", () => {

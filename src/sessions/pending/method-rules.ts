@@ -97,9 +97,7 @@ export function createMethodRules(ttl: TtlOptions): RulesFor {
   const other = planOf("");
   const find: RulesFor = (method) => known.get(method) ?? (exceptions.length === 0 ? other : planOf(method));
   const call = planOf("tools/call");
-  const tools = new Map(
-    Object.entries(ttl.tools).map(([name, inactivityMs]) => [name, { ...call, inactivityMs }]),
-  );
+  const tools = new Map(Object.entries(ttl.tools).map(([name, inactivityMs]) => [name, { ...call, inactivityMs }]));
   if (tools.size === 0) return find;
   return (method, request) => {
     if (method !== "tools/call" || request === undefined) return find(method);

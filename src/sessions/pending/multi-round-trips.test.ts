@@ -1,9 +1,5 @@
 import { describe, expect, it } from "vitest";
-import {
-  type CorrelationBench,
-  createCorrelationBench,
-  openedEntry,
-} from "../../../test/support/correlation.ts";
+import { type CorrelationBench, createCorrelationBench, openedEntry } from "../../../test/support/correlation.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
 import type { CorrelationEntry, ScopeDescriptor } from "./entry.ts";
 
@@ -15,8 +11,7 @@ interface Round {
   readonly state?: string;
 }
 
-const mapOf = (keys: readonly string[], value: unknown) =>
-  Object.fromEntries(keys.map((key) => [key, value]));
+const mapOf = (keys: readonly string[], value: unknown) => Object.fromEntries(keys.map((key) => [key, value]));
 
 function paramsOf(name: string, { keys, state }: Round) {
   return {
@@ -54,26 +49,23 @@ describe("a retry", () => {
     ["state alone", { state: "later-1" }],
     ["an empty state", { keys: ["berth"], state: "" }],
     ["a key of ill repute", { keys: ["__proto__", "constructor"] }],
-  ])(
-    "[SC-056] with the same %s joins the operation: the exchange ended, the operation did not",
-    (_what, round) => {
-      const bench = createCorrelationBench();
-      const { call, ask, complete } = createCaller(bench);
-      const first = call();
-      bench.time.jump(5);
-      ask(first, round);
-      expect(first.state).toBe("input_required");
-      bench.time.jump(1000);
-      const retry = call(round);
-      expect(retry.operation).toEqual({ number: first.number, startedAt: first.openedAt, rounds: 1 });
-      bench.time.jump(5);
-      complete(retry);
-      expect(bench.diagnostics).toEqual([]);
-      const { latency, operations } = bench.correlator.statistics();
-      expect(latency["tools/call"]).toMatchObject({ count: 2, sumMs: 10 });
-      expect(operations["tools/call"]).toMatchObject({ count: 1, sumMs: 1010 });
-    },
-  );
+  ])("[SC-056] with the same %s joins the operation: the exchange ended, the operation did not", (_what, round) => {
+    const bench = createCorrelationBench();
+    const { call, ask, complete } = createCaller(bench);
+    const first = call();
+    bench.time.jump(5);
+    ask(first, round);
+    expect(first.state).toBe("input_required");
+    bench.time.jump(1000);
+    const retry = call(round);
+    expect(retry.operation).toEqual({ number: first.number, startedAt: first.openedAt, rounds: 1 });
+    bench.time.jump(5);
+    complete(retry);
+    expect(bench.diagnostics).toEqual([]);
+    const { latency, operations } = bench.correlator.statistics();
+    expect(latency["tools/call"]).toMatchObject({ count: 2, sumMs: 10 });
+    expect(operations["tools/call"]).toMatchObject({ count: 1, sumMs: 1010 });
+  });
 
   it("[SC-056] joins whatever the order in which the keys come", () => {
     const bench = createCorrelationBench();
@@ -154,9 +146,7 @@ describe("a retry", () => {
   it("[SC-056] is remarked on when its members have the wrong type", () => {
     const bench = createCorrelationBench();
     for (const params of [{ requestState: 5 }, { inputResponses: [] }, { inputResponses: null }]) {
-      openedEntry(
-        bench.correlator.single(place, up, requestOf("tools/call", { name: "moor", ...params }), "r"),
-      );
+      openedEntry(bench.correlator.single(place, up, requestOf("tools/call", { name: "moor", ...params }), "r"));
     }
     expect(bench.diagnostics).toEqual(["mrtr.malformed r", "mrtr.malformed r", "mrtr.malformed r"]);
   });
@@ -186,9 +176,7 @@ describe("a retry", () => {
     const uri = `file:///${"x".repeat(100_000)}`;
     scope.open(up, requestOf("resources/read", { uri }, 1), "first");
     scope.settle("server-to-client", resultOf({ resultType: "input_required", requestState: "s" }, 1));
-    const retry = openedEntry(
-      scope.open(up, requestOf("resources/read", { uri, requestState: "s" }, 2), "retry"),
-    );
+    const retry = openedEntry(scope.open(up, requestOf("resources/read", { uri, requestState: "s" }, 2), "retry"));
     expect(retry.operation?.rounds).toBe(1);
     expect(retry.target?.length).toBeLessThan(100);
   });

@@ -115,16 +115,12 @@ describe("notifications/progress", () => {
     const { correlator, diagnostics } = createCorrelationBench();
     const scope = correlator.scope(session);
     const entry = openedEntry(scope.open(up, requestOf("tools/call", withToken("p")), "call"));
-    const codes = [
-      progress("q", 1),
-      progress("p", 3),
-      progress("p", 3),
-      progress("p", 2),
-      progress("p", "4"),
-    ].map((notification) => {
-      const standing = scope.notify(down, notification);
-      return standing.type === "stray" ? standing.diagnostic.code : standing.type;
-    });
+    const codes = [progress("q", 1), progress("p", 3), progress("p", 3), progress("p", 2), progress("p", "4")].map(
+      (notification) => {
+        const standing = scope.notify(down, notification);
+        return standing.type === "stray" ? standing.diagnostic.code : standing.type;
+      },
+    );
     expect(codes).toEqual([
       "progress.unknown-token",
       "progress",
@@ -219,9 +215,7 @@ describe("notifications on an exchange's own stream", () => {
 
   it("[SC-055, SC-057] are judged by its own id and token, while it is open and after", () => {
     const { correlator, diagnostics } = createCorrelationBench();
-    const call = openedEntry(
-      correlator.single(modernExchange, up, requestOf("tools/call", withToken(0)), "call"),
-    );
+    const call = openedEntry(correlator.single(modernExchange, up, requestOf("tools/call", withToken(0)), "call"));
     expect(call.notify(down, progress(0, 1))).toMatchObject({ type: "progress", entry: { payload: "call" } });
     expect(call.notify(down, progress("0", 2)).type).toBe("stray");
     call.settle(resultOf({ resultType: "complete" }));

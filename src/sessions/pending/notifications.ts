@@ -59,8 +59,7 @@ function matchCancel<Payload>(
     then.end(cancelled, "cancelled");
     return { type: "cancelled", entry: cancelled };
   }
-  if (books.ended(direction, target.key) !== undefined)
-    return stray(then, correlationDiagnostics["cancel.finished"]);
+  if (books.ended(direction, target.key) !== undefined) return stray(then, correlationDiagnostics["cancel.finished"]);
   return theirs === undefined
     ? stray(then, correlationDiagnostics["cancel.unknown"])
     : stray(then, correlationDiagnostics["cancel.wrong-side"], theirs);
@@ -104,8 +103,7 @@ function matchOther<Payload>(
   const subscription = facts.listen ? subscriptionOf(notification) : undefined;
   if (subscription === undefined) return unrelated;
   const entry = books.request(requester, subscription.key);
-  if (entry?.plan.isStream !== true)
-    return stray(then, correlationDiagnostics["subscription.unknown"], entry);
+  if (entry?.plan.isStream !== true) return stray(then, correlationDiagnostics["subscription.unknown"], entry);
   then.touch(entry);
   return { type: "subscription", entry };
 }

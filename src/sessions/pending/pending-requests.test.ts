@@ -14,8 +14,7 @@ const minute = 60 * second;
 const tick = 100;
 const session: ScopeDescriptor = { kind: "session", revision: "2025-11-25", realm: "files alice" };
 const modernProcess: ScopeDescriptor = { kind: "process", revision: "2026-07-28", realm: "files alice" };
-const progress = (value: number) =>
-  notificationOf("notifications/progress", { progressToken: "p", progress: value });
+const progress = (value: number) => notificationOf("notifications/progress", { progressToken: "p", progress: value });
 const call = (id = 1) => requestOf("tools/call", { name: "weigh", _meta: { progressToken: "p" } }, id);
 
 describe("expiry", () => {

@@ -3,12 +3,7 @@ import type { Diagnostic, NotificationMessage, RequestMessage } from "../../prot
 import { revisions } from "../../protocol/revisions.ts";
 import { createdTaskId, reportsTaskEnd } from "../../protocol/metadata.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation/semantic.ts";
-import {
-  checkCapacity,
-  type CorrelationOptions,
-  type CorrelatorDeps,
-  type CorrelatorPhase,
-} from "./limits.ts";
+import { checkCapacity, type CorrelationOptions, type CorrelatorDeps, type CorrelatorPhase } from "./limits.ts";
 import { DeadlineWheel } from "./deadline-wheel.ts";
 import {
   Entry,
@@ -154,12 +149,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     direction: RequestDirection,
     notification: NotificationMessage,
   ): NotificationMatch<Payload> {
-    const standing = matchNotification(
-      entry.scope ?? new SingleRequestLookup(entry),
-      this,
-      direction,
-      notification,
-    );
+    const standing = matchNotification(entry.scope ?? new SingleRequestLookup(entry), this, direction, notification);
     // A log line, say: it belongs to nothing in particular, but somebody is at work.
     if (standing.type === "unrelated" && direction !== entry.direction) this.touch(entry);
     return standing;
@@ -217,12 +207,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     return undefined;
   }
 
-  #enter(
-    scope: ScopeState<Payload>,
-    entry: Entry<Payload>,
-    message: RequestMessage | undefined,
-    now: number,
-  ): void {
+  #enter(scope: ScopeState<Payload>, entry: Entry<Payload>, message: RequestMessage | undefined, now: number): void {
     const { token, scopeLink, direction } = entry;
     if (scopeLink !== undefined) scope.pending.append(scopeLink);
     if (direction === "server-to-client") scope.questions++;

@@ -11,8 +11,7 @@ const progress = (value: number, progressToken: string = "p") =>
 const taskCall = (id = 1, progressToken = "p") =>
   requestOf("tools/call", { name: "weigh", task: { ttl: 60_000 }, _meta: { progressToken } }, id);
 const created = (id = 1, taskId = "tk-1") => resultOf({ task: { taskId, status: "working" } }, id);
-const status = (state: string) =>
-  notificationOf("notifications/tasks/status", { taskId: "tk-1", status: state });
+const status = (state: string) => notificationOf("notifications/tasks/status", { taskId: "tk-1", status: state });
 
 function createTask() {
   const bench = createCorrelationBench();

@@ -17,11 +17,11 @@ describe("tombstones", () => {
   it("are told apart by space and by the type of the key", () => {
     const tombstones = new Tombstones(10, 1000);
     tombstones.add(1, "n:1", { number: 1, state: "ok", endedAt: 0 });
-    expect([
-      tombstones.find(2, "n:1", 0),
-      tombstones.find(1, "s:1", 0),
-      tombstones.find(-2, "n:1", 0),
-    ]).toEqual([undefined, undefined, undefined]);
+    expect([tombstones.find(2, "n:1", 0), tombstones.find(1, "s:1", 0), tombstones.find(-2, "n:1", 0)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   it("give the latest ending of a key that ended twice", () => {
@@ -46,9 +46,7 @@ describe("tombstones", () => {
         for (const [number, [space, id]] of added.entries()) {
           tombstones.add(space, `n:${id}`, { number, state: "ok", endedAt: 0 });
         }
-        const kept = added
-          .map(([space, id], number) => ({ space, id, number }))
-          .slice(-capacity || added.length);
+        const kept = added.map(([space, id], number) => ({ space, id, number })).slice(-capacity || added.length);
         for (const [space, id] of added) {
           const newest = kept.findLast((one) => one.space === space && one.id === id);
           expect(tombstones.find(space, `n:${id}`, 0)?.number).toBe(newest?.number);

@@ -3,11 +3,7 @@ import { exchangeWith } from "../../../test/support/exchange.ts";
 import { messageOf, requestOf } from "../../../test/support/messages.ts";
 import { createSpanDescriber, createNameLimit } from "./attributes.ts";
 
-const { describe: describeMessage, conclude } = createSpanDescriber(
-  "files",
-  (text) => text,
-  createNameLimit(2),
-);
+const { describe: describeMessage, conclude } = createSpanDescriber("files", (text) => text, createNameLimit(2));
 
 describe("what is told of a message", () => {
   it("bounds the names that metrics tell apart, so that no client can make them grow", () => {
@@ -50,19 +46,13 @@ describe("what is told of a message", () => {
 
   it("tells an error of the gateway's by its code, and believes no other text in its place", () => {
     const error = (data: unknown) =>
-      conclude(
-        "server",
-        messageOf({ jsonrpc: "2.0", id: 1, error: { code: 4030, message: "no", data } }),
-        undefined,
-      );
+      conclude("server", messageOf({ jsonrpc: "2.0", id: 1, error: { code: 4030, message: "no", data } }), undefined);
     expect(error({ origin: "gateway", code: "policy_denied" }).attributes).toEqual({
       "rpc.response.status_code": "4030",
       "error.type": "4030",
       "headgate.error.code": "policy_denied",
     });
-    expect(error({ origin: "gateway", code: "Anything At All" }).attributes).not.toHaveProperty(
-      "headgate.error.code",
-    );
+    expect(error({ origin: "gateway", code: "Anything At All" }).attributes).not.toHaveProperty("headgate.error.code");
     expect(error({ code: "policy_denied" }).attributes).not.toHaveProperty("headgate.error.code");
   });
 });

@@ -3,14 +3,7 @@ import type { Exchange } from "../../core/exchange.ts";
 import { memberBoolean, memberInteger, memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import {
-  attributes,
-  callerFaults,
-  executeTool,
-  otherName,
-  timeoutErrorType,
-  toolErrorType,
-} from "../semconv.ts";
+import { attributes, callerFaults, executeTool, otherName, timeoutErrorType, toolErrorType } from "../semconv.ts";
 import type { Destination, RedactText } from "../tracing.ts";
 
 /** Values of attributes by their names. */
@@ -98,11 +91,7 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
   }
 
   /** How a message ended that was answered, accepted, or failed on its way. */
-  function conclude(
-    side: SpanRole,
-    answer: Message | undefined,
-    error: GatewayError | undefined,
-  ): SpanEnding {
+  function conclude(side: SpanRole, answer: Message | undefined, error: GatewayError | undefined): SpanEnding {
     if (error !== undefined) return concludeFailure(side, error, clean);
     if (answer?.kind === "error") return concludeError(side, answer);
     const isToolError = answer?.kind === "result" && memberBoolean(answer, "result.isError") === true;
@@ -142,8 +131,7 @@ function concludeFailure(side: SpanRole, { code, message }: GatewayError, clean:
 /** The code of the error table, in errors that the gateway itself made. */
 function ownCodeOf(answer: Message): string | undefined {
   const data = memberValue(answer, "error.data");
-  if (typeof data !== "object" || data === null || Reflect.get(data, "origin") !== "gateway")
-    return undefined;
+  if (typeof data !== "object" || data === null || Reflect.get(data, "origin") !== "gateway") return undefined;
   const code: unknown = Reflect.get(data, "code");
   return typeof code === "string" && gatewayCode.test(code) ? code : undefined;
 }

@@ -121,8 +121,7 @@ export function toDiagnostics(log: Logger, now: () => number) {
 function reasonOf(message: string): string {
   try {
     const told: unknown = JSON.parse(message);
-    const reason: unknown =
-      typeof told === "object" && told !== null ? Reflect.get(told, "message") : undefined;
+    const reason: unknown = typeof told === "object" && told !== null ? Reflect.get(told, "message") : undefined;
     return typeof reason === "string" ? reason : message;
   } catch {
     return message;

@@ -9,8 +9,7 @@ import type { Exchange } from "../../core/exchange.ts";
 import { noReply } from "../../core/pipeline.ts";
 import { createTelemetry } from "./telemetry.ts";
 
-const { AlwaysOffSampler, AlwaysOnSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } =
-  tracing;
+const { AlwaysOffSampler, AlwaysOnSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } = tracing;
 
 /** A route whose spans are kept here; nothing of it is registered for the process. */
 function follow({ isSampled = true, isOn = true } = {}) {

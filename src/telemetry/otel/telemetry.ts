@@ -6,13 +6,7 @@ import type { Handler, Reply } from "../../core/pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { attributes, durationBounds, durations } from "../semconv.ts";
-import {
-  formatTraceparent,
-  headerTrace,
-  messageTrace,
-  type RemoteTrace,
-  withTraceMeta,
-} from "../trace-context.ts";
+import { formatTraceparent, headerTrace, messageTrace, type RemoteTrace, withTraceMeta } from "../trace-context.ts";
 import type { Destination, RedactText, RouteTracing, Telemetry } from "../tracing.ts";
 import { createNameLimit, createSpanDescriber, destinationOf, type SpanRole } from "./attributes.ts";
 
@@ -85,10 +79,7 @@ export function createTelemetry(deps: TelemetryDeps): Telemetry {
    * What a message that came in continues: what it says itself, else the call it belongs to, else the HTTP request
    * that brought it. Message and transport have contexts of their own, so the one that is not continued is linked.
    */
-  function originOf(
-    exchange: Exchange,
-    above: TracedExchange | undefined,
-  ): { parent: Context; links: Link[] } {
+  function originOf(exchange: Exchange, above: TracedExchange | undefined): { parent: Context; links: Link[] } {
     const own = messageTrace(exchange);
     const header = headerTrace(exchange);
     const call = above === undefined ? undefined : (above.outbound ?? above.inbound);

@@ -30,11 +30,7 @@ export class SseResponse {
   #drained: Promise<void> | undefined;
   #isQuiet = true;
 
-  constructor(
-    response: ServerResponse,
-    options: SseResponseOptions,
-    headers: Readonly<Record<string, string>> = {},
-  ) {
+  constructor(response: ServerResponse, options: SseResponseOptions, headers: Readonly<Record<string, string>> = {}) {
     this.#response = response;
     this.#options = options;
     response.writeHead(200, { ...streamHeaders, ...headers });
@@ -79,8 +75,7 @@ export class SseResponse {
 
   /** Writes a comment if nothing was written since the last call, so that idle connections are not cut on the way. */
   keepAlive(): void {
-    if (this.#isQuiet && this.isOpen && this.#response.writableLength === 0)
-      this.#response.write(keepAliveComment);
+    if (this.#isQuiet && this.isOpen && this.#response.writableLength === 0) this.#response.write(keepAliveComment);
     this.#isQuiet = true;
   }
 

@@ -108,9 +108,7 @@ describe("a session with an HTTP+SSE server", () => {
     await using opened = open(server.url, { headers: { authorization: "Bearer k" } });
     const stream = await sendEndpoint(server);
     await opened.channel.send(request(1));
-    await stream.write(
-      'event: message\ndata: {"jsonrpc":"2.0", "id":1,"result":{"big":12345678901234567890}}\n\n',
-    );
+    await stream.write('event: message\ndata: {"jsonrpc":"2.0", "id":1,"result":{"big":12345678901234567890}}\n\n');
     await stream.write('data: {"jsonrpc":"2.0",\ndata: "method":"notifications/a"}\n\n');
     expect(await opened.heard.received(2)).toEqual([
       '{"jsonrpc":"2.0", "id":1,"result":{"big":12345678901234567890}}',
@@ -253,9 +251,7 @@ describe("a stream that is none", () => {
     await using opened = open(url);
     expect(await opened.outcome(request(1))).toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
     expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
-    await expect(opened.channel.send(request(2))).rejects.toEqual(
-      failure("upstream_unreachable", "ECONNREFUSED"),
-    );
+    await expect(opened.channel.send(request(2))).rejects.toEqual(failure("upstream_unreachable", "ECONNREFUSED"));
   });
 
   it("closes the channel only after it was handed out, also when it cannot even be tried", async () => {
@@ -265,9 +261,7 @@ describe("a stream that is none", () => {
     const channel = openSseChannel(upstream, heard);
     expect(heard.order).toEqual([]);
     expect(await heard.whenClosed).toEqual(failure("upstream_unreachable", "UND_ERR_DESTROYED"));
-    await expect(channel.send(request(1))).rejects.toEqual(
-      failure("upstream_unreachable", "UND_ERR_DESTROYED"),
-    );
+    await expect(channel.send(request(1))).rejects.toEqual(failure("upstream_unreachable", "UND_ERR_DESTROYED"));
   });
 });
 
@@ -306,9 +300,7 @@ describe("the end of a session", () => {
     await using opened = open(server.url, { limits: { maxBytes: 1000, maxDepth: 10, maxBatch: 1 } });
     const stream = await sendEndpoint(server);
     await stream.write(`data: "${"x".repeat(2000)}`);
-    expect(await opened.heard.whenClosed).toEqual(
-      failure("upstream_invalid", "an event of more than 1000 bytes"),
-    );
+    expect(await opened.heard.whenClosed).toEqual(failure("upstream_invalid", "an event of more than 1000 bytes"));
     await (
       await server.opened
     ).closed;
@@ -326,9 +318,7 @@ describe("the end of a session", () => {
     await closing;
     await opened.channel.close("again");
     await Promise.all([post.closed, (await server.opened).closed]);
-    expect(await opened.heard.whenClosed).toEqual(
-      failure("upstream_unreachable", "closed: the client has gone"),
-    );
+    expect(await opened.heard.whenClosed).toEqual(failure("upstream_unreachable", "closed: the client has gone"));
     expect(opened.heard.order).toEqual(["closed"]);
   });
 
@@ -364,10 +354,7 @@ describe("posting", () => {
       details: { upstreamStatus: status },
     });
     await opened.channel.send(request(2));
-    expect(server.posts.map(({ path }) => path)).toEqual([
-      "/messages?sessionId=s1",
-      "/messages?sessionId=s1",
-    ]);
+    expect(server.posts.map(({ path }) => path)).toEqual(["/messages?sessionId=s1", "/messages?sessionId=s1"]);
     expect(opened.heard.order).toEqual([]);
   });
 
@@ -452,9 +439,7 @@ describe("the order of messages", () => {
     await server.posted(3);
     for (const post of server.posts.toReversed()) post.replyRaw(202);
     expect(await Promise.all(sent)).toEqual(["accepted", "accepted", "accepted"]);
-    expect(server.posts.map(({ text }) => text).toSorted()).toEqual(
-      [1, 2, 3].map((id) => String(request(id))),
-    );
+    expect(server.posts.map(({ text }) => text).toSorted()).toEqual([1, 2, 3].map((id) => String(request(id))));
   });
 
   it("does not wait long for a server that answers a POST only when the work is done", async () => {

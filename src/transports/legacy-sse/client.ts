@@ -108,9 +108,7 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
         onError: (error) => {
           const isBroken = isOpen && error.code === "upstream_unreachable";
           if (isOpen)
-            finish(
-              isBroken ? connectionEndedError("the connection to the upstream broke", error.cause) : error,
-            );
+            finish(isBroken ? connectionEndedError("the connection to the upstream broke", error.cause) : error);
           else opened.reject(error);
         },
       },
@@ -133,9 +131,7 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   }
 
   const stopTimer = setTimer(endpointMs, () => {
-    finish(
-      new GatewayError("upstream_timeout", "the upstream did not name its endpoint for messages in time"),
-    );
+    finish(new GatewayError("upstream_timeout", "the upstream did not name its endpoint for messages in time"));
   });
   const connected =
     credentials === undefined
@@ -167,8 +163,5 @@ function connectionEndedError(how: string, cause?: unknown): GatewayError {
 function streamError(status: number, headers: ResponseHeaders): GatewayError | undefined {
   if (status !== 200) return postStatusError(status, headers);
   if (isEventStreamResponse(headers)) return undefined;
-  return new GatewayError(
-    "upstream_invalid",
-    "the upstream answered without an event stream; is it HTTP+SSE?",
-  );
+  return new GatewayError("upstream_invalid", "the upstream answered without an event stream; is it HTTP+SSE?");
 }

@@ -31,11 +31,7 @@ const streamPath = /^((?:\/[^/?#]+)*)\/sse(?:\?|$)/u;
  * The endpoint that a client is told: the path of its stream's request with `/messages` for `/sse`, below the path
  * under which a proxy shows us, and with the session. Undefined where the request is for no `…/sse`.
  */
-export function formatEndpoint(
-  requestUrl: string,
-  publicPath: string,
-  sessionId: string,
-): string | undefined {
+export function formatEndpoint(requestUrl: string, publicPath: string, sessionId: string): string | undefined {
   const prefix = streamPath.exec(requestUrl)?.[1];
   if (prefix === undefined) return undefined;
   const base = publicPath.replace(/\/+$/u, "");

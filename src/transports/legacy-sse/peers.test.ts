@@ -130,32 +130,29 @@ const clients: readonly (readonly [string, (url: string) => Promise<PeerClient>]
 ];
 
 describe("the server side with the official client transports", () => {
-  it.each(clients)(
-    "%s calls tools, gets progress and is asked, through both sides",
-    async (_name, connect) => {
-      const troubles: unknown[] = [];
-      await using peer = await startV2();
-      await using served = await relay(peer.url, troubles);
-      {
-        await using client = await connect(`${served.origin}/files/sse`);
-        expect(await client.listTools()).toContain("test_simple_text");
-        const progress: number[] = [];
-        const onProgress = (value: number): number => progress.push(value);
-        const [simple, reported, asked] = await Promise.all([
-          client.callTool("test_simple_text"),
-          client.callTool("test_tool_with_progress", { onProgress }),
-          client.callTool("test_sampling", { args: { prompt: "capital of France?" } }),
-        ]);
-        expect(simple.texts).toEqual(["This is a simple text response for testing."]);
-        expect(reported.isError).toBe(false);
-        expect(progress).toEqual([0, 50, 100]);
-        expect(asked.texts.join(" ")).toContain("Paris");
-        expect(client.asked).toEqual(["sampling/createMessage"]);
-        expect(served.server.size).toBe(1);
-      }
-      expect(troubles).toEqual([]);
-    },
-  );
+  it.each(clients)("%s calls tools, gets progress and is asked, through both sides", async (_name, connect) => {
+    const troubles: unknown[] = [];
+    await using peer = await startV2();
+    await using served = await relay(peer.url, troubles);
+    {
+      await using client = await connect(`${served.origin}/files/sse`);
+      expect(await client.listTools()).toContain("test_simple_text");
+      const progress: number[] = [];
+      const onProgress = (value: number): number => progress.push(value);
+      const [simple, reported, asked] = await Promise.all([
+        client.callTool("test_simple_text"),
+        client.callTool("test_tool_with_progress", { onProgress }),
+        client.callTool("test_sampling", { args: { prompt: "capital of France?" } }),
+      ]);
+      expect(simple.texts).toEqual(["This is a simple text response for testing."]);
+      expect(reported.isError).toBe(false);
+      expect(progress).toEqual([0, 50, 100]);
+      expect(asked.texts.join(" ")).toContain("Paris");
+      expect(client.asked).toEqual(["sampling/createMessage"]);
+      expect(served.server.size).toBe(1);
+    }
+    expect(troubles).toEqual([]);
+  });
 
   it("answers an SDK client from a receiver of its own", async () => {
     await using served = await serveSse({

@@ -59,9 +59,9 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
   function dispatch(message: Buffer, accepted: () => void, over: () => void): Promise<void> {
     const { credentials, principalOf } = target;
     if (credentials === undefined) return postOnce(message, accepted, over, {});
-    return sendWithCredentials(credentials, principalOf(), (own) =>
-      postOnce(message, accepted, over, own),
-    ).finally(over);
+    return sendWithCredentials(credentials, principalOf(), (own) => postOnce(message, accepted, over, own)).finally(
+      over,
+    );
   }
 
   function postOnce(

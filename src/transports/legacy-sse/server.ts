@@ -178,10 +178,7 @@ export interface SseClientChannel extends Channel {
 const graceMs = 2000;
 
 /** Makes a channel that writes messages as events on a response. The end of the response is the end of the channel. */
-function createSseClientChannel(
-  response: ServerResponse,
-  options: SseClientChannelOptions,
-): SseClientChannel {
+function createSseClientChannel(response: ServerResponse, options: SseClientChannelOptions): SseClientChannel {
   const { incarnation, setTimer, onOver } = options;
   let stream: SseResponse | undefined;
   let events: ChannelEvents | undefined;

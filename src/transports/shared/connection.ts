@@ -80,8 +80,7 @@ class SharedConnection implements SessionConnection {
   }
 
   async write(message: Message): Promise<void> {
-    if (this.#channel === undefined)
-      throw new GatewayError("upstream_unreachable", "the connection has ended");
+    if (this.#channel === undefined) throw new GatewayError("upstream_unreachable", "the connection has ended");
     await this.#channel.send(messageBytes(message));
   }
 

@@ -49,8 +49,7 @@ export function subscribersOf<Reader extends { readonly subscriptions: SessionSu
   uri: string | undefined,
 ): readonly Reader[] {
   const subscribers = readers.filter(({ subscriptions }) => !subscriptions.isEmpty);
-  const concerned =
-    uri === undefined ? [] : subscribers.filter(({ subscriptions }) => subscriptions.covers(uri));
+  const concerned = uri === undefined ? [] : subscribers.filter(({ subscriptions }) => subscriptions.covers(uri));
   return concerned.length > 0 ? concerned : subscribers;
 }
 
@@ -126,8 +125,7 @@ export class SessionLink implements UpstreamLink, MessageOwner {
     if (message.method === "resources/unsubscribe") {
       this.subscriptions.delete(uri);
       // To the server all its clients are one: it would stop telling the others too.
-      if (this.#connection.isSubscribedByOthers(this, uri))
-        return { message: resultMessage(message.id, "{}") };
+      if (this.#connection.isSubscribedByOthers(this, uri)) return { message: resultMessage(message.id, "{}") };
       return this.#ask(exchange, message);
     }
     const reply = await this.#ask(exchange, message);

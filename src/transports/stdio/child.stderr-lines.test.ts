@@ -13,13 +13,7 @@ function split(chunks: readonly (string | Buffer)[]): { lines: string[]; tail: r
 
 describe("lines of standard error", () => {
   it("end with LF, CR LF or CR; blank ones are left out", () => {
-    expect(split(["one\ntwo\r\n\n10 %\r20 %\r", "thr", "ee"]).lines).toEqual([
-      "one",
-      "two",
-      "10 %",
-      "20 %",
-      "three",
-    ]);
+    expect(split(["one\ntwo\r\n\n10 %\r20 %\r", "thr", "ee"]).lines).toEqual(["one", "two", "10 %", "20 %", "three"]);
   });
 
   it("are cut when they are too long, so that little is held", () => {
@@ -40,11 +34,7 @@ describe("lines of standard error", () => {
         fc.array(fc.nat({ max: 60 })),
         (text, cuts) => {
           const bytes = Buffer.from(text);
-          const edges = [
-            0,
-            ...cuts.filter((cut) => cut < bytes.length).toSorted((a, b) => a - b),
-            bytes.length,
-          ];
+          const edges = [0, ...cuts.filter((cut) => cut < bytes.length).toSorted((a, b) => a - b), bytes.length];
           const chunks = edges.slice(1).map((edge, index) => bytes.subarray(edges[index], edge));
           expect(split(chunks).lines).toEqual(split([bytes]).lines);
         },

@@ -100,11 +100,7 @@ describe("a child's messages", () => {
       setInterval(() => {}, 1000);
     `);
     expect(await heard.received(1)).toEqual([ping]);
-    expect(heard.rubbishLines.map(({ text }) => text)).toEqual([
-      "Server listening…",
-      "[INFO] ready",
-      "\ufffd\ufffd",
-    ]);
+    expect(heard.rubbishLines.map(({ text }) => text)).toEqual(["Server listening…", "[INFO] ready", "\ufffd\ufffd"]);
   });
 
   it("[SC-019] survive a line over the limit", async () => {

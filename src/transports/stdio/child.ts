@@ -68,11 +68,7 @@ const drainMs = 1000;
  * names the command and what to check. `events.closed` is called exactly once, after the last message, when the
  * process and all its descendants have gone, whoever ended them.
  */
-export async function startChild(
-  options: ChildOptions,
-  events: ChannelEvents,
-  deps: ChildDeps,
-): Promise<ChildChannel> {
+export async function startChild(options: ChildOptions, events: ChannelEvents, deps: ChildDeps): Promise<ChildChannel> {
   const { command, maxLineBytes = stdioLineLimit, maxQueueBytes = defaultQueueBytes } = options;
   const { graceMs = defaultGraceMs } = options;
   const { setTimer, watchdog } = deps;
@@ -97,10 +93,7 @@ export async function startChild(
   child.stdout.on("data", (chunk: Buffer) => lines.push(chunk));
   child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
   // Without these listeners a broken pipe would end this process.
-  child.stdin.on(
-    "error",
-    (error) => void begin({ isOurs: false, fate: "closed its input and was stopped", error }),
-  );
+  child.stdin.on("error", (error) => void begin({ isOurs: false, fate: "closed its input and was stopped", error }));
   child.stdout.on("error", (error) => void begin({ ...outputClosed, error }));
   child.stderr.on("error", () => {});
   child.stdout.on("end", () => void begin(outputClosed));

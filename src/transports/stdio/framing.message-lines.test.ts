@@ -2,10 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createMessageLines } from "./framing.ts";
 
-function read(
-  chunks: readonly (string | Buffer)[],
-  maxLineBytes = 1000,
-): { messages: string[]; rubbish: string[] } {
+function read(chunks: readonly (string | Buffer)[], maxLineBytes = 1000): { messages: string[]; rubbish: string[] } {
   const messages: string[] = [];
   const rubbish: string[] = [];
   const lines = createMessageLines(maxLineBytes, {

@@ -83,13 +83,9 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
 }
 
 function full(reader: string, waiting: number, limit: number): GatewayError {
-  return new GatewayError(
-    "overloaded",
-    `${reader} does not read its messages: ${waiting} bytes wait for it`,
-    {
-      details: { limit, retryAfter: 1 },
-    },
-  );
+  return new GatewayError("overloaded", `${reader} does not read its messages: ${waiting} bytes wait for it`, {
+    details: { limit, retryAfter: 1 },
+  });
 }
 
 /** Takes the bytes of a stream as they come. */

@@ -1,12 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import {
-  findTreeMembers,
-  listProcesses,
-  parseProcess,
-  type ProcessEntry,
-  readProcess,
-} from "./process-tree.ts";
+import { findTreeMembers, listProcesses, parseProcess, type ProcessEntry, readProcess } from "./process-tree.ts";
 
 const family = { leader: 100, marker: "7.a", startedAt: 1000 };
 

@@ -146,9 +146,7 @@ export function parseProcess(stat: string): ProcessEntry | undefined {
     isZombie: state === "Z" || state === "X",
   };
   const { pid, startedAt } = entry;
-  return [pid, entry.parent, entry.group, entry.session, startedAt].every(Number.isSafeInteger)
-    ? entry
-    : undefined;
+  return [pid, entry.parent, entry.group, entry.session, startedAt].every(Number.isSafeInteger) ? entry : undefined;
 }
 
 /** One process, or undefined if there is none or no table to look it up in. */

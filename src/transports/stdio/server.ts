@@ -31,10 +31,7 @@ const defaultGraceMs = 2000;
  * its events. `closed` is called exactly once: when the input has ended, a stream broke, or the channel was closed.
  * A client that ended its input may still read, so answers go out until `close`.
  */
-export function serveStdio(
-  options: StdioServerOptions,
-  accept: (channel: Channel) => ChannelEvents,
-): Channel {
+export function serveStdio(options: StdioServerOptions, accept: (channel: Channel) => ChannelEvents): Channel {
   const { input, output, setTimer, maxLineBytes = stdioLineLimit } = options;
   const { maxQueueBytes = defaultQueueBytes, graceMs = defaultGraceMs } = options;
   const writer = createMessageWriter(output, { maxQueueBytes, reader: "the client", lost: "cancelled" });

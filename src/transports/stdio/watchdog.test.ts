@@ -34,10 +34,7 @@ function create(deps: Partial<WatchdogDeps> = {}): Watchdog {
 }
 
 /** Starts a process that only a watchdog will end. */
-async function startHolder(
-  rollCall: RollCall,
-  name: string,
-): Promise<{ family: ProcessTree; gone: Promise<void> }> {
+async function startHolder(rollCall: RollCall, name: string): Promise<{ family: ProcessTree; gone: Promise<void> }> {
   const marker = `${process.pid}.${name}`;
   const child = spawn(node, [holder, rollCall.path, name, "stubborn"], {
     detached: true,

@@ -67,8 +67,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
       return;
     }
     failures = clock.now() - startedAt >= settledMs ? 0 : failures + 1;
-    const text =
-      "the watchdog ended; until it runs again a kill of the gateway leaves server processes behind";
+    const text = "the watchdog ended; until it runs again a kill of the gateway leaves server processes behind";
     deps.onTrouble?.(new GatewayError("internal", text, { cause }));
     if (families.size > 0) restartSoon();
   }

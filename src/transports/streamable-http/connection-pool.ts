@@ -48,9 +48,7 @@ export class ConnectionPool implements HttpDispatcher {
       headersTimeout: 0,
       bodyTimeout: 0,
       connect:
-        this.#origin.protocol === "https:"
-          ? buildConnector({ ...tls, timeout: connectMs })
-          : plainConnector(connectMs),
+        this.#origin.protocol === "https:" ? buildConnector({ ...tls, timeout: connectMs }) : plainConnector(connectMs),
       webSocket: nothing,
       eventSource: nothing,
     };

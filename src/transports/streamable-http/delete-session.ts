@@ -21,9 +21,7 @@ export async function deleteSession(upstream: HttpEndpoint, state: HttpSessionSt
       limits.maxBytes,
     );
     const stop = setTimer(deleteTimeoutMs, () => {
-      reader.abort(
-        new GatewayError("upstream_timeout", "the upstream did not confirm the end of the session"),
-      );
+      reader.abort(new GatewayError("upstream_timeout", "the upstream did not confirm the end of the session"));
       resolve();
     });
     calls.dispatch({ origin, path, method: "DELETE", headers }, reader);

@@ -138,8 +138,7 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   async send(exchange: Exchange): Promise<Reply> {
-    if (exchange.message.method === "notifications/initialized")
-      this.#initialized = new ReplayableRequest(exchange);
+    if (exchange.message.method === "notifications/initialized") this.#initialized = new ReplayableRequest(exchange);
     try {
       await this.#post(exchange);
     } catch (error) {
@@ -250,12 +249,7 @@ class HttpLink implements UpstreamLink, PostOwner {
   }
 
   /** Deals with an answer that came as one body. */
-  settle(
-    exchange: Exchange,
-    session: string | undefined,
-    answer: BufferedResponse,
-    call: ReplyCallback,
-  ): void {
+  settle(exchange: Exchange, session: string | undefined, answer: BufferedResponse, call: ReplyCallback): void {
     const { message } = exchange;
     const { status, headers, body } = answer;
     if (status === 404 && session !== undefined && this.#state.era === "legacy") {
@@ -267,8 +261,7 @@ class HttpLink implements UpstreamLink, PostOwner {
       else call.reject(upstreamStatusError(status));
       return;
     }
-    const reply =
-      body.length === 0 ? undefined : readUpstreamMessage(body, exchange.revision, this.#upstream.limits);
+    const reply = body.length === 0 ? undefined : readUpstreamMessage(body, exchange.revision, this.#upstream.limits);
     if (reply !== undefined && isResponseTo(reply, message) && status !== 401 && status !== 403) {
       call.resolve({ message: withIdOf(message, reply), status });
       return;
@@ -300,19 +293,14 @@ class HttpLink implements UpstreamLink, PostOwner {
         call.reject(error);
       },
     };
-    const stream = openServerStream(
-      this.#upstream,
-      this.#state,
-      (event) => this.streamed(event, exchange, resumed),
-      {
-        ...from,
-        onEnd: (lastEventId, retryMs, sawEvents) => {
-          off();
-          const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
-          if (!isAnswered) this.resume(exchange, { lastEventId, retryMs, emptyTries }, call);
-        },
+    const stream = openServerStream(this.#upstream, this.#state, (event) => this.streamed(event, exchange, resumed), {
+      ...from,
+      onEnd: (lastEventId, retryMs, sawEvents) => {
+        off();
+        const emptyTries = sawEvents ? 0 : from.emptyTries + 1;
+        if (!isAnswered) this.resume(exchange, { lastEventId, retryMs, emptyTries }, call);
       },
-    );
+    });
     const off = exchange.cancellation.onCancel((reason) => {
       stream.close();
       call.reject(cancelledError(reason));
@@ -344,11 +332,7 @@ class HttpLink implements UpstreamLink, PostOwner {
 
   #unsolicited(event: SseEvent): void | Promise<void> {
     if (event.kind === "empty") return undefined;
-    const message = readUpstreamMessage(
-      event.data,
-      this.#state.revision ?? newestLegacy,
-      this.#upstream.limits,
-    );
+    const message = readUpstreamMessage(event.data, this.#state.revision ?? newestLegacy, this.#upstream.limits);
     if (message !== undefined) return this.#events.message(message, undefined, this.#contextOf(event));
     this.#events.malformed(event.data, "an event that is not a message");
     return undefined;
@@ -379,10 +363,7 @@ class HttpLink implements UpstreamLink, PostOwner {
     this.#state.session = undefined;
     const reply = await this.#post(handshake.toExchange());
     if (reply.message?.kind !== "result") {
-      throw new GatewayError(
-        "upstream_unreachable",
-        "the upstream has forgotten the session and refuses a new one",
-      );
+      throw new GatewayError("upstream_unreachable", "the upstream has forgotten the session and refuses a new one");
     }
     if (this.#initialized !== undefined) await this.#post(this.#initialized.toExchange());
     if (wasListening) void this.listen();

@@ -4,12 +4,7 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
 import { cancelledError, type ReplyCallback, settleCallback } from "../transport.ts";
-import {
-  isEventStreamResponse,
-  type ResponseHandler,
-  type ResponseHeaders,
-  type ResponseReader,
-} from "./response.ts";
+import { isEventStreamResponse, type ResponseHandler, type ResponseHeaders, type ResponseReader } from "./response.ts";
 
 /** Who hears of an outcome: a promise's own function, which takes failures as a promise, or somebody without one. */
 export type ReplyHandler = ((reply: Reply | Promise<Reply>) => void) | ReplyCallback;
@@ -34,12 +29,7 @@ export interface PostOwner {
   opened(headers: ResponseHeaders): void;
   agreed(answer: Message | undefined): void;
   streamed(event: SseEvent, exchange: Exchange, call: ReplyCallback): void | Promise<void>;
-  settle(
-    exchange: Exchange,
-    session: string | undefined,
-    answer: BufferedResponse,
-    call: ReplyCallback,
-  ): void;
+  settle(exchange: Exchange, session: string | undefined, answer: BufferedResponse, call: ReplyCallback): void;
   resume(exchange: Exchange, from: ResumePoint, call: ReplyCallback): void;
   recover(exchange: Exchange, error: GatewayError): Promise<Reply>;
   forget(reader: ResponseReader): void;

@@ -54,8 +54,7 @@ export function requestHeaders(
   // The same for message after message of a session.
   if (isPlain) {
     const { cachedHeaders: plain } = state;
-    const isSame =
-      plain !== undefined && plain.session === state.session && plain.revision === state.revision;
+    const isSame = plain !== undefined && plain.session === state.session && plain.revision === state.revision;
     if (isSame) return plain.headers;
   }
   const headers: Record<string, string> = {

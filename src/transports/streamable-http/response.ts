@@ -83,10 +83,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     const encoding = headers["content-encoding"];
     if (encoding !== undefined && encoding !== "identity") {
       this.abort(
-        new GatewayError(
-          "upstream_invalid",
-          "the upstream sent an encoded answer, although none was accepted",
-        ),
+        new GatewayError("upstream_invalid", "the upstream sent an encoded answer, although none was accepted"),
       );
       return;
     }
@@ -111,9 +108,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   }
 
   onOverflow({ limit }: SseOverflow): void {
-    this.abort(
-      new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`),
-    );
+    this.abort(new GatewayError("upstream_invalid", `the upstream sent an event of more than ${limit} bytes`));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -124,10 +119,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     this.#size += chunk.length;
     if (this.#size > this.maxEventBytes) {
       this.abort(
-        new GatewayError(
-          "upstream_invalid",
-          `the upstream sent an answer of more than ${this.maxEventBytes} bytes`,
-        ),
+        new GatewayError("upstream_invalid", `the upstream sent an answer of more than ${this.maxEventBytes} bytes`),
       );
       return;
     }
@@ -183,11 +175,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     this.#isDone = true;
     if (this.#decoder !== undefined) this.#onStream?.(-1);
     const body =
-      this.#decoder !== undefined
-        ? undefined
-        : this.#rest === undefined
-          ? this.#first
-          : Buffer.concat(this.#rest);
+      this.#decoder !== undefined ? undefined : this.#rest === undefined ? this.#first : Buffer.concat(this.#rest);
     this.#events.onEnd(this.#status, this.#headers, body);
   }
 
@@ -217,11 +205,7 @@ function mediaType(value: string | string[] | undefined): string {
 }
 
 /** One message from an upstream, or undefined when the bytes are none. */
-export function readUpstreamMessage(
-  bytes: Buffer,
-  revision: Revision,
-  limits: ParseLimits,
-): Message | undefined {
+export function readUpstreamMessage(bytes: Buffer, revision: Revision, limits: ParseLimits): Message | undefined {
   const outcome = parse(bytes, { revision, mode: "enforce", limits });
   return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
 }
@@ -247,10 +231,7 @@ export function withIdOf(request: Message, answer: Message): Message {
   const bytes =
     replaceMember(answer, "id", request.id.json) ??
     insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
-  return (
-    readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ??
-    answer
-  );
+  return readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ?? answer;
 }
 
 /** The session id that an upstream gave with its answer to `initialize`. */

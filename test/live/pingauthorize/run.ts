@@ -5,11 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { systemClock, systemTimer } from "../../../src/core/exchange.ts";
-import type {
-  HttpPolicyEngine,
-  HttpRequestFacts,
-  SidebandLogEntry,
-} from "../../../src/policy/sideband/contract.ts";
+import type { HttpPolicyEngine, HttpRequestFacts, SidebandLogEntry } from "../../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../../src/policy/sideband/engine.ts";
 import { parseSidebandSettings } from "../../../src/policy/sideband/settings.ts";
 
@@ -77,14 +73,10 @@ async function decides(engine: HttpPolicyEngine, facts: HttpRequestFacts): Promi
 
 const checks: readonly (readonly [what: string, check: () => Promise<string>])[] = [
   ["a plain request is decided", () => decides(engineWith(), factsOf("request"))],
-  [
-    "an HTTP/2 client is decided about",
-    () => decides(engineWith(), { ...factsOf("request"), httpVersion: 2 }),
-  ],
+  ["an HTTP/2 client is decided about", () => decides(engineWith(), { ...factsOf("request"), httpVersion: 2 })],
   [
     "a request with MCP fields is decided",
-    () =>
-      decides(engineWith({ enable_mcp: true, extract_headers: ["authorization"] }), factsOf("request-mcp")),
+    () => decides(engineWith({ enable_mcp: true, extract_headers: ["authorization"] }), factsOf("request-mcp")),
   ],
   [
     "a wrong secret is refused",
@@ -113,10 +105,7 @@ const checks: readonly (readonly [what: string, check: () => Promise<string>])[]
       );
       assert.equal(outcome.action, "answer", JSON.stringify(logs.at(-1)));
       if (outcome.action !== "answer") return "";
-      assert.ok(
-        outcome.refusal === undefined || outcome.refusal.reason === "policy",
-        JSON.stringify(logs.at(-1)),
-      );
+      assert.ok(outcome.refusal === undefined || outcome.refusal.reason === "policy", JSON.stringify(logs.at(-1)));
       return `status ${outcome.answer.status}, body ${outcome.isOriginalBody ? "unchanged" : "changed"}`;
     },
   ],

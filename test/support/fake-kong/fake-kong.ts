@@ -172,11 +172,7 @@ function filtered(context: RequestContext, answer: ClientResponse, guard: Guard 
   }
 }
 
-function runAll(
-  functions: readonly GuardFunction[] | undefined,
-  context: RequestContext,
-  source: string,
-): void {
+function runAll(functions: readonly GuardFunction[] | undefined, context: RequestContext, source: string): void {
   for (const run of functions ?? []) run(context, source);
 }
 

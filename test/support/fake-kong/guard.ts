@@ -42,8 +42,7 @@ function toFunction(lua: string): GuardFunction {
   let depth = 0;
   const code = [...lua.matchAll(tokens)]
     .map(({ 0: token, groups }) => {
-      if (groups?.["stranger"] !== undefined)
-        throw new Error(`the guard has ${token}, which is not plain Lua`);
+      if (groups?.["stranger"] !== undefined) throw new Error(`the guard has ${token}, which is not plain Lua`);
       if (token.startsWith("--")) return "";
       if (token === "{") depth += 1;
       if (token === "}") depth -= 1;

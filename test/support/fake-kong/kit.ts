@@ -28,11 +28,7 @@ export interface KitSurroundings {
   readonly vault: ReadonlyMap<string, string>;
 }
 
-type KitFunction = (
-  context: RequestContext,
-  args: readonly unknown[],
-  surroundings: KitSurroundings,
-) => unknown;
+type KitFunction = (context: RequestContext, args: readonly unknown[], surroundings: KitSurroundings) => unknown;
 
 const knownMethods = new Set(
   "GET HEAD PUT POST DELETE OPTIONS MKCOL COPY MOVE PROPFIND PROPPATCH LOCK UNLOCK PATCH TRACE".split(" "),

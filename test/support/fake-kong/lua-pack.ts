@@ -65,12 +65,7 @@ function packBinary(bytes: Buffer): Buffer {
   return Buffer.concat([lengthHeader(bytes.length, 0xc5, 0xc6), bytes]);
 }
 
-function sized(
-  count: number,
-  short: number,
-  long: readonly [number, number],
-  parts: readonly Buffer[],
-): Buffer {
+function sized(count: number, short: number, long: readonly [number, number], parts: readonly Buffer[]): Buffer {
   const header = count < 16 ? Buffer.from([short | count]) : lengthHeader(count, ...long);
   return Buffer.concat([header, ...parts]);
 }

@@ -43,12 +43,9 @@ async function pack(home: string): Promise<void> {
     if (tarball === undefined) throw new Error(`npm pack made nothing\n${packed.output}`);
     const modules = join(stage, "home/node_modules");
     mkdirSync(join(modules, "headgate"), { recursive: true });
-    await runTool(
-      ["tar", "-xzf", join(stage, tarball), "--strip-components=1", "-C", join(modules, "headgate")],
-      {
-        cwd: stage,
-      },
-    );
+    await runTool(["tar", "-xzf", join(stage, tarball), "--strip-components=1", "-C", join(modules, "headgate")], {
+      cwd: stage,
+    });
     for (const name of Object.keys(manifest().dependencies)) {
       mkdirSync(dirname(join(modules, name)), { recursive: true });
       symlinkSync(join(root, "node_modules", name), join(modules, name));

@@ -103,13 +103,8 @@ export function createContext(request: ClientRequest): RequestContext {
 }
 
 /** Headers as lists with lower-case names. */
-export function listsOf(
-  headers: Readonly<Record<string, string | readonly string[]>>,
-): Map<string, readonly string[]> {
+export function listsOf(headers: Readonly<Record<string, string | readonly string[]>>): Map<string, readonly string[]> {
   return new Map(
-    Object.entries(headers).map(([name, value]) => [
-      name.toLowerCase(),
-      typeof value === "string" ? [value] : value,
-    ]),
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), typeof value === "string" ? [value] : value]),
   );
 }

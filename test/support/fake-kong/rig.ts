@@ -6,20 +6,10 @@ import {
   type MockPingAuthorizeOptions,
   type MockPingAuthorize,
 } from "../mock-pingauthorize.ts";
-import {
-  createFakeKong,
-  type FakeKong,
-  type FakeKongOptions,
-  type Passage,
-  type Upstream,
-} from "./fake-kong.ts";
+import { createFakeKong, type FakeKong, type FakeKongOptions, type Passage, type Upstream } from "./fake-kong.ts";
 import { parseGuard } from "./guard.ts";
 import { packedKongCommand } from "./packed-package.ts";
-import {
-  startPluginServer,
-  type PluginServerOptions,
-  type PluginServerProcess,
-} from "./plugin-server-process.ts";
+import { startPluginServer, type PluginServerOptions, type PluginServerProcess } from "./plugin-server-process.ts";
 import type { ClientRequest } from "./request.ts";
 
 /** Kong, the plugin server and a decision point, wired together. */
@@ -27,11 +17,7 @@ export interface KongRig extends AsyncDisposable {
   readonly kong: FakeKong;
   readonly mock: MockPingAuthorize;
   /** Takes a request through Kong, by a plugin that no other rig has. */
-  send(
-    request?: ClientRequest,
-    upstream?: Upstream,
-    options?: { readonly worker?: number },
-  ): Promise<Passage>;
+  send(request?: ClientRequest, upstream?: Upstream, options?: { readonly worker?: number }): Promise<Passage>;
   /** The payloads that the decision point got, by endpoint. */
   payloads(endpoint: "request" | "response"): readonly Readonly<Record<string, unknown>>[];
   reconfigure(settings?: Readonly<Record<string, unknown>>): void;
@@ -77,8 +63,7 @@ export async function createKongRig(
   return {
     kong,
     mock,
-    send: (request = {}, upstream = {}, passage = {}) =>
-      kong.send(request, upstream, { ...passage, pluginId }),
+    send: (request = {}, upstream = {}, passage = {}) => kong.send(request, upstream, { ...passage, pluginId }),
     payloads: (endpoint) =>
       mock.requests.filter((question) => question.endpoint === endpoint).map(({ payload }) => payload),
     reconfigure: (changes) =>

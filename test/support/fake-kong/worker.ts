@@ -125,9 +125,7 @@ export function createWorker(options: WorkerOptions): Worker {
 
 /** JSON as cjson writes it: an empty Lua table is an empty object, whatever it was meant to be. */
 function luaJson(config: unknown): string {
-  return JSON.stringify(config, (_name, value: unknown) =>
-    Array.isArray(value) && value.length === 0 ? {} : value,
-  );
+  return JSON.stringify(config, (_name, value: unknown) => (Array.isArray(value) && value.length === 0 ? {} : value));
 }
 
 function memberOf(value: unknown, name: string): unknown {

@@ -15,7 +15,7 @@ import {
 import { revisions } from "../../protocol/revisions.ts";
 import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
 import type { ClientFacts } from "./handshake.ts";
-import { changeMembers } from "../../protocol/json/edit-object.ts";
+import { changeMembers } from "../../protocol/json/edit.ts";
 import { synthesizeMessage, synthesizeRequest } from "../synthesize.ts";
 
 /** One entry of `inputRequests`: a question of the server under a key of its choice. */

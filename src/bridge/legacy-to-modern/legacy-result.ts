@@ -8,8 +8,8 @@ import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol
 import { methodFacts } from "../../protocol/methods.ts";
 import { type ContentKind, type Revision, revisions } from "../../protocol/revisions.ts";
 import { gatewayErrorMessage, resultMessage } from "../../core/reply.ts";
-import { editMessage, MessageEdit } from "../edited-message.ts";
-import { changeMembers, isEmptyObject } from "../../protocol/json/edit-object.ts";
+import { editMessage } from "../../protocol/message-edit.ts";
+import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
 import { synthesizeMessage, synthesizeResult } from "../synthesize.ts";
 
 /** A client's request, and what is known about whoever sent it. */
@@ -88,8 +88,11 @@ function withoutType(
   if (isOther || id === undefined || type === undefined) return undefined;
   const member = memberSpan(bytes, type, "resultType");
   if (member === undefined || id.end > member.start) return undefined;
-  const edits = [new MessageEdit(id.start, id.end, message.id.json), new MessageEdit(member.start, member.end, "")];
-  return editMessage(answer, message.id, edits, "result.resultType");
+  const edits = [
+    { span: id, bytes: Buffer.from(message.id.json) },
+    { span: member, bytes: Buffer.alloc(0) },
+  ];
+  return editMessage(answer, edits, { id: message.id, removed: "result.resultType" });
 }
 
 function addToolContent(

@@ -5,8 +5,8 @@ import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { memberType } from "../../protocol/json/read.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { newestModern } from "../../protocol/revisions.ts";
-import { type BroughtMember, editMessage, membersBrought, MessageEdit } from "../edited-message.ts";
-import { changeMembers } from "../../protocol/json/edit-object.ts";
+import { editMessage, insertedMembers, type InsertedMember } from "../../protocol/message-edit.ts";
+import { changeMembers } from "../../protocol/json/edit.ts";
 import { synthesizeRequest } from "../synthesize.ts";
 import type { Exchange, ReplyStream, TransportContext } from "../../core/exchange.ts";
 import { type HeaderLine, mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
@@ -97,11 +97,12 @@ function withEnvelope(
   const at = params.start + 1;
   // An empty object would need no comma; and members usually come in the order of the specification.
   if (old === undefined || old.end > at || message.bytes[at] !== quote) return undefined;
-  const { bytes, brings } = prefixFor(envelope);
-  return editMessage(message, id, [
-    new MessageEdit(old.start, old.end, id.json),
-    new MessageEdit(at, at, bytes, brings),
-  ]);
+  const { bytes, members } = prefixFor(envelope);
+  const edits = [
+    { span: old, bytes: Buffer.from(id.json) },
+    { span: { start: at, end: at }, bytes, members },
+  ];
+  return editMessage(message, edits, { id });
 }
 
 const quote = 0x22;
@@ -110,7 +111,7 @@ interface EnvelopePrefix {
   readonly clientInfo: string | undefined;
   readonly logLevel: LoggingLevel | undefined;
   readonly bytes: Buffer;
-  readonly brings: readonly BroughtMember[];
+  readonly members: readonly InsertedMember[];
 }
 
 const prefixes = new WeakMap<Capabilities, EnvelopePrefix>();
@@ -121,7 +122,7 @@ function prefixFor(envelope: ClientEnvelope): EnvelopePrefix {
   let front = prefixes.get(capabilities);
   if (front === undefined || front.clientInfo !== clientInfo || front.logLevel !== logLevel) {
     const text = `"_meta":${objectText(envelopeMembers(envelope))},`;
-    front = { clientInfo, logLevel, bytes: Buffer.from(text), brings: membersBrought(text, "params") };
+    front = { clientInfo, logLevel, bytes: Buffer.from(text), members: insertedMembers(text, "params") };
     prefixes.set(capabilities, front);
   }
   return front;

@@ -3,7 +3,7 @@ import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { changeMembers } from "../../protocol/json/edit-object.ts";
+import { changeMembers } from "../../protocol/json/edit.ts";
 
 /** What the bridge must know of a tool before it can call it. */
 export interface ToolFacts {

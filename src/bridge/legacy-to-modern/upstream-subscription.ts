@@ -4,7 +4,7 @@ import type { Reply } from "../../core/pipeline.ts";
 import { type Message, readId } from "../../protocol/message.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberValue } from "../../protocol/json/read.ts";
-import { changeMembers, isEmptyObject } from "../../protocol/json/edit-object.ts";
+import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
 import { synthesizeMessage } from "../synthesize.ts";
 
 /** Which lists a server tells the changes of. */

@@ -7,7 +7,7 @@ import {
 import { spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberInteger, membersOf, memberSource, memberValue, typeAt } from "../../protocol/json/read.ts";
 import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
-import { editObject } from "../../protocol/json/edit-object.ts";
+import { editObject } from "../../protocol/json/edit.ts";
 import { createRequest } from "../synthesize.ts";
 
 /** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
@@ -36,7 +36,7 @@ export function formatInputRequest(question: RequestMessage): string {
   const params = spanOf(outline, "params");
   const name = JSON.stringify(method);
   if (params === undefined) return `{"method":${name}}`;
-  const edited = editObject(bytes, params, (member) => (legacyOnly.has(member) ? "drop" : "keep"));
+  const edited = editObject(bytes, params, (member) => (legacyOnly.has(member) ? "remove" : "keep"));
   // In one piece: it may be kept long, and text that is put together stays in pieces.
   return Buffer.concat([Buffer.from(`{"method":${name},"params":`), edited, closing]).toString();
 }
@@ -96,7 +96,9 @@ export function toUrlElicitations(
   const questions = [...elementsOf(bytes, list)]
     .filter(({ start }) => typeAt(bytes, start) === "object")
     .map((elicitation) => {
-      const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "drop" : "keep"), [["mode", '"url"']]);
+      const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "remove" : "keep"), [
+        ["mode", '"url"'],
+      ]);
       return createRequest(idFrom(newId()), "elicitation/create", params.toString());
     });
   return questions.length === 0 ? undefined : questions;

@@ -1,10 +1,15 @@
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
 import type { NotificationMessage, RequestId, RequestMessage } from "../../protocol/message.ts";
-import { memberSpan } from "../../protocol/json/edit.ts";
 import { CompactRequest } from "./compact-request.ts";
-import { editBytes, MessageEdit } from "../edited-message.ts";
-import { editObject, type MemberChange } from "../../protocol/json/edit-object.ts";
+import {
+  editObject,
+  isEmptyObject,
+  type MemberChange,
+  memberSpan,
+  type Replacement,
+  splice,
+} from "../../protocol/json/edit.ts";
 import { withReplacements } from "../synthesize.ts";
 
 /** What every key of the modern envelope begins with (MCP 2026-07-28, Base protocol, `_meta`). */
@@ -49,17 +54,11 @@ function legacyBytes(message: RequestMessage, id: RequestId): Buffer {
   const { bytes, outline } = message;
   const idSpan = spanOf(outline, "id");
   const params = spanOf(outline, "params");
-  const edits: MessageEdit[] = idSpan === undefined ? [] : [new MessageEdit(idSpan.start, idSpan.end, id.json)];
-  const edit = params === undefined ? undefined : (envelopeEdit(message, id) ?? paramsEdit(bytes, params, id));
-  if (edit !== undefined) {
-    if (idSpan !== undefined && edit.start < idSpan.start) edits.unshift(edit);
-    else edits.push(edit);
+  const edits: Replacement[] = idSpan === undefined ? [] : [{ span: idSpan, bytes: Buffer.from(id.json) }];
+  if (params !== undefined) {
+    edits.push(envelopeEdit(message, id) ?? { span: params, bytes: legacyParams(bytes, params, id) });
   }
-  return editBytes(message, edits);
-}
-
-function paramsEdit(bytes: Buffer, params: Span, id: RequestId): MessageEdit {
-  return new MessageEdit(params.start, params.end, legacyParams(bytes, params, id));
+  return splice(bytes, outline, edits);
 }
 
 /** The members of most `_meta` objects, and how much room their names take with quotes and colon. */
@@ -74,7 +73,7 @@ const usualMeta = (
 ).map((member) => ({ member, room: member.length - "params._meta.".length + '"":'.length }));
 
 /** What most requests need: no `_meta`, or only the progress token in it; undefined where more has to change. */
-function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: RequestId): MessageEdit | undefined {
+function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: RequestId): Replacement | undefined {
   const meta = spanOf(outline, "params._meta");
   const isOther =
     diagnostics.length > 0 ||
@@ -90,9 +89,9 @@ function envelopeEdit({ bytes, outline, diagnostics }: RequestMessage, id: Reque
   }
   if (room !== meta.end - meta.start) return undefined;
   if (spanOf(outline, "params._meta.progressToken") !== undefined)
-    return new MessageEdit(meta.start, meta.end, `{"progressToken":${id.json}}`);
+    return { span: meta, bytes: Buffer.from(`{"progressToken":${id.json}}`) };
   const whole = memberSpan(bytes, meta, "_meta");
-  return whole === undefined ? undefined : new MessageEdit(whole.start, whole.end, "");
+  return whole === undefined ? undefined : { span: whole, bytes: Buffer.alloc(0) };
 }
 
 /** A modern notification without what only modern servers understand. */
@@ -106,16 +105,15 @@ export function toLegacyNotification(message: NotificationMessage): Notification
 
 function legacyParams(bytes: Buffer, params: Span, token: RequestId | undefined): Buffer {
   return editObject(bytes, params, (name, value) => {
-    if (modernOnly.has(name)) return "drop";
+    if (modernOnly.has(name)) return "remove";
     if (name !== "_meta" || typeAt(bytes, value.start) !== "object") return "keep";
     const meta = editObject(bytes, value, (key) => metaChange(key, token));
-    return meta.length === emptyObject ? "drop" : { json: meta };
+    const isEmpty = isEmptyObject(meta, { start: 0, end: meta.length });
+    return isEmpty ? "remove" : { json: meta };
   });
 }
 
-const emptyObject = "{}".length;
-
 function metaChange(key: string, token: RequestId | undefined): MemberChange {
-  if (key.startsWith(envelopePrefix)) return "drop";
+  if (key.startsWith(envelopePrefix)) return "remove";
   return key === "progressToken" && token !== undefined ? { json: token.json } : "keep";
 }

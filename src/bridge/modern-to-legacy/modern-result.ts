@@ -5,8 +5,8 @@ import type { Replacement } from "../../protocol/json/edit.ts";
 import type { ErrorMessage, Message, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestLegacy, newestModern, revisions } from "../../protocol/revisions.ts";
-import { type BroughtMember, editMessage, membersBrought, MessageEdit } from "../edited-message.ts";
-import { type AddedMember, editObject } from "../../protocol/json/edit-object.ts";
+import { editMessage, insertedMembers, type InsertedMember, type MessageEdit } from "../../protocol/message-edit.ts";
+import { type AddedMember, editObject } from "../../protocol/json/edit.ts";
 import { withReplacements } from "../synthesize.ts";
 import { urlElicitationRequired } from "./input-requests.ts";
 
@@ -50,7 +50,7 @@ function toModernResult(request: RequestMessage, answer: ResultMessage, serverIn
     result,
     (name, value) => {
       // A legacy server that writes these members means something else by them, or tries to pass for a modern one.
-      if (own.has(name)) return "drop";
+      if (own.has(name)) return "remove";
       const isList = request.method === "tools/list" && name === "tools";
       return isList && typeAt(bytes, value.start) === "array" ? { json: modernTools(bytes, value) } : "keep";
     },
@@ -80,13 +80,13 @@ function quickResult(
   if (isOther || id === undefined || id.end > at || bytes[at] !== quote) return undefined;
   const type = spanOf(outline, "result.resultType");
   const front = prefixFor(serverInfo, isCacheable, type !== undefined);
-  const edits = [
-    new MessageEdit(id.start, id.end, request.id.json),
-    new MessageEdit(at, at, front.bytes, front.brings),
+  const edits: MessageEdit[] = [
+    { span: id, bytes: Buffer.from(request.id.json) },
+    { span: { start: at, end: at }, ...front },
   ];
   // A legacy server that writes this member means something else by it, or tries to pass for a modern one.
-  if (type !== undefined) edits.push(new MessageEdit(type.start, type.end, '"complete"'));
-  return editMessage(answer, request.id, edits);
+  if (type !== undefined) edits.push({ span: type, bytes: Buffer.from('"complete"') });
+  return editMessage(answer, edits, { id: request.id });
 }
 
 const quote = 0x22;
@@ -94,7 +94,7 @@ const quote = 0x22;
 /** What goes in front of the members of a result. */
 interface ResultPrefix {
   readonly bytes: Buffer;
-  readonly brings: readonly BroughtMember[];
+  readonly members: readonly InsertedMember[];
 }
 
 /** The same for all results of a server; one server has few of them. */
@@ -114,7 +114,7 @@ function prefixFor(serverInfo: string, isCacheable: boolean, hasType: boolean): 
     const type = hasType ? "" : '"resultType":"complete",';
     const hints = isCacheable ? uncached.map(([name, json]) => `"${name}":${String(json)},`).join("") : "";
     const text = `${type}${hints}"_meta":${serverInfoMeta(serverInfo)},`;
-    front = { bytes: Buffer.from(text), brings: membersBrought(text, "result") };
+    front = { bytes: Buffer.from(text), members: insertedMembers(text, "result") };
     ofServer[at] = front;
   }
   return front;
@@ -126,7 +126,7 @@ export function serverInfoMeta(serverInfo: string): string {
 }
 
 function metaWith(bytes: Buffer, meta: Span, serverInfo: string): Buffer {
-  return editObject(bytes, meta, (name) => (name === serverInfoKey ? "drop" : "keep"), [[serverInfoKey, serverInfo]]);
+  return editObject(bytes, meta, (name) => (name === serverInfoKey ? "remove" : "keep"), [[serverInfoKey, serverInfo]]);
 }
 
 /** MCP 2026-07-28 has no `execution`: a tool that wants to be a task cannot be called, any other can without. */
@@ -137,7 +137,7 @@ function modernTools(bytes: Buffer, list: Span): Buffer {
     const execution = [...membersOf(bytes, tool)].find(({ name }) => name === "execution")?.value;
     if (execution === undefined) tools.push(bytes.subarray(tool.start, tool.end));
     else if (!isTaskOnly(bytes.toString("utf8", execution.start, execution.end)))
-      tools.push(editObject(bytes, tool, (name) => (name === "execution" ? "drop" : "keep")));
+      tools.push(editObject(bytes, tool, (name) => (name === "execution" ? "remove" : "keep")));
   }
   const parts = tools.flatMap((tool, index) => (index === 0 ? [tool] : [comma, tool]));
   return Buffer.concat([Buffer.from("["), ...parts, Buffer.from("]")]);
@@ -162,7 +162,7 @@ function toModernError(request: RequestMessage, answer: ErrorMessage): Message {
     answer.bytes,
     error,
     (name) => {
-      if (name === "data") return "drop";
+      if (name === "data") return "remove";
       return name === "code" ? { json: String(modernCode) } : "keep";
     },
     data === undefined ? [] : [["data", data]],
@@ -183,7 +183,7 @@ function notFoundData(request: RequestMessage, answer: ErrorMessage): string | B
   const said = memberSource(answer, "error.data");
   if (uri === undefined || memberString(request, "params.uri") === undefined) return said;
   if (span === undefined || typeAt(answer.bytes, span.start) !== "object") return `{"uri":${uri}}`;
-  return editObject(answer.bytes, span, (name) => (name === "uri" ? "drop" : "keep"), [["uri", uri]]);
+  return editObject(answer.bytes, span, (name) => (name === "uri" ? "remove" : "keep"), [["uri", uri]]);
 }
 
 function idOf(request: RequestMessage, answer: Message): Replacement[] {

@@ -2,7 +2,7 @@ import { loggingLevels } from "../../protocol/envelope.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, messageBytes, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import { spliceIds } from "../../protocol/message-edit.ts";
+import { replaceIds } from "../../protocol/message-edit.ts";
 import type { TransportContext } from "../../core/exchange.ts";
 import { synthesizeMessage } from "../synthesize.ts";
 
@@ -21,7 +21,7 @@ export function toClientNotification(request: RequestMessage, notification: Mess
     const { progressToken } = metadataOf(request);
     return progressToken === undefined
       ? undefined
-      : spliceIds(notification, [{ name: "params.progressToken", id: progressToken }]);
+      : replaceIds(notification, [{ name: "params.progressToken", id: progressToken }]);
   }
   if (notification.method === "notifications/message") {
     const wanted = requestedLogLevel(request);

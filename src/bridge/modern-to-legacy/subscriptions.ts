@@ -10,7 +10,7 @@ import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
 import { untilCancelled } from "../until-cancelled.ts";
 import type { LegacySession } from "./legacy-session.ts";
 import { serverInfoKey } from "./modern-result.ts";
-import { editObject } from "../../protocol/json/edit-object.ts";
+import { editObject } from "../../protocol/json/edit.ts";
 import { createNotification, synthesizeMessage, withReplacements } from "../synthesize.ts";
 import type { Capabilities } from "../../protocol/methods.ts";
 
@@ -148,8 +148,8 @@ function withSubscriptionId(notification: Message, id: RequestId): Message {
   const stampedMeta =
     kept === undefined
       ? subscriptionMeta(id)
-      : editObject(bytes, kept, (name) => (name === subscriptionKey ? "drop" : "keep"), [[subscriptionKey, id.json]]);
-  const edited = editObject(bytes, params, (name) => (name === "_meta" ? "drop" : "keep"), [["_meta", stampedMeta]]);
+      : editObject(bytes, kept, (name) => (name === subscriptionKey ? "remove" : "keep"), [[subscriptionKey, id.json]]);
+  const edited = editObject(bytes, params, (name) => (name === "_meta" ? "remove" : "keep"), [["_meta", stampedMeta]]);
   return withReplacements(notification, [{ span: params, bytes: edited }]);
 }
 

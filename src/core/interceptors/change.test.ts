@@ -86,7 +86,7 @@ describe("a change of a message", () => {
     ],
     ["a value that is no JSON", requestOf("ping"), { json: undefined }, "cannot be written"],
     ["a member that is no JSON", requestOf("ping"), { set: { "/params": 1n } }, "cannot be written"],
-    ["a place that is not there", requestOf("ping"), { set: { "/params/name": "x" } }, "nothing is there"],
+    ["a place that is not there", requestOf("ping"), { set: { "/params/name": "x" } }, "has no parent"],
   ])("[SC-065] is refused when it makes %s", (_what, before, change, problem) => {
     const outcome = applyChange(before, change, context);
     expect(outcome.ok).toBe(false);

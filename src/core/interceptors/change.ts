@@ -3,7 +3,7 @@ import { replaceMember } from "../../protocol/json/edit.ts";
 import { parse } from "../../protocol/parse.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import type { MessageChange } from "./action.ts";
-import { type EditResult, removeAt, setAt } from "../../protocol/json/edit-pointer.ts";
+import { type EditResult, removeAt, setAt } from "../../protocol/json/edit.ts";
 
 /** The message in its new form, or why it cannot have it. */
 export type ChangeOutcome =

@@ -1,5 +1,5 @@
 import type { Principal } from "../../core/exchange.ts";
-import { applyEdits, planEdits, type PointerEdit } from "../../protocol/json/edit-plan.ts";
+import { applyEdits, planEdits, type PointerEdit } from "../../protocol/json/edit.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { AuthZenDecision } from "./evaluation-api.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";

@@ -7,7 +7,7 @@ import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import type { Detector } from "../../redact/detectors/detector.ts";
 import { scanJsonStrings } from "../../redact/detectors/scan-texts.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
-import { applyEdits } from "../../protocol/json/edit-plan.ts";
+import { applyEdits } from "../../protocol/json/edit.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";

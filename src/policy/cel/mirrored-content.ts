@@ -2,7 +2,7 @@ import type { Span } from "../../protocol/json/outline.ts";
 import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import { scan, skipSpace } from "../../protocol/json/scan.ts";
 import { type Replacement, splice } from "../../protocol/json/edit.ts";
-import { applyEdits, type EditPlan, planBelow } from "../../protocol/json/edit-plan.ts";
+import { applyEdits, type EditPlan, planBelow } from "../../protocol/json/edit.ts";
 
 const deepest = 128;
 

@@ -1,4 +1,4 @@
-import { type IdEdit, spliceIds } from "../message-edit.ts";
+import { type IdEdit, replaceIds } from "../message-edit.ts";
 import {
   idFrom,
   type Message,
@@ -83,7 +83,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     const edits: IdEdit[] = [{ name: "id", id }];
     // A token that is none stays: nobody can be told of progress by it.
     if (token !== undefined) edits.push({ name: "params._meta.progressToken", id });
-    return { ok: true, message: spliceIds(request, edits) };
+    return { ok: true, message: replaceIds(request, edits) };
   }
 
   function cancel(leg: Leg<Owner>, notification: NotificationMessage): RewriteResult {
@@ -96,7 +96,7 @@ export function createIdRewriter<Owner>(era: Era): IdRewriter<Owner> {
     // A request for a task is cancelled by tasks/cancel alone, so its answer may still come.
     if (!crossing.wantsTask) crossings.remove(crossing);
     const edit: IdEdit = { name: "params.requestId", id: idFrom(crossing.number) };
-    return { ok: true, message: spliceIds(notification, [edit]) };
+    return { ok: true, message: replaceIds(notification, [edit]) };
   }
 
   function restoreAnswer(answer: Message & { kind: "result" | "error" }): RestoreResult<Owner> {
@@ -204,7 +204,7 @@ function owned<Owner>(
   message: Message,
   edits: readonly IdEdit[],
 ): RestoreResult<Owner> {
-  return { type: "owned", owner: owner.owner, message: spliceIds(message, edits) };
+  return { type: "owned", owner: owner.owner, message: replaceIds(message, edits) };
 }
 
 /** The number that an id of ours stands for; 0 for all that cannot be one. */

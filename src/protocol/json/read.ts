@@ -85,9 +85,12 @@ export function pointerTo(path: readonly (string | number)[]): string {
   return path.map(pointerStep).join("");
 }
 
-/** One member of an object: its name, decoded, and where its value stands. */
+/** One member of an object. */
 export interface Member {
+  /** Decoded. */
   readonly name: string;
+  /** Where the member begins: the opening quote of its name. */
+  readonly start: number;
   readonly value: Span;
 }
 
@@ -104,7 +107,7 @@ export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void,
     const colon = skipSpace(bytes, behindName, object.end);
     const start = skipSpace(bytes, colon + 1, object.end);
     const end = skipValue(bytes, start, object.end, notes);
-    yield { name, value: { start, end } };
+    yield { name, start: at, value: { start, end } };
     at = skipSpace(bytes, skipSpace(bytes, end, object.end) + 1, object.end);
   }
 }

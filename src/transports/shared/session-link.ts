@@ -1,7 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import type { CancelReason, Exchange, TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
-import { spliceIds } from "../../protocol/message-edit.ts";
+import { replaceIds } from "../../protocol/message-edit.ts";
 import type { ClientIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -212,7 +212,7 @@ export class SessionLink implements UpstreamLink, MessageOwner {
       void this.#connection
         .handshake(message)
         .then((answer) => {
-          resolve({ message: spliceIds(answer, [{ name: "id", id: message.id }]) });
+          resolve({ message: replaceIds(answer, [{ name: "id", id: message.id }]) });
         }, reject)
         .finally(off);
     });

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import { pointerTo } from "./read.ts";
-import { type EditResult, removeAt, setAt } from "./edit-pointer.ts";
+import { type EditResult, removeAt, setAt } from "./edit.ts";
 
 function textOf(edit: EditResult): string {
   return edit.ok ? edit.bytes.toString() : edit.problem;
@@ -25,11 +25,11 @@ describe("setting by pointer", () => {
   });
 
   it.each([
-    ["", "no JSON Pointer to a member"],
-    ["a", "no JSON Pointer to a member"],
-    ["/a~2", "no JSON Pointer to a member"],
-    ["/x/y", "nothing is there to hold /x/y"],
-    ["/n/y", "nothing is there to hold /n/y"],
+    ["", "not a JSON Pointer to a member"],
+    ["a", "not a JSON Pointer to a member"],
+    ["/a~2", "not a JSON Pointer to a member"],
+    ["/x/y", "/x/y has no parent object or array"],
+    ["/n/y", "/n/y has no parent object or array"],
     ["/a/3", "beyond the end"],
     ["/a/01", "beyond the end"],
   ])("refuses the pointer %j", (pointer, problem) => {

@@ -104,9 +104,9 @@ describe("an edited message", () => {
     ];
     for (const text of texts) {
       const message = parsed(text);
-      const [id, params] = [at(message, "id"), at(message, "params")];
+      const [idSpan, params] = [at(message, "id"), at(message, "params")];
       const edits = [
-        { span: id, bytes: Buffer.from('"né"') },
+        { span: idSpan, bytes: Buffer.from('"né"') },
         {
           span: { start: params.start + 1, end: params.start + 1 },
           bytes: Buffer.from(front),
@@ -125,9 +125,9 @@ describe("an edited message", () => {
 
   it("loses the member that is taken out", () => {
     const message = parsed('{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}');
-    const [id, type] = [at(message, "id"), at(message, "result.resultType")];
+    const [idSpan, type] = [at(message, "id"), at(message, "result.resultType")];
     const edits = [
-      { span: id, bytes: Buffer.from("1000") },
+      { span: idSpan, bytes: Buffer.from("1000") },
       {
         span: { start: type.start - '"resultType":'.length, end: type.end + 1 },
         bytes: Buffer.alloc(0),

@@ -39,7 +39,8 @@ export type { DecisionEvent, DecisionListener } from "./policy/provider/decision
 export type { InspectedMessage } from "./core/interceptors/inspected-message.ts";
 
 // What interceptors see.
-export type { CancelReason, Clock, Exchange, Principal, SessionContext, TransportContext } from "./core/exchange.ts";
+export type { CancelReason } from "./core/cancellation.ts";
+export type { Clock, Exchange, Principal, SessionContext, TransportContext } from "./core/exchange.ts";
 export type { Handler, Interceptor, Reply } from "./core/pipeline.ts";
 export { createLogger } from "./telemetry/log.ts";
 export type { Logger, LogOptions } from "./telemetry/log.ts";

@@ -4,7 +4,8 @@ import { exchangeWith, messageFrom, textOf, valueOf } from "../../test/support/e
 import { settled } from "../../test/support/fake-time.ts";
 import { notificationOf, requestOf, resultOf } from "../../test/support/messages.ts";
 import { allow, answering, createPolicyBench, deny } from "../../test/support/policy.ts";
-import { Cancellation, type ReplyStream } from "../core/exchange.ts";
+import { Cancellation } from "../core/cancellation.ts";
+import { type ReplyStream } from "../core/exchange.ts";
 import type { Decision } from "./provider/provider.ts";
 
 const call = (name = "weigh", args: unknown = { kg: 5 }) => requestOf("tools/call", { name, arguments: args });

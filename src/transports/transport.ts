@@ -1,4 +1,5 @@
-import type { CancelReason, Exchange, TransportContext } from "../core/exchange.ts";
+import type { CancelReason } from "../core/cancellation.ts";
+import type { Exchange, TransportContext } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import type { Reply } from "../core/pipeline.ts";
 import type { Message } from "../protocol/message.ts";

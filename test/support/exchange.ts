@@ -1,4 +1,5 @@
-import { anonymous, Cancellation, type Exchange } from "../../src/core/exchange.ts";
+import { createExchange } from "../../src/core/exchange.ts";
+import { anonymous, type Exchange } from "../../src/core/exchange.ts";
 import { type Message, messageBytes } from "../../src/protocol/message.ts";
 import { parseText } from "../../src/protocol/parse.ts";
 
@@ -22,22 +23,14 @@ export function valueOf(message: Message | undefined): unknown {
 
 /** A client's exchange in process with the newest legacy revision; what a test cares about is given. */
 export function exchangeWith(message: Message, facts: Partial<Exchange> = {}): Exchange {
-  return {
+  const exchange = createExchange({
     id: "exchange-1",
-    direction: "client-to-server",
     message,
-    original: message,
     route: "test",
     principal: anonymous,
     revision: "2025-11-25",
-    era: "legacy",
-    session: undefined,
     transport: { type: "in-process" },
     timing: { startedAt: 0, wallTime: 0 },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-    ...facts,
-  };
+  });
+  return { ...exchange, ...facts };
 }

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../src/errors.ts";
-import type { CancelReason, Exchange } from "../../src/core/exchange.ts";
+import type { CancelReason } from "../../src/core/cancellation.ts";
+import type { Exchange } from "../../src/core/exchange.ts";
 import { noReply, type Reply } from "../../src/core/pipeline.ts";
 import { cancelledError, type LinkEvents, type UpstreamLink } from "../../src/transports/transport.ts";
 import { valueOf } from "./exchange.ts";

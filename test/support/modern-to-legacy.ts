@@ -5,7 +5,8 @@ import {
   type SuspensionLimits,
 } from "../../src/bridge/modern-to-legacy/suspended-calls.ts";
 import { GatewayError } from "../../src/errors.ts";
-import { Cancellation, type Exchange, type Principal } from "../../src/core/exchange.ts";
+import { Cancellation } from "../../src/core/cancellation.ts";
+import { type Exchange, type Principal } from "../../src/core/exchange.ts";
 import { noReply, type Reply } from "../../src/core/pipeline.ts";
 import type { Message } from "../../src/protocol/message.ts";
 import { errorMessage, resultMessage } from "../../src/core/reply.ts";

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import type { Cancellation, SetTimer } from "../../core/exchange.ts";
+import type { Cancellation } from "../../core/cancellation.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { memberInteger, memberSource, memberString, memberType } from "../../protocol/json/read.ts";
 import type { RequestMessage, ResultMessage } from "../../protocol/message.ts";

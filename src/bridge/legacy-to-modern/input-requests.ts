@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import type { Cancellation, Exchange, SetTimer } from "../../core/exchange.ts";
+import type { Cancellation } from "../../core/cancellation.ts";
+import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import { type Capabilities, missingCapabilities, requiredClientCapabilities } from "../../protocol/methods.ts";
 import { idFrom, type Message, type RequestId, type ResultMessage } from "../../protocol/message.ts";
 import { spanOf } from "../../protocol/json/outline.ts";

@@ -1,5 +1,7 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { createExchange } from "../../core/exchange.ts";
+import { type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { type LoggingLevel, loggingLevels } from "../../protocol/envelope.ts";
 import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
@@ -305,21 +307,18 @@ class LegacyToModernLink implements UpstreamLink {
   /** A request upstream as part of a request of the client. */
   #onBehalf(call: ClientCall, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
     const { exchange: client, cancellation } = call;
-    return {
+    const exchange = createExchange({
       ...client,
       id: `${client.id}.${this.#requests}`,
       message,
-      original: message,
       revision: newestModern,
-      era: "modern",
       session: undefined,
       transport: withHeaders(client.transport, parameterHeaders(message, tool)),
       parent: undefined,
       cancellation,
-      tracking: { entry: undefined },
       reply: withoutPause(client.reply),
-      madeFor: client,
-    };
+    });
+    return Object.assign(exchange, { madeFor: client });
   }
 
   /** A request upstream that no request of the client led to. */

@@ -8,6 +8,7 @@ import { newestModern } from "../../protocol/revisions.ts";
 import { editMessage, insertedMembers, type InsertedMember } from "../../protocol/message-edit.ts";
 import { changeMembers } from "../../protocol/json/edit.ts";
 import { synthesizeRequest } from "../synthesize.ts";
+import { createExchange } from "../../core/exchange.ts";
 import type { Exchange, ReplyStream, TransportContext } from "../../core/exchange.ts";
 import { type HeaderLine, mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
 import type { ToolFacts } from "./tool-cache.ts";
@@ -172,17 +173,14 @@ function objectText(members: ReadonlyMap<string, string | Buffer | undefined>): 
  * without parameter headers that the client sent, which mean nothing in its era.
  */
 export function toModernExchange(exchange: Exchange, message: Message): Exchange {
-  return {
+  return createExchange({
     ...exchange,
     message,
-    original: message,
     revision: newestModern,
-    era: "modern",
     session: undefined,
     transport: withHeaders(exchange.transport, none),
     parent: undefined,
-    tracking: { entry: undefined },
-  };
+  });
 }
 
 /** The headers that repeat arguments of a tool call, as the tool's schema marks them. */

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type Exchange, type SetTimer } from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { type Exchange, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type Message, readId } from "../../protocol/message.ts";
 import { spanOf } from "../../protocol/json/outline.ts";

@@ -1,7 +1,7 @@
 import { GatewayError } from "../../errors.ts";
+import type { CancelReason } from "../../core/cancellation.ts";
+import { Cancellation } from "../../core/cancellation.ts";
 import {
-  Cancellation,
-  type CancelReason,
   type Exchange,
   type ReplyStream,
   type SetTimer,

@@ -1,11 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import {
-  Cancellation,
-  type Exchange,
-  type SetTimer,
-  type Tracking,
-  type TransportContext,
-} from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { createExchange, type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { loggingLevels } from "../../protocol/envelope.ts";
 import { idFrom, type Message, type NotificationMessage, type RequestMessage } from "../../protocol/message.ts";
@@ -289,28 +284,10 @@ export class LegacySession {
     reply?: BridgedCall,
   ): Exchange {
     const { route, principal, transport, timing } = like;
-    return {
-      id: `${like.id}.${this.#lastId}`,
-      direction: "client-to-server",
-      message,
-      original: message,
-      route,
-      principal,
-      revision,
-      era: "legacy",
-      session: undefined,
-      transport,
-      timing,
-      parent: undefined,
-      cancellation,
-      tracking: untracked,
-      reply,
-    };
+    const id = `${like.id}.${this.#lastId}`;
+    return createExchange({ id, message, route, principal, revision, transport, timing, cancellation, reply });
   }
 }
-
-/** For exchanges that begin behind correlation. */
-const untracked: Tracking = Object.freeze({ entry: undefined });
 
 /** Whether a request wants log messages that the server has to be asked for first. */
 function needsLogLevel({ facts }: OpenedSession, request: RequestMessage): boolean {

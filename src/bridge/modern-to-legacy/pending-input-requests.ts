@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import type { CancelListener, CancelReason, Exchange } from "../../core/exchange.ts";
+import type { CancelListener, CancelReason } from "../../core/cancellation.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../core/reply.ts";

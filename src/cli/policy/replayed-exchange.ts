@@ -1,6 +1,7 @@
-import { anonymous, Cancellation, type Exchange, type Principal } from "../../core/exchange.ts";
+import { createExchange } from "../../core/exchange.ts";
+import { anonymous, type Exchange, type Principal } from "../../core/exchange.ts";
 import type { Message } from "../../protocol/message.ts";
-import { newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
+import { newestLegacy, parseRevision } from "../../protocol/revisions.ts";
 import type { Frame, FrameContext, FrameLeg } from "../../recorder/contract.ts";
 import { recordedMessage } from "../../recorder/replay/mock.ts";
 import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
@@ -30,23 +31,18 @@ export function toReplayedExchange(
   const known = context.principal === anonymous.id ? anonymous : callers.get(context.principal);
   const reading = parseRevision(context.revision);
   const revision = reading.ok ? reading.revision : newestLegacy;
-  const exchange: Exchange = {
+  const exchange = createExchange({
     id: frame.exchange,
     direction: frame.direction === "c2s" ? "client-to-server" : "server-to-client",
     message,
-    original: message,
     route: context.route,
     principal: known ?? { id: context.principal, kind: "token", scopes: new Set(), claims: {} },
     revision,
-    era: revisions[revision].era,
     session: context.session === undefined ? undefined : { id: context.session, upstreamId: undefined },
     transport: transportOf(context),
     timing: { startedAt: frame.mono, wallTime: frame.at },
     parent,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
+  });
   return { exchange, context, isCallerKnown: known !== undefined, frames: [frame] };
 }
 

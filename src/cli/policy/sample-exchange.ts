@@ -1,7 +1,8 @@
 import * as z from "zod";
 
 import type { Config, RouteConfig } from "../../config/config.ts";
-import { Cancellation, type Exchange, type Principal } from "../../core/exchange.ts";
+import { createExchange } from "../../core/exchange.ts";
+import { type Exchange, type Principal } from "../../core/exchange.ts";
 import type { RuleTrace } from "../../policy/cel/decide.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
 import type { PolicyCall, PolicyProvider } from "../../policy/provider/provider.ts";
@@ -40,23 +41,16 @@ export function toPrincipal({ scopes, ...facts }: z.output<typeof principalInput
 /** The exchange in which a message would have come, over HTTP and in the newest legacy revision. */
 export function toSampleExchange(message: Message, { route, principal, request }: SampleContext): Exchange {
   const { path, headers, peer, time } = request;
-  return {
+  return createExchange({
     id: "exchange",
-    direction: "client-to-server",
     message,
-    original: message,
     route,
     principal,
     revision: newestLegacy,
-    era: "legacy",
     session: { id: "session", upstreamId: undefined },
     transport: { type: "http", method: "POST", path, headers, peer },
     timing: { startedAt: 0, wallTime: Date.parse(time) },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
+  });
 }
 
 /** A message of some members, or why it is none. */

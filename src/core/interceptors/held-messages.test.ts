@@ -4,7 +4,7 @@ import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts
 import { settled } from "../../../test/support/fake-time.ts";
 import { type Bench, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
-import { Cancellation } from "../exchange.ts";
+import { Cancellation } from "../cancellation.ts";
 import { noReply } from "../pipeline.ts";
 import { pause, type PauseFacts } from "./action.ts";
 import type { InterceptorOptions } from "./interceptor.ts";

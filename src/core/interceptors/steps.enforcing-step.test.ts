@@ -4,7 +4,7 @@ import { exchangeWith, messageFrom, textOf, valueOf } from "../../../test/suppor
 import { settled } from "../../../test/support/fake-time.ts";
 import { createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
-import { Cancellation } from "../exchange.ts";
+import { Cancellation } from "../cancellation.ts";
 import { noReply } from "../pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { type Action, block, delay, mock, modify, pause, proceed } from "./action.ts";

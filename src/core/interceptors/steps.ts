@@ -1,4 +1,5 @@
-import { Cancellation, type Clock, type Exchange, type SetTimer } from "../exchange.ts";
+import { Cancellation } from "../cancellation.ts";
+import { type Clock, type Exchange, type SetTimer } from "../exchange.ts";
 import type { Action } from "./action.ts";
 import type { InterceptorEvent, InterceptorListener, MessageInterceptor, MessageView } from "./interceptor.ts";
 import type { InspectedMessage } from "./inspected-message.ts";

@@ -1,11 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import {
-  Cancellation,
-  type Exchange,
-  type Principal,
-  type ReplyStream,
-  type TransportContext,
-} from "../../core/exchange.ts";
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import { type Exchange, type Principal, type ReplyStream, type TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { combineAnswers, type Message, messageBytes, type ParseOutcome } from "../../protocol/message.ts";
 import { classifyPost } from "../../protocol/http/era.ts";
@@ -196,23 +191,17 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
   function exchangeFor(message: Message, revision: Revision, own: Session | undefined): Exchange {
     const { principal } = client;
     own?.renew(principal);
-    return {
+    return createExchange({
       id: newExchangeId(),
-      direction: "client-to-server",
       message,
-      original: message,
       route: route.name,
       principal,
       revision,
-      era: revisions[revision].era,
       session: own,
       transport: client.context,
-      timing: { startedAt: clock.now(), wallTime: clock.wall() },
-      parent: undefined,
-      cancellation: new Cancellation(),
-      tracking: { entry: undefined },
+      timing: timingOf(clock),
       reply: message.kind === "request" ? stream : undefined,
-    };
+    });
   }
 
   return {

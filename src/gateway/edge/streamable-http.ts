@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type Exchange, type Principal, type ReplyStream } from "../../core/exchange.ts";
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import { type Exchange, type Principal, type ReplyStream } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import type { MethodMessage } from "../../protocol/envelope.ts";
 import { classifyPost, classifyVerb, isJsonContentType } from "../../protocol/http/era.ts";
@@ -351,23 +352,17 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     session: Session | undefined,
     reply: ReplyStream,
   ): Exchange {
-    return {
+    return createExchange({
       id: newExchangeId(),
-      direction: "client-to-server",
       message,
-      original: message,
       route: visit.route.name,
       principal: visit.caller.principal,
       revision,
-      era: revisions[revision].era,
       session,
       transport: transportContextOf(visit, addressOf(visit.request)),
-      timing: { startedAt: clock.now(), wallTime: clock.wall() },
-      parent: undefined,
-      cancellation: new Cancellation(),
-      tracking: { entry: undefined },
+      timing: timingOf(clock),
       reply: message.kind === "request" ? reply : undefined,
-    };
+    });
   }
 }
 

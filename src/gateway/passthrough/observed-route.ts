@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 
+import { createExchange, timingOf } from "../../core/exchange.ts";
 import {
-  Cancellation,
   type Clock,
   type Exchange,
   type Principal,
@@ -19,7 +19,7 @@ import type { RouteHandler } from "../edge/router.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
-import { type Revision, revisions } from "../../protocol/revisions.ts";
+import { type Revision } from "../../protocol/revisions.ts";
 
 /** What watching needs of the gateway. */
 export interface ObservedRouteDeps {
@@ -141,23 +141,18 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
     }
 
     function begin(direction: Exchange["direction"], message: Message, parent: Exchange | undefined): Exchange {
-      const exchange: Exchange = {
+      const exchange = createExchange({
         id: newExchangeId(),
         direction,
         message,
-        original: message,
         route,
         principal,
         revision,
-        era: revisions[revision].era,
         session,
         transport,
-        timing: { startedAt: clock.now(), wallTime: clock.wall() },
+        timing: timingOf(clock),
         parent,
-        cancellation: new Cancellation(),
-        tracking: { entry: undefined },
-        reply: undefined,
-      };
+      });
       if (message.kind === "request") {
         const key = keyOf(direction, message);
         own.add(key);

@@ -1,4 +1,6 @@
-import { Cancellation, type Exchange, type Principal, type TransportContext } from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { createExchange } from "../../core/exchange.ts";
+import { type Exchange, type Principal, type TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http/header-parameters.ts";
 import { memberSource, memberString, memberValue } from "../../protocol/json/read.ts";
@@ -60,15 +62,15 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
     for (let page = 0; page < maxPages; page++) {
       const message = listRequest(exchange, `headgate-tools-${++requests}`, cursor);
       if (message === undefined) return false;
-      const { message: answer } = await ask({
-        ...exchange,
-        id: `${exchange.id}.${requests}`,
-        message,
-        original: message,
-        cancellation: new Cancellation(),
-        tracking: { entry: undefined },
-        reply: undefined,
-      });
+      const { message: answer } = await ask(
+        createExchange({
+          ...exchange,
+          id: `${exchange.id}.${requests}`,
+          message,
+          cancellation: new Cancellation(),
+          reply: undefined,
+        }),
+      );
       if (answer?.kind !== "result") return false;
       addTools(tools, memberValue(answer, "result.tools"));
       cursor = memberString(answer, "result.nextCursor");

@@ -1,9 +1,10 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type Exchange, type TransportContext } from "../../core/exchange.ts";
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import { type Exchange, type TransportContext } from "../../core/exchange.ts";
 import { compose, type Handler, noReply, type PipelineStep, type Reply } from "../../core/pipeline.ts";
 import type { ServedRevisions } from "../../protocol/http/era.ts";
 import type { Message } from "../../protocol/message.ts";
-import { newestLegacy, newestModern, type Revision, revisions } from "../../protocol/revisions.ts";
+import { newestLegacy, newestModern, type Revision } from "../../protocol/revisions.ts";
 import { errorReply } from "../../core/reply.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { RouteTracing } from "../../telemetry/tracing.ts";
@@ -275,24 +276,19 @@ export function createRoute(gateway: GatewayContext, options: RouteDeps): Route 
     }
     const revision =
       related?.revision ?? scope.session?.revision ?? (scope.era === "modern" ? newestModern : newestLegacy);
-    const exchange: Exchange = {
+    const exchange = createExchange({
       id: newExchangeId(),
       direction: "server-to-client",
       message,
-      original: message,
       route: name,
       principal: related?.principal ?? scope.session?.principal ?? scope.principal,
       revision,
-      era: revisions[revision].era,
       session: scope.session,
       transport,
-      timing: { startedAt: clock.now(), wallTime: clock.wall() },
+      timing: timingOf(clock),
       parent: related,
-      cancellation: new Cancellation(),
-      tracking: { entry: undefined },
-      reply: undefined,
       ...(link.hasBackpressure ? {} : { isUnpaced: true }),
-    };
+    });
     const outcome = takeIn(exchange);
     if (message.kind === "notification") {
       return outcome.then(

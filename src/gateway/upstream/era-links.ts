@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type Clock, type Exchange, type Principal, type SetTimer } from "../../core/exchange.ts";
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import { type Clock, type Exchange, type Principal, type SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { memberInteger, memberSource, memberType, memberValue } from "../../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
@@ -307,21 +308,13 @@ function discoverExchange({ route, principal, clock, newId }: EraProbeDeps): Exc
   });
   const outcome = parseText(text, { revision: newestModern, mode: "enforce" });
   if (!outcome.ok || outcome.form !== "single") throw new GatewayError("internal", "the probe is no message");
-  return {
+  return createExchange({
     id: newId(),
-    direction: "client-to-server",
     message: outcome.message,
-    original: outcome.message,
     route,
     principal,
     revision: newestModern,
-    era: "modern",
-    session: undefined,
     transport: { type: "in-process" },
-    timing: { startedAt: clock.now(), wallTime: clock.wall() },
-    parent: undefined,
-    cancellation: new Cancellation(),
-    tracking: { entry: undefined },
-    reply: undefined,
-  };
+    timing: timingOf(clock),
+  });
 }

@@ -1,4 +1,4 @@
-import type { Cancellation } from "../../core/exchange.ts";
+import type { Cancellation } from "../../core/cancellation.ts";
 import { isThenable } from "../../core/interceptors/steps.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";

@@ -4,7 +4,7 @@ import { exchangeWith } from "../../../test/support/exchange.ts";
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
 import { requestOf, resultOf } from "../../../test/support/messages.ts";
 import { allow, createPolicyBench, explanation, fakeProvider } from "../../../test/support/policy.ts";
-import { Cancellation } from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { withDeadline } from "./deadline.ts";
 import type { PolicyCall, PolicyProvider, Decision } from "./provider.ts";

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type SetTimer } from "../../core/exchange.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { type SetTimer } from "../../core/exchange.ts";
 import { isThenable } from "../../core/interceptors/steps.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Decision, Explanation, PolicyCall, PolicyProvider } from "./provider.ts";

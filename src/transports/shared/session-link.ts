@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import type { CancelReason, Exchange, TransportContext } from "../../core/exchange.ts";
+import type { CancelReason } from "../../core/cancellation.ts";
+import type { Exchange, TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { replaceIds } from "../../protocol/message-edit.ts";
 import type { ClientIdRewriter } from "../../protocol/ids/id-rewriter.ts";

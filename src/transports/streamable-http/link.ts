@@ -1,5 +1,7 @@
 import { GatewayError } from "../../errors.ts";
-import { Cancellation, type CancelReason, type Exchange, type SetTimer } from "../../core/exchange.ts";
+import type { CancelReason } from "../../core/cancellation.ts";
+import { Cancellation } from "../../core/cancellation.ts";
+import { type Exchange, type SetTimer } from "../../core/exchange.ts";
 import {
   cancelledError,
   cancelledNotification,

@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
-import type { CancelListener, CancelReason, Exchange } from "../../core/exchange.ts";
+import type { CancelListener, CancelReason } from "../../core/cancellation.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";

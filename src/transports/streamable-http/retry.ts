@@ -1,5 +1,6 @@
 import { defaultLimits, type Message, messageBytes } from "../../protocol/message.ts";
-import { Cancellation, type Exchange } from "../../core/exchange.ts";
+import { createExchange } from "../../core/exchange.ts";
+import { type Exchange } from "../../core/exchange.ts";
 import { parse } from "../../protocol/parse.ts";
 import { GatewayError } from "../../errors.ts";
 
@@ -64,16 +65,7 @@ export class ReplayableRequest {
   /** The exchange anew, without anybody who waits for what comes of it. */
   toExchange(): Exchange {
     const message = this.#message();
-    return {
-      ...this.#facts,
-      message,
-      original: message,
-      timing: { startedAt: 0, wallTime: 0 },
-      parent: undefined,
-      cancellation: new Cancellation(),
-      tracking: { entry: undefined },
-      reply: undefined,
-    };
+    return createExchange({ ...this.#facts, message, timing: { startedAt: 0, wallTime: 0 } });
   }
 
   #message(): Message {

@@ -1,7 +1,9 @@
 import type * as z from "zod";
 
 import { alternativesOf, schemasAt } from "./json-schema.ts";
-import { formatPath, isObject, valueAt, type ConfigFinding, type Path } from "./problem.ts";
+import { isObject } from "../lib/is-object.ts";
+import { formatPath, valueAt, type ConfigFinding, type Path } from "./problem.ts";
+import { describeRename, newPathOf } from "./renamed-keys.ts";
 import { closestName } from "../lib/closest-name.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -96,6 +98,8 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
 }
 
 function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
+  const renamed = newPathOf(path, key);
+  if (renamed !== undefined) return { path, key, message: describeRename(path, key, renamed) };
   const present = valueAt(tree, path);
   const meant = closestName(
     key,
@@ -126,9 +130,9 @@ function knownKeys(path: Path): readonly string[] {
 }
 
 const typeNames: Readonly<Record<string, string>> = {
-  string: "a text",
-  number: "a whole number",
-  int: "a whole number",
+  string: "a string",
+  number: "a number",
+  int: "an integer",
   boolean: "`true` or `false`",
   object: "an object",
   record: "an object",
@@ -136,8 +140,8 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 function typeName(value: unknown): string {
-  if (value === null) return "nothing";
+  if (value === null) return "null";
   if (Array.isArray(value)) return "a list";
-  if (typeof value === "number") return Number.isInteger(value) ? "a whole number" : "a fraction";
+  if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a fraction";
   return typeNames[typeof value] ?? typeof value;
 }

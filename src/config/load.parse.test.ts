@@ -22,6 +22,11 @@ function routeOf(input: ConfigInput, name: string, env = {}): RouteConfig | unde
 }
 
 describe("a configuration", () => {
+  it("takes `record: true` for recording with the defaults", () => {
+    expect(configOf({ upstream: demo, record: true }).record).toEqual(configOf({ upstream: demo, record: {} }).record);
+    expect(configOf({ upstream: demo, record: false }).record).toBe(false);
+  });
+
   it("has a documented default for everything but its servers", () => {
     const { secrets: _, ...config } = configOf({ upstream: demo });
     expect(config).toEqual({
@@ -114,7 +119,7 @@ describe("a configuration", () => {
   it("needs at least one server", () => {
     expect(problemsOf({})).toEqual([": has no route: give `upstream`, `routes` or `mcpServers`"]);
     expect(problemsOf({ mcpServers: { off: { command: "x", disabled: true } } })).toHaveLength(1);
-    expect(problemsOf(5)).toEqual([": expected an object, found a whole number"]);
+    expect(problemsOf(5)).toEqual([": expected an object, found an integer"]);
   });
 
   it("names an unknown key, where it stands and what was meant", () => {
@@ -166,19 +171,19 @@ describe("a configuration", () => {
     };
     expect(problemsOf(wrong)).toEqual([
       "listen.host: is not a host name or IP address",
-      "listen.port: expected a whole number, found a text",
+      "listen.port: expected a number, found a string",
       "listen.publicUrl: is not an http or https URL without query and fragment",
       "listen.trustedProxies[0]: is not an IP address or network such as 10.0.0.0/8",
       "listen.allowedOrigins[0]: is not an origin such as https://app.example.com (no path, no default port)",
       "log.level: expected one of `trace`, `debug`, `info`, `warn`, `error`, `fatal`, `silent`; did you mean `info`?",
       "limits.depth: must be at least 1",
-      "limits.batch: expected a whole number, found a fraction",
-      "limits.sessions: expected a whole number, found nothing",
-      "timeouts.quick: must be longer than nothing",
+      "limits.batch: expected an integer, found a fraction",
+      "limits.sessions: expected a number, found null",
+      "timeouts.quick: must be longer than 0",
       'timeouts.tool: expected a duration such as "250ms", "30s", "5m" or "1h", or a number of milliseconds, at most 24d',
       "routes.a.upstream.command: must not be empty",
-      "routes.a.upstream.args: expected a list, found a text",
-      "routes.a.upstream.env.N: expected a text, found a whole number; put it in quotes",
+      "routes.a.upstream.args: expected a list, found a string",
+      "routes.a.upstream.env.N: expected a string, found an integer; put it in quotes",
       "routes.a.mode: expected one of `enforce`, `observe`",
       "routes.b.upstream.url: has credentials in it; they belong in `headers`",
       "routes.b.upstream.headers: `a b` is not the name of an HTTP header",

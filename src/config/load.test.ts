@@ -95,8 +95,8 @@ upstream: { demo: true }
       timeouts: { tool: 120_000 },
     });
     expect(await problemsOf(text, { env: { PORT: "http", OPEN: "yes", WAIT: "2m" } })).toEqual([
-      "f:1:11 listen.port: expected a whole number, found a text",
-      "f:1:47 listen.allowAnonymous: expected `true` or `false`, found a text",
+      "f:1:11 listen.port: expected a number, found a string",
+      "f:1:47 listen.allowAnonymous: expected `true` or `false`, found a string",
     ]);
     expect(await problemsOf('listen: { port: "9000" }\nupstream: { demo: true }')).toHaveLength(1);
   });

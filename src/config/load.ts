@@ -1,7 +1,8 @@
 import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { cleanMcpServers } from "./mcp-servers.ts";
-import { type ConfigFinding, formatPath, isObject, type Path, type Problem, withValueAt } from "./problem.ts";
+import { isObject } from "../lib/is-object.ts";
+import { type ConfigFinding, formatPath, type Path, type Problem, withValueAt } from "./problem.ts";
 import { type ConfigInput, configSchema } from "./schema.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Source, SourceFormat } from "./source.ts";

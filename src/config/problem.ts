@@ -1,3 +1,5 @@
+import { isObject } from "../lib/is-object.ts";
+
 /** The way to a value: keys of objects and places in lists. */
 export type Path = readonly (string | number)[];
 
@@ -58,9 +60,4 @@ export function withValueAt(tree: unknown, path: Path, value: unknown): unknown 
   const inner = withValueAt(valueAt(tree, [step]), rest, value);
   if (Array.isArray(tree)) return tree.map((item: unknown, index) => (index === step ? inner : item));
   return { ...(isObject(tree) ? tree : {}), [step]: inner };
-}
-
-/** Whether a value is an object with keys, neither null nor a list. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

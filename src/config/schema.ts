@@ -28,10 +28,11 @@ export const configSchema = z.strictObject({
   audit: createAuditConfig(durationField)
     .optional()
     .describe("Where the decisions of policies are written down; nowhere but the log unless given."),
-  record: recordConfig
+  record: z
+    .union([z.literal(true).transform(() => recordConfig.parse({})), recordConfig])
     .optional()
     .describe(
-      "How traffic is recorded; `false` for not at all. The command records to a file in the user's data folder unless told otherwise, the library does not.",
+      "Whether and how traffic is recorded: `true` for the defaults, `false` to record nothing. Without this key, `headgate run` with a configuration file records nothing, and without one records to a file in your data folder.",
     ),
   drift: driftConfig
     .optional()

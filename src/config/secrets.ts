@@ -1,5 +1,5 @@
 import { alternativesOf, configJsonSchema, schemasBelow, type JsonSchema } from "./json-schema.ts";
-import { isObject } from "./problem.ts";
+import { isObject } from "../lib/is-object.ts";
 
 /** What stands where a secret stood. */
 export const mask = "(secret)";

@@ -1,4 +1,5 @@
-import { formatPath, isObject, type ConfigFinding, type Path } from "./problem.ts";
+import { isObject } from "../lib/is-object.ts";
+import { formatPath, type ConfigFinding, type Path } from "./problem.ts";
 
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;

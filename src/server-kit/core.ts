@@ -66,7 +66,7 @@ export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
   const executor = createExecutor(current, clock, newId);
   const { info, serverOptions: options, extend } = parts;
   const notify = (): ServerNotifier => streamable.notify;
-  const serverParts = { info, options, extend, catalogue: current, executor, newId, notify };
+  const serverParts = { info, options, extend, catalog: current, executor, newId, notify };
   const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverParts, connection);
   const sessions = createStreamableSessions({
     settings,
@@ -78,7 +78,7 @@ export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
   });
   const streamable = createStreamableHandler({
     settings,
-    catalogue: current,
+    executor,
     sessions,
     createServer: () => createServer({ via: "streamable-http", sessionId: undefined, log, era: "modern" }),
     onError: (error) => log.debug({ reason: error.message }, "streamable request refused"),
@@ -89,7 +89,7 @@ export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
   return {
     settings,
     allowsAnonymous: () => catalogue.allowsAnonymous(),
-    authorize: (caller, tool) => catalogue.authorize(caller, tool),
+    authorize: (caller, tool) => executor.authorize(tool, caller),
     capabilityTools: (principal) => catalogue.capabilityTools(principal),
     createServer,
     toAuthInfo,

@@ -2,7 +2,7 @@ import { isJsonContentType, readRequestBody } from "@modelcontextprotocol/server
 
 import { refuseRequest } from "./refusal.ts";
 
-/** The body of a request as JSON; undefined where it is too long or none, which is left to others to refuse. */
+/** The JSON body of a request, which stays readable; undefined if the body is too large or not JSON. */
 export async function peekJsonBody(request: Request, maxBytes: number): Promise<unknown> {
   try {
     const body = await readRequestBody(request.clone(), maxBytes);
@@ -12,7 +12,7 @@ export async function peekJsonBody(request: Request, maxBytes: number): Promise<
   }
 }
 
-/** The body of a request as JSON, or the answer that refuses it. */
+/** The JSON body of a request, or the response that refuses it. */
 export async function readJsonBody(
   request: Request,
   maxBytes: number,

@@ -1,3 +1,6 @@
+import { formatChallenge } from "../../auth/resource-server.ts";
+import type { ToolRefusal } from "../contract/contract.ts";
+
 /** What a refusal means: its HTTP status, and when it is given. */
 interface HttpRefusalDefinition {
   readonly status: number;
@@ -13,6 +16,7 @@ export const httpRefusals = {
   session_mismatch: { status: 400, message: "X-Mcp-Session and sessionId name different sessions." },
   https_required: { status: 400, message: "MCP HTTP+SSE requires HTTPS in production" },
   unauthorized: { status: 401, message: "This needs valid credentials." },
+  insufficient_scope: { status: 403, message: "The credentials lack a scope that this needs." },
   origin_refused: { status: 403, message: "Pages of this origin may not call this server." },
   host_refused: { status: 403, message: "This server is not called by this name." },
   session_principal_mismatch: { status: 403, message: "The session belongs to somebody else." },
@@ -47,6 +51,7 @@ export interface HttpRefusalDetails {
   /** Ties the answer to a log record. */
   readonly id?: string;
   readonly retryAfterSeconds?: number;
+  readonly requiredScopes?: readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -56,12 +61,14 @@ export class HttpRefusal extends Response {
 
   constructor(code: HttpRefusalCode, details: HttpRefusalDetails = {}) {
     const facts: HttpRefusalDefinition = httpRefusals[code];
-    const { message = facts.message, reason, id, retryAfterSeconds = facts.retryAfter, headers } = details;
+    const { message = facts.message, reason, id, requiredScopes, headers } = details;
+    const { retryAfterSeconds = facts.retryAfter } = details;
     const body = {
       error: code,
       message,
       ...(reason === undefined ? {} : { reason }),
       ...(id === undefined ? {} : { id }),
+      ...(requiredScopes === undefined ? {} : { requiredScopes }),
     };
     super(JSON.stringify(body), {
       status: facts.status,
@@ -81,4 +88,14 @@ export class HttpRefusal extends Response {
 /** Makes such an answer. */
 export function refuseRequest(code: HttpRefusalCode, details?: HttpRefusalDetails): HttpRefusal {
   return new HttpRefusal(code, details);
+}
+
+/** The 401 or 403 response to a call that lacks a login or a scope, with its challenge (KO-098, RFC 6750). */
+export function refuseToolCall(refusal: ToolRefusal, metadataUrl: string | undefined): HttpRefusal {
+  const { reason, message, requiredScopes } = refusal;
+  const challenge = formatChallenge({
+    metadataUrl,
+    ...(reason === "unauthorized" ? {} : { error: reason, description: message, scopes: requiredScopes }),
+  });
+  return refuseRequest(reason, { message, requiredScopes, headers: { "www-authenticate": challenge } });
 }

@@ -1,9 +1,8 @@
-import { formatChallenge } from "../../auth/resource-server.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import { type Failure, failureStatus, type KitCaller } from "../contract/contract.ts";
 import type { Entity } from "../entity/entity.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
-import { refuseRequest } from "./refusal.ts";
+import { refuseRequest, refuseToolCall } from "./refusal.ts";
 import { type OperationName, operations } from "../contract/operations.ts";
 import { readJsonBody } from "./json-body.ts";
 import { isObject } from "../contract/row.ts";
@@ -153,19 +152,8 @@ function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: Operatio
     }
     case "failed":
       return failureResponse(outcome.failure);
-    case "refused": {
-      const { reason, message, requiredScopes } = outcome.refusal;
-      const metadataUrl = caller.resourceMetadataUrl;
-      const isLogin = reason === "unauthorized";
-      const challenge = formatChallenge({
-        ...(isLogin ? {} : { error: "insufficient_scope" as const, description: message, scopes: requiredScopes }),
-        metadataUrl,
-      });
-      return Response.json(
-        { error: reason, message, requiredScopes },
-        { status: isLogin ? 401 : 403, headers: { "www-authenticate": challenge } },
-      );
-    }
+    case "refused":
+      return refuseToolCall(outcome.refusal, caller.resourceMetadataUrl);
     case "fault":
       return refuseRequest("internal_error", { id: outcome.id });
     case "cancelled":

@@ -9,129 +9,136 @@ import {
   McpServer,
   ProtocolError,
   ProtocolErrorCode,
-  type ScopeChallengeHandler,
+  Server,
   type ServerContext,
   type ServerNotifier,
   type ServerOptions,
-  type StandardSchemaWithJSON,
 } from "@modelcontextprotocol/server";
 
 import { anonymous } from "../../core/exchange.ts";
-import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import type { ConnectionContext, KitCaller } from "../contract/contract.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
-import type { JsonObject } from "../contract/row.ts";
-import type { ToolEntry } from "../tools/tool-entry.ts";
+import type { ToolCatalog } from "../tools/tool-catalog.ts";
 
-/** What the hook for resources, prompts and whatever else MCP has is told (KO-023). */
+/** What the `extend` hook learns about the connection it adds resources, prompts or tools to (KO-023). */
 export interface ExtendContext {
   readonly via: ConnectionContext["via"];
   readonly era: ConnectionContext["era"];
-  /** Tells modern clients on HTTP of changes; on any other connection the server itself does. */
+  /** Sends list changes to modern HTTP clients; on other connections the server itself sends them. */
   readonly notify: ServerNotifier | undefined;
 }
 
 /** What every server of a kit is made from. */
 export interface McpServerDeps {
   readonly info: Implementation;
-  /** Capabilities, instructions and the like, where the hook needs more than tools. */
+  /** Capabilities, instructions and other options of the SDK's server. */
   readonly options: ServerOptions;
   readonly extend: ((server: McpServer, context: ExtendContext) => void) | undefined;
-  readonly catalogue: () => ToolCatalog;
+  readonly catalog: () => ToolCatalog;
   readonly executor: Executor;
   readonly newId: () => string;
   readonly notify: () => ServerNotifier;
 }
 
-type ListHandler = (request: unknown, context: ServerContext) => ListToolsResult | Promise<ListToolsResult>;
-type CallHandler = (
-  request: CallToolRequest,
-  context: ServerContext,
-) => CallToolResult | InputRequiredResult | Promise<CallToolResult | InputRequiredResult>;
+type Handler = Parameters<Server["_wrapHandler"]>[1];
 
-/**
- * A fresh server for one connection; tools of the catalogue and of the hook stand side by side. Those of the catalogue
- * are listed and run from here, because registering sixty of them costs more than a millisecond a connection; only
- * Streamable HTTP registers them too, for the SDK's challenges and its check of mirrored headers.
- */
-export function createKitServer(parts: McpServerDeps, connection: ConnectionContext): McpServer {
-  const { catalogue, executor } = parts;
-  const { via, era, sessionId, log } = connection;
-  const server = new McpServer(parts.info, withoutTools(parts.options));
-  const known = new Set(
-    catalogue()
-      .onTransport(via)
-      .map(({ name }) => name),
-  );
-  wrapToolHandlers(server, {
-    list: (own) => async (request, context) => {
-      const shown = catalogue().list(callerOf(context));
-      if (parts.extend === undefined) return { tools: [...shown] };
-      const { tools: all, ...rest } = await own(request, context);
-      return { ...rest, tools: [...shown, ...all.filter(({ name }) => !known.has(name))] };
-    },
-    call: (own) => async (request, context) => {
-      const { name, arguments: given = {} } = request.params;
-      const { tools } = catalogue();
-      if (!known.has(name) && !tools.has(name)) return own(request, context);
-      const outcome = await executor.call(name, given, callerOf(context), context);
-      const result = toToolResult(name, outcome);
-      if (isInputRequiredResult(result)) return result;
-      return server.server.projectCallToolResult(result, tools.get(name)?.outputSchema);
-    },
-  });
-  // Makes the SDK set its handlers, also where nothing else is registered.
-  server.registerTool("none", {}, unreachable).remove();
-  if (via === "streamable-http") for (const entry of catalogue().onTransport(via)) register(entry);
+/** Creates the MCP server of one connection: the tools of the catalog, and whatever the `extend` hook registers. */
+export function createKitServer(deps: McpServerDeps, connection: ConnectionContext): McpServer {
+  const { via, era } = connection;
+  const server = new KitMcpServer(deps, connection);
   const isModernHttp = via === "streamable-http" && era === "modern";
-  parts.extend?.(server, { via, era, notify: isModernHttp ? parts.notify() : undefined });
+  deps.extend?.(server, { via, era, notify: isModernHttp ? deps.notify() : undefined });
+  server.rejectDuplicateTools();
   return server;
-
-  function callerOf(context: ServerContext): KitCaller {
-    const given = fromAuthInfo(context.http?.authInfo);
-    const { signal } = context.mcpReq;
-    if (given !== undefined) return { ...given, signal };
-    // Only stdio is the local user: over a network, whoever is not named is nobody.
-    const principal = via === "stdio" ? catalogue().stdioPrincipal : anonymous;
-    return { principal, via, signal, sessionId, requestId: parts.newId(), log };
-  }
-
-  function register(entry: ToolEntry): void {
-    const { inputSchema, outputSchema } = schemasOf(entry);
-    server.registerTool(
-      entry.name,
-      {
-        inputSchema,
-        ...(outputSchema === undefined ? {} : { outputSchema }),
-        scopeChallenge: challengeFor(entry.name, catalogue),
-      },
-      unreachable,
-    );
-  }
-}
-
-/** Calls of registered tools are answered before the SDK looks for them. */
-function unreachable(): CallToolResult {
-  throw new TypeError("a tool of the catalogue was called past the executor");
-}
-
-/** Asks for more scopes by HTTP 403 where the transport can do that (KO-098, step-up). */
-function challengeFor(name: string, catalogue: () => ToolCatalog): ScopeChallengeHandler {
-  return ({ authInfo }) => {
-    const caller = fromAuthInfo(authInfo);
-    if (caller === undefined) return undefined;
-    const verdict = catalogue().authorize(caller, name);
-    if (verdict.kind !== "refused" || verdict.refusal.reason !== "insufficient_scope") return undefined;
-    const [first, ...others] = verdict.refusal.requiredScopes;
-    return first === undefined
-      ? undefined
-      : { scopes: [first, ...others], errorDescription: "this tool needs more scopes" };
-  };
 }
 
 /**
- * The MCP form of an outcome: data is the text block too (KO-013), a failure is a result, a refusal an error of ours
- * (KO-098), an unknown tool and a fault are errors of JSON-RPC (KO-090).
+ * The SDK's high-level server on top of ours. Tools of the catalog are not registered with the SDK: that would list
+ * them to every caller, turn refusals into results, and cost a millisecond per connection for sixty tools.
+ */
+class KitMcpServer extends McpServer {
+  override readonly server: Server;
+  readonly #tools: () => ReturnType<ToolCatalog["onTransport"]>;
+
+  constructor(deps: McpServerDeps, connection: ConnectionContext) {
+    // The capabilities belong to our own server; here they would install handlers on the one that is replaced.
+    super(deps.info, { ...deps.options, capabilities: {} });
+    const { tools: _, ...capabilities } = deps.options.capabilities ?? {};
+    this.server = new KitServer({ ...deps, options: { ...deps.options, capabilities } }, connection);
+    this.#tools = () => deps.catalog().onTransport(connection.via);
+    // The SDK installs the handlers of a kind of thing with the first registration.
+    this.registerTool("none", {}, unreachable).remove();
+    if (capabilities.resources) this.registerResource("none", "none:", {}, unreachable).remove();
+    if (capabilities.prompts) this.registerPrompt("none", {}, unreachable).remove();
+  }
+
+  /** The SDK asks for this to check `Mcp-Param-*` headers against the arguments (MCP 2026-07-28). */
+  override toolInputSchemaJson(name: string): Record<string, unknown> | undefined {
+    return this.#tools().find((entry) => entry.name === name)?.inputSchema ?? super.toolInputSchemaJson(name);
+  }
+
+  /** Throws if the hook registered a tool whose name the catalog has (KO-008). */
+  rejectDuplicateTools(): void {
+    const duplicate = this.#tools().find(({ name }) => super.toolInputSchemaJson(name) !== undefined);
+    if (duplicate !== undefined) throw new Error(`Tool ${duplicate.name} is already registered`);
+  }
+}
+
+/** The SDK's protocol server; answers tools/list and tools/call for the catalog before the SDK's own handlers. */
+class KitServer extends Server {
+  readonly #deps: McpServerDeps;
+  readonly #connection: ConnectionContext;
+
+  constructor(deps: McpServerDeps, connection: ConnectionContext) {
+    super(deps.info, deps.options);
+    this.#deps = deps;
+    this.#connection = connection;
+  }
+
+  // The SDK calls this for each handler it installs, some of them before our constructor has run.
+  protected override _wrapHandler(method: string, own: Handler): Handler {
+    switch (method) {
+      case "tools/list":
+        return super._wrapHandler(method, async (request, context) => {
+          const shown = this.#deps.catalog().list(this.#callerOf(context));
+          if (this.#deps.extend === undefined) return { tools: [...shown] };
+          // The SDK's handler of this method gives its result.
+          const { tools, ...rest } = (await own(request, context)) as ListToolsResult;
+          return { ...rest, tools: [...shown, ...tools] };
+        });
+      case "tools/call":
+        return super._wrapHandler(method, async (request, context) => {
+          // The SDK has validated the request when it calls this.
+          const { name, arguments: given = {} } = request.params as CallToolRequest["params"];
+          const entry = this.#deps.catalog().tools.get(name);
+          if (entry === undefined) return own(request, context);
+          const outcome = await this.#deps.executor.run(entry, given, this.#callerOf(context), context);
+          const result = toToolResult(name, outcome);
+          return isInputRequiredResult(result) ? result : this.projectCallToolResult(result, entry.outputSchema);
+        });
+      default:
+        return super._wrapHandler(method, own);
+    }
+  }
+
+  #callerOf(context: ServerContext): KitCaller {
+    const { via, sessionId, log } = this.#connection;
+    const { signal } = context.mcpReq;
+    const given = fromAuthInfo(context.http?.authInfo);
+    if (given !== undefined) return { ...given, signal };
+    // Only a stdio caller is the local user; a network caller without credentials is anonymous.
+    const principal = via === "stdio" ? this.#deps.catalog().stdioPrincipal : anonymous;
+    return { principal, via, signal, sessionId, requestId: this.#deps.newId(), log };
+  }
+}
+
+function unreachable(): never {
+  throw new TypeError("a placeholder was called");
+}
+
+/**
+ * The MCP form of an outcome. Data is repeated as a text block (KO-013); a failure is a result with `isError`; a
+ * refusal (KO-098), an unknown tool and a fault (KO-090) are JSON-RPC errors.
  */
 function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | InputRequiredResult {
   switch (outcome.kind) {
@@ -163,69 +170,9 @@ function toToolResult(name: string, outcome: ToolOutcome): CallToolResult | Inpu
   }
 }
 
-const schemas = new WeakMap<ToolEntry, ReturnType<typeof makeSchemas>>();
-
-function schemasOf(entry: ToolEntry): ReturnType<typeof makeSchemas> {
-  const known = schemas.get(entry) ?? makeSchemas(entry);
-  schemas.set(entry, known);
-  return known;
-}
-
-function makeSchemas(entry: ToolEntry) {
-  return {
-    inputSchema: passThrough(entry.inputSchema),
-    outputSchema: entry.outputSchema === undefined ? undefined : passThrough(entry.outputSchema),
-  };
-}
-
-/** Says its JSON Schema and lets everything pass: the executor checks input and output, for every transport alike. */
-function passThrough(json: JsonObject): StandardSchemaWithJSON<unknown, unknown> {
-  const toJson = (): Record<string, unknown> => json;
-  return {
-    "~standard": {
-      version: 1,
-      vendor: "headgate",
-      validate: (value) => ({ value }),
-      jsonSchema: { input: toJson, output: toJson },
-    },
-  };
-}
-
-/** The SDK sets its handlers of the tools methods when the first tool is registered, if it is told nothing before. */
-function withoutTools(options: ServerOptions): ServerOptions {
-  const { tools: _, ...capabilities } = options.capabilities ?? {};
-  return { ...options, capabilities };
-}
-
-/**
- * Puts ours around the SDK's own handlers of tools/list and tools/call, at the moment it sets them. The SDK gives no
- * handler out again, and making the list ourselves would leave out what the hook registered.
- */
-function wrapToolHandlers(
-  server: McpServer,
-  wrap: {
-    readonly list: (own: ListHandler) => ListHandler;
-    readonly call: (own: CallHandler) => CallHandler;
-  },
-): void {
-  const target = server.server;
-  const set = target.setRequestHandler.bind(target);
-  const setWrapped = (method: unknown, handler: unknown, ...rest: readonly unknown[]): void => {
-    // The SDK types what it sets by the method, which is looked at right here.
-    const wrapped =
-      method === "tools/list"
-        ? wrap.list(handler as ListHandler)
-        : method === "tools/call"
-          ? wrap.call(handler as CallHandler)
-          : handler;
-    Reflect.apply(set, undefined, [method, wrapped, ...rest]);
-  };
-  Object.defineProperty(target, "setRequestHandler", { value: setWrapped, writable: true });
-}
-
 const callerKey = "headgate/caller";
 
-/** Hands a caller to the SDK, which gives it back to handlers untouched; no token is in it. */
+/** Hands a caller to the SDK, which passes it to request handlers unchanged. Contains no token. */
 export function toAuthInfo(caller: KitCaller): AuthInfo {
   const { principal, resourceMetadataUrl } = caller;
   return {
@@ -238,9 +185,7 @@ export function toAuthInfo(caller: KitCaller): AuthInfo {
   };
 }
 
-/** The caller that `toAuthInfo` put in; undefined over stdio. */
 function fromAuthInfo(authInfo: AuthInfo | undefined): KitCaller | undefined {
-  const caller = authInfo?.extra?.[callerKey];
   // Only toAuthInfo writes this key, and nothing of a request's body gets there.
-  return caller === undefined ? undefined : (caller as KitCaller);
+  return authInfo?.extra?.[callerKey] as KitCaller | undefined;
 }

@@ -140,6 +140,33 @@ describe("Streamable HTTP on the base route", () => {
     }
   });
 
+  it("refuses a call whose parameter header contradicts its arguments", async () => {
+    const Region = defineTool("region", {
+      description: "",
+      input: z.object({ region: z.string().meta({ "x-mcp-header": "Region" }) }),
+      run: ({ region }) => region,
+    });
+    await using kit = await createNamedKit({}, { tools: [Region] });
+    const meta = {
+      "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+      "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
+      "io.modelcontextprotocol/clientCapabilities": {},
+    };
+    const call = {
+      jsonrpc: "2.0",
+      id: 2,
+      method: "tools/call",
+      params: { name: "region", arguments: { region: "eu" }, _meta: meta },
+    };
+    const headers = {
+      "mcp-protocol-version": "2026-07-28",
+      "mcp-method": "tools/call",
+      "mcp-name": "region",
+    };
+    expect((await post(kit, call, { ...headers, "mcp-param-region": "us" })).status).toBe(400);
+    expect((await post(kit, call, { ...headers, "mcp-param-region": "eu" })).status).toBe(200);
+  });
+
   it("[KO-098] lets a caller come back to its session with more scopes", async () => {
     await using kit = await createNamedKit({ plain, admin });
     let user = "plain";

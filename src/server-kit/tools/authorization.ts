@@ -3,15 +3,14 @@ import type { KitCaller, ToolRefusal, AccessDecision } from "../contract/contrac
 import type { KitSettings } from "../contract/settings.ts";
 import type { ToolAccess, ToolEntry } from "./tool-entry.ts";
 
+/** Who calls, as far as the decision depends on it. */
+export type Requester = Pick<KitCaller, "principal" | "via">;
+
 /** JSON-RPC codes of refusals, outside -32768..-32000 (KO-098). */
 const refusalCodes = { unauthorized: 4010, insufficient_scope: 4031 } as const;
 
 /** Decides on a tool for a caller: the one function behind listing, calling and the capability document. */
-export function authorizeTool(
-  entry: ToolEntry,
-  caller: Pick<KitCaller, "principal" | "via">,
-  settings: KitSettings,
-): AccessDecision {
+export function authorizeTool(entry: ToolEntry, caller: Requester, settings: KitSettings): AccessDecision {
   if (entry.entityAccess === undefined) return applyAccessRules(entry.access, caller, settings);
   const verdicts = [...entry.entityAccess.values()].map((access) => applyAccessRules(access, caller, settings));
   return (
@@ -21,11 +20,7 @@ export function authorizeTool(
 }
 
 /** The entities behind a tool that a caller may use through it. */
-export function accessibleEntities(
-  entry: ToolEntry,
-  caller: Pick<KitCaller, "principal" | "via">,
-  settings: KitSettings,
-): readonly string[] {
+export function accessibleEntities(entry: ToolEntry, caller: Requester, settings: KitSettings): readonly string[] {
   return [...(entry.entityAccess ?? [])]
     .filter(([, access]) => applyAccessRules(access, caller, settings).kind === "allowed")
     .map(([name]) => name);
@@ -34,7 +29,7 @@ export function accessibleEntities(
 /** Applies one set of access rules (KO-097, KO-139). */
 function applyAccessRules(
   { requireAuthentication, requiredScopes, enabledTransports }: ToolAccess,
-  { principal, via }: Pick<KitCaller, "principal" | "via">,
+  { principal, via }: Requester,
   settings: Pick<KitSettings, "deployed" | "requireAuthentication">,
 ): AccessDecision {
   if (via !== "rest" && !enabledTransports.includes(via)) return { kind: "unknown" };

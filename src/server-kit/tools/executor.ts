@@ -1,8 +1,8 @@
 import type { CallToolResult, InputRequiredResult, ServerContext } from "@modelcontextprotocol/server";
 
 import type { Clock } from "../../core/exchange.ts";
-import type { CallEvent, KitCaller, Failure, ToolRefusal } from "../contract/contract.ts";
-import { authorizeTool } from "./authorization.ts";
+import type { AccessDecision, CallEvent, Failure, KitCaller, ToolRefusal } from "../contract/contract.ts";
+import { authorizeTool, type Requester } from "./authorization.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
 import { readFailure } from "../contract/failure.ts";
 import type { JsonObject } from "../contract/row.ts";
@@ -21,9 +21,8 @@ export type ToolOutcome =
 
 /** Runs calls: authorisation, validation, hooks, output check and diagnostics, once each (KO-021). */
 export interface Executor {
-  /** Runs a tool by its name. */
-  call(name: string, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
-  /** Runs a tool that was found otherwise. */
+  /** The decision that `run` makes, for transports that must know it beforehand. */
+  authorize(name: string, caller: Requester): AccessDecision;
   run(entry: ToolEntry, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
   onCall(listener: (facts: CallEvent) => void): () => void;
   /** Resolves when nothing runs any more. */
@@ -40,9 +39,9 @@ export function createExecutor(catalogue: () => ToolCatalog, clock: Clock, newId
     get running() {
       return running;
     },
-    call: async (name, given, caller, context) => {
+    authorize: (name, caller) => {
       const entry = catalogue().tools.get(name);
-      return entry === undefined ? { kind: "unknown" } : run(entry, given, caller, context);
+      return entry === undefined ? { kind: "unknown" } : authorizeTool(entry, caller, catalogue().settings);
     },
     run,
     onCall: (listener) => {

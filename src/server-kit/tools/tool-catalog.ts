@@ -2,16 +2,14 @@ import type { Tool } from "@modelcontextprotocol/server";
 
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
-import { accessibleEntities, authorizeTool, stdioPrincipal } from "./authorization.ts";
-import type { AccessDecision, CapabilityTool, KitCaller, TransportName } from "../contract/contract.ts";
+import { accessibleEntities, authorizeTool, type Requester, stdioPrincipal } from "./authorization.ts";
+import type { CapabilityTool, TransportName } from "../contract/contract.ts";
 import type { KitTool } from "./define-tool.ts";
 import { createGenericTools, entityTools, type ExposedEntity, exposeEntity } from "./entity-tools.ts";
 import type { OperationName } from "../contract/operations.ts";
 import type { Records } from "../entity/records.ts";
 import type { KitSettings } from "../contract/settings.ts";
 import type { ToolEntry } from "./tool-entry.ts";
-
-type Requester = Pick<KitCaller, "principal" | "via">;
 
 /** All tools under one set of settings: what there is, and what each caller sees of it. */
 export interface ToolCatalog {
@@ -23,15 +21,12 @@ export interface ToolCatalog {
   operation(entity: string, operation: OperationName): ToolEntry | undefined;
   /** The stdio caller. */
   readonly stdioPrincipal: Principal;
-  authorize(asker: Requester, tool: string): AccessDecision;
   /** The tools on a transport, seen or not, in the order of declaration. */
   onTransport(transport: TransportName): readonly ToolEntry[];
   /** What tools/list shows; made once per set of visible tools and shared (KO-028). */
-  list(asker: Requester): readonly Tool[];
+  list(requester: Requester): readonly Tool[];
   capabilityTools(principal: Principal): readonly CapabilityTool[];
   allowsAnonymous(): boolean;
-  /** Whether some tool on Streamable HTTP wants a login. */
-  readonly requiresLogin: boolean;
 }
 
 const legalName = /^[\w-]{1,64}$/u;
@@ -64,9 +59,8 @@ export function createToolCatalog(
   ]);
   const lists = new Map<string, readonly Tool[]>();
   const httpTransports = enabledHttp(settings);
-  const judge = (asker: Requester, entry: ToolEntry): AccessDecision => authorizeTool(entry, asker, settings);
-  const isShown = (asker: Requester, entry: ToolEntry): boolean => {
-    const { kind } = judge(asker, entry);
+  const isShown = (requester: Requester, entry: ToolEntry): boolean => {
+    const { kind } = authorizeTool(entry, requester, settings);
     return kind === "allowed" || (kind === "refused" && settings.showAllTools);
   };
   return {
@@ -75,15 +69,11 @@ export function createToolCatalog(
     entities,
     warnings,
     stdioPrincipal: stdioPrincipal(settings, declared),
-    authorize: (asker, name) => {
-      const entry = tools.get(name);
-      return entry === undefined ? { kind: "unknown" } : judge(asker, entry);
-    },
     operation: (entity, operation) => byOperation.get(`${entity}/${operation}`.toLowerCase()),
     onTransport: (transport) => [...tools.values()].filter((entry) => isEnabledOn(entry, transport)),
-    list: (asker) => {
-      const shown = [...tools.values()].filter((entry) => isShown(asker, entry));
-      const reached = shown.map((entry) => shownEntities(entry, asker));
+    list: (requester) => {
+      const shown = [...tools.values()].filter((entry) => isShown(requester, entry));
+      const reached = shown.map((entry) => shownEntities(entry, requester));
       const key = shown.map(({ name }, index) => `${name}:${(reached[index] ?? []).join("+")}`).join(" ");
       const known = lists.get(key);
       if (known !== undefined) return known;
@@ -95,18 +85,15 @@ export function createToolCatalog(
       [...tools.values()]
         .filter((entry) => httpTransports.some((via) => isShown({ principal, via }, entry)))
         .map(toCapability),
-    requiresLogin: [...tools.values()].some(
-      (entry) => judge({ principal: anonymous, via: "streamable-http" }, entry).kind === "refused",
-    ),
     allowsAnonymous: () =>
       [...tools.values()].some((entry) =>
-        httpTransports.some((via) => judge({ principal: anonymous, via }, entry).kind === "allowed"),
+        httpTransports.some((via) => authorizeTool(entry, { principal: anonymous, via }, settings).kind === "allowed"),
       ),
   };
 
-  function shownEntities(entry: ToolEntry, asker: Requester): readonly string[] {
+  function shownEntities(entry: ToolEntry, requester: Requester): readonly string[] {
     if (entry.entityAccess === undefined) return [];
-    return settings.showAllTools ? [...entry.entityAccess.keys()] : accessibleEntities(entry, asker, settings);
+    return settings.showAllTools ? [...entry.entityAccess.keys()] : accessibleEntities(entry, requester, settings);
   }
 }
 

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { anonymous, systemClock, type Principal } from "../src/core/exchange.ts";
 import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
-import { rulesFields } from "../src/policy/config.ts";
+import { rulesFields } from "../src/policy/cel/config.ts";
 import { createDetector } from "../src/redact/detectors/detector.ts";
 import { personalPatterns } from "../src/redact/detectors/personal-data.ts";
 import { secretPatterns } from "../src/redact/detectors/secrets.ts";

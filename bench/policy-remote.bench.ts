@@ -124,7 +124,7 @@ function handlerOf(provider: PolicyProvider): Handler {
   const enforcement = createEnforcement({
     provider: withDeadline(provider, { timeoutMs: 5000, setTimer: systemTimer }),
     mode: "enforce",
-    refusals: { profile: "default", denialStatus: "in-band" },
+    refusals: { profile: "default", refusalStatus: "in-band" },
     newDecisionId: () => "decision",
     onDecision: (event) => {
       if (event.effect === "deny") throw new Error(`refused: ${event.refusal?.reason}`);

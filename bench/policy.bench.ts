@@ -5,7 +5,7 @@ import { createDecisionLog } from "../src/gateway/wiring/decision-log.ts";
 import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
 import type { Handler } from "../src/core/pipeline.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
-import { rulesFields } from "../src/policy/config.ts";
+import { rulesFields } from "../src/policy/cel/config.ts";
 import { withDecisionCache } from "../src/policy/provider/decision-cache.ts";
 import { createEnforcement } from "../src/policy/enforce.ts";
 import type { PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
@@ -155,7 +155,7 @@ function enforcementOf(provider: PolicyProvider) {
   return createEnforcement({
     provider,
     mode: "enforce",
-    refusals: { profile: "default", denialStatus: "in-band" },
+    refusals: { profile: "default", refusalStatus: "in-band" },
     newDecisionId: () => `decision-${ids++}`,
     onDecision: createDecisionLog("bench", "enforce", createMetrics(), log),
   });

@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { systemClock, systemTimer } from "../../src/core/exchange.ts";
 import { serve } from "../../src/kong/serve.ts";
-import type { PdpClient } from "../../src/policy/sideband/contract.ts";
+import type { PdpClient } from "../../src/policy/pdp/client.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
 
 const [socket = ""] = process.argv.slice(2);

@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { createCredentialsConfig, routeAuthConfig } from "../auth/config.ts";
-import { createPolicyConfig } from "../policy/config.ts";
+import { policyConfig } from "../policy/config.ts";
 import { createUpstreamConfig, headerName } from "../transports/config.ts";
 import { durationField } from "../lib/duration.ts";
 import { corsConfig } from "./listen.ts";
@@ -30,9 +30,6 @@ export const routeName = z
 
 /** Where a server is and how it is spoken to. */
 export const upstreamConfig = createUpstreamConfig(durationField, createCredentialsConfig({ headerName }));
-
-/** What callers may do and see. */
-export const policyConfig = createPolicyConfig(durationField);
 
 /** One entry of `routes`. */
 export const routeConfig = z.strictObject({

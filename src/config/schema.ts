@@ -1,7 +1,8 @@
 import * as z from "zod";
 
 import { createAuthConfig } from "../auth/config.ts";
-import { createAuditConfig } from "../policy/config.ts";
+import { auditConfig } from "../policy/audit/config.ts";
+import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
 import { createSessionsConfig } from "../sessions/config.ts";
 import { logConfig } from "../telemetry/config.ts";
@@ -10,7 +11,7 @@ import { anyDuration, durationField } from "../lib/duration.ts";
 import { limitsConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
-import { policyConfig, routeConfig, routeName, upstreamConfig } from "./routes.ts";
+import { routeConfig, routeName, upstreamConfig } from "./routes.ts";
 
 /** The one schema of the configuration: types, checks, defaults, JSON schema and reference page come from it. */
 export const configSchema = z.strictObject({
@@ -25,7 +26,7 @@ export const configSchema = z.strictObject({
   policy: policyConfig
     .optional()
     .describe("What callers may do and see, on every route that has no `policy` of its own."),
-  audit: createAuditConfig(durationField)
+  audit: auditConfig
     .optional()
     .describe("Where the decisions of policies are written down; nowhere but the log unless given."),
   record: z

@@ -1,10 +1,5 @@
 import { type Breaker, createBreaker } from "../policy/pdp/breaker.ts";
-import type {
-  BreakerKind,
-  CreateSidebandEngine,
-  HttpPolicyEngine,
-  SidebandEngineDeps,
-} from "../policy/sideband/contract.ts";
+import type { CreateSidebandEngine, HttpPolicyEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
 import type { InstanceConfig } from "./plugin-definition.ts";
 import type { PdkCall } from "./pdk.ts";
 
@@ -40,9 +35,9 @@ interface RefCounted<Value> {
 /** An empty pool. */
 export function createEnginePool({ createEngine, engineDeps: surroundings }: EnginePoolDeps): EnginePool {
   const engines = new Map<string, RefCounted<Omit<EngineLease, "release">>>();
-  const breakers = new Map<string, RefCounted<Breaker<BreakerKind>>>();
+  const breakers = new Map<string, RefCounted<Breaker>>();
 
-  function createMember({ settings, secretReference }: InstanceConfig, breaker: Breaker<BreakerKind>) {
+  function createMember({ settings, secretReference }: InstanceConfig, breaker: Breaker) {
     const secret =
       secretReference === undefined
         ? createFixedSecret(settings.shared_secret)
@@ -62,7 +57,7 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
     lease(config) {
       const breakerKey = breakerKeyOf(config);
       const engineKey = engineKeyOf(config);
-      const breaker = acquire(breakers, breakerKey, () => createBreaker<BreakerKind>(surroundings.clock));
+      const breaker = acquire(breakers, breakerKey, () => createBreaker(surroundings.clock));
       const member = acquire(engines, engineKey, () => createMember(config, breaker));
       let isReleased = false;
       return {

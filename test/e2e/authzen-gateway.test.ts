@@ -143,7 +143,7 @@ describe("a gateway that asks an AuthZEN decision point", () => {
   it("waits no longer than configured, tries again, keeps decisions, and counts all of it by route", async () => {
     await using started = await start({
       mock: { headers: { "cache-control": "max-age=600" } },
-      authzen: { retries: 1, retryPause: 1, circuitBreaker: true, connectionTimeout: 60_000 },
+      authzen: { retries: 1, retryBackoff: 1, circuitBreaker: true, connectionTimeout: 60_000 },
       policy: { timeout: 500 },
     });
     const { mock, gateway } = started;
@@ -167,7 +167,7 @@ describe("a gateway that asks an AuthZEN decision point", () => {
   });
 
   it("counts further attempts, and opens its breaker when they fail too", async () => {
-    await using started = await start({ authzen: { retries: 2, retryPause: 1, circuitBreaker: true } });
+    await using started = await start({ authzen: { retries: 2, retryBackoff: 1, circuitBreaker: true } });
     const { mock, gateway } = started;
     await using client = await connectV2({ via: "http", url: gateway.url }, "2025-11-25");
     await client.listTools();

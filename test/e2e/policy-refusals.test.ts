@@ -57,7 +57,7 @@ describe("a refusal", () => {
 
   it.each(clients)("is told worse by status 403: no agent gets the reason by itself ($client)", async ({ connect }) => {
     await using vault = await vaults["in process"]();
-    const policy = { ...onMondays, denialStatus: "forbidden" as const };
+    const policy = { ...onMondays, refusalStatus: "forbidden" as const };
     await using gateway = await openGateway({ upstream: vault.upstream, policy });
     await using client = await connect(gateway.url);
     const seen = await seenBy(client);

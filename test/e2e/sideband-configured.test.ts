@@ -31,7 +31,7 @@ describe("PingAuthorize in the configuration of a gateway", () => {
       serviceUrl,
       sharedSecret: secret.value,
       secretHeaderName: secret.header,
-      maxRetries: 1,
+      retries: 1,
       retryBackoff: 1,
     });
     await using gateway = await openGateway({

@@ -1,25 +1,21 @@
 import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
-import * as z from "zod";
 
 import { aboutRequests, aboutResponses } from "../../examples/pingauthorize/policies.ts";
 import { systemClock, systemTimer } from "../../src/core/exchange.ts";
-import { createSidebandConfig } from "../../src/policy/sideband/config.ts";
+import { sidebandConfig } from "../../src/policy/sideband/config.ts";
 import { createSidebandProvider } from "../../src/policy/sideband/provider.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { startMockPingAuthorize } from "../support/mock-pingauthorize.ts";
 import { connectV2 } from "../support/v2-client.ts";
 
-const schema = createSidebandConfig((fallback) =>
-  z.union([z.number(), z.string().transform((text) => Number.parseInt(text, 10) * 1000)]).prefault(fallback),
-);
 const secret = { header: "CLIENT-TOKEN", value: "s3cret" };
 const server = resolve(import.meta.dirname, "../../examples/pingauthorize/server.ts");
 
 async function start(failOpen = false) {
   const mock = await startMockPingAuthorize({ secret, onRequest: aboutRequests, onResponse: aboutResponses });
-  const config = schema.parse({
+  const config = sidebandConfig.parse({
     serviceUrl: mock.url,
     sharedSecret: secret.value,
     secretHeaderName: secret.header,

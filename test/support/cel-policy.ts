@@ -3,7 +3,7 @@ import * as z from "zod";
 import type { Clock, Principal } from "../../src/core/exchange.ts";
 import { InspectedMessage } from "../../src/core/interceptors/inspected-message.ts";
 import { createCelProvider } from "../../src/policy/cel/provider.ts";
-import { rulesFields } from "../../src/policy/config.ts";
+import { rulesFields } from "../../src/policy/cel/config.ts";
 import type { ListKind, PolicyCall, PolicyProvider, Decision } from "../../src/policy/provider/provider.ts";
 import type { Message, RequestMessage } from "../../src/protocol/message.ts";
 import { exchangeWith } from "./exchange.ts";

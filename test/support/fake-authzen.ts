@@ -1,23 +1,12 @@
-import * as z from "zod";
-
 import { anonymous, type Exchange, type Principal } from "../../src/core/exchange.ts";
 import { InspectedMessage } from "../../src/core/interceptors/inspected-message.ts";
-import { type AuthZenConfig, createAuthZenConfig } from "../../src/policy/authzen/config.ts";
+import { type AuthZenConfig, authZenConfig as schema } from "../../src/policy/authzen/config.ts";
 import { type AuthZenDeps, createAuthZenProvider } from "../../src/policy/authzen/provider.ts";
 import type { ListEntry, ListKind, PolicyCall, PolicyProvider } from "../../src/policy/provider/provider.ts";
-import type { PdpReply, PdpRequest } from "../../src/policy/sideband/contract.ts";
+import type { PdpReply, PdpRequest } from "../../src/policy/pdp/client.ts";
 import { exchangeWith } from "./exchange.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 import { requestOf } from "./messages.ts";
-
-const schema = createAuthZenConfig((fallback) =>
-  z.union([z.number(), z.string().transform(millisecondsOf)]).prefault(fallback),
-);
-
-function millisecondsOf(text: string): number {
-  const unit = text.endsWith("ms") ? 1 : text.endsWith("m") ? 60_000 : 1000;
-  return Number.parseInt(text, 10) * unit;
-}
 
 /** A checked configuration; what a test cares about is given. */
 export function authZenConfig(input: Readonly<Record<string, unknown>> = {}): AuthZenConfig {

@@ -1,10 +1,5 @@
-import type {
-  HttpPolicyEngine,
-  PdpReply,
-  PdpRequest,
-  SidebandEngineDeps,
-  SidebandLogEntry,
-} from "../../src/policy/sideband/contract.ts";
+import type { HttpPolicyEngine, SidebandEngineDeps, SidebandLogEntry } from "../../src/policy/sideband/contract.ts";
+import type { PdpReply, PdpRequest } from "../../src/policy/pdp/client.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
 import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
 import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";

@@ -84,7 +84,7 @@ export function createPolicyBench(
   const enforcement = createEnforcement({
     provider: "name" in provider ? provider : fakeProvider(provider),
     mode: "enforce",
-    refusals: { profile: "default", denialStatus: "in-band" },
+    refusals: { profile: "default", refusalStatus: "in-band" },
     newDecisionId: () => `decision-${++count}`,
     onDecision: (event) => void decisions.push(event),
     ...options,

@@ -124,7 +124,7 @@ function createRouteEvaluator({ policy }: RouteConfig, clock: { readonly now: ()
   const enforce = createEnforcement({
     provider: policy === undefined ? allowAll : createCelProvider(policy, { clock }),
     mode: "enforce",
-    refusals: { profile: "default", denialStatus: "in-band" },
+    refusals: { profile: "default", refusalStatus: "in-band" },
     newDecisionId: () => `replay-${++decisions}`,
     onDecision: (event) => {
       events.push(event);

@@ -46,7 +46,7 @@ export interface OpenPolicy {
 const policyDefaults = {
   shadow: false,
   refusals: "default",
-  denialStatus: "in-band",
+  refusalStatus: "in-band",
   timeout: 5000,
   failOpen: false,
 } as const;
@@ -62,14 +62,14 @@ export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | u
     throw new GatewayError("config_invalid", text);
   }
   const provider = audit.guard(decided);
-  const { shadow, refusals, denialStatus } = config ?? policyDefaults;
+  const { shadow, refusals, refusalStatus } = config ?? policyDefaults;
   const mode = shadow ? "shadow" : "enforce";
   const logged = createDecisionLog(name, mode, metrics, log);
   return {
     step: createEnforcement({
       provider,
       mode,
-      refusals: { profile: refusals, denialStatus },
+      refusals: { profile: refusals, refusalStatus },
       newDecisionId,
       limits,
       onDecision: (event) => {

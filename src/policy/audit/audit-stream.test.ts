@@ -10,7 +10,7 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import { celPolicy } from "../../../test/support/cel-policy.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { createAuditStream, withAudit, type AuditStream } from "./audit-stream.ts";
-import type { AuditConfig } from "../config.ts";
+import type { AuditConfig } from "./config.ts";
 import type { DecisionEvent } from "../provider/decision-event.ts";
 
 let folder: string;
@@ -36,7 +36,7 @@ function opened(config: Partial<AuditConfig> = {}): AuditStream {
     maxAge: 86_400_000,
     keep: 3,
     queueBytes: 100_000,
-    onFailure: "log",
+    onFailure: "drop",
     ...config,
   };
   return createAuditStream(settings, {

@@ -1,6 +1,6 @@
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import { createRotatingFile } from "./rotating-file.ts";
-import type { AuditConfig } from "../config.ts";
+import type { AuditConfig } from "./config.ts";
 import type { DecisionEvent, DecisionListener } from "../provider/decision-event.ts";
 import type { Explanation, PolicyProvider, PolicyRefusal } from "../provider/provider.ts";
 

@@ -2,7 +2,7 @@ import { open, readdir, rename, rm, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 import type { Clock } from "../../core/exchange.ts";
-import type { AuditConfig } from "../config.ts";
+import type { AuditConfig } from "./config.ts";
 
 /** A file that is begun anew when it gets too large or too old. */
 export interface RotatingFile {

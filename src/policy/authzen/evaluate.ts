@@ -13,7 +13,7 @@ import {
   type CacheLimits,
   type CallAuthZen,
   freshnessLifetimeMs,
-  unusable,
+  unusableAnswer,
 } from "./pdp-call.ts";
 import type { EvaluationRequest } from "./mapping.ts";
 import type { Discovery, Endpoints } from "./metadata.ts";
@@ -47,7 +47,7 @@ export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Eva
   function read(outcome: AuthZenOutcome, reading: (value: unknown) => ParsedDecisions): Evaluation {
     if (!outcome.ok) return outcome;
     const answer = reading(outcome.value);
-    if (!answer.ok) return unusable(answer.problem);
+    if (!answer.ok) return unusableAnswer(answer.problem);
     return { ok: true, decisions: answer.decisions, ttlMs: freshnessLifetimeMs(outcome.headers, terms) };
   }
 

@@ -1,5 +1,11 @@
 import type { Clock } from "../../core/exchange.ts";
-import { type AuthZenCall, type AuthZenOutcome, type CallAuthZen, freshnessLifetimeMs, unusable } from "./pdp-call.ts";
+import {
+  type AuthZenCall,
+  type AuthZenOutcome,
+  type CallAuthZen,
+  freshnessLifetimeMs,
+  unusableAnswer,
+} from "./pdp-call.ts";
 
 /** The endpoints of a decision point, or why they are not known. */
 export type EndpointsOutcome =
@@ -42,7 +48,7 @@ export function createDiscovery({ url, basePath, isOn, call, clock }: DiscoveryO
     const outcome = await call({ ...circumstances, path: metadataPath(basePath) });
     if (outcome.ok) {
       const reading = parseMetadata(outcome.value, url);
-      if (!reading.ok) return unusable(reading.problem);
+      if (!reading.ok) return unusableAnswer(reading.problem);
       return remember(reading.endpoints, freshnessLifetimeMs(outcome.headers, metadataLifetime));
     }
     if (outcome.status === 404) return remember(defaultEndpoints(basePath), metadataLifetime.fallbackMs);
@@ -68,20 +74,6 @@ export interface Endpoints {
   readonly evaluations: string | undefined;
   /** Whether it may attach obligations to its decisions, and wants to know which ones we understand. */
   readonly hasObligations: boolean;
-}
-
-/** What is wrong with the URL of a decision point; undefined when nothing is. Questions are for nobody else's eyes. */
-export function pdpUrlProblem(text: string, allowHttp: boolean): string | undefined {
-  if (!/^https?:\/\//iu.test(text) || !URL.canParse(text)) return "is not an http or https URL";
-  const { protocol, hostname, search, hash, username, password } = new URL(text);
-  if (search !== "" || hash !== "") return "must have neither a query nor a fragment";
-  if (username !== "" || password !== "") return "must hold no credentials: use `token` or `headers`";
-  if (protocol === "https:" || allowHttp || isThisMachine(hostname)) return undefined;
-  return "must be https (AuthZEN, section 10.1); say `allowHttp: true` where something else protects the way";
-}
-
-function isThisMachine(hostname: string): boolean {
-  return hostname === "localhost" || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/u.test(hostname);
 }
 
 /** The path of the metadata: the well-known part goes between host and path (AuthZEN, section 9.2). */

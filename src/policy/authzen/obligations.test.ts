@@ -9,7 +9,7 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 const params = { name: "pay", arguments: { iban: "DE1", pin: "4711", to: "Eve" } };
 
 async function obliged(obligations: unknown, principal = alice, decision = true) {
-  const faked = createFakedAuthZen({ declaredMappings: "ignore", denied: "forbidden", cache: { seconds: 60 } }, () => ({
+  const faked = createFakedAuthZen({ declaredMappings: "ignore", denied: "forbidden", cache: { ttl: "60s" } }, () => ({
     json: { decision, context: { obligations } },
   }));
   const subject = askedBy("tools/call", params, { principal });

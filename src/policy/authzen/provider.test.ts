@@ -98,7 +98,7 @@ describe("the AuthZEN provider", () => {
 
   it("tries again after failures, counts it, and leaves a decision point alone that stays down", async () => {
     const { provider, calls, time, retries, breaker } = createFakedAuthZen(
-      { declaredMappings: "ignore", retries: 2, retryPause: 100, circuitBreakerPause: 5000 },
+      { declaredMappings: "ignore", retries: 2, retryBackoff: 100, circuitBreakerPause: 5000 },
       (question, index) => (index < 3 ? { status: 503 } : permitted(question)),
     );
     const first = provider.evaluateRequest(call(), calm);
@@ -135,7 +135,7 @@ describe("the AuthZEN provider", () => {
     });
     await expect(
       Promise.resolve(provider.evaluateRequest(call(), { memory: undefined, signal: gone.signal })),
-    ).rejects.toThrow("nobody waits");
+    ).rejects.toThrow("the caller went away");
     expect(breaker).toEqual([false]);
   });
 });
@@ -160,10 +160,10 @@ describe("decisions that are kept", () => {
 
   it.each([
     [{}, {}, 2],
-    [{}, { cache: { seconds: 5 } }, 1],
-    [{ "cache-control": "no-store" }, { cache: { seconds: 5 } }, 2],
+    [{}, { cache: { ttl: "5s" } }, 1],
+    [{ "cache-control": "no-store" }, { cache: { ttl: "5s" } }, 2],
     [{ "cache-control": "no-cache, max-age=60" }, {}, 2],
-    [{ "cache-control": "max-age=0" }, { cache: { seconds: 5 } }, 2],
+    [{ "cache-control": "max-age=0" }, { cache: { ttl: "5s" } }, 2],
     [{ "cache-control": "max-age=60", age: "60" }, {}, 2],
     [{ "cache-control": "max-age=60" }, { cache: { entries: 0 } }, 2],
     [{ "cache-control": "max-age=60" }, { cache: { maxAge: 1 } }, 1],

@@ -3,8 +3,8 @@ import type { InspectedMessage } from "../../core/interceptors/inspected-message
 import { createBreaker } from "../pdp/breaker.ts";
 import { withDecisionCache } from "../provider/decision-cache.ts";
 import type { Decision, Explanation, PolicyCall, PolicyProvider, PolicyRefusal } from "../provider/provider.ts";
-import type { BreakerKind, PdpClient, PdpTlsOptions } from "../sideband/contract.ts";
-import { createPdpClient } from "../pdp/client.ts";
+import { createPdpCaller } from "../pdp/call.ts";
+import { createPdpClient, type PdpClient, type PdpTlsOptions } from "../pdp/client.ts";
 import { parseServiceUrl } from "../pdp/service-url.ts";
 import { type AuthZenDecision, textAtPointer } from "./evaluation-api.ts";
 import type { AuthZenConfig } from "./config.ts";
@@ -52,27 +52,29 @@ export function createAuthZenProvider(config: AuthZenConfig, surroundings: AuthZ
       tls: surroundings.tls,
       setTimer,
     });
-  const headers = {
-    "User-Agent": "Headgate",
-    ...(config.token === undefined ? {} : { Authorization: `Bearer ${config.token}` }),
-    ...config.headers,
-  };
-  const call = createAuthZenCall({
+  const pdp = createPdpCaller({
     client,
     clock,
     setTimer,
-    breaker: config.circuitBreaker ? createBreaker<BreakerKind>(clock) : undefined,
-    breakerPauseMs: config.circuitBreakerPause,
+    breaker: config.circuitBreaker ? createBreaker(clock) : undefined,
+    breakerSeconds: config.circuitBreakerPause / 1000,
+    retryBackoffMs: config.retryBackoff,
+    onRetry: surroundings.onRetry,
+  });
+  const call = createAuthZenCall({
+    pdp,
     timeoutMs: config.connectionTimeout,
     retries: config.retries,
-    retryPauseMs: config.retryPause,
-    headers: () => headers,
-    onRetry: surroundings.onRetry,
+    headers: {
+      "User-Agent": "Headgate",
+      ...(config.token === undefined ? {} : { Authorization: `Bearer ${config.token}` }),
+      ...config.headers,
+    },
     onBreaker: surroundings.onBreaker,
   });
   const { basePath } = service;
   const discovery = createDiscovery({ url: config.url, basePath, isOn: config.discovery, call, clock });
-  const terms = { fallbackMs: config.cache.seconds * 1000, maxMs: config.cache.maxAge };
+  const terms = { fallbackMs: config.cache.ttl, maxMs: config.cache.maxAge };
   const evaluate = createEvaluate({ call, discovery, terms });
   const declared = config.declaredMappings === "use" ? createDeclaredMappings() : undefined;
   const settings = mappingOptions(config, declared);

@@ -9,7 +9,7 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
-import { rulesFields } from "../config.ts";
+import { rulesFields } from "./config.ts";
 import type { PolicyProvider, Decision } from "../provider/provider.ts";
 import { compileCondition } from "./expression.ts";
 import { createCelProvider } from "./provider.ts";

@@ -3,7 +3,7 @@ import type { InspectedMessage } from "../../core/interceptors/inspected-message
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { RulesConfig } from "../config.ts";
+import type { RulesConfig } from "./config.ts";
 import type {
   Decision,
   Explanation,

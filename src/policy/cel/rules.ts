@@ -1,6 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import { createTokenBuckets, type TokenBuckets } from "../../lib/token-bucket.ts";
-import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "../config.ts";
+import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "./config.ts";
 import { planEdits, type PointerEdit, type EditPlan } from "../../protocol/json/edit.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import {

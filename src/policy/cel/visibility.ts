@@ -1,6 +1,6 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { RulesConfig } from "../config.ts";
+import type { RulesConfig } from "./config.ts";
 import type { ListKind, ListPage, ShadowDecision } from "../provider/provider.ts";
 import { Bindings, isKnownByCall, requestTargetName } from "./facts.ts";
 import type { ReadPath } from "./read-paths.ts";

@@ -14,7 +14,7 @@ const modern = { revision: "2026-07-28", era: "modern" } as const;
 const call = requestOf("tools/call", { name: "weigh" });
 
 async function refused(denial: Partial<PolicyRefusal>, settings: Partial<RefusalOptions> = {}) {
-  const refusals = { profile: "default", denialStatus: "in-band", ...settings } as const;
+  const refusals = { profile: "default", refusalStatus: "in-band", ...settings } as const;
   const bench = createPolicyBench({ request: () => deny(denial) }, undefined, { refusals });
   const { message, ...rest } = await bench.handle(exchangeWith(call));
   return { ...rest, error: Reflect.get(Object(valueOf(message)), "error") as unknown };
@@ -35,7 +35,7 @@ describe("refusals", () => {
   });
 
   it("can be told by status", async () => {
-    expect(await refused({}, { denialStatus: "forbidden" })).toMatchObject({
+    expect(await refused({}, { refusalStatus: "forbidden" })).toMatchObject({
       status: 403,
       error: { code: 4030 },
     });

@@ -20,7 +20,7 @@ export interface RefusalOptions {
    * Whether a denial is answered in band, with status 200, or by status 403. Clients show their users what an answer
    * in band says; many do not look into the body of a 403.
    */
-  readonly denialStatus: "in-band" | "forbidden";
+  readonly refusalStatus: "in-band" | "forbidden";
 }
 
 /** Makes the answer to a message that was refused. Throws only where a challenge has to be answered (step-up). */
@@ -45,7 +45,10 @@ const coazCode: Readonly<Record<Exclude<RefusalKind, "hidden">, number>> = {
 };
 
 /** Makes refusals in one form. */
-export function createRefusalWriter({ profile, denialStatus }: RefusalOptions, forms: NotFoundTemplates): WriteRefusal {
+export function createRefusalWriter(
+  { profile, refusalStatus }: RefusalOptions,
+  forms: NotFoundTemplates,
+): WriteRefusal {
   return (subject, denial, decision) => {
     const { message } = subject;
     const request = message.kind === "request" ? message : undefined;
@@ -57,7 +60,7 @@ export function createRefusalWriter({ profile, denialStatus }: RefusalOptions, f
     if (profile === "ping") return pingReply(subject, denial, error);
     if (error.code === "insufficient_scope" && subject.request === undefined) throw error;
     const code = profile === "coaz" ? coazCode[kindOf(denial)] : error.facts.jsonrpc;
-    return refusalReply(subject, error, code, statusIn(profile, error, denialStatus), denial.retryAfter);
+    return refusalReply(subject, error, code, statusIn(profile, error, refusalStatus), denial.retryAfter);
   };
 }
 
@@ -83,11 +86,11 @@ function errorFor(subject: InspectedMessage, denial: PolicyRefusal, decision: st
 function statusIn(
   profile: RefusalProfile,
   error: GatewayError,
-  denialStatus: RefusalOptions["denialStatus"],
+  refusalStatus: RefusalOptions["refusalStatus"],
 ): number | undefined {
   if (profile === "coaz") return 200;
   const { http, alternateHttp: httpInstead } = error.facts;
-  return error.code === "policy_denied" && denialStatus === "forbidden" ? (httpInstead?.status ?? http) : http;
+  return error.code === "policy_denied" && refusalStatus === "forbidden" ? (httpInstead?.status ?? http) : http;
 }
 
 function refusalReply(

@@ -1,12 +1,45 @@
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type Socket } from "node:net";
 
 import type { SetTimer } from "../../core/exchange.ts";
-import type { PdpClient, PdpReply, PdpRequest, PdpTlsOptions } from "../sideband/contract.ts";
 import type { ServiceUrl } from "./service-url.ts";
 
-/** What a client is made of. */
+/** One HTTP request to a decision point. */
+export interface PdpRequest {
+  /** Defaults to `POST`. */
+  readonly method?: "GET" | "POST";
+  /** Such as `/policy/sideband/request`. */
+  readonly path: string;
+  /** Written in this order and spelling. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  /** Most milliseconds to connect, write and read (PA-014). */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The reply of a decision point, of any status. */
+export interface PdpReply {
+  readonly status: number;
+  /** Names are lower-case. */
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly body: Buffer;
+}
+
+/** Sends requests to a decision point; rejects if no complete reply came (PA-065). */
+export interface PdpClient {
+  post(request: PdpRequest): Promise<PdpReply>;
+  close(): void;
+}
+
+/** TLS settings towards a decision point, as PEM texts. */
+export interface PdpTlsOptions {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
 export interface PdpClientOptions {
   readonly keepAliveMs: number;
   readonly verifyCertificate: boolean;
@@ -14,14 +47,14 @@ export interface PdpClientOptions {
   readonly setTimer: SetTimer;
 }
 
-/** Idle connections kept for later calls (PA-061). */
+/** PA-061. */
 const maxIdleConnections = 10;
-/** An answer repeats what it was asked about, so the limit grows with the question. */
-const leastAnswerLimit = 64 * 1024 * 1024;
+/** PingAuthorize echoes the request, so the limit grows with the request. */
+const minReplyLimit = 64 * 1024 * 1024;
 
 /**
- * The HTTP/1.1 client for one decision point, with kept connections. Redirects are not followed, so that the secret
- * goes nowhere else (PA-209).
+ * Creates an HTTP/1.1 keep-alive client for one decision point. It does not follow redirects, so the secret is not sent
+ * to another host (PA-209).
  */
 export function createPdpClient(service: ServiceUrl, options: PdpClientOptions): PdpClient {
   const kept = { keepAlive: true, maxFreeSockets: maxIdleConnections, timeout: options.keepAliveMs };
@@ -42,11 +75,11 @@ export function createPdpClient(service: ServiceUrl, options: PdpClientOptions):
 
   function open(request: PdpRequest): ClientRequest {
     const { path, headers, method = "POST" } = request;
-    const facts = { host, port: service.port, path, method, headers: { ...headers } };
-    return agent instanceof HttpsAgent ? httpsRequest({ ...facts, agent }) : httpRequest({ ...facts, agent });
+    const target = { host, port: service.port, path, method, headers: { ...headers } };
+    return agent instanceof HttpsAgent ? httpsRequest({ ...target, agent }) : httpRequest({ ...target, agent });
   }
 
-  /** Idle connections are older than the one that just turned out to be closed, or as old. */
+  /** The other idle connections are at least as old as the stale one. */
   function dropIdle(): void {
     for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
   }
@@ -88,12 +121,12 @@ export function createPdpClient(service: ServiceUrl, options: PdpClientOptions):
           fail(error);
           return;
         }
-        // The other side closed a kept connection just when it was used again: nobody's fault (PX-11).
+        // The server closed an idle connection just as it was reused: retry once on a new one (PX-11).
         dropIdle();
         send(true);
       });
       outgoing.on("response", (incoming) => {
-        collect(incoming, Math.max(leastAnswerLimit, 2 * request.body.length)).then((reply) => {
+        collect(incoming, Math.max(minReplyLimit, 2 * request.body.length)).then((reply) => {
           if (settle()) resolve(reply);
         }, fail);
       });
@@ -119,14 +152,14 @@ async function collect(incoming: IncomingMessage, limit: number): Promise<PdpRep
   let length = 0;
   for await (const chunk of incoming as AsyncIterable<Buffer>) {
     length += chunk.length;
-    if (length > limit) throw new Error(`the answer is longer than ${limit} bytes`);
+    if (length > limit) throw new Error(`the reply is longer than ${limit} bytes`);
     chunks.push(chunk);
   }
   return { status: incoming.statusCode ?? 0, headers: incoming.headers, body: Buffer.concat(chunks) };
 }
 
-/** What to throw when a signal was aborted: its reason, if that is an error. */
+/** The error for an aborted signal: its reason, if that is an error. */
 export function abortError(signal: AbortSignal | undefined): Error {
   const reason: unknown = signal?.reason;
-  return reason instanceof Error ? reason : new DOMException("nobody waits for the answer", "AbortError");
+  return reason instanceof Error ? reason : new DOMException("the caller went away", "AbortError");
 }

@@ -20,7 +20,7 @@ describe("retry", () => {
     const { made, attempt } = attempts(["bad"]);
     const result = await withRetry(attempt(time.clock.now), {
       retries: 0,
-      pauseMs: 500,
+      backoffMs: 500,
       setTimer: time.setTimer,
       isTransient: (value) => value === "bad",
     });
@@ -34,7 +34,7 @@ describe("retry", () => {
     const { made, attempt } = attempts(["bad", "bad", "bad"]);
     const result = withRetry(attempt(time.clock.now), {
       retries: 2,
-      pauseMs: 500,
+      backoffMs: 500,
       setTimer: time.setTimer,
       isTransient: (value) => value === "bad",
     });
@@ -49,7 +49,7 @@ describe("retry", () => {
     const { made, attempt } = attempts(["bad", "ok"]);
     const result = withRetry(attempt(time.clock.now), {
       retries: 5,
-      pauseMs: 10,
+      backoffMs: 10,
       setTimer: time.setTimer,
       isTransient: (value) => value === "bad",
     });
@@ -64,7 +64,7 @@ describe("retry", () => {
     const controller = new AbortController();
     const result = withRetry(attempt(time.clock.now), {
       retries: 1,
-      pauseMs: 500,
+      backoffMs: 500,
       setTimer: time.setTimer,
       signal: controller.signal,
       isTransient: (value) => value === "bad",
@@ -82,7 +82,7 @@ describe("retry", () => {
     let told = 0;
     const result = withRetry(attempt(time.clock.now), {
       retries: 5,
-      pauseMs: 1,
+      backoffMs: 1,
       setTimer: time.setTimer,
       isTransient: (value) => value === "bad",
       onRetry: () => void told++,
@@ -96,7 +96,7 @@ describe("retry", () => {
     const { made, attempt } = attempts(["bad", "bad"]);
     const result = await withRetry(attempt(time.clock.now), {
       retries: 3,
-      pauseMs: 500,
+      backoffMs: 500,
       setTimer: time.setTimer,
       isTransient: (value) => value === "bad",
       hasTime: () => false,

@@ -1,32 +1,31 @@
 import type { SetTimer } from "../../core/exchange.ts";
 
-/** How often something is tried again, and when. */
 export interface RetryOptions<Result> {
-  /** Further attempts after the first; 0 for none. */
+  /** Attempts after the first; 0 for none. */
   readonly retries: number;
-  /** The pause between two attempts, always the same. */
-  readonly pauseMs: number;
+  /** The pause before each retry; it does not grow. */
+  readonly backoffMs: number;
   readonly setTimer: SetTimer;
-  /** Ends the pause and the attempts. */
+  /** Ends the pause and the retries. */
   readonly signal?: AbortSignal | undefined;
-  /** Whether a result is worth another attempt. */
+  /** Whether a result is worth a retry. */
   readonly isTransient: (result: Result) => boolean;
-  /** Asked before each pause; without time for another attempt the last result stands. */
+  /** Called before each pause; false ends the retries. */
   readonly hasTime?: (() => boolean) | undefined;
-  /** Told of every further attempt, to be counted. */
+  /** Called before each retry. */
   readonly onRetry?: (() => void) | undefined;
 }
 
-/** Tries until a result is final or the attempts are used up; the last result is the result (PA-117 to PA-121). */
+/** Retries until a result is final or no retries are left, and returns the last result (PA-117 to PA-121). */
 export async function withRetry<Result>(
   attempt: () => Promise<Result>,
   options: RetryOptions<Result>,
 ): Promise<Result> {
-  const { retries, pauseMs, setTimer, signal, isTransient, hasTime, onRetry } = options;
+  const { retries, backoffMs, setTimer, signal, isTransient, hasTime, onRetry } = options;
   let result = await attempt();
   for (let left = retries; left > 0 && isTransient(result); left--) {
     if (hasTime?.() === false) break;
-    await pause(pauseMs, setTimer, signal);
+    await pause(backoffMs, setTimer, signal);
     if (signal?.aborted === true) break;
     onRetry?.();
     result = await attempt();
@@ -34,9 +33,9 @@ export async function withRetry<Result>(
   return result;
 }
 
-async function pause(pauseMs: number, setTimer: SetTimer, signal: AbortSignal | undefined): Promise<void> {
+async function pause(ms: number, setTimer: SetTimer, signal: AbortSignal | undefined): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const cancel = setTimer(pauseMs, resolve);
+  const cancel = setTimer(ms, resolve);
   const onAbort = (): void => resolve();
   if (signal?.aborted === true) resolve();
   signal?.addEventListener("abort", onAbort);
@@ -45,12 +44,12 @@ async function pause(pauseMs: number, setTimer: SetTimer, signal: AbortSignal | 
   cancel();
 }
 
-/** Longest wait that is believed (PA-108). */
-const maxSeconds = 3600;
+/** Upper limit for `Retry-After` (PA-108). */
+const maxRetryAfterSeconds = 3600;
 
 /**
- * The whole seconds that a `Retry-After` header asks for, at most an hour; `fallback` where it is missing, makes no
- * sense or lies in the past (PA-108; RFC 9110, section 10.2.3).
+ * The whole seconds of a `Retry-After` header, at most an hour; `fallback` if it is missing, invalid or in the past
+ * (PA-108; RFC 9110, section 10.2.3).
  */
 export function retryAfterSeconds(
   value: string | readonly string[] | undefined,
@@ -59,5 +58,5 @@ export function retryAfterSeconds(
 ): number {
   const text = (typeof value === "string" ? value : value?.[0])?.trim() ?? "";
   const seconds = /^\d+$/u.test(text) ? Number(text) : (Date.parse(text) - wallTime) / 1000;
-  return seconds > 0 ? Math.min(maxSeconds, Math.ceil(seconds)) : fallback;
+  return seconds > 0 ? Math.min(maxRetryAfterSeconds, Math.ceil(seconds)) : fallback;
 }

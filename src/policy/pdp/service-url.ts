@@ -1,18 +1,18 @@
-/** Where the decision point is, taken apart once. */
+/** The parsed base URL of a decision point. */
 export interface ServiceUrl {
   readonly isHttps: boolean;
-  /** As it stands in the URL: an IPv6 address in brackets. */
+  /** As written in the URL: an IPv6 address has brackets. */
   readonly host: string;
   readonly port: number;
-  /** Without a slash at the end; empty where the URL has no path. */
+  /** Without a trailing slash; empty if the URL has no path. */
   readonly basePath: string;
-  /** For logs and spans: without user information. */
+  /** Without credentials, for logs and spans. */
   readonly shown: string;
 }
 
 const endpointPath = /\/sideband(?:\/request|\/response)?\/?$/iu;
 
-/** What is wrong with a `service_url`, as a sentence that goes on from its name; undefined when nothing is (PA-010, PA-011). */
+/** What is wrong with a `service_url`, as a predicate for an error message (PA-010, PA-011). */
 export function serviceUrlProblem(text: string): string | undefined {
   if (!/^https?:\/\//iu.test(text)) return "must begin with http:// or https://";
   if (!URL.canParse(text)) return "is not a URL with a host";
@@ -23,7 +23,7 @@ export function serviceUrlProblem(text: string): string | undefined {
   return search === "" && hash === "" ? undefined : "must have neither a query nor a fragment";
 }
 
-/** Takes a checked `service_url` apart, with the default port of its scheme (PA-056). */
+/** Parses a checked URL, with the default port of its scheme (PA-056). */
 export function parseServiceUrl(text: string): ServiceUrl {
   const url = new URL(text);
   const isHttps = url.protocol === "https:";

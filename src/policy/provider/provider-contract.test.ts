@@ -9,10 +9,10 @@ import { plainSettings } from "../../../test/support/mock-pingauthorize.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { createAuthZenProvider } from "../authzen/provider.ts";
 import { createCelProvider } from "../cel/provider.ts";
-import { rulesFields } from "../config.ts";
+import { rulesFields } from "../cel/config.ts";
 import type { PolicyProvider } from "./provider.ts";
-import type { PdpClient, PdpRequest } from "../sideband/contract.ts";
-import { createSidebandConfig } from "../sideband/config.ts";
+import type { PdpClient, PdpRequest } from "../pdp/client.ts";
+import { sidebandConfig } from "../sideband/config.ts";
 import { createSidebandProvider } from "../sideband/provider.ts";
 
 const { clock, setTimer } = createFakeTime();
@@ -43,8 +43,7 @@ function authzen(isDown: boolean): PolicyProvider {
 }
 
 function sideband(isDown: boolean): PolicyProvider {
-  const schema = createSidebandConfig(() => z.number().prefault(1000));
-  const config = schema.parse({
+  const config = sidebandConfig.parse({
     serviceUrl: plainSettings.service_url,
     sharedSecret: plainSettings.shared_secret,
     secretHeaderName: plainSettings.secret_header_name,

@@ -135,7 +135,7 @@ export function createAccessEvaluation(
       body: Buffer.from(fitted.text),
       mcpMethod: mcp?.method,
       call,
-      read(body) {
+      parse(body) {
         logAnswer(parts, body);
         const answer = parseAccessAnswer(body);
         const { kind } = answer;

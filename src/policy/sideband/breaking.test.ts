@@ -11,7 +11,6 @@ import {
   responseFacts,
 } from "../../../test/support/mock-pingauthorize.ts";
 import { createBreaker } from "../pdp/breaker.ts";
-import type { BreakerKind } from "./contract.ts";
 import { retryAfterSeconds } from "../pdp/retry.ts";
 
 const ask = requestFacts();
@@ -93,7 +92,7 @@ describe("the breaker around the decision point", () => {
 
   it("[PA-105] is shared by the engines that it is handed to, and by no others", async () => {
     const { clock } = createFakeTime();
-    const breaker = createBreaker<BreakerKind>(clock);
+    const breaker = createBreaker(clock);
     const one = createFakedEngine({}, () => ({ status: 500 }), { breaker });
     const other = createFakedEngine({}, echoed, { breaker });
     const stranger = createFakedEngine({}, echoed);

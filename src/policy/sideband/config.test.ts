@@ -1,22 +1,14 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 
-import { createSidebandConfig, toSidebandSettings } from "./config.ts";
+import { sidebandConfig, toSidebandSettings } from "./config.ts";
 import { settingDefinitions } from "./settings.ts";
 
-const duration = (fallback: string) =>
-  z
-    .union([z.string(), z.number()])
-    .transform((value) =>
-      typeof value === "number" ? value : Number.parseFloat(value) * (value.endsWith("ms") ? 1 : 1000),
-    )
-    .prefault(fallback);
-const schema = createSidebandConfig(duration);
 const least = { serviceUrl: "https://pdp.example", sharedSecret: "s", secretHeaderName: "CLIENT-TOKEN" };
 
 describe("the gateway's PingAuthorize settings", () => {
   it("have the same defaults as the plugin's", () => {
-    const settings = toSidebandSettings(schema.parse(least), false);
+    const settings = toSidebandSettings(sidebandConfig.parse(least), false);
     const others = new Set(["enable_mcp", "enable_otel", "strip_accept_encoding"]);
     for (const [name, definition] of Object.entries(settingDefinitions)) {
       if ("default" in definition && !others.has(name)) {
@@ -27,11 +19,11 @@ describe("the gateway's PingAuthorize settings", () => {
   });
 
   it("become the engine's", () => {
-    const config = schema.parse({
+    const config = sidebandConfig.parse({
       ...least,
       connectionTimeout: "2s",
       retryBackoff: "20ms",
-      maxRetries: 3,
+      retries: 3,
       retryMethods: ["tools/call"],
       circuitBreaker: false,
       passthroughStatusCodes: [451],
@@ -62,12 +54,12 @@ describe("the gateway's PingAuthorize settings", () => {
     [{ tls: { certFile: "c" } }, "go together"],
     [{ failOpen: true }, "failOpen"],
   ])("refuse %j", (wrong, message) => {
-    const outcome = schema.safeParse({ ...least, ...wrong });
+    const outcome = sidebandConfig.safeParse({ ...least, ...wrong });
     expect(JSON.stringify(outcome.error?.issues)).toContain(message);
   });
 
   it("never show the secret", () => {
-    const { properties } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+    const { properties } = z.toJSONSchema(sidebandConfig, { io: "input", unrepresentable: "any" });
     expect(properties?.["sharedSecret"]).toMatchObject({ writeOnly: true });
   });
 });

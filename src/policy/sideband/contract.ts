@@ -1,5 +1,6 @@
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { Breaker } from "../pdp/breaker.ts";
+import type { PdpClient, PdpTlsOptions } from "../pdp/client.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /**
@@ -186,34 +187,6 @@ export interface SidebandSpan {
   }): void;
 }
 
-/** One request to the decision point. */
-export interface PdpRequest {
-  /** `POST` unless given. */
-  readonly method?: "GET" | "POST";
-  /** Such as `/policy/sideband/request`. */
-  readonly path: string;
-  /** In this order and spelling on the wire. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-  /** Most milliseconds to connect, write and read (PA-014). */
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** What the decision point answered, whatever the status. */
-export interface PdpReply {
-  readonly status: number;
-  /** Lower-case names. */
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
-  readonly body: Buffer;
-}
-
-/** Carries one POST to the decision point; rejects with any error when no whole answer came (PA-065). */
-export interface PdpClient {
-  post(request: PdpRequest): Promise<PdpReply>;
-  close(): void;
-}
-
 /** What an engine needs from outside. */
 export interface SidebandEngineDeps {
   readonly clock: Clock;
@@ -226,7 +199,7 @@ export interface SidebandEngineDeps {
   /** `User-Agent` of the calls; the Kong plugin's unless given (PA-058). */
   readonly userAgent?: string;
   /** Shared by all engines of one configured plugin (PA-105); an own one unless given. */
-  readonly breaker?: Breaker<BreakerKind>;
+  readonly breaker?: Breaker;
   /** The real HTTP client unless given. */
   readonly client?: PdpClient;
   /** Told of every further attempt after a failure, to be counted. */
@@ -238,16 +211,6 @@ export interface SidebandEngineDeps {
   /** Methods that can be set on the upstream request; those that Kong knows unless given (PA-210). */
   readonly knownMethods?: ReadonlySet<string>;
 }
-
-/** TLS towards the decision point, as PEM texts. */
-export interface PdpTlsOptions {
-  readonly ca?: string;
-  readonly cert?: string;
-  readonly key?: string;
-}
-
-/** Why the breaker is open: the decision point asked for a pause, or failed. */
-export type BreakerKind = "rate" | "failure";
 
 /** Makes an engine. */
 export type CreateSidebandEngine = (settings: SidebandSettings, surroundings: SidebandEngineDeps) => HttpPolicyEngine;

@@ -1,54 +1,59 @@
 import { createBreaker } from "../pdp/breaker.ts";
+import { createPdpCaller } from "../pdp/call.ts";
+import { createPdpClient } from "../pdp/client.ts";
+import { parseServiceUrl } from "../pdp/service-url.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
-import type { BreakerKind, EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
+import type { EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
 import { createPhaseLog, createShowForLog } from "./log.ts";
-import type { PhaseDeps } from "./phase-context.ts";
 import { createInstruments } from "./metrics.ts";
 import { createSidebandQuery } from "./pdp-call.ts";
-import { createPdpClient } from "../pdp/client.ts";
+import type { PhaseDeps } from "./phase-context.ts";
 import { kongMethods } from "./request-changes.ts";
 import { createResponseEvaluation } from "./response-phase.ts";
-import { parseServiceUrl } from "../pdp/service-url.ts";
 import type { SidebandSettings } from "./settings.ts";
 
-/** Name and version of the Kong plugin (PA-001, PA-002), which PingAuthorize and its logs know the engine by. */
+/** Name and version of the Kong plugin (PA-001, PA-002), which identify the engine to PingAuthorize and in logs. */
 export const kongPlugin = { name: "idpartners-ping-authorize", version: "2.1.0" } as const;
 
-/** Makes the engine that asks PingAuthorize over its Sideband API. The settings are those of `parseSidebandSettings`. */
-export function createSidebandEngine(settings: SidebandSettings, surroundings: SidebandEngineDeps): HttpPolicyEngine {
-  const { clock, setTimer, plugin = kongPlugin.name } = surroundings;
+/** PA-109, PA-110. */
+const breakerSeconds = 30;
+
+/** Creates the engine that queries PingAuthorize over its Sideband API, from settings that were parsed. */
+export function createSidebandEngine(settings: SidebandSettings, deps: SidebandEngineDeps): HttpPolicyEngine {
+  const { clock, setTimer, onRetry, plugin = kongPlugin.name, knownMethods = kongMethods } = deps;
   const service = parseServiceUrl(settings.service_url);
-  const instruments = createInstruments(settings, surroundings.telemetry);
+  const instruments = createInstruments(settings, deps.telemetry);
   const client =
-    surroundings.client ??
+    deps.client ??
     createPdpClient(service, {
       keepAliveMs: settings.connection_keepalive_ms,
       verifyCertificate: settings.verify_service_cert,
-      tls: surroundings.tls,
+      tls: deps.tls,
       setTimer,
     });
-  const ask = createSidebandQuery({
-    settings,
-    service,
+  const pdp = createPdpCaller({
     client,
-    breaker: surroundings.breaker ?? createBreaker<BreakerKind>(clock),
-    instruments,
-    deps: surroundings,
-    userAgent: surroundings.userAgent ?? `Kong/${kongPlugin.version}`,
+    clock,
+    setTimer,
+    breaker: settings.circuit_breaker_enabled ? (deps.breaker ?? createBreaker(clock)) : undefined,
+    breakerSeconds,
+    retryBackoffMs: settings.retry_backoff_ms,
+    onRetry,
   });
+  const userAgent = deps.userAgent ?? `Kong/${kongPlugin.version}`;
+  const query = createSidebandQuery({ settings, service, pdp, instruments, deps, userAgent });
   const show = createShowForLog(settings);
-  const { knownMethods = kongMethods } = surroundings;
-  const partsOf = (phase: EnginePhase): PhaseDeps => ({
+  const depsOf = (phase: EnginePhase): PhaseDeps => ({
     settings,
-    query: ask,
+    query,
     instruments,
     show,
     knownMethods,
     warnedOf: new Set(),
-    log: createPhaseLog(surroundings.log, { plugin, phase, service_url: service.shown }),
+    log: createPhaseLog(deps.log, { plugin, phase, service_url: service.shown }),
   });
-  const access = createAccessEvaluation(partsOf("access"));
-  const response = createResponseEvaluation(partsOf("response"));
+  const access = createAccessEvaluation(depsOf("access"));
+  const response = createResponseEvaluation(depsOf("response"));
   return {
     hasResponsePhase: !settings.skip_response_phase,
     evaluateRequest: (facts, call = {}) => access(facts, call),

@@ -1,7 +1,7 @@
 import type { PhaseLog, ShowForLog } from "./log.ts";
 import { isJsonRecord, type McpSummary, parseJson } from "./payload.ts";
 import type { Instruments } from "./metrics.ts";
-import type { PdpOutcome, QuerySideband } from "./pdp-call.ts";
+import type { QueryOutcome, QuerySideband } from "./pdp-call.ts";
 import {
   formatRefusalAnswer,
   type JsonRpcForm,
@@ -12,7 +12,7 @@ import {
   unavailable,
 } from "./refusal-answer.ts";
 import type { SidebandSettings } from "./settings.ts";
-import type { PdpReply } from "./contract.ts";
+import type { PdpReply } from "../pdp/client.ts";
 import type { HeaderMap } from "./http-format.ts";
 import { messageInBody } from "./pdp-answer.ts";
 import { responseStatusText } from "./response-payload.ts";
@@ -76,7 +76,7 @@ export type ClassifiedOutcome<Answer> =
 
 /** Judges by the status alone; an answer is read only when it is a decision (PA-066). Logs what went wrong. */
 export function classifyOutcome<Answer>(
-  outcome: PdpOutcome<Answer>,
+  outcome: QueryOutcome<Answer>,
   settings: SidebandSettings,
   log: PhaseLog,
 ): ClassifiedOutcome<Answer> {

@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import * as z from "zod";
 
 import { mcpFixtures } from "../../../test/fixtures/mcp/messages.ts";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
@@ -8,10 +7,8 @@ import { createFakeTime } from "../../../test/support/fake-time.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Decision } from "../provider/provider.ts";
-import { createSidebandConfig } from "./config.ts";
+import { sidebandConfig } from "./config.ts";
 import { createSidebandProvider, toAccessToken } from "./provider.ts";
-
-const schema = createSidebandConfig(() => z.union([z.number(), z.string().transform(() => 1000)]).prefault("1s"));
 
 function providerWith(
   decide: (call: FakeCall) => FakeReply,
@@ -21,7 +18,7 @@ function providerWith(
   const time = createFakeTime();
   const calls: FakeCall[] = [];
   const opened: string[] = [];
-  const config = schema.parse({
+  const config = sidebandConfig.parse({
     serviceUrl: "https://pdp.example",
     sharedSecret: "s",
     secretHeaderName: "CLIENT-TOKEN",

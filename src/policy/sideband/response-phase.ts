@@ -101,7 +101,7 @@ export function createResponseEvaluation(
       body: Buffer.from(fitted.text),
       mcpMethod: mcp?.method,
       call,
-      read(body) {
+      parse(body) {
         logAnswer(parts, body);
         const answer = parseResponseResult(body);
         if (answer.kind !== "result") return { answer, decision: "error" };

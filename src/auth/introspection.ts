@@ -12,7 +12,7 @@ import {
 } from "./authenticator.ts";
 import type { ClientAuthentication } from "./token-endpoint.ts";
 import { asObject, type HttpClient } from "./http-client.ts";
-import { createTtlMap } from "../lib/ttl-map.ts";
+import { createTtlCache } from "../lib/ttl-cache.ts";
 import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface IntrospectionOptions extends TokenRules {
@@ -40,7 +40,7 @@ const inactive: Authentication = authenticationFailure("invalid_token", "the tok
 /** Asks the authorization server about every token (RFC 7662); what it said is believed for its terms. */
 export function createIntrospection(options: IntrospectionOptions): Authenticator {
   const { clock, believeMs } = options;
-  const remembered = createTtlMap<VerifiedToken | Authentication>(options.maxRemembered, clock.wall);
+  const remembered = createTtlCache<VerifiedToken | Authentication>(options.maxRemembered, clock.wall);
   const asking = new Map<string, Promise<VerifiedToken | Authentication>>();
 
   async function ask(token: string, digest: string): Promise<VerifiedToken | Authentication> {
@@ -49,11 +49,12 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       const now = clock.wall();
       const terms = Math.min(believeMs, maxAgeMs);
       if (held === undefined) {
-        remembered.set(digest, inactive, now + Math.min(refusedMs, terms));
+        remembered.set(digest, inactive, now + Math.min(refusedMs, terms) - clock.wall());
         return inactive;
       }
       options.onToken?.(held.principal, token);
-      remembered.set(digest, held, Math.min(now + terms, held.principal.expiresAt ?? Number.POSITIVE_INFINITY));
+      const expiresAt = Math.min(now + terms, held.principal.expiresAt ?? Number.POSITIVE_INFINITY);
+      remembered.set(digest, held, expiresAt - clock.wall());
       return held;
     } catch (error) {
       return authenticationFailure("unavailable", "the token cannot be checked at the moment", {

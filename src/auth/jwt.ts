@@ -12,7 +12,7 @@ import {
   readBearer,
 } from "./authenticator.ts";
 import type { KeySet } from "./key-set.ts";
-import { createTtlMap } from "../lib/ttl-map.ts";
+import { createTtlCache } from "../lib/ttl-cache.ts";
 import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface JwtOptions extends TokenRules {
@@ -40,7 +40,7 @@ interface CachedToken {
  */
 export function createJwtAuthenticator(options: JwtOptions): Authenticator {
   const { keys, clock, issuer } = options;
-  const remembered = createTtlMap<CachedToken>(options.maxRemembered, clock.wall);
+  const remembered = createTtlCache<CachedToken>(options.maxRemembered, clock.wall);
   const verifying = new Map<string, Promise<VerifiedToken | Authentication>>();
 
   async function verify(token: string, digest: string): Promise<VerifiedToken | Authentication> {
@@ -49,7 +49,7 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
       const held = await verifyToken(token, options);
       if (held === undefined) return authenticationFailure("invalid_token", "the token names no subject");
       options.onToken?.(held.principal, token);
-      remembered.set(digest, { held, generation }, held.principal.expiresAt ?? 0);
+      remembered.set(digest, { held, generation }, (held.principal.expiresAt ?? 0) - clock.wall());
       return held;
     } catch (error) {
       return failureOf(error);

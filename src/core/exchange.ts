@@ -1,3 +1,4 @@
+import type { Clock } from "../lib/clock.ts";
 import { Cancellation } from "./cancellation.ts";
 import type { Message } from "../protocol/message.ts";
 import { revisions } from "../protocol/revisions.ts";
@@ -56,28 +57,8 @@ export interface Timing {
   readonly wallTime: number;
 }
 
-/** Sources of time, injected so that tests and replay are exact. */
-export interface Clock {
-  /** Monotonic milliseconds. */
-  readonly now: () => number;
-  /** Milliseconds since 1970. */
-  readonly wall: () => number;
-}
-
-/** The real clock. */
-export const systemClock: Clock = { now: () => performance.now(), wall: () => Date.now() };
-
-/** Calls back after some milliseconds. The returned function cancels the timer. */
-export type SetTimer = (milliseconds: number, callback: () => void) => () => void;
-
-/** Real timers that do not keep the process alive. */
-export const systemTimer: SetTimer = (milliseconds, callback) => {
-  const timer = setTimeout(callback, milliseconds);
-  timer.unref();
-  return () => {
-    clearTimeout(timer);
-  };
-};
+export { systemClock, systemTimer } from "../lib/clock.ts";
+export type { Clock, SetTimer } from "../lib/clock.ts";
 
 /** Where messages go that the server sends while it answers a request of the client. */
 export interface ReplyStream {

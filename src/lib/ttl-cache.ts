@@ -1,38 +1,38 @@
-/** Values that are kept for a while each, the longest unused of them for the shortest. */
+import { BoundedMap } from "./bounded-map.ts";
+
+/** A cache whose values expire; beyond its capacity the least recently used is dropped. */
 export interface TtlCache<Value> {
   readonly size: number;
-  /** The value of a key, for as long as it holds. */
+  /** The value of a key, unless it has expired. */
   get(key: string): Value | undefined;
-  /** Keeps a value for some milliseconds; nothing is kept for 0 of them. */
+  /** Stores a value for some milliseconds; 0 or less stores nothing. */
   set(key: string, value: Value, ttlMs: number): void;
+  delete(key: string): void;
   clear(): void;
 }
 
-/** Makes an empty store for so many values; `now` is monotonic milliseconds. */
+/** Creates an empty cache; `now` returns milliseconds, monotonic or not. */
 export function createTtlCache<Value>(maxEntries: number, now: () => number): TtlCache<Value> {
-  const kept = new Map<string, { readonly value: Value; readonly until: number }>();
+  const entries = new BoundedMap<string, { readonly value: Value; readonly expiresAt: number }>(maxEntries);
   return {
     get size() {
-      return kept.size;
+      return entries.size;
     },
     get: (key) => {
-      const found = kept.get(key);
-      if (found === undefined) return undefined;
-      kept.delete(key);
-      if (found.until <= now()) return undefined;
-      // Put back last: it has just been used.
-      kept.set(key, found);
-      return found.value;
+      const entry = entries.touch(key);
+      if (entry === undefined || now() < entry.expiresAt) return entry?.value;
+      entries.delete(key);
+      return undefined;
     },
     set: (key, value, ttlMs) => {
-      if (ttlMs <= 0) return;
-      kept.delete(key);
-      kept.set(key, { value, until: now() + ttlMs });
-      const [oldest] = kept.keys();
-      if (kept.size > maxEntries && oldest !== undefined) kept.delete(oldest);
+      if (ttlMs > 0) entries.set(key, { value, expiresAt: now() + ttlMs });
+      else entries.delete(key);
+    },
+    delete: (key) => {
+      entries.delete(key);
     },
     clear: () => {
-      kept.clear();
+      entries.clear();
     },
   };
 }

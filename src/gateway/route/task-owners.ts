@@ -1,4 +1,4 @@
-import { createTtlMap } from "../../lib/ttl-map.ts";
+import { createTtlCache } from "../../lib/ttl-cache.ts";
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Clock, type Exchange, type Principal } from "../../core/exchange.ts";
 import type { Guard, Reply } from "../../core/pipeline.ts";
@@ -19,7 +19,7 @@ const maxKept = 100_000;
  * name, who cannot be told apart anyway.
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
-  const owners = createTtlMap<string>(maxKept, wall);
+  const owners = createTtlCache<string>(maxKept, wall);
   const keyOf = (route: string, task: string): string => JSON.stringify([route, task]);
 
   function mayKnow({ route, principal }: Exchange, task: string): boolean {
@@ -32,7 +32,7 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
     if (task === undefined) return;
     const key = keyOf(route, task);
     // An id that is taken stays with its owner, whatever a server says later.
-    if (owners.get(key) === undefined) owners.set(key, principal.id, wall() + keptMs);
+    if (owners.get(key) === undefined) owners.set(key, principal.id, keptMs);
   }
 
   return {

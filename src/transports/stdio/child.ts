@@ -9,7 +9,7 @@ import type { Channel, ChannelEvents } from "../transport.ts";
 import { childEnvironment, type ChildEnvironment, childMarkerVariable } from "./environment.ts";
 import { createMessageLines, createMessageWriter } from "./framing.ts";
 import { killProcessTree, type ProcessTree, processTreeOf } from "./process-tree.ts";
-import { keepProcessAlive, settlesWithin } from "./timer.ts";
+import { settlesWithin } from "../../lib/timeout.ts";
 import type { Watchdog } from "./watchdog.ts";
 
 /** The command of a server and the limits of its process. */
@@ -304,4 +304,11 @@ export function createStderrLines(onLine: (line: string) => void): StderrLines {
     end: flush,
     tail: () => [...recent],
   };
+}
+
+/** Keeps this process alive until the returned function is called: the timers handed in may not. */
+function keepProcessAlive(): () => void {
+  const longest = 2 ** 31 - 1;
+  const hold = setInterval(() => {}, longest);
+  return () => clearInterval(hold);
 }

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 
 import type { SetTimer } from "../../core/exchange.ts";
-import { pause } from "./timer.ts";
+import { delay } from "../../lib/timeout.ts";
 import { childMarkerVariable } from "./environment.ts";
 
 /** How patiently a family is ended. */
@@ -92,7 +92,7 @@ function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
 async function waitUntilGone(members: TreeMembers, patienceMs: number, setTimer: SetTimer): Promise<void> {
   let waited = 0;
   for (let step = 5; !members.isEmpty() && waited < patienceMs; step = Math.min(step * 2, 50)) {
-    await pause(step, setTimer);
+    await delay(step, setTimer);
     waited += step;
   }
 }

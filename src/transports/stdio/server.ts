@@ -5,7 +5,7 @@ import type { SetTimer } from "../../core/exchange.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { createMessageLines, createMessageWriter } from "./framing.ts";
-import { settlesWithin } from "./timer.ts";
+import { settlesWithin } from "../../lib/timeout.ts";
 
 /** The streams of a client that started us, and what limits them. */
 export interface StdioServerOptions {

@@ -38,7 +38,7 @@ const capture: CaptureRecord = {
 export async function run(): Promise<BenchRow[]> {
   const folder = mkdtempSync(join(tmpdir(), "headgate-bench-traffic-"));
   try {
-    const options = { wall: () => Date.now(), wait: async () => {} };
+    const options = { wait: async () => {} };
     await using store = await openSqliteStore({ file: join(folder, "traffic.sqlite") }, options);
     const started = performance.now();
     await fill(store);

@@ -1,26 +1,24 @@
+// Needed by bench recorder: "recording on against off".
 import { hash } from "node:crypto";
 
-import type { Clock, Exchange } from "../core/exchange.ts";
+import type { Exchange } from "../core/exchange.ts";
 import { memberBoolean, memberString, memberType, memberValue } from "../protocol/json/read.ts";
 import type { Message } from "../protocol/message.ts";
-import type { Redactor } from "../redact/redactor.ts";
-import type { Frame, FrameContext, FrameDecision, FrameLeg } from "./contract.ts";
-import { createFrameGroup, type FrameGroup } from "./exchange-batcher.ts";
-import { traceOf } from "../telemetry/trace-context.ts";
-import { type MessageMetadata, metadataOf } from "../protocol/metadata.ts";
+import { metadataOf, type MessageMetadata } from "../protocol/metadata.ts";
 import { methodFacts } from "../protocol/methods.ts";
+import type { Redactor } from "../redact/redactor.ts";
+import { traceOf } from "../telemetry/trace-context.ts";
+import type { Frame, FrameContext, FrameDecision, FrameLeg } from "./contract.ts";
+import { createFrame, type FrameDraft } from "./pack.ts";
 
-/** A frame whose number and times are still to be set, by whoever takes it. */
-export type FrameDraft = { -readonly [Key in keyof Frame]: Frame[Key] };
-
-/** What of an exchange has been seen. */
+/** What was captured of an exchange so far. */
 interface CapturedExchange {
   readonly operation: string;
-  /** The numbers of frames with these messages; the last two are enough, one that asks and one that answers. */
+  /** The last captured request and answer, to recognize a message that is forwarded unchanged. */
   request: CapturedMessage | undefined;
   answer: CapturedMessage | undefined;
-  /** Its frames that were not packed yet. */
-  readonly group: FrameGroup;
+  /** Its frames that are not packed yet. */
+  readonly group: Frame[];
 }
 
 interface CapturedMessage {
@@ -36,71 +34,33 @@ interface MessageNames {
   readonly target: string | undefined;
 }
 
-/** What capturing needs. */
+/** What a frame capture needs. */
 export interface FrameCaptureDeps {
   readonly redactor: Redactor;
-  readonly clock: Clock;
-  /** Bodies that are larger are left out. */
+  /** Larger bodies are left out. */
   readonly bodyBytes: number;
-  /** Takes a redacted frame, and answers with its number; undefined where it was lost. */
-  readonly onFrame: (frame: FrameDraft, group: FrameGroup | undefined) => number | undefined;
+  /** Numbers and queues a redacted frame; returns its number, or undefined if it was lost. */
+  readonly onFrame: (frame: FrameDraft, group: Frame[] | undefined) => number | undefined;
 }
 
-/** Makes frames of what passes. Everything in them has been redacted. */
+/** Turns messages, decisions and lines of standard error into redacted frames. */
 export interface FrameCapture {
   message(leg: FrameLeg, passing: Frame["passing"], message: Message, exchange: Exchange): void;
   decision(decision: FrameDecision, exchange: Exchange): void;
-  /** A line that a server wrote to its standard error. */
+  /** A line of a server's standard error. */
   stderr(route: string, line: string): void;
 }
 
 const maxContinuations = 10_000;
 
-/** A new frame. All have the same members in the same order, which is what makes them quick to make and to read. */
-export function createFrame(
-  kind: Frame["kind"],
-  leg: FrameLeg,
-  passing: Frame["passing"],
-  direction: Frame["direction"],
-  exchange = "",
-  operation = "",
-): FrameDraft {
-  return {
-    capture: "",
-    seq: 0,
-    at: 0,
-    mono: 0,
-    kind,
-    leg,
-    passing,
-    direction,
-    exchange,
-    operation,
-    context: undefined,
-    id: undefined,
-    method: undefined,
-    target: undefined,
-    bytes: 0,
-    body: undefined,
-    same: undefined,
-    omitted: undefined,
-    redacted: undefined,
-    outcome: undefined,
-    errorCode: undefined,
-    gatewayCode: undefined,
-    decision: undefined,
-    lost: undefined,
-  };
-}
-
 function capturedOf({ tracking }: Exchange): CapturedExchange | undefined {
-  // Nobody else writes it.
+  // Only this file writes it.
   return tracking.record as CapturedExchange | undefined;
 }
 
-/** Makes the capturing of one capture. */
-export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: FrameCaptureDeps): FrameCapture {
-  /** Operations by what a later request continues them with: the state of a round, or a task. */
+/** Makes the frame capture of a recorder. */
+export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptureDeps): FrameCapture {
+  /** Operations by what a later request continues them with: a request state or a task id. */
   const continued = new Map<string, string>();
   const contextOf = createContextBuilder(redactor);
 
@@ -125,7 +85,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
     );
   }
 
-  /** What the client may come back with belongs to the same operation. */
+  /** A later request with this request state or task id belongs to the same operation. */
   function noteContinuation(exchange: Exchange, message: Message, facts: MessageFacts, operation: string): void {
     if (message.kind !== "result") return;
     const state = memberString(message, "result.requestState");
@@ -144,7 +104,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
       const isFirst = own === undefined;
       if (own === undefined) {
         const operation = operationOf(exchange, message, facts);
-        own = { operation, request: undefined, answer: undefined, group: createFrameGroup() };
+        own = { operation, request: undefined, answer: undefined, group: [] };
         exchange.tracking.record = own;
       }
       if (isAnswer && leg === "client" && passing === "sent") noteContinuation(exchange, message, facts, own.operation);
@@ -156,7 +116,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
           : undefined;
       const context = isFirst ? contextOf(exchange, clean?.secrets ?? []) : undefined;
       const redacted = (clean?.count ?? 0) + (context?.count ?? 0);
-      // Names stand in the body too: where nothing was secret there, nothing is here.
+      // The names are in the body too, so if nothing was redacted there, nothing needs to be here.
       const names =
         same === undefined || before === undefined
           ? namesOf(facts, redacted > 0 || isTooLarge ? redactor : undefined)
@@ -173,7 +133,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
       if (same === undefined && isTooLarge) frame.omitted = "size";
       if (redacted > 0) frame.redacted = redacted;
       if (isAnswer) setOutcome(frame, message, facts);
-      const seq = take(frame, own.group);
+      const seq = onFrame(frame, own.group);
       if (seq === undefined || same !== undefined) return;
       if (isAnswer) own.answer = { message, seq, names, facts };
       else own.request = { message, seq, names, facts };
@@ -188,7 +148,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
       const frame = createFrame("decision", leg, "received", direction, exchange.id, operation);
       frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
-      take(frame, own?.group);
+      onFrame(frame, own?.group);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);
@@ -197,7 +157,7 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame: take }: Frame
       frame.bytes = Buffer.byteLength(line);
       frame.body = clean.text;
       if (clean.count > 0) frame.redacted = clean.count;
-      take(frame, undefined);
+      onFrame(frame, undefined);
     },
   };
 }
@@ -217,7 +177,7 @@ function setOutcome(frame: FrameDraft, message: Message, { isToolError, resultTy
   } else frame.outcome = isToolError ? "tool_error" : resultType === "input_required" ? "input_required" : "ok";
 }
 
-/** Errors of our own say so in their data. */
+/** The code of an error that the gateway itself made. */
 function gatewayCodeOf(message: Message): string | undefined {
   const data = memberValue(message, "error.data");
   if (typeof data !== "object" || data === null || !("origin" in data) || data.origin !== "gateway") return undefined;
@@ -232,29 +192,29 @@ function taskKey({ route }: Exchange, task: string): string {
   return `task ${route} ${task}`;
 }
 
-/** What is known of an exchange, and how many values were redacted in it. */
-export interface CapturedContext {
+/** The context of an exchange, and how many values were redacted in it. */
+interface CapturedContext {
   readonly context: FrameContext;
   readonly count: number;
 }
 
-/** Tells what is known of an exchange; what was secret in its message is taken out of its headers too. */
-export type ContextBuilder = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
+/** Builds the context of an exchange; secrets found in its message are redacted in its headers too. */
+type ContextBuilder = (exchange: Exchange, secrets: readonly string[]) => CapturedContext;
 
 const maxCachedContexts = 500;
 
-/** What a context is made of. */
+/** What a context is built from. */
 type ContextOrigin = Pick<Exchange, "route" | "principal" | "session" | "revision" | "transport">;
 
-/** The last context of a session or principal, and of what it was made. */
+/** The last context of a session or principal, and what it was built from. */
 interface CachedContext {
   readonly origin: ContextOrigin;
   readonly captured: CapturedContext;
 }
 
 /**
- * Makes the contexts of a capture. Most messages of a client come with the same headers: what was made of them once is
- * taken again, and being the same object it is also written only once.
+ * Makes a builder that caches contexts: most messages of a client come with the same headers, and the same object is
+ * written only once.
  */
 function createContextBuilder(redactor: Redactor): ContextBuilder {
   const known = new Map<string, CachedContext>();
@@ -274,7 +234,7 @@ function createContextBuilder(redactor: Redactor): ContextBuilder {
   };
 }
 
-/** Whether two exchanges agree in everything that a context is made of. */
+/** Whether two exchanges have the same context. */
 function isSameOrigin(one: ContextOrigin, other: ContextOrigin): boolean {
   if (
     one.route !== other.route ||
@@ -324,18 +284,18 @@ function buildContext(
   return { context: { ...common, http }, count: path.count + count };
 }
 
-/** What records want to know of a message. */
+/** What a frame says of its message. */
 export interface MessageFacts extends Pick<
   MessageMetadata,
   "method" | "taskId" | "resultType" | "errorCode" | "isToolError"
 > {
   /** The id as a typed key. */
   readonly id: string | undefined;
-  /** The name of what it is about. */
+  /** The tool or prompt by name, the resource by URI, the task by id. */
   readonly target: string | undefined;
 }
 
-/** The facts of a message: those that `metadataOf` tells, without the rest, which takes most of its time. */
+/** The facts of a message. Common messages are read without `metadataOf`, which reads more than is needed here. */
 export function factsOf(message: Message): MessageFacts {
   const { kind, method, id } = message;
   const isResult = kind === "result";

@@ -132,20 +132,24 @@ export interface Frame {
 }
 
 /**
- * What became of an exchange. A request is `open` until its answer has gone to whoever asked; `failed` is an error of
- * the gateway itself, `refused` a no of a policy or a limit; `accepted` a notification that was passed on. `abandoned`
- * is an exchange whose gateway ended before it did.
+ * How an exchange ended. A request is `open` until its answer has been sent; `refused` means by a policy or a limit,
+ * `failed` an error of the gateway itself, `accepted` a notification that was forwarded, `abandoned` that the gateway
+ * stopped first.
  */
-export type ExchangeStatus =
-  | "open"
-  | "ok"
-  | "tool_error"
-  | "input_required"
-  | "error"
-  | "refused"
-  | "failed"
-  | "accepted"
-  | "abandoned";
+export const exchangeStatuses = [
+  "open",
+  "ok",
+  "tool_error",
+  "input_required",
+  "error",
+  "refused",
+  "failed",
+  "accepted",
+  "abandoned",
+] as const;
+
+/** One of {@link exchangeStatuses}. */
+export type ExchangeStatus = (typeof exchangeStatuses)[number];
 
 /** One message and what became of it, on both legs; derived from its frames. */
 export interface ExchangeRecord {
@@ -233,40 +237,15 @@ export interface CaptureRecord {
   readonly rules: readonly string[];
 }
 
-/** Texts of an exchange that can be compared. */
-export type TextField =
-  | "capture"
-  | "id"
-  | "operation"
-  | "parent"
-  | "kind"
-  | "direction"
-  | "route"
-  | "principal"
-  | "session"
-  | "revision"
-  | "transport"
-  | "traceId"
-  | "rpcId"
-  | "method"
-  | "target"
-  | "state"
-  | "gatewayCode"
-  | "decision"
-  | "rule";
+type FieldOf<Value> = {
+  [Field in keyof ExchangeRecord]-?: NonNullable<ExchangeRecord[Field]> extends Value ? Field : never;
+}[keyof ExchangeRecord];
 
-/** Numbers of an exchange that can be compared. `at` is wall time in milliseconds since 1970. */
-export type NumberField =
-  | "at"
-  | "durationMs"
-  | "upstreamMs"
-  | "requestBytes"
-  | "answerBytes"
-  | "messages"
-  | "redacted"
-  | "omitted"
-  | "errorCode"
-  | "seq";
+/** Text fields of an exchange. */
+export type TextField = FieldOf<string>;
+
+/** Number fields of an exchange. `at` is wall time in milliseconds since 1970. */
+export type NumberField = FieldOf<number>;
 
 /** Which bodies a text is looked for in: those of the asking message, those of the answer, or all. */
 export type TextScope = "any" | "request" | "answer";

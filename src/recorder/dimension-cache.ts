@@ -1,87 +1,75 @@
-import type { ExchangeRecord } from "./contract.ts";
+// Needed by bench recorder: "recording on against off".
+import { exchangeStatuses } from "./contract.ts";
+import { fieldsIn, type ExchangeOutcome } from "./exchange-fields.ts";
 
-/** Members that say what was asked for and what became of it; the same for many exchanges. */
-export const outcomeFields = [
-  "kind",
-  "direction",
-  "method",
-  "target",
-  "state",
-  "errorCode",
-  "gatewayCode",
-  "decision",
-  "rule",
-  "messages",
-  "modified",
-  "redacted",
-  "omitted",
-] as const satisfies readonly (keyof ExchangeRecord)[];
-
-/** What an exchange has in common with others of its subject. */
-export type ExchangeOutcome = Pick<ExchangeRecord, (typeof outcomeFields)[number]>;
-
-/** Something for each subject. */
+/** A value for each outcome. */
 export interface OutcomeCache<T> {
-  get(subject: ExchangeOutcome): T | undefined;
-  set(subject: ExchangeOutcome, value: T): void;
+  get(outcome: ExchangeOutcome): T | undefined;
+  set(outcome: ExchangeOutcome, value: T): void;
   clear(): void;
 }
 
-const states = ["open", "ok", "tool_error", "input_required", "error", "refused", "failed", "accepted", "abandoned"];
-
-/** Makes a book. Subjects are looked up by what they say, most of them without putting a text together. */
+/** Makes a cache. Common outcomes are looked up by method, target and a number: building a string key takes longer. */
 export function createOutcomeCache<T>(): OutcomeCache<T> {
-  /** By method, target, and a number for all that most exchanges have. */
-  const usual = new Map<string, Map<string, Map<number, T>>>();
-  const unusual = new Map<string, T>();
+  const common = new Map<string, Map<string, Map<number, T>>>();
+  const rare = new Map<string, T>();
   return {
-    get: (subject) => {
-      const key = commonKey(subject);
-      if (key < 0) return unusual.get(rareKey(subject));
-      return usual
-        .get(subject.method)
-        ?.get(subject.target ?? "")
+    get: (outcome) => {
+      const key = commonKey(outcome);
+      if (key < 0) return rare.get(rareKey(outcome));
+      return common
+        .get(outcome.method)
+        ?.get(outcome.target ?? "")
         ?.get(key);
     },
-    set: (subject, value) => {
-      const key = commonKey(subject);
+    set: (outcome, value) => {
+      const key = commonKey(outcome);
       if (key < 0) {
-        unusual.set(rareKey(subject), value);
+        rare.set(rareKey(outcome), value);
         return;
       }
-      const { method, target = "" } = subject;
-      const targets = usual.get(method) ?? new Map<string, Map<number, T>>();
-      usual.set(method, targets);
+      const { method, target = "" } = outcome;
+      const targets = common.get(method) ?? new Map<string, Map<number, T>>();
+      common.set(method, targets);
       const values = targets.get(target) ?? new Map<number, T>();
       targets.set(target, values);
       values.set(key, value);
     },
     clear: () => {
-      usual.clear();
-      unusual.clear();
+      common.clear();
+      rare.clear();
     },
   };
 }
 
-/** What is usual in a number; below zero where something is not. */
-function commonKey(subject: ExchangeOutcome): number {
-  if (
-    subject.errorCode !== undefined ||
-    subject.gatewayCode !== undefined ||
-    subject.decision !== undefined ||
-    subject.rule !== undefined ||
-    subject.redacted !== 0 ||
-    subject.omitted !== 0
-  )
-    return -1;
+/** The fields that `commonKey` and the two maps above cover. */
+const commonFields: ReadonlySet<string> = new Set([
+  "method",
+  "target",
+  "kind",
+  "direction",
+  "modified",
+  "messages",
+  "state",
+]);
+
+const outcomeFields = fieldsIn("outcome");
+const rareFields = outcomeFields.filter((field) => !commonFields.has(field));
+
+/** Everything but method and target as a number; -1 if the outcome has a field that few have. */
+function commonKey(outcome: ExchangeOutcome): number {
+  for (const field of rareFields) {
+    const value = outcome[field];
+    if (value !== undefined && value !== 0) return -1;
+  }
   const flags =
-    (subject.kind === "request" ? 0 : 1) +
-    (subject.direction === "c2s" ? 0 : 2) +
-    (subject.modified ? 4 : 0) +
-    (subject.target === undefined ? 8 : 0);
-  return subject.messages * 256 + states.indexOf(subject.state) * 16 + flags;
+    (outcome.kind === "request" ? 0 : 1) +
+    (outcome.direction === "c2s" ? 0 : 2) +
+    (outcome.modified ? 4 : 0) +
+    (outcome.target === undefined ? 8 : 0);
+  return outcome.messages * 256 + exchangeStatuses.indexOf(outcome.state) * 16 + flags;
 }
 
-function rareKey(subject: ExchangeOutcome): string {
-  return JSON.stringify(outcomeFields.map((member) => subject[member] ?? null));
+function rareKey(outcome: ExchangeOutcome): string {
+  return JSON.stringify(outcomeFields.map((field) => outcome[field] ?? null));
 }

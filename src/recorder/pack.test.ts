@@ -6,7 +6,6 @@ import type { ExchangeRecord, Frame } from "./contract.ts";
 import { deriveExchanges } from "./derive.ts";
 import {
   createContextReader,
-  createContextWriter,
   type FramePack,
   groupFrames,
   maxPackSpan,
@@ -15,32 +14,34 @@ import {
   unpackFrames,
 } from "./pack.ts";
 import { createPackBufferWriter, packCount, readPackBuffer } from "./exchange-batcher.ts";
-import { outcomeFields } from "./dimension-cache.ts";
+import { fieldsIn } from "./exchange-fields.ts";
 
-/** Frames as they come out again, in their order. */
-function again(frames: readonly Frame[], writeContext = createContextWriter()): readonly Frame[] {
+const outcomeFields = fieldsIn("outcome");
+
+/** Frames that were packed and unpacked. */
+function again(frames: readonly Frame[]): readonly Frame[] {
   const readContext = createContextReader();
-  const wire = createPackBufferWriter(writeContext);
-  // In any order: they come out in that of their first frames.
+  const writer = createPackBufferWriter();
+  // Packs may be added in any order.
   const groups = groupFrames(frames);
-  for (const group of groups.toReversed()) wire.add(group);
-  const taken = wire.take();
+  for (const group of groups.toReversed()) writer.add(group);
+  const taken = writer.take();
   expect(packCount(taken)).toBe(groups.length);
-  expect(packCount(wire.take())).toBe(0);
+  expect(packCount(writer.take())).toBe(0);
   const packs = readPackBuffer(taken);
-  const plain = ({ content, complete: _whole, ...pack }: FramePack) => ({
+  const plain = ({ content, complete: _complete, ...pack }: FramePack) => ({
     ...pack,
     content: Buffer.from(content).toString("base64"),
   });
   const packed = packFrames(frames);
   expect(packs.map(plain)).toEqual(packed.map(plain));
-  for (const [index, { complete: whole }] of packs.entries()) {
+  for (const [index, { complete }] of packs.entries()) {
     const other = packed[index]?.complete;
-    expect(whole === undefined).toBe(other === undefined);
-    if (whole === undefined || other === undefined) continue;
-    const { outcome: subject, ...figures } = whole;
+    expect(complete === undefined).toBe(other === undefined);
+    if (complete === undefined || other === undefined) continue;
+    const { outcome, ...figures } = complete;
     expect(other).toMatchObject(figures);
-    for (const name of outcomeFields) expect(subject[name]).toEqual(other.outcome[name]);
+    for (const name of outcomeFields) expect(outcome[name]).toEqual(other.outcome[name]);
   }
   return packs.flatMap((pack) => unpackFrames(pack, "c1", readContext)).toSorted((one, other) => one.seq - other.seq);
 }
@@ -60,8 +61,8 @@ const oddities = fc.record(
   { requiredKeys: [] },
 );
 
-describe("frames that are packed", () => {
-  it("[SC-067] come out as they went in, whatever is in them", () => {
+describe("packed frames", () => {
+  it("[SC-067] are unpacked as they were, whatever is in them", () => {
     fc.assert(
       fc.property(arbitraryFrames, fc.array(oddities, { maxLength: 20 }), (frames, odd) => {
         const all = frames.map((frame, index): Frame => ({ ...frame, ...odd[index] }));
@@ -70,26 +71,26 @@ describe("frames that are packed", () => {
     );
   });
 
-  it("[SC-067] say what is derived from them where an exchange is as a whole in them", () => {
+  it("[SC-067] carry the derived exchange if they are all of it", () => {
     fc.assert(
       fc.property(arbitraryFrames, (frames) => {
         const derived = new Map(deriveExchanges(frames).map((exchange) => [exchange.seq, exchange]));
-        for (const { first, complete: whole, content } of packFrames(frames)) {
-          if (whole === undefined) continue;
-          const { outcome: subject, ...figures } = whole;
+        for (const { first, complete, content } of packFrames(frames)) {
+          if (complete === undefined) continue;
+          const { outcome, ...figures } = complete;
           const exchange = derived.get(first);
           expect({ ...exchange }).toMatchObject(figures);
           expect(readPackIds(content)).toEqual({ exchange: exchange?.id, id: exchange?.rpcId });
-          for (const name of outcomeFields) expect(subject[name]).toEqual(exchange?.[name]);
+          for (const name of outcomeFields) expect(outcome[name]).toEqual(exchange?.[name]);
         }
-        const wholes = packFrames(frames).filter(({ complete: whole }) => whole !== undefined);
+        const completes = packFrames(frames).filter(({ complete }) => complete !== undefined);
         const isOver = ({ state }: ExchangeRecord) => state !== "open" && state !== "abandoned";
-        expect(wholes).toHaveLength([...derived.values()].filter(isOver).length);
+        expect(completes).toHaveLength([...derived.values()].filter(isOver).length);
       }),
     );
   });
 
-  it("stand together by exchange, in the order in which those began", () => {
+  it("are grouped by exchange, in the order of first frames", () => {
     const [one, other] = [callFrames({ id: "a", answer: "x" }), callFrames({ id: "b", seq: 4, answer: "y" })];
     const woven = [...one.slice(0, 2), ...other, ...one.slice(2)].map((frame, seq) => ({ ...frame, seq }));
     const packs = packFrames(woven);
@@ -100,7 +101,7 @@ describe("frames that are packed", () => {
     expect(Buffer.from(packs[0]?.content ?? []).includes(one[2]?.body ?? "?")).toBe(true);
   });
 
-  it("do not reach over more numbers than are looked at, nor over the end of a capture", () => {
+  it("span neither too many numbers nor the end of a capture", () => {
     const [first, second, ...rest] = callFrames({ id: "a", answer: "x" });
     if (first === undefined || second === undefined) throw new TypeError("a call has more frames");
     const far = { ...second, seq: maxPackSpan };
@@ -111,14 +112,14 @@ describe("frames that are packed", () => {
     expect(again([first, far, endFrame(maxPackSpan + 1)])).toEqual([first, far, endFrame(maxPackSpan + 1)]);
   });
 
-  it("say everything that is known of an exchange, and write the same only once", () => {
+  it("keep the context of an exchange, and write equal ones once", () => {
     const [frame] = callFrames({ id: "a", parent: "p", session: "s" });
     if (frame?.context === undefined) throw new TypeError("the first frame has a context");
     const http = { method: "POST", path: "/mcp", headers: { accept: "*/*" } };
     const context = { ...frame.context, traceId: "t", http };
-    const writeContext = createContextWriter();
-    expect(again([{ ...frame, context }], writeContext)).toEqual([{ ...frame, context }]);
-    expect(writeContext(context)).toBe(writeContext(context));
-    expect(writeContext(context)).not.toContain("principal");
+    expect(again([{ ...frame, context }])).toEqual([{ ...frame, context }]);
+    const writer = createPackBufferWriter();
+    for (const seq of [0, 1]) writer.add([{ ...frame, seq, context }]);
+    expect(writer.take().contexts).toHaveLength(1);
   });
 });

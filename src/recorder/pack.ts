@@ -1,48 +1,192 @@
+// Needed by bench recorder: "recording on against off".
 import { ByteReader, ByteWriter } from "./bytes.ts";
 import type { ExchangeRecord, Frame, FrameContext } from "./contract.ts";
 import { deriveComplete } from "./derive.ts";
-import type { ExchangeOutcome } from "./dimension-cache.ts";
+import type { ExchangeOutcome } from "./exchange-fields.ts";
 
 /**
- * Frames of one exchange, or one frame that belongs to none, as they are handed to the thread that writes and as they
- * are stored: some bytes in place of some sixty values. What the frames share is said once.
+ * The frames of one exchange, or one frame that belongs to none, as bytes: the form in which frames go to the writer
+ * thread and are stored. What the frames share is written once.
  */
 export interface FramePack {
-  /** The number of the first frame in it. */
+  /** The number of its first frame. */
   readonly first: number;
   readonly last: number;
   readonly count: number;
-  /** What is known of the exchange as JSON, where the first frame of the exchange is in here; otherwise empty. */
+  /** The context of the exchange as JSON, if the pack has the exchange's first frame; otherwise empty. */
   readonly context: string;
-  /** Everything else. */
   readonly content: Uint8Array;
-  /** Where all frames of an exchange are in here, what is derived from them: whoever has it need not unpack them. */
+  /** What is derived from the frames, if the pack has all of them: such a pack is stored without unpacking it. */
   readonly complete?: CompleteExchange | undefined;
 }
 
-/** An exchange that belongs to no other, without what its pack says: the names and who asked. */
-export interface CompleteExchange extends Pick<
-  ExchangeRecord,
-  "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes"
-> {
+/** An exchange that belongs to no other, without what its pack says: its ids and its caller. */
+export interface CompleteExchange extends Pick<ExchangeRecord, CompleteNumber> {
   readonly outcome: ExchangeOutcome;
 }
 
-/** Members that few frames have, as JSON. */
-type RareFields = Partial<Omit<Frame, "capture" | "seq" | "kind" | "leg" | "passing" | "direction" | "body">>;
+type CompleteNumber = "at" | "durationMs" | "upstreamMs" | "requestBytes" | "answerBytes";
+
+/** A frame that is being put together. */
+export type FrameDraft = { -readonly [Key in keyof Frame]: Frame[Key] };
+
+/** Makes a frame. All frames have the same members in the same order, so that V8 gives them one hidden class. */
+export function createFrame(
+  kind: Frame["kind"],
+  leg: Frame["leg"],
+  passing: Frame["passing"],
+  direction: Frame["direction"],
+  exchange = "",
+  operation = "",
+): FrameDraft {
+  return {
+    capture: "",
+    seq: 0,
+    at: 0,
+    mono: 0,
+    kind,
+    leg,
+    passing,
+    direction,
+    exchange,
+    operation,
+    context: undefined,
+    id: undefined,
+    method: undefined,
+    target: undefined,
+    bytes: 0,
+    body: undefined,
+    same: undefined,
+    omitted: undefined,
+    redacted: undefined,
+    outcome: undefined,
+    errorCode: undefined,
+    gatewayCode: undefined,
+    decision: undefined,
+    lost: undefined,
+  };
+}
+
+/** How a frame relates to the others of its pack. */
+interface FrameRelation {
+  readonly header: PackHeader;
+  /** The index of the earlier frame that it repeats, or -1. */
+  repeated: number;
+  /** Whether its times are given exactly by whole milliseconds and microseconds since the first frame. */
+  isExact: boolean;
+}
+
+/** What is written once for all frames of a pack. */
+interface PackHeader {
+  readonly first: number;
+  readonly exchange: string;
+  readonly operation: string;
+  readonly at: number;
+  readonly micros: number;
+}
+
+/** A member that only some frames have; its bit in the frame's flags says whether it follows. */
+interface FrameField {
+  readonly has: (frame: Frame, relation: FrameRelation) => boolean;
+  readonly write: (writer: ByteWriter, frame: Frame, relation: FrameRelation) => void;
+  readonly read: (reader: ByteReader, frame: FrameDraft, earlier: readonly Frame[], withBodies: boolean) => void;
+}
 
 const kinds = ["request", "notification", "result", "error", "decision", "stderr", "gap", "end"] as const;
 
-const outcomes = [undefined, "ok", "tool_error", "input_required", "error"] as const;
+const outcomes = ["ok", "tool_error", "input_required", "error"] as const;
 
-/** What a frame has, beside the six bits of its form and three of its outcome. */
-const fieldBit = { like: 64, body: 128, more: 256, id: 512, method: 1024, target: 2048 } as const;
-const outcomeShift = 12;
+/** Members that few frames have; together they are written as JSON. */
+const rareFields = [
+  "same",
+  "omitted",
+  "redacted",
+  "errorCode",
+  "gatewayCode",
+  "decision",
+  "lost",
+] as const satisfies readonly (keyof Frame)[];
+
+/** Flags below the fields: three bits for the kind, one each for leg, passing and direction. */
+const formBits = 6;
+
+const repeatsField: FrameField = {
+  has: (_frame, { repeated }) => repeated >= 0,
+  write: (writer, _frame, { repeated }) => {
+    writer.varint(repeated);
+  },
+  read: (reader, frame, earlier) => {
+    copyRepeated(frame, earlier[reader.varint()]);
+  },
+};
+
+const idField: FrameField = {
+  has: (frame, { repeated }) => frame.id !== undefined && repeated < 0,
+  write: (writer, { id = "" }) => {
+    writer.string(id);
+  },
+  read: (reader, frame) => {
+    frame.id = reader.string();
+  },
+};
+
+/** The optional members of a frame in the order in which they are written and read. */
+const frameFields: readonly FrameField[] = [
+  repeatsField,
+  idField,
+  {
+    has: (frame, { repeated }) => frame.method !== undefined && repeated < 0,
+    write: (writer, { method = "" }) => {
+      writer.string(method);
+    },
+    read: (reader, frame) => {
+      frame.method = reader.string();
+    },
+  },
+  {
+    has: (frame, { repeated }) => frame.target !== undefined && repeated < 0,
+    write: (writer, { target = "" }) => {
+      writer.string(target);
+    },
+    read: (reader, frame) => {
+      frame.target = reader.string();
+    },
+  },
+  {
+    has: (frame, { repeated }) => frame.outcome !== undefined && repeated < 0,
+    write: (writer, { outcome = "ok" }) => {
+      writer.varint(outcomes.indexOf(outcome));
+    },
+    read: (reader, frame) => {
+      frame.outcome = outcomes[reader.varint()];
+    },
+  },
+  {
+    has: hasRareFields,
+    write: (writer, frame, relation) => {
+      writer.string(JSON.stringify(rareFieldsOf(frame, relation)));
+    },
+    read: (reader, frame) => {
+      Object.assign(frame, JSON.parse(reader.string()) as Partial<Frame>);
+    },
+  },
+  {
+    has: ({ body }) => body !== undefined,
+    write: (writer, { body = "" }) => {
+      writer.longString(body);
+    },
+    read: (reader, frame, _earlier, withBodies) => {
+      frame.body = reader.longString(withBodies);
+    },
+  },
+];
+
+const idBit = 1 << (formBits + frameFields.indexOf(idField));
 
 /** Numbers that one pack may span, so that a frame is found without reading all packs before it. */
 export const maxPackSpan = 4096;
 
-/** Puts frames together by their exchanges, in the order of their first frames. */
+/** Groups frames by their exchanges, in the order of their first frames. */
 export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[])[] {
   const groups: Frame[][] = [];
   const open = new Map<string, Frame[]>();
@@ -54,14 +198,14 @@ export function groupFrames(frames: readonly Frame[]): readonly (readonly Frame[
       const group = [frame];
       groups.push(group);
       if (exchange !== "") open.set(exchange, group);
-      // What was open ended with the capture: nothing from behind it may come to stand before.
+      // Open exchanges ended with the capture: no later frame may move before its end.
       else if (frame.kind === "end") open.clear();
     }
   }
   return groups;
 }
 
-/** Whether an exchange belongs to no other, so that nothing has to be known of it but what its pack says. */
+/** Whether an exchange belongs to no other, so that its pack says everything about it. */
 export function isStandalone({ id, operation, parent, traceId }: ExchangeRecord): boolean {
   return operation === id && parent === undefined && traceId === undefined;
 }
@@ -75,130 +219,59 @@ export function packFrames(frames: readonly Frame[]): FramePack[] {
     writer.truncate(0);
     const { first, last, context } = writePack(group, writer);
     const content = writer.copyFrom(0);
-    const text = context === undefined ? "" : formatContext(context);
     const exchange = deriveComplete(group);
-    const whole = exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
-    return { first, last, count: group.length, context: text, content, complete: whole };
+    const complete = exchange === undefined || !isStandalone(exchange) ? undefined : { ...exchange, outcome: exchange };
+    const text = context === undefined ? "" : formatContext(context);
+    return { first, last, count: group.length, context: text, content, complete };
   });
 }
 
-/** What is to be known of a pack besides its content. */
+/** What a pack needs besides its content. */
 export type PackOutline = Pick<FramePack, "first" | "last"> & Pick<Frame, "context">;
 
-/** Writes the content of a pack: the exchange, the times of the first frame, and each frame with its differences. */
+/** Writes the content of a pack: what its frames share, then each frame as its difference to the first. */
 export function writePack(frames: readonly Frame[], writer: ByteWriter): PackOutline {
   const [start] = frames;
   if (start === undefined) throw new TypeError("a pack holds at least one frame");
-  const { exchange, operation, context, seq, at } = start;
-  const micros = Math.round(start.mono * 1000);
+  const { exchange, context, seq, at } = start;
+  // Empty stands for the exchange itself; a frame with an empty operation has it among its rare fields.
+  const operation = start.operation === "" ? exchange : start.operation;
+  const header: PackHeader = { first: seq, exchange, operation, at, micros: toMicros(start.mono) };
   writer.varint(frames.length);
   writer.string(exchange);
-  writer.varint(operation === exchange ? 0 : 1);
-  if (operation !== exchange) writer.string(operation);
+  writer.string(operation === exchange ? "" : operation);
   writer.double(at);
-  writer.double(micros);
+  writer.double(header.micros);
+  const relation: FrameRelation = { header, repeated: -1, isExact: true };
   let last = seq;
   for (const frame of frames) {
-    writeFrame(frame, start, micros, frames, writer);
+    relation.repeated = frame.same === undefined ? -1 : indexOfRepeated(frame, frames);
+    relation.isExact = hasExactTimes(frame, header);
+    writeFrame(frame, relation, writer);
     last = frame.seq;
   }
   return { first: seq, last, context };
 }
 
-function writeFrame(
-  frame: Frame,
-  start: Frame,
-  startMicros: number,
-  frames: readonly Frame[],
-  writer: ByteWriter,
-): void {
-  const { mono, body, id, method, target } = frame;
-  const micros = Math.round(mono * 1000);
-  const at = frame.at - start.at;
-  const isExact =
-    Number.isSafeInteger(at) && start.at + at === frame.at && Number.isSafeInteger(micros) && micros / 1000 === mono;
-  const isCommon =
-    isExact && frame.operation === start.operation && hasOnlyCommonFields(frame) && (frame === start || !frame.context);
-  const like = isCommon && frame.same !== undefined ? indexOfRepeated(frame, frames) : -1;
-  let bits =
+function writeFrame(frame: Frame, relation: FrameRelation, writer: ByteWriter): void {
+  const { header, isExact } = relation;
+  let flags =
     kinds.indexOf(frame.kind) * 8 +
     (frame.leg === "client" ? 0 : 4) +
     (frame.passing === "received" ? 0 : 2) +
     (frame.direction === "c2s" ? 0 : 1);
-  if (body !== undefined) bits |= fieldBit.body;
-  if (like >= 0) bits |= fieldBit.like;
-  else if (!isCommon || frame.same !== undefined) bits |= fieldBit.more;
-  else {
-    bits |= outcomes.indexOf(frame.outcome) << outcomeShift;
-    if (id !== undefined) bits |= fieldBit.id;
-    if (method !== undefined) bits |= fieldBit.method;
-    if (target !== undefined) bits |= fieldBit.target;
-  }
-  writer.varint(bits);
-  writer.signedVarint(frame.seq - start.seq);
-  writer.signedVarint(isExact ? at : 0);
-  writer.signedVarint(isExact ? micros - startMicros : 0);
+  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
+    if (frameFields[index]?.has(frame, relation) === true) flags |= bit;
+  writer.varint(flags);
+  writer.signedVarint(frame.seq - header.first);
+  writer.signedVarint(isExact ? frame.at - header.at : 0);
+  writer.signedVarint(isExact ? toMicros(frame.mono) - header.micros : 0);
   writer.varint(frame.bytes);
-  if (like >= 0) writer.varint(like);
-  if ((bits & fieldBit.more) !== 0) writer.string(JSON.stringify(rareFieldsOf(frame, start, isExact)));
-  if ((bits & fieldBit.id) !== 0) writer.string(id ?? "");
-  if ((bits & fieldBit.method) !== 0) writer.string(method ?? "");
-  if ((bits & fieldBit.target) !== 0) writer.string(target ?? "");
-  if (body !== undefined) writer.longString(body);
+  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
+    if ((flags & bit) !== 0) frameFields[index]?.write(writer, frame, relation);
 }
 
-/** Which frame of the pack another one repeats; -1 where there is none. */
-function indexOfRepeated(frame: Frame, frames: readonly Frame[]): number {
-  for (let at = 0; at < frames.length; at++) {
-    const other = frames[at];
-    if (other === undefined || other.seq !== frame.same) continue;
-    const isLike =
-      other.seq < frame.seq &&
-      frame.body === undefined &&
-      other.id === frame.id &&
-      other.method === frame.method &&
-      other.target === frame.target &&
-      other.outcome === frame.outcome;
-    return isLike ? at : -1;
-  }
-  return -1;
-}
-
-/** Whether a frame has none of the members that few have. */
-function hasOnlyCommonFields(frame: Frame): boolean {
-  return (
-    frame.omitted === undefined &&
-    frame.redacted === undefined &&
-    frame.errorCode === undefined &&
-    frame.gatewayCode === undefined &&
-    frame.decision === undefined &&
-    frame.lost === undefined
-  );
-}
-
-function rareFieldsOf(frame: Frame, start: Frame, isExact: boolean): RareFields {
-  const { id, method, target, same, outcome } = frame;
-  const { omitted, redacted, errorCode, gatewayCode, decision, lost } = frame;
-  // Members that are undefined are left out of the text.
-  return {
-    id,
-    method,
-    target,
-    same,
-    outcome,
-    omitted,
-    redacted,
-    errorCode,
-    gatewayCode,
-    decision,
-    lost,
-    context: frame === start ? undefined : frame.context,
-    ...(frame.operation === start.operation ? undefined : { operation: frame.operation }),
-    ...(isExact ? undefined : { at: frame.at, mono: frame.mono }),
-  };
-}
-
-/** The frames of a pack, equal to those of which it was made; without their bodies where nobody reads them. */
+/** The frames of a pack, equal to those it was made of; bodies are empty if they are not wanted. */
 export function unpackFrames(
   { first, context, content }: Pick<FramePack, "first" | "context" | "content">,
   capture: string,
@@ -207,86 +280,137 @@ export function unpackFrames(
 ): Frame[] {
   const reader = new ByteReader(content);
   const count = reader.varint();
-  const exchange = reader.string();
-  const operation = reader.varint() === 0 ? exchange : reader.string();
-  const at = reader.double();
-  const micros = reader.double();
-  const frames: Frame[] = [];
-  for (let index = 0; index < count; index++) {
-    const bits = reader.varint();
-    const frame: UnpackedFrame = {
-      capture,
-      seq: first + reader.signedVarint(),
-      at: at + reader.signedVarint(),
-      mono: (micros + reader.signedVarint()) / 1000,
-      kind: kinds[(bits >> 3) & 7] ?? "gap",
-      leg: (bits & 4) === 0 ? "client" : "upstream",
-      passing: (bits & 2) === 0 ? "received" : "sent",
-      direction: (bits & 1) === 0 ? "c2s" : "s2c",
-      exchange,
-      operation,
-      context: index === 0 && context !== "" ? readContext(context) : undefined,
-      id: undefined,
-      method: undefined,
-      target: undefined,
-      bytes: reader.varint(),
-      body: undefined,
-      same: undefined,
-      omitted: undefined,
-      redacted: undefined,
-      outcome: outcomes[bits >> outcomeShift],
-      errorCode: undefined,
-      gatewayCode: undefined,
-      decision: undefined,
-      lost: undefined,
-    };
-    if ((bits & fieldBit.like) !== 0) copyRepeated(frame, frames[reader.varint()]);
-    if ((bits & fieldBit.more) !== 0) Object.assign(frame, JSON.parse(reader.string()) as RareFields);
-    if ((bits & fieldBit.id) !== 0) frame.id = reader.string();
-    if ((bits & fieldBit.method) !== 0) frame.method = reader.string();
-    if ((bits & fieldBit.target) !== 0) frame.target = reader.string();
-    if ((bits & fieldBit.body) !== 0) frame.body = reader.longString(withBodies);
-    frames.push(frame);
-  }
+  const header = readHeader(reader, first);
+  const frames: FrameDraft[] = [];
+  for (let index = 0; index < count; index++) frames.push(readFrame(reader, header, capture, frames, withBodies));
+  if (frames[0] !== undefined && context !== "") frames[0].context = readContext(context);
   return frames;
 }
 
-/** The id of a pack's exchange, and that of the request it begins with, without the rest. */
+function readHeader(reader: ByteReader, first: number): PackHeader {
+  const exchange = reader.string();
+  const operation = reader.string();
+  const at = reader.double();
+  return {
+    first,
+    exchange,
+    operation: operation === "" ? exchange : operation,
+    at,
+    micros: reader.double(),
+  };
+}
+
+function readFrame(
+  reader: ByteReader,
+  header: PackHeader,
+  capture: string,
+  earlier: readonly Frame[],
+  withBodies: boolean,
+): FrameDraft {
+  const flags = reader.varint();
+  const frame = createFrame(
+    kinds[(flags >> 3) & 7] ?? "gap",
+    (flags & 4) === 0 ? "client" : "upstream",
+    (flags & 2) === 0 ? "received" : "sent",
+    (flags & 1) === 0 ? "c2s" : "s2c",
+    header.exchange,
+    header.operation,
+  );
+  frame.capture = capture;
+  frame.seq = header.first + reader.signedVarint();
+  frame.at = header.at + reader.signedVarint();
+  frame.mono = (header.micros + reader.signedVarint()) / 1000;
+  frame.bytes = reader.varint();
+  for (let index = 0, bit = 1 << formBits; index < frameFields.length; index++, bit <<= 1)
+    if ((flags & bit) !== 0) frameFields[index]?.read(reader, frame, earlier, withBodies);
+  return frame;
+}
+
+/** The id of a pack's exchange, and the JSON-RPC id of its first frame, without reading the rest. */
 export function readPackIds(content: Uint8Array): {
   readonly exchange: string;
   readonly id: string | undefined;
 } {
   const reader = new ByteReader(content);
   reader.varint();
-  const exchange = reader.string();
-  if (reader.varint() !== 0) reader.string();
-  reader.skip(16);
-  const bits = reader.varint();
-  for (let figure = 0; figure < 4; figure++) reader.varint();
-  if ((bits & fieldBit.more) !== 0) return { exchange, id: (JSON.parse(reader.string()) as RareFields).id };
-  return { exchange, id: (bits & fieldBit.id) === 0 ? undefined : reader.string() };
+  const { exchange } = readHeader(reader, 0);
+  const flags = reader.varint();
+  for (let number = 0; number < 4; number++) reader.varint();
+  // Nothing stands before the id in a frame that repeats no other, as the first never does.
+  return { exchange, id: (flags & idBit) === 0 ? undefined : reader.string() };
 }
 
-type UnpackedFrame = { -readonly [Key in keyof Frame]: Frame[Key] };
-
-function copyRepeated(frame: UnpackedFrame, other: Frame | undefined): void {
-  if (other === undefined) return;
-  frame.same = other.seq;
-  frame.id = other.id;
-  frame.method = other.method;
-  frame.target = other.target;
-  frame.outcome = other.outcome;
+function toMicros(milliseconds: number): number {
+  return Math.round(milliseconds * 1000);
 }
 
-/** Writes what is known of an exchange as JSON. */
-export type ContextWriter = (context: FrameContext) => string;
+/** Whether differences in whole milliseconds and microseconds give the frame's times again; imported ones may not. */
+function hasExactTimes(frame: Frame, header: PackHeader): boolean {
+  const at = frame.at - header.at;
+  const micros = toMicros(frame.mono);
+  return (
+    Number.isSafeInteger(at) &&
+    header.at + at === frame.at &&
+    Number.isSafeInteger(micros) &&
+    micros / 1000 === frame.mono
+  );
+}
 
-/** Reads the contexts of packs; most of them say the same, so what was read is remembered for a while. */
+/** The index of the frame that another one repeats in everything; -1 if there is none in the pack. */
+function indexOfRepeated(frame: Frame, frames: readonly Frame[]): number {
+  const index = frames.findIndex(({ seq }) => seq === frame.same);
+  const other = frames[index];
+  const isRepeated =
+    other !== undefined &&
+    other.seq < frame.seq &&
+    frame.body === undefined &&
+    other.id === frame.id &&
+    other.method === frame.method &&
+    other.target === frame.target &&
+    other.outcome === frame.outcome;
+  return isRepeated ? index : -1;
+}
+
+function copyRepeated(frame: FrameDraft, other: Frame | undefined): void {
+  frame.same = other?.seq;
+  frame.id = other?.id;
+  frame.method = other?.method;
+  frame.target = other?.target;
+  frame.outcome = other?.outcome;
+}
+
+function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelation): boolean {
+  return (
+    (frame.same !== undefined && repeated < 0) ||
+    frame.omitted !== undefined ||
+    frame.redacted !== undefined ||
+    frame.errorCode !== undefined ||
+    frame.gatewayCode !== undefined ||
+    frame.decision !== undefined ||
+    frame.lost !== undefined ||
+    (frame.context !== undefined && frame.seq !== header.first) ||
+    frame.operation !== header.operation ||
+    !isExact
+  );
+}
+
+function rareFieldsOf(frame: Frame, { header, repeated, isExact }: FrameRelation): Partial<Frame> {
+  // JSON leaves out members that are undefined.
+  const rare: Partial<Record<keyof Frame, unknown>> = {};
+  for (const field of rareFields) rare[field] = frame[field];
+  if (repeated >= 0) rare.same = undefined;
+  if (frame.seq !== header.first) rare.context = frame.context;
+  if (frame.operation !== header.operation) rare.operation = frame.operation;
+  if (!isExact) Object.assign(rare, { at: frame.at, mono: frame.mono });
+  return rare as Partial<Frame>;
+}
+
+/** Reads the contexts of packs. Most packs of a client have the same one, so parsed contexts are cached. */
 export type ContextReader = (text: string) => FrameContext;
 
 const maxCachedContexts = 1000;
 
-/** Members by their places, since their names would be longer than most of them; -1 where one is left out. */
+/** The members of a context by their places in its JSON array, which is shorter than an object. */
 const contextFields = [
   "route",
   "principal",
@@ -298,44 +422,30 @@ const contextFields = [
   "http",
 ] as const satisfies readonly (keyof FrameContext)[];
 
-/** Writes a context as JSON. */
+/** Writes a context as a JSON array; -1 stands for a member that is left out. */
 export function formatContext(context: FrameContext): string {
-  return JSON.stringify(contextFields.map((member) => context[member] ?? -1));
+  return JSON.stringify(contextFields.map((field) => context[field] ?? -1));
 }
 
 function parseContext(text: string): FrameContext {
   const values = JSON.parse(text) as readonly unknown[];
-  const members = contextFields.flatMap((member, place) => {
-    const value = values[place];
-    return value === -1 || value === undefined ? [] : [[member, value] as const];
+  const members = contextFields.flatMap((field, index) => {
+    const value = values[index];
+    return value === -1 || value === undefined ? [] : [[field, value] as const];
   });
   // Written by `formatContext` from a context.
   return Object.fromEntries(members) as unknown as FrameContext;
 }
 
-/** Makes a writer of contexts that remembers what it wrote, for those who have the same objects again and again. */
-export function createContextWriter(): ContextWriter {
-  const known = new Map<FrameContext, string>();
-  return (context) => {
-    let text = known.get(context);
-    if (text === undefined) {
-      text = formatContext(context);
-      if (known.size >= maxCachedContexts) known.clear();
-      known.set(context, text);
-    }
-    return text;
-  };
-}
-
 /** Makes a reader of contexts. */
 export function createContextReader(): ContextReader {
-  const known = new Map<string, FrameContext>();
+  const cache = new Map<string, FrameContext>();
   return (text) => {
-    let context = known.get(text);
+    let context = cache.get(text);
     if (context === undefined) {
       context = parseContext(text);
-      if (known.size >= maxCachedContexts) known.clear();
-      known.set(text, context);
+      if (cache.size >= maxCachedContexts) cache.clear();
+      cache.set(text, context);
     }
     return context;
   };

@@ -59,7 +59,7 @@ async function remainsOf(file: string): Promise<Remains> {
   const raw = new DatabaseSync(file);
   expect(raw.prepare("PRAGMA integrity_check").all()).toEqual([{ integrity_check: "ok" }]);
   raw.close();
-  await using store = await openSqliteStore({ file }, { wall: () => 0, wait: async () => {} });
+  await using store = await openSqliteStore({ file }, { wait: async () => {} });
   const frames: Frame[] = [];
   const exchanges: ExchangeRecord[] = [];
   for await (const { type, ...line } of store.export()) {

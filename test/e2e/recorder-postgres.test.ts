@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
 import { openPostgres, openPostgresReader, openPostgresStore } from "../../src/recorder/store/postgres.ts";
-import { expectUpgraded, writeFormat1, writeFormat2 } from "../support/recording-formats.ts";
+import { storeFormat } from "../../src/recorder/store/schema.ts";
+import { callFrames, captureRecord } from "../support/recording.ts";
 import { describeStore } from "../support/record-store-contract.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
@@ -20,7 +21,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
 
-const options = { wall: () => 1, wait: async () => setImmediate() };
+const options = { wait: async () => setImmediate() };
 
 /** The URL of a new, empty database. */
 async function newDatabase(): Promise<string> {
@@ -39,7 +40,7 @@ async function openEmpty() {
   const store = await openPostgresStore(shared, options);
   const client = new Client({ connectionString: shared });
   await client.connect();
-  await client.query("TRUNCATE capture, pack, exchange_own, party, subject, block, document, frame_words");
+  await client.query("TRUNCATE capture, pack, exchange, caller, outcome, block, frame_words");
   await client.end();
   return store;
 }
@@ -74,25 +75,24 @@ describe("PostgreSQL", () => {
     expect(reader.location).not.toContain("@");
   });
 
-  it.each([
-    [1, writeFormat1],
-    [2, writeFormat2],
-  ])("[SC-067] of format %i is brought up to date when it is opened to be written", async (_format, writeOld) => {
+  it.each([storeFormat - 1, storeFormat + 1])("[SC-067] of format %i is refused", async (format) => {
     const url = await newDatabase();
-    const old = await openPostgres(url);
-    await writeOld(old);
-    await old.close();
-    await using store = await openPostgresStore(url, options);
-    await expectUpgraded(store);
+    await (await openPostgresStore(url, options)).close();
+    const database = await openPostgres(url);
+    await database.run("UPDATE headgate SET value = ? WHERE name = 'format'", [String(format)]);
+    await database.close();
+    await expect(openPostgresStore(url, options)).rejects.toThrow(`has recording format ${format}`);
+    await expect(openPostgresReader(url, options)).rejects.toThrow(`has recording format ${format}`);
   });
 
   it("that is gone for a while is written to again when it is back", async () => {
     const store = await openPostgresStore(await newDatabase(), options);
     await server.stop();
-    await expect(store.putDocument("a", "b", 1)).rejects.toMatchObject({ code: "store_failed" });
+    const batch = { capture: captureRecord("c1"), frames: callFrames({ id: "a", answer: "x" }) };
+    await expect(store.append(batch)).rejects.toMatchObject({ code: "store_failed" });
     await server.start();
-    await store.putDocument("a", "b", 2);
-    expect(await store.document("a", "b")).toBe(2);
+    await store.append(batch);
+    expect((await store.exchange("a"))?.state).toBe("ok");
     await store.close();
   });
 });

@@ -191,7 +191,7 @@ describe("headgate traffic", () => {
   it("follows what a gateway writes, until it is told to stop", async () => {
     using folder = temporaryFolder();
     const file = folder.at("store.sqlite");
-    await using store = await openSqliteStore({ file }, { wall: () => captureStart, wait: async () => {} });
+    await using store = await openSqliteStore({ file }, { wait: async () => {} });
     await using following = await startProcess([
       process.execPath,
       bin,

@@ -10,7 +10,8 @@ import type { ExchangeRecord, Frame } from "../../recorder/contract.ts";
 import type { CaptureLine } from "../../recorder/store/store-contract.ts";
 import { createDerivation } from "../../recorder/derive.ts";
 import { describeDifference, jsonDifferences } from "../../recorder/replay/json-difference.ts";
-import { isObject, stableParams } from "../../recorder/replay/recorded-call.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { stableParams } from "../../recorder/replay/recorded-call.ts";
 import { createChangeReport, type PolicyChange, type PolicyReport } from "./change-report.ts";
 import {
   type KnownCallers,

@@ -57,16 +57,16 @@ async function openReaderAt(place: string, io: Pick<CliIo, "err">): Promise<Reco
 /** Opens recordings for changing; a file that is not there is made only where that is asked for. */
 export async function openStore(words: StoreArguments, io: StoreIo, makes: boolean): Promise<RecordStore> {
   const place = await resolveStore(words, io);
-  const options = { wait: pause, wall: () => Date.now() };
+  const deps = { wait: pause };
   const isThere = isPostgres(place) || (await stat(place).catch(() => undefined)) !== undefined;
   const kind = isThere || !makes ? await detectStoreKind(place) : "sqlite";
   switch (kind) {
     case "capture":
       throw new GatewayError("store_failed", `${place} is a capture file, which is read and never changed`);
     case "sqlite":
-      return (await import("../../recorder/store/sqlite.ts")).openSqliteStore({ file: place }, options);
+      return (await import("../../recorder/store/sqlite.ts")).openSqliteStore({ file: place }, deps);
     case "postgres":
-      return (await import("../../recorder/store/postgres.ts")).openPostgresStore(place, options);
+      return (await import("../../recorder/store/postgres.ts")).openPostgresStore(place, deps);
   }
 }
 

@@ -5,12 +5,8 @@ import { memberString } from "../../protocol/json/read.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { answerDifferences } from "../../recorder/replay/run-comparison.ts";
 import { describeDifference, type JsonDifference } from "../../recorder/replay/json-difference.ts";
-import {
-  isObject,
-  type RecordedCall,
-  type RecordedTraffic,
-  stableParams,
-} from "../../recorder/replay/recorded-call.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type RecordedCall, type RecordedTraffic, stableParams } from "../../recorder/replay/recorded-call.ts";
 import { recordedMessage } from "../../recorder/replay/mock.ts";
 import { withClient } from "../client/client.ts";
 import { type ClientTarget, formatTarget } from "../client/target.ts";

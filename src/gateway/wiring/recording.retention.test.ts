@@ -28,9 +28,8 @@ function open(bytes: number) {
   const wrote = (characters: number): void => {
     const wire = {
       bytes: new Uint8Array(new SharedArrayBuffer(characters)),
-      packs: new Uint32Array(6),
+      numbers: new Float64Array(12),
       contexts: [],
-      completes: new Float64Array(6),
       outcomes: [],
     };
     retention.wrote({ packs: [wire] });

@@ -1,4 +1,4 @@
-import { isObject } from "../replay/recorded-call.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { definitionKey, fingerprintsOf, type Definition } from "./definitions.ts";
 import type { ApprovedDefinition } from "./lock.ts";
 

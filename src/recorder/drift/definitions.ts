@@ -1,7 +1,8 @@
+import { isObject } from "../../lib/is-object.ts";
 import { createHash } from "node:crypto";
 
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
-import { isObject, type RecordedCall } from "../replay/recorded-call.ts";
+import { type RecordedCall } from "../replay/recorded-call.ts";
 
 /** What a server offers: one entry of a list, or what it says of itself. */
 export interface Definition {

@@ -1,5 +1,5 @@
+import { isObject } from "../../lib/is-object.ts";
 import { GatewayError } from "../../errors.ts";
-import { isObject } from "../replay/recorded-call.ts";
 import { definitionKey, fingerprintsOf, type Definition, type Fingerprints } from "./definitions.ts";
 
 /** The format of lock files. */

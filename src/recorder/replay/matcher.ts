@@ -1,7 +1,8 @@
+import { isObject } from "../../lib/is-object.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
 import { type JsonDifference, jsonDifferences } from "./json-difference.ts";
-import { isObject, matchKey, type RecordedCall, stableParams } from "./recorded-call.ts";
+import { matchKey, type RecordedCall, stableParams } from "./recorded-call.ts";
 
 /** A recording that is not what was asked for, but close to it. */
 export interface NearMiss {

@@ -1,10 +1,11 @@
+import { isObject } from "../../lib/is-object.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { idFrom, type Message, messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
 import { isModernRevision, negotiateRevision, newestModern, revisionNames } from "../../protocol/revisions.ts";
 import { describeDifference } from "./json-difference.ts";
 import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
-import { isObject, type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
+import { type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
 import { replaceMember } from "../../protocol/json/edit.ts";
 import { parseExactJson } from "../../lib/canonical-json.ts";
 import type { MemberName } from "../../protocol/json/outline.ts";

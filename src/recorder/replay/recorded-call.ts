@@ -1,3 +1,4 @@
+import { isObject } from "../../lib/is-object.ts";
 import type { Frame, FrameContext, FrameLeg } from "../contract.ts";
 import type { CaptureLine } from "../store/store-contract.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
@@ -190,9 +191,4 @@ export function stableParams(params: unknown): unknown {
 export function matchKey(method: string, params: unknown): string {
   const steady = stableParams(params);
   return steady === undefined ? method : `${method} ${canonicalText(steady)}`;
-}
-
-/** Whether a value is a JSON object. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
+import { isObject } from "../../lib/is-object.ts";
 import { parseExactJson } from "../../lib/canonical-json.ts";
 import { type DifferenceOptions, type JsonDifference, jsonDifferences } from "./json-difference.ts";
-import { isObject, type RecordedCall, stableParams } from "./recorded-call.ts";
+import { type RecordedCall, stableParams } from "./recorded-call.ts";
 import { nearestRank } from "../store/stats.ts";
 
 /** One thing in which two runs differ. */

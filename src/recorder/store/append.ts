@@ -1,37 +1,24 @@
+// Needed by bench recorder: "recording on against off".
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
+import type { ExchangeCaller, ExchangeOutcome, OwnFields } from "../exchange-fields.ts";
 import {
-  type CompleteExchange,
-  type ContextReader,
   createContextReader,
   formatContext,
-  type FramePack,
   maxPackSpan,
   packFrames,
   readPackIds,
   unpackFrames,
+  type CompleteExchange,
+  type FramePack,
 } from "../pack.ts";
-import type { ExchangeOutcome } from "../dimension-cache.ts";
-import { compactionCount, createBlockIndexWriter } from "./block-index.ts";
-import {
-  blockSize,
-  captureStride,
-  createRowInserter,
-  type RowInserter,
-  type SqlDatabase,
-  toPosition,
-} from "./sql-database.ts";
+import { compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
+import { ownColumns, packColumns, pushExchange, pushPack } from "./columns.ts";
+import { createDimensionRows } from "./dimension-rows.ts";
 import { framesAt, packsBetween } from "./find-exchanges.ts";
-import { ownColumns, type OwnFields, packColumns, pushExchange, pushPack } from "./columns.ts";
-import { createDimensionRows, type ExchangeCaller } from "./dimension-rows.ts";
+import { captureStride, createRowInserter, toPosition, type RowInserter, type SqlDatabase } from "./sql-database.ts";
 
-/** A capture that is being written. */
-interface OpenCapture {
-  readonly number: number;
-  readonly derivation: ExchangeDerivation;
-}
-
-/** Writes batches of frames, and what is derived from them. */
+/** Writes batches of frames, and the exchanges derived from them. */
 export interface Appender {
   /** Resolves with how many of the frames are new. */
   append(capture: CaptureRecord, packs: readonly FramePack[]): Promise<number>;
@@ -39,168 +26,206 @@ export interface Appender {
   forget(capture: string): void;
 }
 
+/** A capture that is being written. */
+interface OpenCapture {
+  readonly number: number;
+  readonly id: string;
+  readonly derivation: ExchangeDerivation;
+}
+
+/** One transaction of the appender. */
+interface Batch {
+  readonly inside: SqlDatabase;
+  readonly capture: OpenCapture;
+  readonly packRows: RowInserter;
+  /** Rows of exchanges that came complete. */
+  readonly exchangeRows: RowInserter;
+  /** Exchanges that began before this batch or go on after it; their rows may exist already. */
+  readonly changed: Set<ExchangeRecord>;
+}
+
+/** What an exchange shares with others, and the context that is stored with its caller. */
+interface ExchangeDimensions {
+  readonly caller: ExchangeCaller;
+  readonly context: string;
+  readonly outcome: ExchangeOutcome;
+}
+
 const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${ownColumns
   .slice(1)
   .map((column) => `${column} = excluded.${column}`)
   .join(", ")}`;
 
-/** Makes the appender of a database; there is one for each process that writes. */
+/** Makes the appender of a database; each process that writes has one. */
 export function createAppender(database: SqlDatabase): Appender {
   const open = new Map<string, OpenCapture>();
   const readContext = createContextReader();
-  const shared = createDimensionRows();
-  const notes = createBlockIndexWriter();
-  /** The contexts that stand with the parties of exchanges that go on. */
-  const contexts = new WeakMap<ExchangeRecord, string>();
-  let tidied = "";
+  const dimensions = createDimensionRows();
+  const blockIndex = createBlockIndexWriter();
+  /** The contexts stored with the callers of open exchanges. */
+  const storedContexts = new WeakMap<ExchangeRecord, string>();
+  let compactions = "";
 
-  function forgetShared(): void {
-    shared.clear();
-    notes.clear();
-  }
-
-  async function captureOf(inside: SqlDatabase, capture: CaptureRecord): Promise<OpenCapture> {
+  async function openCapture(inside: SqlDatabase, capture: CaptureRecord): Promise<OpenCapture> {
     const known = open.get(capture.id);
     if (known !== undefined) return known;
-    const isNew = await inside.run(
+    const inserted = await inside.run(
       "INSERT INTO capture (id, record, last_seq, indexed_seq) VALUES (?, ?, -1, -1) ON CONFLICT (id) DO NOTHING",
       [capture.id, JSON.stringify(capture)],
     );
     const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [capture.id]);
-    const own = { number: Number(row?.["number"]), derivation: createDerivation() };
-    if (isNew === 0) await resume(inside, own, capture.id);
+    const own = { number: Number(row?.["number"]), id: capture.id, derivation: createDerivation() };
+    if (inserted === 0) await resume(inside, own);
     open.set(capture.id, own);
     return own;
   }
 
-  /** What was open when the capture was left is open again. */
-  async function resume(inside: SqlDatabase, own: OpenCapture, capture: string): Promise<void> {
+  /** Derives open exchanges of an earlier run again, so that later frames continue them. */
+  async function resume(inside: SqlDatabase, { number, id, derivation }: OpenCapture): Promise<void> {
     const rows = await inside.all(
-      `SELECT position FROM exchange WHERE duration_ms IS NULL AND state = 'open'
+      `SELECT position FROM exchange_view WHERE duration_ms IS NULL AND state = 'open'
         AND position >= ? AND position < ? ORDER BY position`,
-      [own.number * captureStride, (own.number + 1) * captureStride],
+      [number * captureStride, (number + 1) * captureStride],
     );
     for (const row of rows) {
-      for (const frame of await framesAt(inside, Number(row["position"]), capture, readContext)) {
-        for (const record of own.derivation.add(frame))
-          if (frame.context !== undefined) contexts.set(record, sharedContext(record, formatContext(frame.context)));
+      for (const frame of await framesAt(inside, Number(row["position"]), id, readContext)) {
+        for (const record of derivation.add(frame))
+          if (frame.context !== undefined)
+            storedContexts.set(record, shareableContext(record, formatContext(frame.context)));
       }
     }
   }
 
-  /** Adds the row of an exchange; false where what it shares with others has to be written first. */
-  function pushNow(
+  /** Adds the row of an exchange, after the rows that it shares with others. */
+  async function addExchange(
+    { inside, capture }: Batch,
     rows: RowInserter,
-    capture: number,
     exchange: OwnFields & Pick<ExchangeRecord, "seq">,
-    shares: ExchangeDimensions,
-  ): boolean {
-    const party = shared.caller(shares.caller, shares.context);
-    const subject = shared.outcome(shares.outcome);
-    if (party < 0 || subject < 0) return false;
-    const position = toPosition(capture, exchange.seq);
-    notes.add(position, party, subject, exchange.at, exchange.id);
-    pushExchange(rows.row(), exchange, position, party, subject);
-    return true;
+    shared: ExchangeDimensions,
+  ): Promise<void> {
+    const caller =
+      dimensions.caller(shared.caller, shared.context) ??
+      (await dimensions.writeCaller(inside, shared.caller, shared.context));
+    const outcome = dimensions.outcome(shared.outcome) ?? (await dimensions.writeOutcome(inside, shared.outcome));
+    const position = toPosition(capture.number, exchange.seq);
+    blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
+    pushExchange(rows.row(), exchange, position, caller, outcome);
+    if (rows.isFull) await rows.write();
   }
 
-  async function push(
-    inside: SqlDatabase,
-    rows: RowInserter,
-    capture: number,
-    exchange: OwnFields & Pick<ExchangeRecord, "seq">,
-    shares: ExchangeDimensions,
-  ): Promise<void> {
-    if (shared.caller(shares.caller, shares.context) < 0)
-      await shared.writeCaller(inside, shares.caller, shares.context);
-    if (shared.outcome(shares.outcome) < 0) await shared.writeOutcome(inside, shares.outcome);
-    if (!pushNow(rows, capture, exchange, shares)) await push(inside, rows, capture, exchange, shares);
+  /** Adds the row of a pack; its context is left out if the row of the caller has it. */
+  function addPack({ capture, packRows }: Batch, pack: FramePack, owner: number | null, storedContext: string): void {
+    const context = storedContext === "" ? pack.context : "";
+    pushPack(packRows.row(), pack, toPosition(capture.number, pack.first), owner, context);
   }
 
-  async function writeChanged(
-    inside: SqlDatabase,
-    capture: number,
-    exchanges: Iterable<ExchangeRecord>,
-  ): Promise<void> {
-    const rows = createRowInserter(inside, "exchange_own", ownColumns, upsertExchange);
-    for (const exchange of exchanges) {
-      const context = contexts.get(exchange) ?? "";
-      await push(inside, rows, capture, exchange, { caller: exchange, context, outcome: exchange });
-      if (rows.isFull) await rows.write();
+  /** Stores a pack that holds a whole exchange, without unpacking it. */
+  async function addComplete(batch: Batch, pack: FramePack, complete: CompleteExchange): Promise<void> {
+    const context = dimensions.isRepeatedContext(pack.context) ? pack.context : "";
+    const shared = { caller: readContext(pack.context), context, outcome: complete.outcome };
+    await addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), shared);
+    addPack(batch, pack, toPosition(batch.capture.number, pack.first), context);
+  }
+
+  /** Stores a pack of an exchange that began earlier, goes on later or belongs to others. */
+  async function addPartial(batch: Batch, pack: FramePack): Promise<void> {
+    const { inside, capture, changed } = batch;
+    const frames = unpackFrames(pack, capture.id, readContext, false);
+    const id = frames[0]?.exchange ?? "";
+    let record: ExchangeRecord | undefined;
+    for (const frame of frames) {
+      for (const exchange of capture.derivation.add(frame)) {
+        changed.add(exchange);
+        if (exchange.id === id) record = exchange;
+      }
+    }
+    if (record === undefined) {
+      // Frames after the end of an exchange are still its own, even if its row was added just now.
+      if (id !== "") await writeExchanges(batch);
+      const owner = id === "" ? null : await findById(inside, capture.number, id);
+      addPack(batch, pack, owner, "");
+      return;
+    }
+    let context = "";
+    if (record.seq === pack.first) {
+      context = shareableContext(record, pack.context);
+      if (context !== "" && !dimensions.isRepeatedContext(context)) context = "";
+      storedContexts.set(record, context);
+    }
+    addPack(batch, pack, toPosition(capture.number, record.seq), context);
+  }
+
+  /** Writes the rows of all exchanges of a batch so far. */
+  async function writeExchanges(batch: Batch): Promise<void> {
+    await batch.exchangeRows.write();
+    const rows = createRowInserter(batch.inside, "exchange", ownColumns, upsertExchange);
+    for (const exchange of batch.changed) {
+      const context = storedContexts.get(exchange) ?? "";
+      await addExchange(batch, rows, exchange, { caller: exchange, context, outcome: exchange });
     }
     await rows.write();
+    await blockIndex.write(batch.inside);
   }
 
-  async function write(inside: SqlDatabase, capture: CaptureRecord, packs: readonly FramePack[]): Promise<number> {
-    const times = await compactionCount(inside);
-    if (times !== tidied) forgetShared();
-    tidied = times;
-    const own = await captureOf(inside, capture);
-    const [row] = await inside.all("SELECT last_seq FROM capture WHERE number = ?", [own.number]);
-    const before = Number(row?.["last_seq"]);
-    // Usually all of it is new, since numbers rise; only what is imported or tried again may be there already.
-    const isNew = packs.every(({ first }) => first > before);
-    const fresh = isNew ? packs : await withoutKnown(inside, own.number, packs, capture.id, readContext);
-    const rows = createRowInserter(inside, "pack", packColumns);
-    const exchanges = createRowInserter(inside, "exchange_own", ownColumns);
-    /** Exchanges that began before this batch or go on after it; the others came as a whole. */
-    const changed = new Set<ExchangeRecord>();
-    let count = 0;
+  async function write(inside: SqlDatabase, record: CaptureRecord, packs: readonly FramePack[]): Promise<number> {
+    const count = await compactionCount(inside);
+    if (count !== compactions) clearCaches();
+    compactions = count;
+    const capture = await openCapture(inside, record);
+    const [row] = await inside.all("SELECT last_seq FROM capture WHERE number = ?", [capture.number]);
+    const lastStored = Number(row?.["last_seq"]);
+    // Numbers rise, so usually all of it is new; imports and retries may bring known frames.
+    const isNew = packs.every(({ first }) => first > lastStored);
+    const fresh = isNew ? packs : await withoutKnown(inside, capture, packs);
+    const batch: Batch = {
+      inside,
+      capture,
+      packRows: createRowInserter(inside, "pack", packColumns),
+      exchangeRows: createRowInserter(inside, "exchange", ownColumns),
+      changed: new Set(),
+    };
+    let frames = 0;
     for (const pack of fresh) {
-      count += pack.count;
-      const position = toPosition(own.number, pack.first);
-      if (pack.complete !== undefined && isNew) {
-        const context = shared.isRepeatedContext(pack.context) ? pack.context : "";
-        const shares = { caller: readContext(pack.context), context, outcome: pack.complete.outcome };
-        const exchange = ownFieldsOf(pack, pack.complete);
-        if (!pushNow(exchanges, own.number, exchange, shares))
-          await push(inside, exchanges, own.number, exchange, shares);
-        if (exchanges.isFull) await exchanges.write();
-        pushPack(rows.row(), pack, position, position, context === "" ? pack.context : "");
-        if (rows.isFull) await rows.write();
-        continue;
-      }
-      const frames = unpackFrames(pack, capture.id, readContext, false);
-      const id = frames[0]?.exchange ?? "";
-      let record: ExchangeRecord | undefined;
-      for (const frame of frames) {
-        for (const exchange of own.derivation.add(frame)) {
-          if (exchange.id === id) record = exchange;
-          else changed.add(exchange);
-        }
-      }
-      let context = "";
-      if (record !== undefined) {
-        if (record.seq === pack.first) {
-          context = sharedContext(record, pack.context);
-          if (context !== "" && !shared.isRepeatedContext(context)) context = "";
-          contexts.set(record, context);
-        }
-        changed.add(record);
-      }
-      let owner = record === undefined ? null : toPosition(own.number, record.seq);
-      if (record === undefined && id !== "") {
-        // Frames behind the end of an exchange still are its own, also where that has just been written.
-        await exchanges.write();
-        await writeChanged(inside, own.number, changed);
-        await notes.write(inside);
-        owner = await findOwner(inside, own.number, id);
-      }
-      pushPack(rows.row(), pack, position, owner, context === "" ? pack.context : "");
-      if (rows.isFull) await rows.write();
+      frames += pack.count;
+      if (pack.complete !== undefined && isNew) await addComplete(batch, pack, pack.complete);
+      else await addPartial(batch, pack);
+      if (batch.packRows.isFull) await batch.packRows.write();
     }
-    await rows.write();
-    await exchanges.write();
-    await writeChanged(inside, own.number, changed);
-    await notes.write(inside);
-    const last = packs.reduce((most, pack) => Math.max(most, pack.last), before);
+    await batch.packRows.write();
+    await writeExchanges(batch);
+    const last = packs.reduce((most, pack) => Math.max(most, pack.last), lastStored);
     await inside.run("UPDATE capture SET record = ?, last_seq = ?, stored = stored + ? WHERE number = ?", [
-      JSON.stringify(capture),
+      JSON.stringify(record),
       last,
-      count,
-      own.number,
+      frames,
+      capture.number,
     ]);
-    return count;
+    return frames;
+  }
+
+  function clearCaches(): void {
+    dimensions.clear();
+    blockIndex.clear();
+  }
+
+  /** The frames of some packs that are not stored yet. */
+  async function withoutKnown(
+    inside: SqlDatabase,
+    { number, id }: OpenCapture,
+    packs: readonly FramePack[],
+  ): Promise<readonly FramePack[]> {
+    const first = Math.min(...packs.map((pack) => pack.first));
+    const last = Math.max(...packs.map((pack) => pack.last));
+    const known = new Set<number>();
+    const stored = packsBetween(inside, toPosition(number, Math.max(first - maxPackSpan, 0)) - 1, {
+      end: Math.min(toPosition(number, last) + 1, (number + 1) * captureStride),
+      lastFrom: first,
+    });
+    for await (const { pack } of stored)
+      for (const { seq } of unpackFrames(pack, id, readContext, false)) known.add(seq);
+    if (known.size === 0) return packs;
+    const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
+    return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
   }
 
   return {
@@ -208,9 +233,9 @@ export function createAppender(database: SqlDatabase): Appender {
       try {
         return await database.transaction((inside) => write(inside, capture, packs));
       } catch (error) {
-        // What was derived from a batch that is not there must not go on, nor what was written with it.
+        // The transaction was rolled back, so nothing derived or cached from it is true any more.
         open.delete(capture.id);
-        forgetShared();
+        clearCaches();
         throw error;
       }
     },
@@ -220,66 +245,22 @@ export function createAppender(database: SqlDatabase): Appender {
   };
 }
 
-/** What an exchange shares with others, and the context that stands with its party. */
-interface ExchangeDimensions {
-  readonly caller: ExchangeCaller;
-  readonly context: string;
-  readonly outcome: ExchangeOutcome;
-}
-
-/** What an exchange has of its own that is in one pack. */
-function ownFieldsOf(pack: FramePack, whole: CompleteExchange): OwnFields & Pick<ExchangeRecord, "seq"> {
+/** The own fields of an exchange that is complete in one pack. */
+function ownFieldsOf(
+  pack: FramePack,
+  { outcome: _outcome, ...numbers }: CompleteExchange,
+): OwnFields & Pick<ExchangeRecord, "seq"> {
   const { exchange, id } = readPackIds(pack.content);
-  const { at, durationMs, upstreamMs, requestBytes, answerBytes } = whole;
   return {
+    ...numbers,
     seq: pack.first,
     id: exchange,
     operation: exchange,
     ...(id === undefined ? undefined : { rpcId: id }),
-    at,
-    ...(durationMs === undefined ? undefined : { durationMs }),
-    ...(upstreamMs === undefined ? undefined : { upstreamMs }),
-    requestBytes,
-    answerBytes,
   };
 }
 
-/** The context of an exchange where others may have the same; otherwise empty. */
-function sharedContext({ parent, traceId }: ExchangeRecord, context: string): string {
+/** The context of an exchange if others may have the same; otherwise empty. */
+function shareableContext({ parent, traceId }: ExchangeRecord, context: string): string {
   return parent === undefined && traceId === undefined ? context : "";
-}
-
-async function findOwner(inside: SqlDatabase, capture: number, exchange: string): Promise<number | null> {
-  const [row] = await inside.all(
-    `SELECT exchange_own.position FROM block JOIN exchange_own
-      ON exchange_own.position >= block.number * ${blockSize}
-      AND exchange_own.position < (block.number + 1) * ${blockSize}
-    WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ?
-      AND exchange_own.id = ? LIMIT 1`,
-    [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize, exchange, exchange, exchange],
-  );
-  return row === undefined ? null : Number(row["position"]);
-}
-
-/** What of some packs is not there yet. */
-async function withoutKnown(
-  inside: SqlDatabase,
-  capture: number,
-  packs: readonly FramePack[],
-  id: string,
-  readContext: ContextReader,
-): Promise<readonly FramePack[]> {
-  const first = Math.min(...packs.map((pack) => pack.first));
-  const last = Math.max(...packs.map((pack) => pack.last));
-  const known = new Set<number>();
-  const stored = packsBetween(inside, toPosition(capture, Math.max(first - maxPackSpan, 0)) - 1, {
-    end: Math.min(toPosition(capture, last) + 1, (capture + 1) * captureStride),
-    lastFrom: first,
-  });
-  for await (const { pack } of stored) {
-    for (const { seq } of unpackFrames(pack, id, readContext, false)) known.add(seq);
-  }
-  if (known.size === 0) return packs;
-  const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
-  return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
 }

@@ -1,135 +1,144 @@
+// Needed by bench recorder: "recording on against off", and bench traffic: "first page of a million exchanges".
 import { ByteWriter } from "../bytes.ts";
-import { blockSize, type ColumnValue, createRowInserter, type SqlDatabase } from "./sql-database.ts";
+import { blockSize, captureStride, createRowInserter, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
 
-/** What is to be written about the exchanges of a block. */
+/**
+ * The index of exchanges by caller and outcome. Exchanges stand in blocks of `blockSize` positions; the row of a block
+ * has the range of their times and ids, and for each exchange its offset and the numbers of its caller and outcome, in
+ * a few bytes. An SQL index would need a row for each exchange.
+ */
+export interface BlockIndexWriter {
+  add(position: number, caller: number, outcome: number, at: number, id: string): void;
+  /** Writes what was added. */
+  write(inside: SqlDatabase): Promise<void>;
+  clear(): void;
+}
+
+/** What is to be added to the row of a block. */
 interface BlockSummary {
   firstAt: number;
   lastAt: number;
   firstId: string;
   lastId: string;
-  /** For each exchange where it stands in the block, its party and its subject. */
   readonly entries: ByteWriter;
 }
 
-/**
- * Notes which parties and subjects there are in a block of exchanges, in a few bytes for each, where an index would have
- * a row for each.
- */
-export interface BlockIndexWriter {
-  add(position: number, party: number, subject: number, at: number, id: string): void;
-  /** Writes what was noted. */
-  write(inside: SqlDatabase): Promise<void>;
-  clear(): void;
-}
-
-/** Makes the notes of one writer. */
+/** Makes the index writer of one appender. */
 export function createBlockIndexWriter(): BlockIndexWriter {
-  const notes = new Map<number, BlockSummary>();
-  /** The note that was added to last: most exchanges belong to it. */
-  let last: BlockSummary | undefined;
-  let lastBlock = -1;
+  const summaries = new Map<number, BlockSummary>();
 
-  function noteOf(block: number, at: number, id: string): BlockSummary {
-    if (last !== undefined && lastBlock === block) return last;
-    let note = notes.get(block);
-    if (note === undefined) {
-      note = { firstAt: at, lastAt: at, firstId: id, lastId: id, entries: new ByteWriter(initialBytes) };
-      notes.set(block, note);
+  function summaryOf(block: number, at: number, id: string): BlockSummary {
+    let summary = summaries.get(block);
+    if (summary === undefined) {
+      summary = { firstAt: at, lastAt: at, firstId: id, lastId: id, entries: new ByteWriter(initialBytes) };
+      summaries.set(block, summary);
     }
-    last = note;
-    lastBlock = block;
-    return note;
-  }
-
-  function forget(): void {
-    notes.clear();
-    last = undefined;
-    lastBlock = -1;
+    return summary;
   }
 
   return {
-    add: (position, party, subject, at, id) => {
+    add: (position, caller, outcome, at, id) => {
       const block = Math.floor(position / blockSize);
-      const note = noteOf(block, at, id);
-      if (at < note.firstAt) note.firstAt = at;
-      if (at > note.lastAt) note.lastAt = at;
-      if (id < note.firstId) note.firstId = id;
-      if (id > note.lastId) note.lastId = id;
-      note.entries.varint(position - block * blockSize);
-      note.entries.varint(party);
-      note.entries.varint(subject);
+      const summary = summaryOf(block, at, id);
+      if (at < summary.firstAt) summary.firstAt = at;
+      if (at > summary.lastAt) summary.lastAt = at;
+      if (id < summary.firstId) summary.firstId = id;
+      if (id > summary.lastId) summary.lastId = id;
+      summary.entries.varint(position - block * blockSize);
+      summary.entries.varint(caller);
+      summary.entries.varint(outcome);
     },
     write: async (inside) => {
       const rows = createRowInserter(
         inside,
         "block",
-        ["number", "first_at", "last_at", "first_id", "last_id", "members"],
+        ["number", "first_at", "last_at", "first_id", "last_id", "entries"],
         mergeClause[inside.dialect],
       );
-      for (const [number, { firstAt, lastAt, firstId, lastId, entries: members }] of notes) {
-        rows.row().push(number, firstAt, lastAt, firstId, lastId, members.copyFrom(0));
+      for (const [number, { firstAt, lastAt, firstId, lastId, entries }] of summaries) {
+        rows.row().push(number, firstAt, lastAt, firstId, lastId, entries.copyFrom(0));
         if (rows.isFull) await rows.write();
       }
       await rows.write();
-      forget();
+      summaries.clear();
     },
-    clear: forget,
+    clear: () => {
+      summaries.clear();
+    },
   };
 }
 
 const initialBytes = 1024;
 
 const mergeClause: Readonly<Record<SqlDatabase["dialect"], string>> = {
-  sqlite: mergeWith("MIN", "MAX", "CAST(block.members || excluded.members AS BLOB)"),
-  postgres: mergeWith("LEAST", "GREATEST", "block.members || excluded.members"),
+  sqlite: mergeWith("MIN", "MAX", "CAST(block.entries || excluded.entries AS BLOB)"),
+  postgres: mergeWith("LEAST", "GREATEST", "block.entries || excluded.entries"),
 };
 
-function mergeWith(least: string, most: string, members: string): string {
+function mergeWith(least: string, most: string, entries: string): string {
   return ` ON CONFLICT (number) DO UPDATE SET
     first_at = ${least}(block.first_at, excluded.first_at), last_at = ${most}(block.last_at, excluded.last_at),
     first_id = ${least}(block.first_id, excluded.first_id), last_id = ${most}(block.last_id, excluded.last_id),
-    members = ${members}`;
+    entries = ${entries}`;
 }
 
-/** Told of every exchange that was noted. One that has changed was noted again, and what it was is still there. */
-export type BlockEntryListener = (position: number, party: number, subject: number) => void;
+/** Called for each entry of a block. An exchange that changed has several, and only the last is true. */
+export type BlockEntryListener = (position: number, caller: number, outcome: number) => void;
 
-/** Reads the notes of a block. */
-export function readBlockEntries(block: number, members: ColumnValue | undefined, onMember: BlockEntryListener): void {
-  if (!(members instanceof Uint8Array)) return;
+/** Reads the entries of a block. */
+export function readBlockEntries(block: number, entries: ColumnValue | undefined, onEntry: BlockEntryListener): void {
+  if (!(entries instanceof Uint8Array)) return;
   const start = block * blockSize;
   let at = 0;
-  // Here and not by a reader: a search reads millions of them.
+  // Not a ByteReader: a search reads millions of entries.
   const next = (): number => {
     let value = 0;
     for (let unit = 1; ; unit *= 128) {
-      const byte = members[at++] ?? 0;
+      const byte = entries[at++] ?? 0;
       if (byte < 128) return value + byte * unit;
       value += (byte - 128) * unit;
     }
   };
-  while (at < members.length) onMember(start + next(), next(), next());
+  while (at < entries.length) onEntry(start + next(), next(), next());
+}
+
+/** SQL that joins a table of exchanges to the blocks it is in. */
+export function inBlock(table: string): string {
+  return `${table}.position >= block.number * ${blockSize} AND ${table}.position < (block.number + 1) * ${blockSize}`;
+}
+
+/** The first block of a capture, and that of the next one. */
+export function blocksOf(capture: number): readonly [number, number] {
+  return [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize];
+}
+
+/** The position of an exchange of a capture by its id; null if there is none. */
+export async function findById(inside: SqlDatabase, capture: number, id: string): Promise<number | null> {
+  const [row] = await inside.all(
+    `SELECT exchange.position FROM block JOIN exchange ON ${inBlock("exchange")}
+    WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ?
+      AND exchange.id = ? LIMIT 1`,
+    [...blocksOf(capture), id, id, id],
+  );
+  return row === undefined ? null : Number(row["position"]);
 }
 
 const deleteBatch = 500;
 
-/** Takes out the notes of blocks of which nothing is left, and what no exchange has in common any more. */
+/** Deletes blocks without exchanges, and rows of callers and outcomes that no exchange has any more. */
 export async function compactIndex(database: SqlDatabase): Promise<void> {
   await database.transaction(async (inside) => {
-    // Whoever writes sees by this number that what it remembers may be gone.
-    await inside.run("UPDATE headgate SET value = CAST(value AS INTEGER) + 1 WHERE name = 'tidied'");
-    await inside.run(
-      `DELETE FROM block WHERE NOT EXISTS (SELECT 1 FROM exchange_own
-        WHERE position >= block.number * ${blockSize} AND position < (block.number + 1) * ${blockSize})`,
-    );
-    const used = { party: new Set<number>(), subject: new Set<number>() };
-    for (const row of await inside.all("SELECT number, members FROM block")) {
-      readBlockEntries(Number(row["number"]), row["members"], (_position, party, subject) => {
-        used.party.add(party);
-        used.subject.add(subject);
+    // Writers see by this number that rows they have cached may be gone.
+    await inside.run("UPDATE headgate SET value = CAST(value AS INTEGER) + 1 WHERE name = 'compactions'");
+    await inside.run(`DELETE FROM block WHERE NOT EXISTS (SELECT 1 FROM exchange WHERE ${inBlock("exchange")})`);
+    const used = { caller: new Set<number>(), outcome: new Set<number>() };
+    for (const row of await inside.all("SELECT number, entries FROM block")) {
+      readBlockEntries(Number(row["number"]), row["entries"], (_position, caller, outcome) => {
+        used.caller.add(caller);
+        used.outcome.add(outcome);
       });
     }
-    for (const table of ["party", "subject"] as const) {
+    for (const table of ["caller", "outcome"] as const) {
       const numbers = (await inside.all(`SELECT number FROM ${table}`)).map((row) => Number(row["number"]));
       const unused = numbers.filter((number) => !used[table].has(number));
       for (let at = 0; at < unused.length; at += deleteBatch) {
@@ -140,9 +149,9 @@ export async function compactIndex(database: SqlDatabase): Promise<void> {
   });
 }
 
-/** How often something was taken out that writers may remember. While it is looked at, nothing is. */
+/** How often the index was compacted; it cannot be while the transaction that asks is open. */
 export async function compactionCount(inside: SqlDatabase): Promise<string> {
   const lock = inside.dialect === "postgres" ? " FOR SHARE" : "";
-  const [row] = await inside.all(`SELECT value FROM headgate WHERE name = 'tidied'${lock}`);
+  const [row] = await inside.all(`SELECT value FROM headgate WHERE name = 'compactions'${lock}`);
   return String(row?.["value"]);
 }

@@ -22,7 +22,7 @@ describe("a capture in memory", () => {
     expect(second).toMatchObject({ exchanges: [{ id: "capture-1-x2-1" }] });
     expect(second.next).toBeUndefined();
     expect((await reader.exchanges({})).exchanges[0]?.id).toBe("capture-1-x2-1");
-    await expect(reader.exchanges({ cursor: "x" })).rejects.toThrow("is no cursor");
+    await expect(reader.exchanges({ cursor: "x" })).rejects.toThrow("not a cursor");
   });
 
   it("has operations with all that belongs to them, and bodies that repeat others", async () => {

@@ -1,3 +1,4 @@
+import { isObject } from "../../lib/is-object.ts";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { type Readable, Transform } from "node:stream";
@@ -14,10 +15,10 @@ import {
   type Frame,
 } from "../contract.ts";
 import type { CaptureLine, ExportQuery, RecordReader } from "./store-contract.ts";
-import { isObject } from "../replay/recorded-call.ts";
 import { bodiesOf, createConditionMatcher } from "../filter/condition.ts";
 import { deriveExchanges, deriveOperation } from "../derive.ts";
-import { statsRows } from "./stats.ts";
+import { fillRepeatedBodies } from "./sql-reader.ts";
+import { captureTotals, createStatsCounter } from "./stats.ts";
 
 /** How a capture file is read. */
 export interface CaptureFileOptions {
@@ -163,10 +164,10 @@ interface HeldExchange {
   readonly frames: readonly Frame[];
 }
 
-/** Reads a capture that is held in memory, such as a file, as any store is read. */
+/** Makes a reader of a capture file, which it holds in memory. */
 export async function createCaptureReader(
   lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
-  place: string,
+  location: string,
 ): Promise<RecordReader> {
   const captures: CaptureRecord[] = [];
   const frames = new Map<string, Frame[]>();
@@ -219,11 +220,12 @@ export async function createCaptureReader(
   const close = async (): Promise<void> => {};
   return {
     format: captureFormat,
-    location: place,
+    location,
     captures: async () => captures,
     exchanges: async ({ where, order = "newest", limit = 50, cursor }) => {
       const from = cursor === undefined ? 0 : Number(cursor);
-      if (!Number.isSafeInteger(from)) throw new GatewayError("store_failed", `\`${cursor ?? ""}\` is no cursor`);
+      if (!Number.isSafeInteger(from))
+        throw new GatewayError("store_failed", `not a cursor of an earlier page: ${cursor ?? ""}`);
       const all = select(where).map(({ record }) => record);
       const ordered = order === "newest" ? all.toReversed() : all;
       const page = ordered.slice(from, from + Math.min(limit, 1000));
@@ -239,31 +241,27 @@ export async function createCaptureReader(
       return deriveOperation(own.map(({ record }) => record));
     },
     frames: async (capture, exchange) =>
-      fillRepeated(held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? []),
-    // A file does not go on.
+      fillRepeatedBodies(held.find(({ record }) => record.capture === capture && record.id === exchange)?.frames ?? []),
+    // A file does not grow.
     follow: async function* () {},
     stats: async (where) => {
       const chosen = select(where).map(({ record }) => record);
-      const sum = (read: (capture: CaptureRecord) => number): number =>
-        captures.reduce((total, capture) => total + read(capture), 0);
+      const counter = createStatsCounter();
+      for (const record of chosen) counter.add(record);
       return {
         format: captureFormat,
-        location: place,
+        location,
         captures: captures.length,
-        exchanges: chosen.length,
+        exchanges: counter.count,
         frames: [...frames.values()].reduce((total, own) => total + own.length, 0),
-        bytes: sum(({ bytes }) => bytes),
-        lost: sum(({ lost }) => lost),
-        omitted: sum(({ omitted }) => omitted),
-        redacted: sum(({ redacted }) => redacted),
+        bytes: captures.reduce((total, { bytes }) => total + bytes, 0),
+        ...captureTotals(captures),
         ...(chosen[0] === undefined ? {} : { oldest: chosen[0].at, newest: chosen.at(-1)?.at ?? chosen[0].at }),
         unindexed: 0,
-        rows: statsRows(chosen),
+        rows: counter.rows(),
       };
     },
     export: exported,
-    document: async () => undefined,
-    documents: async () => [],
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -280,13 +278,4 @@ function indexExchanges(frames: ReadonlyMap<string, readonly Frame[]>): readonly
     ({ record: a }, { record: b }) =>
       a.at - b.at || (a.capture < b.capture ? -1 : a.capture > b.capture ? 1 : a.seq - b.seq),
   );
-}
-
-/** Frames with every body that repeats another filled in. */
-function fillRepeated(frames: readonly Frame[]): readonly Frame[] {
-  const bodies = new Map(frames.flatMap(({ seq, body }) => (body === undefined ? [] : [[seq, body] as const])));
-  return frames.map((frame) => {
-    const body = frame.same === undefined ? undefined : bodies.get(frame.same);
-    return body === undefined || frame.body !== undefined ? frame : { ...frame, body };
-  });
 }

@@ -1,9 +1,10 @@
 import type { FilterCondition } from "../contract.ts";
 import { requiredWords } from "../filter/condition.ts";
-import { captureStride, type SqlDatabase, type ColumnValue } from "./sql-database.ts";
-import { columnOf, dimensionColumns, type DimensionTable } from "./columns.ts";
+import { exchangeFields, type DimensionTable } from "../exchange-fields.ts";
+import { columnOf } from "./columns.ts";
+import { captureStride, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
 
-/** A condition as SQL. Where it is not exact it lets more through, and what comes is looked at again. */
+/** A condition as SQL. If it is not exact it lets more through, and each row is checked again. */
 export interface SqlCondition {
   readonly sql: string;
   readonly values: readonly ColumnValue[];
@@ -12,16 +13,16 @@ export interface SqlCondition {
 
 const matchAll: SqlCondition = { sql: "1 = 1", values: [], isExact: false };
 
-/** Writes a condition as SQL over the columns of `exchange`; what is about texts can be left to the second look. */
-export function toSql(condition: FilterCondition, dialect: SqlDatabase["dialect"], leavesTexts = false): SqlCondition {
+/** Writes a condition as SQL over `exchange_view AS exchange`; text conditions can be left to the second check. */
+export function toSql(condition: FilterCondition, dialect: SqlDatabase["dialect"], skipsTexts = false): SqlCondition {
   switch (condition.type) {
     case "all":
-      return joinConditions(condition.of, " AND ", "1 = 1", dialect, leavesTexts);
+      return joinConditions(condition.of, " AND ", "1 = 1", dialect, skipsTexts);
     case "any":
-      return joinConditions(condition.of, " OR ", "1 = 0", dialect, leavesTexts);
+      return joinConditions(condition.of, " OR ", "1 = 0", dialect, skipsTexts);
     case "not": {
-      const inner = toSql(condition.of, dialect, leavesTexts);
-      // More than it should be, turned round, would be less.
+      const inner = toSql(condition.of, dialect, skipsTexts);
+      // A condition that lets too much through would, negated, let too little through.
       return inner.isExact ? { ...inner, sql: `NOT COALESCE(${inner.sql}, 1 = 0)` } : matchAll;
     }
     case "is": {
@@ -31,27 +32,27 @@ export function toSql(condition: FilterCondition, dialect: SqlDatabase["dialect"
         const sql = `(exchange.position >= ${number} * ${captureStride} AND exchange.position < (${number} + 1) * ${captureStride})`;
         return { sql, values: [value, value], isExact: true };
       }
-      const column = `exchange.${columnOf.get(field) ?? field}`;
-      // There is an index of what has not come to its end; the planner must be told that this is asked for.
+      const column = columnOf(field);
+      // Lets the planner use the index of unfinished exchanges.
       const hint = field === "state" && value === "open" ? "exchange.duration_ms IS NULL AND " : "";
       return { sql: `(${hint}${column} = ?)`, values: [value], isExact: true };
     }
     case "number": {
       const { field, is, value } = condition;
-      const column = `exchange.${columnOf.get(field) ?? field}`;
-      // The index only holds what took long; the planner must be told that this is asked for.
+      const column = columnOf(field);
+      // Lets the planner use the index, which only holds durations of 100 ms and more.
       const hint = field === "durationMs" && is.startsWith(">") && value >= 100 ? `${column} >= 100 AND ` : "";
       return { sql: `(${hint}${column} ${is} ?)`, values: [value], isExact: true };
     }
     case "modified":
       return { sql: "exchange.modified = 1", values: [], isExact: true };
     case "text":
-      return leavesTexts ? matchAll : textSql(condition.text, dialect);
+      return skipsTexts ? matchAll : textSql(condition.text, dialect);
     case "like":
     case "pattern":
       return patternSql(condition, dialect);
     default:
-      throw new TypeError("there is no such condition");
+      throw new TypeError("unknown condition type");
   }
 }
 
@@ -60,9 +61,9 @@ function joinConditions(
   word: string,
   empty: string,
   dialect: SqlDatabase["dialect"],
-  leavesTexts: boolean,
+  skipsTexts: boolean,
 ): SqlCondition {
-  const written = parts.map((part) => toSql(part, dialect, leavesTexts));
+  const written = parts.map((part) => toSql(part, dialect, skipsTexts));
   if (written.length === 0) return { sql: empty, values: [], isExact: true };
   return {
     sql: `(${written.map(({ sql }) => sql).join(word)})`,
@@ -71,14 +72,14 @@ function joinConditions(
   };
 }
 
-/** Databases fold upper and lower case as we do for ASCII only; what goes beyond is left to the second look. */
+/** Databases fold case as we do for ASCII only; other patterns are left to the second check. */
 function patternSql(
   condition: Extract<FilterCondition, { type: "like" | "pattern" }>,
   dialect: SqlDatabase["dialect"],
 ): SqlCondition {
   const { field, pattern } = condition;
   if (field === "capture") return matchAll;
-  const column = `exchange.${columnOf.get(field) ?? field}`;
+  const column = columnOf(field);
   if (condition.type === "pattern" || !/^[\x20-\x7e]*$/u.test(pattern))
     return { sql: `${column} IS NOT NULL`, values: [], isExact: false };
   const like = pattern.replaceAll(/[%\\_]/gu, String.raw`\$&`).replaceAll(/\*+/gu, "%");
@@ -90,7 +91,7 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
   const words = requiredWords(text);
   if (words === undefined) return matchAll;
   const { whole, begin } = words;
-  // What the index does not hold yet may have it too.
+  // Frames that are not indexed yet may have the text too.
   const unindexed = `exchange.position IN (
     SELECT pack.owner FROM capture JOIN pack
       ON pack.position > capture.number * ${captureStride} + capture.indexed_seq
@@ -111,22 +112,20 @@ function textSql(text: string, dialect: SqlDatabase["dialect"]): SqlCondition {
   };
 }
 
-/**
- * What the shared rows of everything have that fits a condition, as SQL over the columns of their table; undefined where
- * the condition does not say.
- */
+/** What a condition says of the rows of a table, as SQL over it; undefined if it does not restrict them. */
 export function toDimensionSql(
   condition: FilterCondition,
   table: DimensionTable,
 ): Pick<SqlCondition, "sql" | "values"> | undefined {
   if (condition.type === "is") {
-    const column = dimensionColumns[table].get(condition.field);
-    return column === undefined ? undefined : { sql: `${table}.${column} = ?`, values: [condition.value] };
+    const { field, value } = condition;
+    if (field === "capture" || exchangeFields[field].table !== table) return undefined;
+    return { sql: `${table}.${exchangeFields[field].column} = ?`, values: [value] };
   }
   if (condition.type !== "all" && condition.type !== "any") return undefined;
   const parts = condition.of.map((part) => toDimensionSql(part, table));
   const known = parts.filter((part) => part !== undefined);
-  // Of several, one that does not say is enough for any to fit.
+  // An alternative that does not restrict the rows makes the whole condition unrestricted.
   if (known.length === 0 || (condition.type === "any" && known.length < parts.length)) return undefined;
   return {
     sql: `(${known.map(({ sql }) => sql).join(condition.type === "all" ? " AND " : " OR ")})`,

@@ -1,49 +1,49 @@
-import type { FrameContext } from "../contract.ts";
-import { createOutcomeCache, outcomeFields, type ExchangeOutcome } from "../dimension-cache.ts";
-import type { SqlDatabase, ColumnValue } from "./sql-database.ts";
-import { dimensionColumns, type DimensionTable } from "./columns.ts";
+import { createOutcomeCache } from "../dimension-cache.ts";
+import {
+  exchangeFields,
+  fieldsIn,
+  type DimensionTable,
+  type ExchangeCaller,
+  type ExchangeOutcome,
+} from "../exchange-fields.ts";
+import { toColumn } from "./columns.ts";
+import type { ColumnValue, SqlDatabase } from "./sql-database.ts";
 
-/** Who asked, and how. */
-export type ExchangeCaller = Pick<FrameContext, "route" | "principal" | "session" | "revision" | "transport">;
-
-/** Writes what many exchanges share once, and remembers its numbers. */
+/** Writes rows that many exchanges share once, and caches their numbers. */
 export interface DimensionRows {
-  /** The number of a party, whose context may stand with it; -1 where it has to be written first. */
-  caller(party: ExchangeCaller, context: string): number;
-  writeCaller(inside: SqlDatabase, party: ExchangeCaller, context: string): Promise<number>;
-  /** The same for a subject. */
-  outcome(subject: ExchangeOutcome): number;
-  writeOutcome(inside: SqlDatabase, subject: ExchangeOutcome): Promise<number>;
-  /** Whether a context comes again, so that it is worth to stand with a party. */
+  /** The number of a caller's row, which may hold a context too; undefined if it must be written first. */
+  caller(caller: ExchangeCaller, context: string): number | undefined;
+  writeCaller(inside: SqlDatabase, caller: ExchangeCaller, context: string): Promise<number>;
+  outcome(outcome: ExchangeOutcome): number | undefined;
+  writeOutcome(inside: SqlDatabase, outcome: ExchangeOutcome): Promise<number>;
+  /** Whether a context came before, so that it is worth storing with its caller. */
   isRepeatedContext(context: string): boolean;
   clear(): void;
 }
 
-/** What is remembered at most; beyond that it is written again, which harms nothing. */
+/** Rows beyond this many are written again, which does no harm. */
 const maxCachedRows = 5000;
 
-/** Makes the memory of one writer. */
+/** Makes the cache of one writer. */
 export function createDimensionRows(): DimensionRows {
-  const parties = new Map<string, number>();
-  const contexts = new Set<string>();
-  const subjects = createOutcomeCache<number>();
-  let seen = new Set<string>();
-  let remembered = 0;
+  const callers = new Map<string, number>();
+  const outcomes = createOutcomeCache<number>();
+  let seenContexts = new Set<string>();
+  let cached = 0;
 
-  function forget(): void {
-    parties.clear();
-    contexts.clear();
-    subjects.clear();
-    remembered = 0;
+  function clear(): void {
+    callers.clear();
+    outcomes.clear();
+    cached = 0;
   }
 
-  async function write(
+  async function insert(
     inside: SqlDatabase,
     table: DimensionTable,
     columns: readonly string[],
     values: readonly ColumnValue[],
   ): Promise<number> {
-    if (remembered++ >= maxCachedRows) forget();
+    if (cached++ >= maxCachedRows) clear();
     const places = values.map(() => "?").join(", ");
     const [row] = await inside.all(
       `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${places}) RETURNING number`,
@@ -54,37 +54,35 @@ export function createDimensionRows(): DimensionRows {
 
   return {
     isRepeatedContext: (context) => {
-      if (contexts.has(context) || seen.has(context)) return true;
-      // Such as come only once, since every request brings another header, are not worth a row.
-      if (seen.size >= maxCachedRows) seen = new Set();
-      seen.add(context);
+      if (seenContexts.has(context)) return true;
+      if (seenContexts.size >= maxCachedRows) seenContexts = new Set();
+      seenContexts.add(context);
       return false;
     },
-    caller: (party, context) => parties.get(callerKey(party, context)) ?? -1,
-    writeCaller: async (inside, party, context) => {
-      const { route, principal, session = null, revision, transport } = party;
-      const columns = [...dimensionColumns.party.values(), "context"];
-      const values = [route, principal, session, revision, transport, context];
-      const number = await write(inside, "party", columns, values);
-      if (context !== "") contexts.add(context);
-      parties.set(callerKey(party, context), number);
+    caller: (caller, context) => callers.get(callerKey(caller, context)),
+    writeCaller: async (inside, caller, context) => {
+      const columns = [...callerFields.map((field) => exchangeFields[field].column), "context"];
+      const values = [...callerFields.map((field) => toColumn(caller[field])), context];
+      const number = await insert(inside, "caller", columns, values);
+      callers.set(callerKey(caller, context), number);
       return number;
     },
-    outcome: (subject) => subjects.get(subject) ?? -1,
-    writeOutcome: async (inside, subject) => {
-      const values = outcomeFields.map((member): ColumnValue => {
-        const value = subject[member];
-        return typeof value === "boolean" ? Number(value) : (value ?? null);
-      });
-      const number = await write(inside, "subject", [...dimensionColumns.subject.values()], values);
-      subjects.set(subject, number);
+    outcome: (outcome) => outcomes.get(outcome),
+    writeOutcome: async (inside, outcome) => {
+      const columns = outcomeFields.map((field) => exchangeFields[field].column);
+      const values = outcomeFields.map((field) => toColumn(outcome[field]));
+      const number = await insert(inside, "outcome", columns, values);
+      outcomes.set(outcome, number);
       return number;
     },
-    clear: forget,
+    clear,
   };
 }
 
-/** A context says it all, and is at hand. */
-function callerKey({ route, principal, session, revision, transport }: ExchangeCaller, context: string): string {
-  return context === "" ? JSON.stringify([route, principal, session, revision, transport]) : context;
+const callerFields = fieldsIn("caller");
+const outcomeFields = fieldsIn("outcome");
+
+/** A context names its caller too, and is already a string. */
+function callerKey(caller: ExchangeCaller, context: string): string {
+  return context === "" ? JSON.stringify(callerFields.map((field) => caller[field])) : context;
 }

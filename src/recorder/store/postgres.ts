@@ -1,46 +1,30 @@
 import type * as Driver from "pg";
 import type { Pool, PoolClient } from "pg";
 
-import type { RecordReader, RecordStore } from "./store-contract.ts";
-import { createSqlReader, type ReaderDeps } from "./sql-reader.ts";
-import { checkFormat, ensureSchema } from "./schema.ts";
-import { createSqlStore, type StoreDeps } from "./sql-store.ts";
 import { GatewayError } from "../../errors.ts";
 import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
+import type { ReaderDeps } from "./sql-reader.ts";
+import { openSqlReader, openSqlStore } from "./sql-store.ts";
+import type { RecordReader, RecordStore } from "./store-contract.ts";
 
-/** Opens recordings in a PostgreSQL database to write to; tables are made where there are none. */
-export async function openPostgresStore(url: string, options: StoreDeps): Promise<RecordStore> {
-  const database = await openPostgres(url);
-  try {
-    await ensureSchema(database);
-    return createSqlStore(database, options);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
+/** Opens a PostgreSQL database to write to, and creates its tables if needed. */
+export async function openPostgresStore(url: string, deps: ReaderDeps): Promise<RecordStore> {
+  return openSqlStore(await openPostgres(url), deps);
 }
 
-/** Opens recordings in a PostgreSQL database to read from. */
-export async function openPostgresReader(url: string, options: ReaderDeps): Promise<RecordReader> {
-  const database = await openPostgres(url);
-  try {
-    await checkFormat(database);
-    return createSqlReader(database, options);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
+/** Opens a PostgreSQL database to read from. */
+export async function openPostgresReader(url: string, deps: ReaderDeps): Promise<RecordReader> {
+  return openSqlReader(await openPostgres(url), deps);
 }
 
-/** All tables of recordings. */
-const tables = ["capture", "pack", "exchange_own", "party", "subject", "block", "document", "frame_words"];
+const tables = ["capture", "pack", "exchange", "caller", "outcome", "block", "frame_words"];
 
-/** Opens a PostgreSQL database. The driver `pg` is loaded here and nowhere else. */
+/** Opens a PostgreSQL database. Only this function loads the driver `pg`. */
 export async function openPostgres(url: string): Promise<SqlDatabase> {
-  const place = locationOf(url);
+  const location = locationOf(url);
   const driver = await loadDriver();
   const pool: Pool = new driver.Pool({ connectionString: url, max: 4, types: withNumbers(driver.types) });
-  // A connection that breaks while nobody uses it is replaced when one is needed.
+  // The pool replaces an idle connection that breaks.
   pool.on("error", () => {});
 
   async function query(
@@ -49,11 +33,11 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
     values: readonly ColumnValue[],
   ): Promise<{ readonly rows: readonly SqlRow[]; readonly count: number }> {
     try {
-      // Sums come as exact decimals, which are text to the driver.
+      // The driver returns sums, which are exact decimals, as text.
       const result = await client.query<Record<string, ColumnValue>>(numbered(sql), [...values]);
       return { rows: result.rows, count: result.rowCount ?? 0 };
     } catch (error) {
-      throw postgresError(place, error);
+      throw postgresError(location, error);
     }
   }
 
@@ -66,14 +50,14 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
 
   const own: SqlDatabase = {
     dialect: "postgres",
-    location: place,
+    location,
     ...over(pool),
     transaction: async (work) => {
       let client: PoolClient;
       try {
         client = await pool.connect();
       } catch (error) {
-        throw postgresError(place, error);
+        throw postgresError(location, error);
       }
       let broken: Error | undefined;
       try {
@@ -115,14 +99,14 @@ async function loadDriver(): Promise<Pick<typeof Driver, "Pool" | "types">> {
   }
 }
 
-/** The driver gives whole numbers of eight bytes as text; ours are small enough to be numbers. */
+/** The driver returns 8-byte integers as text; ours fit into a number. */
 function withNumbers(types: typeof Driver.types): Driver.CustomTypesConfig {
   return {
     getTypeParser: (id, format) => (id === types.builtins.INT8 ? Number : types.getTypeParser(id, format)),
   };
 }
 
-/** `?` to `$1`, `$2` and so on; our statements hold no question mark otherwise. */
+/** Turns `?` into `$1`, `$2` and so on; our statements have no other question marks. */
 function numbered(sql: string): string {
   let count = 0;
   return sql.replaceAll("?", () => `$${++count}`);
@@ -137,7 +121,7 @@ function locationOf(url: string): string {
   }
 }
 
-function postgresError(place: string, cause: unknown): GatewayError {
+function postgresError(location: string, cause: unknown): GatewayError {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new GatewayError("store_failed", `the recordings in ${place} cannot be used: ${reason}`, { cause });
+  return new GatewayError("store_failed", `cannot use the recordings in ${location}: ${reason}`, { cause });
 }

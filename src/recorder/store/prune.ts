@@ -8,10 +8,10 @@ import { toCapture } from "./columns.ts";
 const chunk = 200;
 const dayMs = 86_400_000;
 
-/** Takes out what the rules say, in small transactions, so that writing goes on in between. */
+/** Deletes what the rules say, in small transactions, so that writing goes on in between. */
 export async function pruneStore(
   database: SqlDatabase,
-  names: CaptureIds,
+  captures: CaptureIds,
   rules: PruneRules,
   onProgress?: Progress,
 ): Promise<PruneResult> {
@@ -26,15 +26,15 @@ export async function pruneStore(
         ...positions,
         ...positions,
       ]);
-      exchanges += await inside.run(`DELETE FROM exchange_own WHERE position IN (${places})`, positions);
+      exchanges += await inside.run(`DELETE FROM exchange WHERE position IN (${places})`, positions);
     });
     onProgress?.(exchanges, undefined);
   }
 
-  /** One chunk at a time from the oldest on; false when nothing is left that fits. */
+  /** Deletes one chunk of the oldest matches; false when none are left. */
   async function removeOldest(where: FilterCondition): Promise<boolean> {
     const positions: number[] = [];
-    for await (const { position } of findExchanges(database, names, { where, order: "oldest", chunk })) {
+    for await (const { position } of findExchanges(database, captures, { where, order: "oldest", chunk })) {
       positions.push(position);
       if (positions.length === chunk) break;
     }
@@ -68,7 +68,7 @@ function conditionsOf(rules: PruneRules): readonly FilterCondition[] {
   return isOnlyFilter ? [limited([not(open)], rules)] : own;
 }
 
-/** What is open may still get an answer, unless it has been open for a day longer than anything is kept. */
+/** Open exchanges may still get an answer, unless they are older by another day. */
 function older(time: number): FilterCondition {
   return {
     type: "any",
@@ -80,10 +80,10 @@ function limited(conditions: readonly FilterCondition[], { where }: PruneRules):
   return { type: "all", of: where === undefined ? conditions : [...conditions, where] };
 }
 
-/** A capture of which nothing is left goes too, with its gaps, once it is over or as old as what was taken out. */
+/** Deletes captures without exchanges, with their gaps, once they ended or are as old as what was deleted. */
 async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules): Promise<number> {
   const rows = await database.all(
-    `SELECT number, record FROM capture WHERE NOT EXISTS (SELECT 1 FROM exchange_own
+    `SELECT number, record FROM capture WHERE NOT EXISTS (SELECT 1 FROM exchange
       WHERE position >= capture.number * ${captureStride} AND position < (capture.number + 1) * ${captureStride})`,
   );
   let frames = 0;
@@ -101,7 +101,7 @@ async function removeEmptyCaptures(database: SqlDatabase, { before }: PruneRules
   return frames;
 }
 
-/** Takes packs out, with what the text index and the counts of their captures know of them. */
+/** Deletes packs, and updates the text index and the counts of their captures. */
 async function removePacks(inside: SqlDatabase, where: string, values: readonly ColumnValue[]): Promise<number> {
   const rows = await inside.all(
     `SELECT position / ${captureStride} AS number, SUM(frames) AS frames FROM pack WHERE ${where} GROUP BY position / ${captureStride}`,

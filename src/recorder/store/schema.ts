@@ -1,29 +1,51 @@
 import { GatewayError } from "../../errors.ts";
+import { exchangeFields, fieldsIn, type ExchangeField, type ExchangeTable } from "../exchange-fields.ts";
 import { captureStride, type SqlDatabase } from "./sql-database.ts";
-import { movePacks, packOldFrames } from "./old-formats.ts";
 
-/** The number of the tables' form. */
-export const schemaVersion = 3;
+/** The format of stores. Raise it whenever a table changes: stores of another format are refused, not converted. */
+export const storeFormat = 4;
 
-/** Any number that nobody else takes for a lock. */
-const migrationLock = 7_413_228_541;
+/** Any number that nothing else uses for an advisory lock. */
+const schemaLock = 7_413_228_541;
 
-async function run(inside: SqlDatabase, statements: readonly string[]): Promise<void> {
-  for (const statement of statements) await inside.run(statement);
+interface Types {
+  readonly integer: string;
+  readonly real: string;
+  readonly bytes: string;
+  /** Text that is ordered as JavaScript orders it, by code units. */
+  readonly id: string;
+  readonly serial: string;
 }
 
-/** Tables that no format has changed. */
-async function createCommon(inside: SqlDatabase): Promise<void> {
-  const { dialect } = inside;
-  const [int, real] = typesOf(dialect);
-  await run(inside, [
+const typesOf: Readonly<Record<SqlDatabase["dialect"], Types>> = {
+  sqlite: {
+    integer: "INTEGER",
+    real: "REAL",
+    bytes: "BLOB",
+    id: "TEXT",
+    serial: "INTEGER PRIMARY KEY",
+  },
+  postgres: {
+    integer: "BIGINT",
+    real: "DOUBLE PRECISION",
+    bytes: "BYTEA",
+    id: 'TEXT COLLATE "C"',
+    serial: "BIGSERIAL PRIMARY KEY",
+  },
+};
+
+/**
+ * Every exchange costs what is written for it, so little is: a row for its frames, and a row with what it shares with
+ * no other. The only index that holds all exchanges is the one by time; `block` replaces the others.
+ */
+function statements(dialect: SqlDatabase["dialect"]): readonly string[] {
+  const { integer, real, bytes, id, serial } = typesOf[dialect];
+  const isSqlite = dialect === "sqlite";
+  return [
     `CREATE TABLE capture (
-      number ${dialect === "sqlite" ? "INTEGER PRIMARY KEY" : "BIGSERIAL PRIMARY KEY"},
-      id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
-      last_seq ${int} NOT NULL, indexed_seq ${int} NOT NULL, stored ${int} NOT NULL DEFAULT 0)`,
-    `CREATE TABLE document (
-      kind TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at ${real} NOT NULL, PRIMARY KEY (kind, key))`,
-    ...(dialect === "sqlite"
+      number ${serial}, id TEXT NOT NULL UNIQUE, record TEXT NOT NULL,
+      last_seq ${integer} NOT NULL, indexed_seq ${integer} NOT NULL, stored ${integer} NOT NULL DEFAULT 0)`,
+    ...(isSqlite
       ? [
           `CREATE VIRTUAL TABLE frame_words USING fts5(
             words, content='', contentless_delete=1, detail=none, tokenize='unicode61 remove_diacritics 0')`,
@@ -32,154 +54,99 @@ async function createCommon(inside: SqlDatabase): Promise<void> {
           "CREATE TABLE frame_words (position BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)",
           "CREATE INDEX frame_words_by_word ON frame_words USING gin (words)",
         ]),
-  ]);
-}
-
-/**
- * Tables of frames and exchanges. Every exchange costs what is written for it while others wait, so there is little:
- * its frames, and a row with what it shares with no other. The one index that has all of them is that by time.
- */
-async function createExchanges(inside: SqlDatabase): Promise<void> {
-  const { dialect } = inside;
-  const [int, real, bytes] = typesOf(dialect);
-  const isSqlite = dialect === "sqlite";
-  const numbered = isSqlite ? "INTEGER PRIMARY KEY" : "BIGSERIAL PRIMARY KEY";
-  // Compared with what we compared ourselves.
-  const id = isSqlite ? "TEXT" : 'TEXT COLLATE "C"';
-  // The order in which rows are found: those of the exchange lead.
-  const join = isSqlite ? "CROSS JOIN" : "JOIN";
-  const on = (table: string) =>
-    isSqlite ? `${join} ${table}` : `${join} ${table} ON ${table}.number = exchange_own.${table}`;
-  const where = isSqlite ? "WHERE party.number = exchange_own.party AND subject.number = exchange_own.subject" : "";
-  await run(inside, [
     `CREATE TABLE pack (
-      position ${int} PRIMARY KEY, owner ${int}, last_seq ${int} NOT NULL, frames ${int} NOT NULL,
+      position ${integer} PRIMARY KEY, owner ${integer}, last_seq ${integer} NOT NULL, frames ${integer} NOT NULL,
       context TEXT NOT NULL, content ${bytes} NOT NULL)`,
-    // The first pack has the number of its exchange; only those that came later are looked for by it.
+    // The first pack has the position of its exchange; only later ones are looked up by owner.
     "CREATE INDEX pack_by_owner ON pack (owner) WHERE owner <> position",
-    `CREATE TABLE exchange_own (
-      position ${int} PRIMARY KEY, party ${int} NOT NULL, subject ${int} NOT NULL, at ${real} NOT NULL,
-      id ${id} NOT NULL, operation TEXT, parent TEXT, trace_id TEXT, rpc_id TEXT,
-      duration_ms ${real}, upstream_ms ${real}, request_bytes ${int} NOT NULL, answer_bytes ${int} NOT NULL)`,
-    `CREATE INDEX exchange_by_time ON exchange_own (at${isSqlite ? "" : ", position"})`,
-    // Only operations of several exchanges are looked for by their own id.
-    "CREATE INDEX exchange_by_operation ON exchange_own (operation) WHERE operation IS NOT NULL",
-    "CREATE INDEX exchange_by_duration ON exchange_own (duration_ms) WHERE duration_ms >= 100",
-    "CREATE INDEX exchange_unfinished ON exchange_own (at) WHERE duration_ms IS NULL",
-    `CREATE TABLE party (
-      number ${numbered}, route TEXT NOT NULL, principal TEXT NOT NULL, session TEXT,
-      revision TEXT NOT NULL, transport TEXT NOT NULL, context TEXT NOT NULL)`,
-    `CREATE TABLE subject (
-      number ${numbered}, kind TEXT NOT NULL, direction TEXT NOT NULL, method TEXT NOT NULL, target TEXT,
-      state TEXT NOT NULL, error_code ${int}, gateway_code TEXT, decision TEXT, rule TEXT,
-      messages ${int} NOT NULL, modified ${int} NOT NULL, redacted ${int} NOT NULL, omitted ${int} NOT NULL)`,
+    `CREATE TABLE exchange (
+      position ${integer} PRIMARY KEY, caller ${integer} NOT NULL, outcome ${integer} NOT NULL,
+      ${columnsOf("exchange", dialect)})`,
+    `CREATE INDEX exchange_by_time ON exchange (at${isSqlite ? "" : ", position"})`,
+    // Only operations of several exchanges are looked up by their own id.
+    "CREATE INDEX exchange_by_operation ON exchange (operation) WHERE operation IS NOT NULL",
+    "CREATE INDEX exchange_by_duration ON exchange (duration_ms) WHERE duration_ms >= 100",
+    "CREATE INDEX exchange_unfinished ON exchange (at) WHERE duration_ms IS NULL",
+    `CREATE TABLE caller (number ${serial}, ${columnsOf("caller", dialect)}, context TEXT NOT NULL)`,
+    `CREATE TABLE outcome (number ${serial}, ${columnsOf("outcome", dialect)})`,
     `CREATE TABLE block (
-      number ${int} PRIMARY KEY, first_at ${real} NOT NULL, last_at ${real} NOT NULL,
-      first_id ${id} NOT NULL, last_id ${id} NOT NULL, members ${bytes} NOT NULL)`,
-    `CREATE VIEW exchange AS SELECT exchange_own.position AS position,
-      exchange_own.position / ${captureStride} AS capture, exchange_own.position % ${captureStride} AS seq,
-      exchange_own.at AS at, exchange_own.id AS id, COALESCE(exchange_own.operation, exchange_own.id) AS operation,
-      exchange_own.parent AS parent, exchange_own.trace_id AS trace_id, exchange_own.rpc_id AS rpc_id,
-      exchange_own.duration_ms AS duration_ms, exchange_own.upstream_ms AS upstream_ms,
-      exchange_own.request_bytes AS request_bytes, exchange_own.answer_bytes AS answer_bytes,
-      party.route AS route, party.principal AS principal, party.session AS session, party.revision AS revision,
-      party.transport AS transport, subject.kind AS kind, subject.direction AS direction,
-      subject.method AS method, subject.target AS target, subject.state AS state,
-      subject.error_code AS error_code, subject.gateway_code AS gateway_code, subject.decision AS decision,
-      subject.rule AS rule, subject.messages AS messages, subject.modified AS modified,
-      subject.redacted AS redacted, subject.omitted AS omitted
-      FROM exchange_own ${on("party")} ${on("subject")} ${where}`,
-    "INSERT INTO headgate (name, value) VALUES ('tidied', '0')",
-  ]);
+      number ${integer} PRIMARY KEY, first_at ${real} NOT NULL, last_at ${real} NOT NULL,
+      first_id ${id} NOT NULL, last_id ${id} NOT NULL, entries ${bytes} NOT NULL)`,
+    exchangeView(isSqlite),
+    "INSERT INTO headgate (name, value) VALUES ('compactions', '0')",
+  ];
 }
 
-function typesOf(dialect: SqlDatabase["dialect"]): readonly [string, string, string] {
-  return dialect === "sqlite" ? ["INTEGER", "REAL", "BLOB"] : ["BIGINT", "DOUBLE PRECISION", "BYTEA"];
+/** The columns of a table that `exchangeFields` lists, as they are declared. */
+function columnsOf(table: ExchangeTable, dialect: SqlDatabase["dialect"]): string {
+  const types = typesOf[dialect];
+  return fieldsIn(table)
+    .map((field) => {
+      const { column, type, nullable }: ExchangeField = exchangeFields[field];
+      const sqlType = type === "text" ? "TEXT" : type === "boolean" ? types.integer : types[type];
+      return `${column} ${sqlType}${nullable === true ? "" : " NOT NULL"}`;
+    })
+    .join(", ");
 }
 
-/** What leads from each older form to the newest; the first where there is none at all. */
-const ways: readonly ((inside: SqlDatabase) => Promise<void>)[] = [
-  async (inside) => {
-    await createCommon(inside);
-    await createExchanges(inside);
-  },
-  async (inside) => {
-    const [int] = typesOf(inside.dialect);
-    await run(inside, [
-      `ALTER TABLE capture ADD COLUMN stored ${int} NOT NULL DEFAULT 0`,
-      "DROP INDEX frame_by_owner",
-      "ALTER TABLE exchange RENAME TO old_exchange",
-      ...dropIndexes,
-    ]);
-    await createExchanges(inside);
-    await packOldFrames(inside);
-    await run(inside, [
-      "DROP TABLE frame",
-      "DROP TABLE old_exchange",
-      // It knows single frames, and comes again by itself.
-      inside.dialect === "sqlite"
-        ? "INSERT INTO frame_words (frame_words) VALUES ('delete-all')"
-        : "DELETE FROM frame_words",
-      "UPDATE capture SET indexed_seq = -1",
-    ]);
-  },
-  async (inside) => {
-    await run(inside, [
-      "ALTER TABLE pack RENAME TO old_pack",
-      "DROP INDEX pack_by_owner",
-      "ALTER TABLE exchange RENAME TO old_exchange",
-      ...dropIndexes,
-    ]);
-    await createExchanges(inside);
-    await movePacks(inside);
-    await run(inside, ["DROP TABLE old_pack", "DROP TABLE old_exchange"]);
-  },
-];
+/** Exchanges with everything that they share with others. */
+function exchangeView(isSqlite: boolean): string {
+  const columns = Object.values(exchangeFields).map(({ table, column }) =>
+    column === "operation"
+      ? "COALESCE(exchange.operation, exchange.id) AS operation"
+      : `${table}.${column} AS ${column}`,
+  );
+  // SQLite takes tables of a CROSS JOIN in their order: exchanges first.
+  const source = isSqlite
+    ? `exchange CROSS JOIN caller CROSS JOIN outcome
+      WHERE caller.number = exchange.caller AND outcome.number = exchange.outcome`
+    : `exchange JOIN caller ON caller.number = exchange.caller
+      JOIN outcome ON outcome.number = exchange.outcome`;
+  return `CREATE VIEW exchange_view AS SELECT exchange.position AS position,
+    exchange.position / ${captureStride} AS capture, exchange.position % ${captureStride} AS seq,
+    ${columns.join(", ")} FROM ${source}`;
+}
 
-/** Indexes of formats 1 and 2, whose names are wanted again. */
-const dropIndexes = ["time", "operation", "duration"].map((name) => `DROP INDEX exchange_by_${name}`);
-
-/** Brings the tables to the newest form; refuses what a newer program has written. */
+/** Creates the tables in an empty database; refuses those of another format. */
 export async function ensureSchema(database: SqlDatabase): Promise<void> {
   await database.transaction(async (inside) => {
-    // Two gateways may start at once; the second waits here until the first is through.
-    if (inside.dialect === "postgres") await inside.run(`SELECT pg_advisory_xact_lock(${migrationLock})`);
+    // Two gateways may start at once: the second waits here for the first.
+    if (inside.dialect === "postgres") await inside.run(`SELECT pg_advisory_xact_lock(${schemaLock})`);
     await inside.run("CREATE TABLE IF NOT EXISTS headgate (name TEXT PRIMARY KEY, value TEXT NOT NULL)");
-    const version = await versionOf(inside);
-    checkVersion(version, inside.location);
-    const way = ways[version];
-    if (way === undefined) return;
-    await way(inside);
-    await inside.run("DELETE FROM headgate WHERE name = 'format'");
-    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(schemaVersion)]);
+    const format = await formatOf(inside);
+    if (format !== undefined) {
+      checkNumber(format, inside.location);
+      return;
+    }
+    for (const statement of statements(inside.dialect)) await inside.run(statement);
+    await inside.run("INSERT INTO headgate (name, value) VALUES ('format', ?)", [String(storeFormat)]);
   });
 }
-/** Makes sure that the tables have a form that can be read. */
+
+/** Checks that a database holds recordings of this format. */
 export async function checkFormat(database: SqlDatabase): Promise<void> {
-  let version: number;
+  let format: number | undefined;
   try {
-    version = await versionOf(database);
+    format = await formatOf(database);
   } catch (cause) {
     throw new GatewayError("store_failed", `${database.location} holds no recordings`, { cause });
   }
-  checkVersion(version, database.location);
-  if (version < schemaVersion) {
-    throw new GatewayError(
-      "store_failed",
-      `${database.location} has the older format ${version}; a gateway that writes to it brings it up to date`,
-    );
-  }
+  checkNumber(format ?? 0, database.location);
 }
 
-async function versionOf(database: SqlDatabase): Promise<number> {
+async function formatOf(database: SqlDatabase): Promise<number | undefined> {
   const [row] = await database.all("SELECT value FROM headgate WHERE name = 'format'");
-  return Number(row?.["value"] ?? 0);
+  return row === undefined ? undefined : Number(row["value"]);
 }
 
-function checkVersion(version: number, place: string): void {
-  if (version <= schemaVersion) return;
+function checkNumber(format: number, location: string): void {
+  if (format === storeFormat) return;
+  const advice =
+    format > storeFormat
+      ? "update headgate to use it"
+      : "move it away to record into a new one; the version that wrote it can export it with `headgate traffic export`, and this one can import that file";
   throw new GatewayError(
     "store_failed",
-    `${place} has format ${version}, and this version reads up to ${schemaVersion}; use a newer one`,
+    `${location} has recording format ${format}, and this version needs format ${storeFormat}: ${advice}`,
   );
 }

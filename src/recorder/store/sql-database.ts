@@ -1,56 +1,56 @@
-/** What stands in a column. */
+/** The value of a column. */
 export type ColumnValue = string | number | Uint8Array | null;
 
-/** A row by the names of its columns. */
+/** A row, by column name. */
 export type SqlRow = Readonly<Record<string, ColumnValue>>;
 
-/** A database as stores use it. Parameters stand for `?` in their order; whole numbers come as numbers. */
+/** A database as stores use it. Values replace `?` in order; integers are returned as numbers. */
 export interface SqlDatabase {
   readonly dialect: "sqlite" | "postgres";
-  /** Where it is, without credentials. */
+  /** File or URL, without credentials. */
   readonly location: string;
   all(sql: string, values?: readonly ColumnValue[]): Promise<readonly SqlRow[]>;
-  /** Resolves with the number of rows that were changed. */
+  /** Resolves with the number of changed rows. */
   run(sql: string, values?: readonly ColumnValue[]): Promise<number>;
-  /** All of it happens, or nothing. Transactions wait for each other. */
+  /** Runs in a transaction, one at a time. */
   transaction<T>(work: (inside: SqlDatabase) => Promise<T>): Promise<T>;
-  /** Bytes that it takes, as far as it can say so. */
+  /** Bytes in use. */
   bytes(): Promise<number>;
-  /** Gives back what was freed, as far as that can be done quickly. */
+  /** Returns free space to the system, as far as that is quick. */
   compact(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Numbers of one capture are this far from those of the next, so that one number names a frame in a store. */
+/** The distance between the positions of two captures. */
 export const captureStride = 4_294_967_296;
 
-/** The number of a frame in a store; that of an exchange is the number of its first frame. */
+/** The position of a frame in a store: capture and number in one integer. An exchange has that of its first frame. */
 export function toPosition(capture: number, seq: number): number {
   return capture * captureStride + seq;
 }
 
-/** Exchanges stand in blocks by their numbers, and each block says what is in it. Another size is another format. */
+/** How many positions a block of the index covers. Another size is another store format. */
 export const blockSize = 4096;
 
-/** Writes rows of one table, several with each statement. */
+/** Writes rows of one table, several per statement. */
 export interface RowInserter {
-  /** Where the values of the next row are pushed, one for each column. */
+  /** The array to push the values of the next row to, one per column. */
   row(): ColumnValue[];
-  /** Whether it is time to write. */
+  /** Whether `write` is due. */
   readonly isFull: boolean;
-  /** Writes the rows so far. */
+  /** Writes the rows added so far. */
   write(): Promise<void>;
 }
 
-/** What is left over goes one by one, so that two statements are enough. */
+/** Fewer rows are written one by one, so that two prepared statements are enough. */
 const rowsAtOnce = 16;
 
-/** Makes an inserter; `behind` stands at the end of its statements. */
+/** Makes an inserter; `suffix` ends its statements. */
 export function createRowInserter(
   inside: SqlDatabase,
   table: string,
   columns: readonly string[],
-  behind = "",
+  suffix = "",
 ): RowInserter {
   const width = columns.length;
   const full = width * rowsAtOnce;
@@ -64,10 +64,10 @@ export function createRowInserter(
       const taken = values;
       values = [];
       if (taken.length === full) {
-        await inside.run(statement(table, columns, behind, rowsAtOnce), taken);
+        await inside.run(statement(table, columns, suffix, rowsAtOnce), taken);
         return;
       }
-      const one = statement(table, columns, behind, 1);
+      const one = statement(table, columns, suffix, 1);
       for (let at = 0; at < taken.length; at += width) await inside.run(one, taken.slice(at, at + width));
     },
   };
@@ -75,13 +75,13 @@ export function createRowInserter(
 
 const statements = new Map<string, string>();
 
-/** Made once: texts of this length take longer to put together than to look up. */
-function statement(table: string, columns: readonly string[], behind: string, rows: number): string {
-  const key = `${table} ${rows} ${behind.length}`;
+/** Built once: looking up a statement is faster than building it. */
+function statement(table: string, columns: readonly string[], suffix: string, rows: number): string {
+  const key = `${table} ${rows} ${suffix.length}`;
   let text = statements.get(key);
   if (text === undefined) {
     const row = `(${columns.map(() => "?").join(", ")})`;
-    text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${Array.from({ length: rows }, () => row).join(", ")}${behind}`;
+    text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${Array.from({ length: rows }, () => row).join(", ")}${suffix}`;
     statements.set(key, text);
   }
   return text;

@@ -1,5 +1,12 @@
 import { GatewayError } from "../../errors.ts";
 import { captureFormat, type ExchangeRecord, type Frame } from "../contract.ts";
+import { deriveOperation } from "../derive.ts";
+import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
+import { blocksOf, inBlock } from "./block-index.ts";
+import { toCapture, toExchange } from "./columns.ts";
+import { createCaptureIds, findExchanges, framesAt, framesOfCapture, type CaptureIds } from "./find-exchanges.ts";
+import { captureStride, toPosition, type SqlDatabase, type SqlRow } from "./sql-database.ts";
+import { captureTotals, createStatsCounter } from "./stats.ts";
 import type {
   CaptureLine,
   ExchangePage,
@@ -7,39 +14,31 @@ import type {
   ExportQuery,
   FollowQuery,
   RecordReader,
-  StoredDocument,
 } from "./store-contract.ts";
-import { deriveOperation } from "../derive.ts";
-import { blockSize, captureStride, type SqlDatabase, type SqlRow, toPosition } from "./sql-database.ts";
-import { type CaptureIds, createCaptureIds, findExchanges, framesAt, framesOfCapture } from "./find-exchanges.ts";
-import { toCapture, toExchange } from "./columns.ts";
-import { createStats } from "./stats.ts";
-import { bodiesOf, createConditionMatcher, readsBodies } from "../filter/condition.ts";
 
-/** What a reader is given besides its database. */
+/** What a reader needs besides its database. */
 export interface ReaderDeps {
-  /** Waits; for following. */
+  /** Waits between two looks while following. */
   readonly wait: (milliseconds: number, signal: AbortSignal) => Promise<void>;
 }
 
 const maxPageSize = 1000;
 
-/** Reads recordings from a database whose tables have the newest form. */
-export function createSqlReader(database: SqlDatabase, options: ReaderDeps): RecordReader {
-  const names = createCaptureIds(database);
+/** Makes a reader of a database whose tables exist. */
+export function createSqlReader(database: SqlDatabase, deps: ReaderDeps): RecordReader {
+  const captures = createCaptureIds(database);
 
   async function find(id: string): Promise<{ row: SqlRow; exchange: ExchangeRecord } | undefined> {
     const end = `${id}\uffff`;
     const rows = await database.all(
-      `SELECT exchange.* FROM block JOIN exchange
-        ON exchange.position >= block.number * ${blockSize} AND exchange.position < (block.number + 1) * ${blockSize}
+      `SELECT exchange.* FROM block JOIN exchange_view AS exchange ON ${inBlock("exchange")}
       WHERE block.first_id < ? AND block.last_id >= ? AND exchange.id >= ? AND exchange.id < ?
       ORDER BY exchange.id LIMIT 2`,
       [end, id, id, end],
     );
     const row = rows.find((one) => one["id"] === id) ?? (rows.length === 1 ? rows[0] : undefined);
     if (row === undefined || id === "") return undefined;
-    return { row, exchange: toExchange({ ...row, capture_id: await names.of(Number(row["capture"])) }) };
+    return { row, exchange: toExchange(row, await captures.of(Number(row["capture"]))) };
   }
 
   async function exchanges(query: ExchangeQuery): Promise<ExchangePage> {
@@ -48,7 +47,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
     const page: ExchangeRecord[] = [];
     let last = cursor === undefined ? undefined : parseCursor(cursor);
     const chunk = Math.min(limit + 1, maxPageSize);
-    for await (const { position, exchange } of findExchanges(database, names, {
+    for await (const { position, exchange } of findExchanges(database, captures, {
       where,
       order,
       after: last,
@@ -78,7 +77,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       }
       let count = 0;
       const captureIs = { type: "is", field: "capture", value: capture.id } as const;
-      const all = findExchanges(database, names, { where: captureIs, order: "position", chunk: 500 });
+      const all = findExchanges(database, captures, { where: captureIs, order: "position", chunk: 500 });
       for await (const { position, exchange } of all) {
         if (own !== undefined && !own.has(position)) continue;
         count++;
@@ -89,7 +88,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
     }
   }
 
-  /** The numbers of exchanges that fit, by capture. */
+  /** The positions of matching exchanges, by capture. */
   async function choose(
     where: NonNullable<ExportQuery["where"]>,
     whole: boolean,
@@ -100,7 +99,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       if (own === undefined) chosen.set(capture, new Set([position]));
       else own.add(position);
     };
-    for await (const { position, exchange } of findExchanges(database, names, {
+    for await (const { position, exchange } of findExchanges(database, captures, {
       where,
       order: "position",
       chunk: 500,
@@ -115,11 +114,10 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
 
   function rowsOfOperation(capture: number, operation: string): Promise<readonly SqlRow[]> {
     return database.all(
-      `SELECT exchange.* FROM block JOIN exchange
-        ON exchange.position >= block.number * ${blockSize} AND exchange.position < (block.number + 1) * ${blockSize}
+      `SELECT exchange.* FROM block JOIN exchange_view AS exchange ON ${inBlock("exchange")}
       WHERE block.number >= ? AND block.number < ? AND block.first_id <= ? AND block.last_id >= ? AND exchange.id = ?
-      UNION ALL SELECT exchange.* FROM exchange WHERE exchange.position IN (
-        SELECT position FROM exchange_own WHERE operation = ? AND operation IS NOT NULL) AND exchange.capture = ?`,
+      UNION ALL SELECT exchange.* FROM exchange_view AS exchange WHERE exchange.position IN (
+        SELECT position FROM exchange WHERE operation = ? AND operation IS NOT NULL) AND exchange.capture = ?`,
       [...blocksOf(capture), operation, operation, operation, operation, capture],
     );
   }
@@ -134,7 +132,7 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       const found = await find(id);
       if (found === undefined) return undefined;
       const rows = await rowsOfOperation(Number(found.row["capture"]), found.exchange.operation);
-      return deriveOperation(rows.map((row) => toExchange({ ...row, capture_id: found.exchange.capture })));
+      return deriveOperation(rows.map((row) => toExchange(row, found.exchange.capture)));
     },
     frames: async (capture, exchange) => {
       const [number] = await database.all("SELECT number FROM capture WHERE id = ?", [capture]);
@@ -142,26 +140,16 @@ export function createSqlReader(database: SqlDatabase, options: ReaderDeps): Rec
       const row = rows.find((one) => one["id"] === exchange);
       return row === undefined ? [] : fillRepeatedBodies(await framesAt(database, Number(row["position"]), capture));
     },
-    follow: createFollow(database, names, options),
-    stats: createStats(database, names),
+    follow: createFollow(database, captures, deps),
+    stats: createStats(database, captures),
     export: (query = {}) => exported(query),
-    document: async (kind, key) => {
-      const [row] = await database.all("SELECT value FROM document WHERE kind = ? AND key = ?", [kind, key]);
-      return row === undefined ? undefined : JSON.parse(String(row["value"]));
-    },
-    documents: async (kind) =>
-      (await database.all("SELECT * FROM document WHERE kind = ? ORDER BY key", [kind])).map(toDocument),
     close: () => database.close(),
     [Symbol.asyncDispose]: () => database.close(),
   };
 }
 
-/** The first block of a capture, and that of the next. */
-function blocksOf(capture: number): readonly [number, number] {
-  return [(capture * captureStride) / blockSize, ((capture + 1) * captureStride) / blockSize];
-}
-
-function fillRepeatedBodies(frames: readonly Frame[]): readonly Frame[] {
+/** Frames with every repeated body filled in. */
+export function fillRepeatedBodies(frames: readonly Frame[]): readonly Frame[] {
   const bodies = new Map(frames.map(({ seq, body }) => [seq, body]));
   return frames.map((frame) => {
     const body = frame.same === undefined ? undefined : bodies.get(frame.same);
@@ -169,46 +157,41 @@ function fillRepeatedBodies(frames: readonly Frame[]): readonly Frame[] {
   });
 }
 
-function toDocument(row: SqlRow): StoredDocument {
-  const { kind, key, value, at } = row;
-  return { kind: String(kind), key: String(key), value: JSON.parse(String(value)), at: Number(at) };
-}
-
 function parseCursor(cursor: string): { readonly at: number; readonly position: number } {
   const match = /^(\d+(?:\.\d+)?)\.(\d+)$/u.exec(cursor);
-  if (match === null) throw new GatewayError("invalid_params", "this is no cursor of an earlier page");
+  if (match === null) throw new GatewayError("invalid_params", "not a cursor of an earlier page");
   return { at: Number(match[1]), position: Number(match[2]) };
 }
 
-/** Makes the following of a store: it looks again and again, and holds nothing open in between. */
-function createFollow(database: SqlDatabase, names: CaptureIds, { wait }: ReaderDeps): RecordReader["follow"] {
-  /** How far each capture has come. */
-  async function ends(): Promise<ReadonlyMap<number, number>> {
+/** Follows a store by looking at it again and again; nothing is held open in between. */
+function createFollow(database: SqlDatabase, captures: CaptureIds, { wait }: ReaderDeps): RecordReader["follow"] {
+  /** The last frame number of each capture. */
+  async function lastFrames(): Promise<ReadonlyMap<number, number>> {
     const rows = await database.all("SELECT number, last_seq FROM capture");
     return new Map(rows.map((row) => [Number(row["number"]), Number(row["last_seq"])]));
   }
 
   async function changedIn(capture: number, from: number, to: number): Promise<readonly ExchangeRecord[]> {
     const rows = await database.all(
-      `SELECT * FROM exchange WHERE position IN (
+      `SELECT * FROM exchange_view WHERE position IN (
         SELECT owner FROM pack WHERE position > ? AND position <= ?) ORDER BY position`,
       [toPosition(capture, from), toPosition(capture, to)],
     );
-    const id = await names.of(capture);
-    return rows.map((row) => toExchange({ ...row, capture_id: id }));
+    const id = await captures.of(capture);
+    return rows.map((row) => toExchange(row, id));
   }
 
   async function* follow({ where, signal, intervalMs = 250 }: FollowQuery): AsyncGenerator<ExchangeRecord> {
     const matches = where === undefined ? undefined : createConditionMatcher(where);
-    const looksInside = where !== undefined && readsBodies(where);
-    let seen = await ends();
+    const needsBodies = where !== undefined && readsBodies(where);
+    let seen = await lastFrames();
     while (!signal.aborted) {
-      const now = await ends();
+      const now = await lastFrames();
       for (const [capture, end] of now) {
-        const from = seen.get(capture) ?? 0;
+        const from = seen.get(capture) ?? -1;
         if (end <= from) continue;
         for (const exchange of await changedIn(capture, from, end)) {
-          const frames = looksInside
+          const frames = needsBodies
             ? await framesAt(database, toPosition(capture, exchange.seq), exchange.capture)
             : [];
           const bodies = bodiesOf(frames);
@@ -222,4 +205,35 @@ function createFollow(database: SqlDatabase, names: CaptureIds, { wait }: Reader
   }
 
   return follow;
+}
+
+function createStats(database: SqlDatabase, captures: CaptureIds): RecordReader["stats"] {
+  return async (where) => {
+    const records = (await database.all("SELECT record FROM capture ORDER BY number")).map(toCapture);
+    const [totals] = await database.all(
+      `SELECT (SELECT MIN(at) FROM exchange) AS oldest, (SELECT MAX(at) FROM exchange) AS newest,
+        (SELECT COALESCE(SUM(stored), 0) FROM capture) AS frames,
+        (SELECT COALESCE(SUM(last_seq - indexed_seq), 0) FROM capture) AS unindexed`,
+    );
+    const counter = createStatsCounter();
+    for await (const { exchange } of findExchanges(database, captures, { where, order: "position", chunk: 1000 }))
+      counter.add(exchange);
+    const time = (name: "oldest" | "newest") => {
+      const value = totals?.[name];
+      return value === null || value === undefined ? {} : { [name]: Number(value) };
+    };
+    return {
+      format: captureFormat,
+      location: database.location,
+      captures: records.length,
+      exchanges: counter.count,
+      frames: Number(totals?.["frames"] ?? 0),
+      bytes: await database.bytes(),
+      ...captureTotals(records),
+      ...time("oldest"),
+      ...time("newest"),
+      unindexed: Number(totals?.["unindexed"] ?? 0),
+      rows: counter.rows(),
+    };
+  };
 }

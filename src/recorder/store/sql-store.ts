@@ -2,27 +2,47 @@ import { isDeepStrictEqual } from "node:util";
 
 import { GatewayError } from "../../errors.ts";
 import type { CaptureRecord, ExchangeRecord, Frame } from "../contract.ts";
+import { indexedWords, toSearchText } from "../filter/condition.ts";
 import { packFrames, unpackFrames, type FramePack } from "../pack.ts";
-import type { CaptureLine, ImportResult, Progress, RecordStore } from "./store-contract.ts";
-import { toSearchText, indexedWords } from "../filter/condition.ts";
 import { createAppender } from "./append.ts";
-import { toPosition, type SqlDatabase, type ColumnValue } from "./sql-database.ts";
 import { createCaptureIds } from "./find-exchanges.ts";
 import { pruneStore } from "./prune.ts";
+import { checkFormat, ensureSchema } from "./schema.ts";
+import { toPosition, type ColumnValue, type SqlDatabase } from "./sql-database.ts";
 import { createSqlReader, type ReaderDeps } from "./sql-reader.ts";
-
-/** What a store is given besides its database. */
-export interface StoreDeps extends ReaderDeps {
-  /** Milliseconds since 1970. */
-  readonly wall: () => number;
-}
+import type { CaptureLine, ImportResult, Progress, RecordReader, RecordStore } from "./store-contract.ts";
 
 const importBatch = 1000;
 
-/** A store over a database whose tables have the newest form. */
-export function createSqlStore(database: SqlDatabase, options: StoreDeps): RecordStore {
-  const reader = createSqlReader(database, options);
-  const names = createCaptureIds(database);
+/** Opens a store to write to; creates the tables of an empty database. Closes the database if that fails. */
+export async function openSqlStore(database: SqlDatabase, deps: ReaderDeps): Promise<RecordStore> {
+  return orClose(database, async () => {
+    await ensureSchema(database);
+    return createSqlStore(database, deps);
+  });
+}
+
+/** Opens a store to read from. Closes the database if that fails. */
+export async function openSqlReader(database: SqlDatabase, deps: ReaderDeps): Promise<RecordReader> {
+  return orClose(database, async () => {
+    await checkFormat(database);
+    return createSqlReader(database, deps);
+  });
+}
+
+async function orClose<T>(database: SqlDatabase, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+/** Makes a store of a database whose tables exist. */
+export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordStore {
+  const reader = createSqlReader(database, deps);
+  const captures = createCaptureIds(database);
   const appender = createAppender(database);
 
   async function index(limit: number): Promise<number> {
@@ -41,7 +61,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
     return left;
   }
 
-  /** Takes up frames behind a number; the answer is the number of the last one that the index holds then. */
+  /** Indexes frames after a number; resolves with the number of the last indexed frame. */
   async function indexCapture(number: number, from: number, last: number, room: number): Promise<number> {
     const to = Math.min(last, from + room);
     const rows = await database.all("SELECT position, content FROM pack WHERE position > ? AND position <= ?", [
@@ -63,7 +83,7 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
     return to;
   }
 
-  async function take(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult> {
+  async function importLines(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult> {
     const warnings: string[] = [];
     const count = { captures: 0, frames: 0, exchanges: 0, known: 0 };
     let capture: CaptureRecord | undefined;
@@ -89,11 +109,11 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
       } else if (line.type === "frame") {
         const { type: _type, ...frame } = line;
         if (frame.capture !== capture?.id)
-          throw new GatewayError("invalid_params", `frame ${frame.seq} stands outside of its capture`);
+          throw new GatewayError("invalid_params", `frame ${frame.seq} is not in the capture that it names`);
         frames.push(frame);
         if (frames.length >= importBatch) await flush();
       } else if (line.type === "exchange") {
-        await flushOnce();
+        if (frames.length > 0) await flush();
         const { type: _type, ...written } = line;
         count.exchanges++;
         if (!(await isStored(written))) different++;
@@ -105,12 +125,8 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
     }
     if (capture !== undefined) warnings.push(`capture ${capture.id} was cut off: it has no end line`);
     await flush();
-    if (different > 0) warnings.push(`${different} exchanges differ from what their frames say; the frames count`);
+    if (different > 0) warnings.push(`${different} exchanges differ from their frames; the frames were used`);
     return { ...count, warnings };
-
-    async function flushOnce(): Promise<void> {
-      if (frames.length > 0) await flush();
-    }
   }
 
   async function append(capture: CaptureRecord, packs: readonly FramePack[]): Promise<void> {
@@ -126,23 +142,13 @@ export function createSqlStore(database: SqlDatabase, options: StoreDeps): Recor
     ...reader,
     append: async ({ capture, frames }) => append(capture, packFrames(frames)),
     appendPacks: ({ capture, packs }) => append(capture, packs),
-    prune: (rules, onProgress) => pruneStore(database, names, rules, onProgress),
-    import: take,
+    prune: (rules, onProgress) => pruneStore(database, captures, rules, onProgress),
+    import: importLines,
     index,
-    putDocument: async (kind, key, value) => {
-      if (value === undefined) {
-        await database.run("DELETE FROM document WHERE kind = ? AND key = ?", [kind, key]);
-        return;
-      }
-      await database.run(
-        "INSERT INTO document (kind, key, value, at) VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value, at = excluded.at",
-        [kind, key, JSON.stringify(value), options.wall()],
-      );
-    },
   };
 }
 
-/** The texts of a pack, one behind the other. */
+/** The bodies of a pack, joined. */
 function packBodies(content: ColumnValue | undefined): string {
   if (!(content instanceof Uint8Array)) return "";
   return unpackFrames({ first: 0, context: "", content }, "", neverRead)
@@ -151,5 +157,5 @@ function packBodies(content: ColumnValue | undefined): string {
 }
 
 const neverRead = (): never => {
-  throw new TypeError("a pack without a context has none to read");
+  throw new TypeError("no context was expected");
 };

@@ -3,52 +3,37 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
 import { GatewayError } from "../../errors.ts";
-import type { RecordReader, RecordStore } from "./store-contract.ts";
-import { createSqlReader, type ReaderDeps } from "./sql-reader.ts";
-import { checkFormat, ensureSchema } from "./schema.ts";
-import { createSqlStore, type StoreDeps } from "./sql-store.ts";
 import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
+import type { ReaderDeps } from "./sql-reader.ts";
+import { openSqlReader, openSqlStore } from "./sql-store.ts";
+import type { RecordReader, RecordStore } from "./store-contract.ts";
 
-/** Opens a file of recordings to write to; it is made where there is none. */
-export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, options: StoreDeps): Promise<RecordStore> {
-  const database = openSqlite(file);
-  try {
-    await ensureSchema(database);
-    return createSqlStore(database, options);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
+/** Opens a SQLite file to write to, and creates it if needed. */
+export async function openSqliteStore(file: Omit<SqliteOptions, "readOnly">, deps: ReaderDeps): Promise<RecordStore> {
+  return openSqlStore(openSqlite(file), deps);
 }
 
-/** Opens a file of recordings to read from, also while a gateway writes to it. */
-export async function openSqliteReader(file: string, options: ReaderDeps): Promise<RecordReader> {
-  if (!existsSync(file)) throw new GatewayError("store_failed", `there are no recordings in ${file}`);
-  const database = openSqlite({ file, readOnly: true });
-  try {
-    await checkFormat(database);
-    return createSqlReader(database, options);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
+/** Opens a SQLite file to read from, also while a gateway writes to it. */
+export async function openSqliteReader(file: string, deps: ReaderDeps): Promise<RecordReader> {
+  if (!existsSync(file)) throw new GatewayError("store_failed", `no recordings found: ${file} does not exist`);
+  return openSqlReader(openSqlite({ file, readOnly: true }), deps);
 }
 
 /** How a file is opened. */
 export interface SqliteOptions {
   readonly file: string;
-  /** Only to read: nothing is written, not even the form of the tables. */
+  /** Nothing is written, not even the tables. */
   readonly readOnly?: boolean;
-  /** Largest size in pages of 4 KiB, for tests of a full disk. */
+  /** Maximum size in pages of 4 KiB, to test a full disk. */
   readonly maxPages?: number;
-  /** Whether a commit waits for the disk, so that not even a loss of power undoes it. */
+  /** Whether commits survive a power loss; they then wait for the disk. */
   readonly isDurable?: boolean;
 }
 
-/** How much of the file is given back at a time: some 8 MB, a matter of 50 ms. */
+/** Pages freed per step: 8 MB, about 50 ms. */
 const vacuumPages = 2000;
 
-/** Opens a file of recordings. Whoever made it may read it, nobody else. */
+/** Opens a SQLite file, which only its owner can read. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
   const { file, readOnly = false, maxPages, isDurable = false } = options;
   const database = openFile(file, readOnly);
@@ -73,10 +58,10 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     }
   }
 
-  /** Does one thing after the other, and lets others in between. */
+  /** Runs one task after the other. */
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = queue.then(async () => {
-      // Nothing here waits by itself: long work in many pieces would let nobody in.
+      // SQLite never waits, so a long series of tasks would block the event loop.
       await setImmediate();
       return work();
     });
@@ -87,7 +72,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
   const pragma = (name: string): number => Number(Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0]);
 
   if (!readOnly) {
-    // A kill never harms the file and undoes no commit (sqlite.org/wal.html).
+    // In WAL mode a killed process neither corrupts the file nor loses a commit (sqlite.org/wal.html).
     database.exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;");
     database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
     database.exec("PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = 2000;");
@@ -112,7 +97,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
           });
           return value;
         } catch (error) {
-          // A full disk has rolled it back already.
+          // After a full disk SQLite has rolled back already.
           if (database.isTransaction) database.exec("ROLLBACK");
           throw error;
         }
@@ -121,7 +106,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     compact: async () => {
       let left = Number.POSITIVE_INFINITY;
       let free = await attempt(() => pragma("freelist_count"));
-      // In steps: to give back much takes seconds, and what is to be written meanwhile must not wait as long.
+      // In steps, so that writes do not wait for seconds.
       while (free > 0 && free < left) {
         left = free;
         free = await inTurn(() =>
@@ -149,7 +134,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
 
 function openFile(file: string, readOnly: boolean): DatabaseSync {
   try {
-    // Made by us before SQLite does it, which would leave it readable for all.
+    // SQLite would create the file readable for everyone.
     if (!readOnly) closeSync(openSync(file, "a", 0o600));
     return new DatabaseSync(file, { readOnly, timeout: 5000 });
   } catch (error) {
@@ -159,5 +144,5 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
 
 function sqliteError(file: string, cause: unknown): GatewayError {
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new GatewayError("store_failed", `the recordings in ${file} cannot be used: ${reason}`, { cause });
+  return new GatewayError("store_failed", `cannot use the recordings in ${file}: ${reason}`, { cause });
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
 
-import { systemClock, systemTimer } from "../../core/exchange.ts";
+import { systemTimer } from "../../core/exchange.ts";
 import { readPackBuffer } from "../exchange-batcher.ts";
 import type { RecordStore } from "./store-contract.ts";
 import { openSqliteStore } from "./sqlite.ts";
@@ -12,13 +12,12 @@ const indexBatch = 500;
 
 /** Opens the store that a thread is to write to. */
 export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
-  const options = {
-    wall: systemClock.wall,
+  const deps = {
     wait: (milliseconds: number, signal: AbortSignal) => sleep(milliseconds, undefined, { signal }).catch(() => {}),
   };
-  if (target.type === "sqlite") return openSqliteStore(target, options);
+  if (target.type === "sqlite") return openSqliteStore(target, deps);
   const { openPostgresStore } = await import("./postgres.ts");
-  return openPostgresStore(target.url, options);
+  return openPostgresStore(target.url, deps);
 }
 
 /** Does what it is asked for, in order; the text index grows while there is nothing else to do. */

@@ -10,48 +10,49 @@ import {
 } from "../protocol/message.ts";
 import { parse } from "../protocol/parse.ts";
 
-// What we assemble from messages that were accepted is not bounded a second time; wrapping takes it deeper.
+// Messages were within the limits when they came in; wrapping them may exceed size or depth.
 const synthesisLimits = { ...defaultLimits, maxBytes: Number.MAX_SAFE_INTEGER, maxDepth: 1000 };
 
-/** Reads what a bridge has put together or read before; observing, because a lenient route may have let it in. */
+/** Parses a message that the bridge has written. Lenient, because a lenient route may have let its parts in. */
 export function synthesizeMessage(json: string | Buffer): Message {
   const bytes = typeof json === "string" ? Buffer.from(json) : json;
   const outcome = parse(bytes, { revision: "unknown", mode: "observe", limits: synthesisLimits });
   if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new GatewayError("internal", "the bridge made something that is no message", {
+  throw new GatewayError("internal", "the bridge wrote an invalid message", {
     cause: outcome.ok ? "a batch" : outcome.failure,
   });
 }
 
-/** The same for a request. */
+/** Parses a request that the bridge has written. */
 export function synthesizeRequest(json: string | Buffer): RequestMessage {
-  const message = synthesizeMessage(json);
-  if (message.kind !== "request") throw new GatewayError("internal", "the bridge made no request");
-  return message;
+  return expectKind(synthesizeMessage(json), "request");
 }
 
-/** The same for a result. */
+/** Parses a result that the bridge has written. */
 export function synthesizeResult(json: string | Buffer): ResultMessage {
-  const message = synthesizeMessage(json);
-  if (message.kind !== "result") throw new GatewayError("internal", "the bridge made no result");
-  return message;
+  return expectKind(synthesizeMessage(json), "result");
 }
 
-/** Makes a request with the given JSON text as its params. */
+/** Makes a request from the JSON text of its params. */
 export function createRequest(id: RequestId, method: string, paramsJson: string): RequestMessage {
   return synthesizeRequest(
     `{"jsonrpc":"2.0","id":${id.json},"method":${JSON.stringify(method)},"params":${paramsJson}}`,
   );
 }
 
-/** Makes a notification with the given JSON text as its params. */
+/** Makes a notification from the JSON text of its params. */
 export function createNotification(method: string, paramsJson: string): NotificationMessage {
-  const made = synthesizeMessage(`{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${paramsJson}}`);
-  if (made.kind !== "notification") throw new GatewayError("internal", "the bridge made no notification");
-  return made;
+  const json = `{"jsonrpc":"2.0","method":${JSON.stringify(method)},"params":${paramsJson}}`;
+  return expectKind(synthesizeMessage(json), "notification");
 }
 
-/** The same message with some spans replaced, read anew. */
-export function withReplacements(message: Message, replacements: readonly Replacement[]): Message {
-  return synthesizeMessage(splice(message.bytes, message.outline, replacements));
+/** The same message with some spans replaced; its kind must stay the same. */
+export function withReplacements<Kind extends Message>(message: Kind, replacements: readonly Replacement[]): Kind {
+  const edited = synthesizeMessage(splice(message.bytes, message.outline, replacements));
+  return expectKind(edited, message.kind) as Kind;
+}
+
+function expectKind<Kind extends Message["kind"]>(message: Message, kind: Kind): Extract<Message, { kind: Kind }> {
+  if (message.kind !== kind) throw new GatewayError("internal", `the bridge wrote a ${message.kind}, not a ${kind}`);
+  return message as Extract<Message, { kind: Kind }>;
 }

@@ -1,12 +1,24 @@
-import type { Exchange } from "../core/exchange.ts";
+import type { Cancellation } from "../core/cancellation.ts";
+import type { SetTimer } from "../core/exchange.ts";
 import { cancelledError } from "../transports/transport.ts";
 
-/** Waits for something that others may wait for too, but no longer than somebody waits for the exchange. */
-export function untilCancelled<Value>({ cancellation }: Exchange, awaited: Promise<Value>): Promise<Value> {
-  const { promise, resolve, reject } = Promise.withResolvers<Value>();
-  const off = cancellation.onCancel((reason) => {
-    reject(cancelledError(reason));
+/** Waits for a promise that others may share, until it settles or nobody waits any more. */
+export function untilCancelled<Value>(cancellation: Cancellation, promise: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const off = cancellation.onCancel((reason) => {
+      reject(cancelledError(reason));
+    });
+    void promise.then(resolve, reject).finally(off);
   });
-  awaited.then(resolve, reject).finally(off);
-  return promise;
+}
+
+/** Waits some milliseconds; rejects when nobody waits any more. */
+export function delayUnlessCancelled(
+  cancellation: Cancellation,
+  milliseconds: number,
+  setTimer: SetTimer,
+): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = setTimer(milliseconds, resolve);
+  return untilCancelled(cancellation, promise).finally(stop);
 }

@@ -151,7 +151,7 @@ describe.each(["streamable", "http-sse", "stdio"])("a legacy-only %s server and 
     const answered = await answerTo(route, retry(3, "?"));
     expect(answered).toMatchObject({ id: 3, result: { resultType: "complete" } });
     const twice = await answerTo(route, retry(4, "?"));
-    expect(twice.error).toMatchObject({ code: -32602, message: expect.stringMatching(/used before/u) });
+    expect(twice.error).toMatchObject({ code: -32602, message: expect.stringMatching(/already used/u) });
   });
 
   it("tells listeners of changes under the id of their request", async () => {

@@ -1,6 +1,4 @@
-import { GatewayError } from "../../errors.ts";
-import type { CancelReason } from "../../core/cancellation.ts";
-import { Cancellation } from "../../core/cancellation.ts";
+import { Cancellation, type CancelReason } from "../../core/cancellation.ts";
 import {
   type Exchange,
   type ReplyStream,
@@ -9,50 +7,44 @@ import {
   type TransportContext,
 } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../core/reply.ts";
-import { cancelledError, type LinkEvents, type ReplyCallback } from "../../transports/transport.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
+import { CompactRequest } from "./compact-request.ts";
 import {
   allowsInputRequests,
   declaredCapabilities,
   isInputRequestMethod,
   missingForInputRequest,
 } from "./input-requests.ts";
-import { CompactRequest } from "./compact-request.ts";
-import { BufferedNotifications, type BufferLimits, toClientNotification } from "./notifications.ts";
-import type { LegacySession } from "./legacy-session.ts";
-import type { LegacyRequest } from "./legacy-request.ts";
+import type { UpstreamAttempt } from "./legacy-session.ts";
 import { defaultServerInfo, serverInfoMeta, toModernResponse } from "./modern-result.ts";
+import { BufferedNotifications, type BufferLimits, toClientNotification } from "./notifications.ts";
 import { PendingInputRequests } from "./pending-input-requests.ts";
 
 /** Bounds of one call. */
 export interface BridgedCallLimits extends BufferLimits {
-  /** How long a round waits for further questions once there is one. */
+  /** How long the bridge waits for further requests of the server before it answers with `input_required`. */
   readonly gatherMs: number;
-  /** Questions that may be open in one call. */
+  /** Requests of the server that may be pending in one call. */
   readonly inputRequests: number;
 }
 
-/** How a call ended upstream: the server's answer, a failure, or what is made for whichever request waits then. */
+/** How a call ended upstream: a response, a failure, or a reply made for the client request that is open by then. */
 export type CallOutcome = Message | GatewayError | ((request: RequestMessage) => Reply);
 
-/** Who keeps the calls that wait for their client. */
+/** Holds the calls that wait for their client's retry. */
 export interface CallSuspender {
   readonly limits: BridgedCallLimits;
   readonly setTimer: SetTimer;
-  /** Takes a call in that waits for input: the state for its retry, or why there is no room. */
+  /** Registers a call that waits for input; returns its `requestState`, or an error when there are too many. */
   suspend(call: BridgedCall, request: Exchange): string | GatewayError;
-  /** The call waits no longer. */
+  /** Forgets a call that no longer waits; does nothing for one that is not suspended. */
   release(call: BridgedCall): void;
 }
 
-/** Who sent a call upstream, and hears how that ended. Not the call's own, so that many can have the same. */
-export interface CallObserver {
-  answered(call: BridgedCall, reply: Reply): void;
-  failed(call: BridgedCall, error: GatewayError): void;
-}
-
-/** Questions find their call by this. */
+/** Leads from an exchange of the server back to the call it belongs to. */
 export class CallTracking implements Tracking {
   entry: unknown;
   readonly call: BridgedCall;
@@ -63,80 +55,48 @@ export class CallTracking implements Tracking {
   }
 }
 
-/** Ours alone, so it may change while nobody looks. */
-type MutableExchange = { -readonly [Name in keyof Exchange]: Exchange[Name] };
+/** The client's open request, and how to answer it. */
+interface ClientLeg {
+  readonly exchange: Exchange;
+  readonly resolve: (reply: Reply) => void;
+  readonly reject: (error: GatewayError) => void;
+}
 
 /**
- * One call of a modern client at a legacy server, over all the requests that the client makes for it. While no request
- * of the client is open the call is parked: upstream it goes on, and what comes meanwhile is kept within bounds.
+ * One call of a modern client to a legacy server, over all the requests that the client makes for it.
+ *
+ * The call is in one of three states. Attached: a request of the client is open (`#client`). Suspended: that request was
+ * answered with `input_required`, the server works on, and what it sends is buffered until the client's retry. Over.
  */
-export class BridgedCall implements ReplyStream, ReplyCallback {
-  /** Ends the work upstream, whichever request of the client started it. */
+export class BridgedCall implements ReplyStream {
+  /** Ends the work upstream. */
   readonly cancellation: Cancellation = new Cancellation();
-  /** What the server said of itself, once that is known. */
-  serverInfo: string | undefined;
-  /** What the server was sent last; it waits as long as the call does. */
-  upstreamRequest: LegacyRequest | undefined;
-  /** The session it runs on; none while it waits for one. */
-  session: LegacySession | undefined;
-  /** Who hears of the server's answer. */
-  observer: CallObserver | undefined;
-  /** Questions that the bridge asks in the server's place, by id. */
-  gatewayRequests: Map<string, (answer: Message) => void> | undefined;
-  /** Where it stands among the calls that run. */
-  place = -1;
-  /** What its keeper knows it by while it is parked. */
-  suspension: unknown;
-  readonly #keeper: CallSuspender;
+  /** The request that runs at the server now. */
+  attempt: UpstreamAttempt | undefined;
+  /** The server's `serverInfo` as JSON text, once known. */
+  serverInfo: string = defaultServerInfo;
+  readonly #suspender: CallSuspender;
   readonly #deliver: LinkEvents["message"];
-  #questions: PendingInputRequests | undefined;
-  #kept: BufferedNotifications | undefined;
-  /** The client's last request, by which messages are judged that come while it is away. */
+  #client: ClientLeg | undefined;
+  /** The client's last request. */
   #request: RequestMessage;
-  /** The exchange of the client's open request; none while the call is parked. */
-  #exchange: Exchange | undefined;
-  #resolve: ((reply: Reply) => void) | undefined;
-  #reject: ((error: GatewayError) => void) | undefined;
-  #related: MutableExchange | undefined;
-  #outcome: CallOutcome | undefined;
-  #isDelivering = false;
+  #related: Exchange | undefined;
+  #inputRequests: PendingInputRequests | undefined;
   #stopGathering: (() => void) | undefined;
+  /** What came while no request of the client was open: notifications, and how the call ended. */
+  #buffer: BufferedNotifications | undefined;
+  #outcome: CallOutcome | undefined;
+  #isReplaying = false;
   #isOver = false;
 
-  constructor(keeper: CallSuspender, deliver: LinkEvents["message"], exchange: Exchange, request: RequestMessage) {
-    this.#keeper = keeper;
+  constructor(suspender: CallSuspender, deliver: LinkEvents["message"], request: RequestMessage) {
+    this.#suspender = suspender;
     this.#deliver = deliver;
     this.#request = request;
-    this.#exchange = exchange;
   }
 
   get isOver(): boolean {
     return this.#isOver;
-  }
-
-  /**
-   * The upstream has begun to stream. Legacy servers do so even for a lone error, whose HTTP status a modern client
-   * must see, so the client's stream begins with the first message that needs one.
-   */
-  open(): void {}
-
-  /** Writes to the client's request that is open; without one, nobody would read it. */
-  write(message: Message): void | Promise<void> {
-    return this.#exchange?.reply?.write(message);
-  }
-
-  writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
-    return this.#exchange?.reply?.writeRaw?.(data, event);
-  }
-
-  /** The server has answered. */
-  resolve(reply: Reply): void {
-    this.observer?.answered(this, reply);
-  }
-
-  /** The server could not be asked, or gave no answer. */
-  reject(error: GatewayError): void {
-    this.observer?.failed(this, error);
   }
 
   /** The client's last request. */
@@ -144,231 +104,222 @@ export class BridgedCall implements ReplyStream, ReplyCallback {
     return this.#request;
   }
 
-  /** The exchange of the client's last request, without what it holds open: what the server says is related to it. */
+  /** The exchange that messages of the server relate to; stays valid while the call is suspended. */
   get relatedExchange(): Exchange {
-    return this.#relate();
+    if (this.#related !== undefined) return this.#related;
+    const exchange = this.#client?.exchange;
+    if (exchange === undefined) throw new GatewayError("internal", "the call has lost its request");
+    // Whoever holds this exchange holds it for as long as the client takes: nothing in it may lead to the connection.
+    const request = CompactRequest.from(this.#request);
+    this.#request = request;
+    this.#related = {
+      ...exchange,
+      message: request,
+      original: exchange.original === exchange.message ? request : exchange.original,
+      cancellation: this.cancellation,
+      tracking: new CallTracking(exchange.tracking.entry, this),
+      reply: this,
+    };
+    return this.#related;
   }
 
-  /** The exchange to take the circumstances of a request upstream from. */
+  /** The exchange whose route, principal and transport a request upstream is made with. */
   get contextExchange(): Exchange {
-    return this.#exchange ?? this.#relate();
+    return this.#client?.exchange ?? this.relatedExchange;
   }
 
-  /** Waits for the answer to the client's first request, or for the questions of a round. */
+  /** Does nothing: a legacy server streams even a lone error, whose HTTP status a modern client has to see. */
+  open(): void {}
+
+  /** Writes to the client's open request; dropped while there is none. */
+  write(message: Message): void | Promise<void> {
+    return this.#client?.exchange.reply?.write(message);
+  }
+
+  writeRaw(data: Buffer, event: string | undefined): void | Promise<void> {
+    return this.#client?.exchange.reply?.writeRaw?.(data, event);
+  }
+
+  /** Attaches the client's first request; resolves with its reply. */
   start(exchange: Exchange): Promise<Reply> {
-    return this.#wait(exchange);
+    return this.#attach(exchange);
   }
 
-  /** Goes on with a retry: the answers that it brings go to who asked, and it waits for what comes next. */
+  /** Attaches a retry: buffered messages go out first, then the answers it brings go to the server. */
   resume(exchange: Exchange, request: RequestMessage): Promise<Reply> {
-    this.#keeper.release(this);
+    this.#suspender.release(this);
     this.#request = request;
     this.#related = undefined;
-    const reply = this.#wait(exchange);
+    const reply = this.#attach(exchange);
     if (this.#isOver) return reply;
-    this.#deliverKept();
-    this.#questions?.answer(request);
-    this.#goOn();
+    this.#replay();
+    this.#inputRequests?.answer(request);
+    this.#proceed();
     return reply;
   }
 
-  /** Puts a question of the server to the client; resolves with the answer that a retry brings. */
-  requestInput(exchange: Exchange, question: RequestMessage): Promise<Reply> {
-    const refusal = this.#refusal(question);
+  /** Asks the client for what a request of the server wants; resolves with the answer that a retry brings. */
+  requestInput(exchange: Exchange, request: RequestMessage): Promise<Reply> {
+    const refusal = this.#refuseInputRequest(request);
     if (refusal !== undefined) return Promise.reject(refusal);
-    this.#questions ??= new PendingInputRequests();
-    const answer = this.#questions.add(exchange, question);
+    this.#inputRequests ??= new PendingInputRequests();
+    const answer = this.#inputRequests.add(exchange, request);
     this.#gather();
     return answer;
   }
 
-  /** The server no longer wants an answer to its question. */
+  /** The server no longer wants an answer to its request. */
   cancelInputRequest(id: RequestId): void {
-    this.#questions?.cancel(id);
+    this.#inputRequests?.cancel(id);
   }
 
-  /** Takes a notification that belongs to this call to the client, now or with its retry. */
+  /** Delivers a notification of the server that belongs to this call, now or with the client's retry. */
   notify(message: Message, context: TransportContext): void | Promise<void> {
-    const request = this.#request;
     if (this.#isOver) return undefined;
-    // What was kept goes first.
-    if (this.#exchange === undefined || this.#isDelivering) {
-      if (toClientNotification(request, message) !== undefined) this.#keep(message, context);
-      return undefined;
+    const notification = toClientNotification(this.#request, message);
+    if (this.#client !== undefined && !this.#isReplaying)
+      return notification === undefined ? undefined : this.#deliver(notification, this.relatedExchange, context);
+    // Buffered as the server sent it: the retry may have another progress token.
+    if (notification !== undefined) {
+      this.#buffer ??= new BufferedNotifications(this.#suspender.limits);
+      this.#buffer.add(message, context);
     }
-    return this.#tell(request, message, context);
+    if (this.#client === undefined) CompactRequest.from(this.#request).compact();
+    return undefined;
   }
 
-  /** The call has ended upstream. A client that is away learns it with its retry. */
+  /** The call has ended upstream; a suspended call answers its retry with this. */
   settle(outcome: CallOutcome): void {
     if (this.#isOver) return;
-    if (this.#exchange === undefined || this.#isDelivering) {
-      if (outcome instanceof Error) readStacks(outcome);
+    const client = this.#client;
+    if (client === undefined || this.#isReplaying) {
       this.#outcome = outcome;
       return;
     }
-    const [resolve, reject] = [this.#resolve, this.#reject];
     this.#finish();
     try {
-      if (outcome instanceof GatewayError) reject?.(outcome);
-      else resolve?.(this.#replyOf(outcome));
+      if (outcome instanceof GatewayError) client.reject(outcome);
+      else client.resolve(this.#toReply(outcome));
     } catch (error) {
-      reject?.(GatewayError.from(error));
+      client.reject(GatewayError.from(error));
     }
   }
 
-  /** Ends the call without an answer: whoever waits is told why, and the server to stop. */
+  /** Ends the call without an answer: rejects the client's open request and cancels the work upstream. */
   cancel(reason: CancelReason, error: GatewayError = cancelledError(reason)): void {
     if (this.#isOver) return;
-    const reject = this.#reject;
+    const client = this.#client;
     this.#finish();
-    // A modern client tells nobody upstream that it has cancelled, so the link has to.
+    // A modern client sends no notifications/cancelled, so the link has to tell the server.
     this.cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
-    reject?.(error);
+    client?.reject(error);
   }
 
-  #replyOf(outcome: Message | ((request: RequestMessage) => Reply)): Reply {
-    if (typeof outcome === "function") return outcome(this.#request);
-    return { message: toModernResponse(this.#request, outcome, this.serverInfo ?? defaultServerInfo) };
-  }
-
-  #relate(): MutableExchange {
-    if (this.#related !== undefined) return this.#related;
-    const exchange = this.#exchange;
-    if (exchange === undefined) throw new GatewayError("internal", "the call has lost its request");
-    // Its own note of the entry, which is forgotten while the call is parked: the entry holds on to the connection.
-    const tracking = new CallTracking(exchange.tracking.entry, this);
-    this.#related = { ...exchange, tracking, reply: this };
-    return this.#related;
-  }
-
-  #wait(exchange: Exchange): Promise<Reply> {
+  #attach(exchange: Exchange): Promise<Reply> {
     return new Promise<Reply>((resolve, reject) => {
-      this.#exchange = exchange;
-      this.#resolve = resolve;
-      this.#reject = reject;
+      const client: ClientLeg = { exchange, resolve, reject };
+      this.#client = client;
       exchange.cancellation.onCancel((reason) => {
-        // The end of a request that has its answer is no cancel.
-        if (this.#exchange === exchange) this.cancel(reason);
+        // An exchange that has its answer is cancelled too, which means nothing by then.
+        if (this.#client === client) this.cancel(reason);
       });
     });
   }
 
-  #refusal(question: RequestMessage): GatewayError | undefined {
-    if (this.#isOver) return new GatewayError("cancelled", "the call that asks is over");
+  #toReply(outcome: Message | ((request: RequestMessage) => Reply)): Reply {
+    if (typeof outcome === "function") return outcome(this.#request);
+    return { message: toModernResponse(this.#request, outcome, this.serverInfo) };
+  }
+
+  #refuseInputRequest(request: RequestMessage): GatewayError | undefined {
+    if (this.#isOver) return new GatewayError("cancelled", "the call has ended");
     if (!allowsInputRequests(this.#request))
-      return new GatewayError("method_not_found", "nothing can be asked in answer to this request");
-    if (!isInputRequestMethod(question)) return new GatewayError("method_not_found", "the client cannot be asked this");
-    const missing = missingForInputRequest(question, declaredCapabilities(this.#request));
+      return new GatewayError("method_not_found", `${this.#request.method} cannot be answered with input requests`);
+    if (!isInputRequestMethod(request))
+      return new GatewayError("method_not_found", `${request.method} cannot be an input request`);
+    const missing = missingForInputRequest(request, declaredCapabilities(this.#request));
     if (missing !== undefined) {
       const names = Object.keys(missing).join(", ");
-      return new GatewayError("method_not_found", `the client did not declare what this needs: ${names}`);
+      return new GatewayError("method_not_found", `the client did not declare the required capabilities: ${names}`);
     }
-    return this.#openQuestions < this.#keeper.limits.inputRequests
+    const pending = this.#inputRequests?.size ?? 0;
+    return pending < this.#suspender.limits.inputRequests
       ? undefined
-      : new GatewayError("overloaded", "the call has too many open questions");
+      : new GatewayError("overloaded", "the call has too many pending input requests");
   }
 
-  get #openQuestions(): number {
-    return this.#questions?.size ?? 0;
-  }
-
-  /** Several questions that come together go in one round. */
+  /** Waits a moment before suspending, so that requests sent together are asked in one round. */
   #gather(): void {
-    if (this.#exchange === undefined || this.#isDelivering || this.#openQuestions === 0) return;
-    this.#stopGathering ??= this.#keeper.setTimer(this.#keeper.limits.gatherMs, () => {
+    if (this.#client === undefined || this.#isReplaying || (this.#inputRequests?.size ?? 0) === 0) return;
+    this.#stopGathering ??= this.#suspender.setTimer(this.#suspender.limits.gatherMs, () => {
       this.#stopGathering = undefined;
-      this.#park();
+      this.#suspend();
     });
   }
 
-  /** Answers the client's request with the open questions; the call waits for its retry. */
-  #park(): void {
-    const [exchange, questions] = [this.#exchange, this.#questions];
-    if (exchange === undefined || questions === undefined || questions.size === 0) return;
-    const state = this.#keeper.suspend(this, exchange);
+  /** Answers the client's request with the pending input requests; the call then waits for the retry. */
+  #suspend(): void {
+    const client = this.#client;
+    const inputRequests = this.#inputRequests;
+    if (client === undefined || inputRequests === undefined || inputRequests.size === 0) return;
+    const state = this.#suspender.suspend(this, client.exchange);
     if (state instanceof GatewayError) {
       this.cancel("client-gone", state);
       return;
     }
-    const meta = this.serverInfo === undefined ? "" : `,"_meta":${serverInfoMeta(this.serverInfo)}`;
-    const result = `{"resultType":"input_required","inputRequests":${questions.text},"requestState":${JSON.stringify(state)}${meta}}`;
-    const [resolve, { id }] = [this.#resolve, this.#request];
-    this.#shrink();
-    resolve?.({ message: resultMessage(id, result), hasJudgedQuestions: true });
+    const result =
+      `{"resultType":"input_required","inputRequests":${inputRequests.format()},` +
+      `"requestState":${JSON.stringify(state)},"_meta":${serverInfoMeta(this.serverInfo)}}`;
+    const { id } = this.#request;
+    this.#detach(inputRequests);
+    client.resolve({ message: resultMessage(id, result), hasJudgedQuestions: true });
   }
 
-  /** Lets go of what a call does not need while it is parked, which may be long. */
-  #shrink(): void {
-    const related = this.#relate();
-    const request = CompactRequest.of(this.#request);
-    this.upstreamRequest?.restOn(this.#request, request);
-    if (related.original === related.message) related.original = request;
-    related.message = request;
-    related.tracking.entry = undefined;
-    // That of the request holds on to the connection too.
-    related.cancellation = this.cancellation;
-    this.#request = request;
-    this.#exchange = undefined;
-    this.#resolve = undefined;
-    this.#reject = undefined;
+  /** Lets go of the client's request and of everything that can be made again from little. */
+  #detach(inputRequests: PendingInputRequests): void {
+    this.relatedExchange.tracking.entry = undefined;
+    CompactRequest.from(this.#request).compact();
+    this.attempt?.request?.compact();
+    inputRequests.compact();
+    this.#client = undefined;
   }
 
-  /** What follows once a retry has all that was kept for it: the outcome if it is there, or the next round. */
-  #goOn(): void {
-    if (this.#isDelivering) return;
-    const outcome = this.#outcome;
-    if (outcome === undefined) this.#gather();
-    else this.settle(outcome);
+  /** Settles or suspends the call, once a retry has received everything that was buffered. */
+  #proceed(): void {
+    if (this.#isReplaying) return;
+    if (this.#outcome === undefined) this.#gather();
+    else this.settle(this.#outcome);
   }
 
-  /** Delivers what was kept, one after the other in the order in which it came. */
-  #deliverKept(): void {
-    const request = this.#request;
-    const kept = this.#kept;
-    if (kept === undefined) return;
-    this.#isDelivering = true;
+  /** Delivers the buffered notifications in order; those that come meanwhile queue behind them. */
+  #replay(): void {
+    const buffer = this.#buffer;
+    if (buffer === undefined) return;
+    this.#isReplaying = true;
     const deliver = async (): Promise<void> => {
-      while (kept.size > 0) {
-        for (const { message, context } of kept.take()) await this.#tell(request, message, context);
+      while (buffer.size > 0) {
+        for (const { message, context } of buffer.take()) {
+          const notification = toClientNotification(this.#request, message);
+          if (notification !== undefined) await this.#deliver(notification, this.relatedExchange, context);
+        }
       }
-      this.#kept = undefined;
+      this.#buffer = undefined;
     };
-    const over = (): void => {
-      this.#isDelivering = false;
-      this.#goOn();
+    const proceed = (): void => {
+      this.#isReplaying = false;
+      this.#proceed();
     };
-    // A notification that nobody can take does not keep the answer back; the pipeline has logged it.
-    deliver().then(over, over);
-  }
-
-  #keep(message: Message, context: TransportContext): void {
-    this.#kept ??= new BufferedNotifications(this.#keeper.limits);
-    this.#kept.add(message, context);
-  }
-
-  #tell(request: RequestMessage, message: Message, context: TransportContext): void | Promise<void> {
-    const notice = toClientNotification(request, message);
-    return notice === undefined ? undefined : this.#deliver(notice, this.#relate(), context);
+    // A notification that cannot be delivered does not hold back the answer; the pipeline has logged it.
+    deliver().then(proceed, proceed);
   }
 
   #finish(): void {
     this.#isOver = true;
     this.#stopGathering?.();
-    this.#exchange = undefined;
-    this.#resolve = undefined;
-    this.#reject = undefined;
+    this.#client = undefined;
     this.#outcome = undefined;
-    this.#kept = undefined;
-    if (this.suspension !== undefined) this.#keeper.release(this);
-    this.#questions?.failAll("the call that asked is over");
+    this.#buffer = undefined;
+    this.#suspender.release(this);
+    this.#inputRequests?.failAll("the call has ended");
   }
-}
-
-/**
- * Until somebody reads a stack, V8 keeps what each of its functions was called on: for the error of a connection that broke
- * that is all of the connection, and the error may be kept for as long as a client is away.
- */
-function readStacks(error: Error): void {
-  for (let each: unknown = error; each instanceof Error; each = each.cause) String(each.stack);
 }

@@ -1,10 +1,12 @@
-import { GatewayError } from "../../errors.ts";
 import type { TransportContext } from "../../core/exchange.ts";
-import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { memberSource } from "../../protocol/json/read.ts";
+import type { Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
+import { memberSource } from "../../protocol/json/read.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
-import type { BridgedCall, CallObserver, CallOutcome } from "./bridged-call.ts";
+import type { BridgedCall, CallOutcome } from "./bridged-call.ts";
+import type { CompactRequest } from "./compact-request.ts";
 import {
   allowsInputRequests,
   canAnswerInputRequests,
@@ -13,142 +15,136 @@ import {
   toUrlElicitations,
 } from "./input-requests.ts";
 import type { LegacySessionPool, SessionLease } from "./legacy-session-pool.ts";
-import { defaultServerInfo, serverInfoMeta } from "./modern-result.ts";
-import type { LegacySession } from "./legacy-session.ts";
+import type { LegacySession, UpstreamAttempt } from "./legacy-session.ts";
+import { serverInfoMeta } from "./modern-result.ts";
 
-/** What running calls need. */
+/** What the runner needs. */
 export interface CallRunnerDeps {
   readonly pool: LegacySessionPool;
-  /** Where calls are noted while they run. */
-  readonly running: RunningCalls;
   readonly events: LinkEvents;
   readonly newId: () => string;
+  /** How often one call may send the user to open URLs. */
   readonly urlRounds: number;
 }
 
-/** The calls of a scope that are at work upstream. */
+/** Sends the calls of one scope upstream, and settles each with its outcome. */
 export interface CallRunner {
-  /** Takes a call to its outcome, with which it is settled. */
+  readonly size: number;
   run(call: BridgedCall): void;
-  /** Ends all of them. */
+  /** Finds the call that a session sent under this id. */
+  find(session: LegacySession, key: string): BridgedCall | undefined;
+  /** Delivers the client's response to whoever made the request: the bridge itself, or the server. */
+  respond(call: BridgedCall, response: Message): Promise<void>;
+  /** Cancels all calls. */
   close(): void;
 }
 
-const ownContext: TransportContext = { type: "in-process" };
+type OnAttemptEnd = (attempt: LeasedAttempt, outcome: Message | GatewayError | undefined) => void;
 
-/** Makes the runner of one scope. While a call waits upstream nothing of it is kept here. */
-export function createCallRunner(options: CallRunnerDeps): CallRunner {
-  const { pool, running, events, newId, urlRounds } = options;
-  /** Of the first session, by how often a call has been sent before: all calls there share them. */
-  const sharedErrands: CallObserver[] = [];
-  let lastDeclared: string | undefined;
-  let isLastAnswerer = false;
+/** A class, because a call may wait on it for minutes: closures would take four times the memory. */
+class LeasedAttempt implements UpstreamAttempt {
+  readonly call: BridgedCall;
+  readonly lease: SessionLease;
+  /** How often the call was sent before. */
+  readonly round: number;
+  request: CompactRequest | undefined;
+  readonly #onEnd: OnAttemptEnd;
 
-  function start(call: BridgedCall, round: number): void {
-    const lease = leaseFor(call);
-    if (!(lease instanceof Promise)) {
-      carry(call, lease, round);
-      return;
-    }
-    lease.then(
-      (own) => {
-        carry(call, own, round);
-      },
-      (error: unknown) => {
-        finish(call, GatewayError.from(error));
-      },
-    );
+  constructor(call: BridgedCall, lease: SessionLease, round: number, onEnd: OnAttemptEnd) {
+    this.call = call;
+    this.lease = lease;
+    this.round = round;
+    this.#onEnd = onEnd;
   }
 
-  /** A session of its own splits what the server remembers, so only a call that can really be asked gets one. */
+  get session(): LegacySession {
+    return this.lease.session;
+  }
+
+  resolve({ message }: Reply): void {
+    this.#onEnd(this, message);
+  }
+
+  reject(error: GatewayError): void {
+    this.#onEnd(this, error);
+  }
+}
+
+const inProcess: TransportContext = { type: "in-process" };
+
+/** Makes the runner of one scope. */
+export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerDeps): CallRunner {
+  const running = new Set<BridgedCall>();
+  /** Elicitations that the bridge itself asks for, by request id. */
+  const elicitations = new Map<string, (response: Message) => void>();
+
+  async function start(call: BridgedCall, round: number): Promise<void> {
+    try {
+      const lease = leaseFor(call);
+      const attempt = new LeasedAttempt(call, lease instanceof Promise ? await lease : lease, round, attemptEnded);
+      call.attempt = attempt;
+      attempt.session.startCall(attempt);
+    } catch (error) {
+      finish(call, GatewayError.from(error));
+    }
+  }
+
+  /** Only a call that can be asked gets a session of its own: several sessions split what the server remembers. */
   function leaseFor(call: BridgedCall): SessionLease | Promise<SessionLease> {
     const { request } = call;
-    return allowsInputRequests(request) && isAnswerer(declaredCapabilities(request))
-      ? pool.lease(call)
-      : pool.sharedLease;
+    const isAskable = allowsInputRequests(request) && canAnswerInputRequests(declaredCapabilities(request));
+    return isAskable ? pool.lease(call) : pool.sharedLease;
   }
 
-  /** Callers of a scope declare the same, so it is read once. */
-  function isAnswerer(declared: string): boolean {
-    if (declared !== lastDeclared) {
-      lastDeclared = declared;
-      isLastAnswerer = canAnswerInputRequests(declared);
-    }
-    return isLastAnswerer;
-  }
-
-  function carry(call: BridgedCall, lease: SessionLease, round: number): void {
-    call.session = lease.peer;
-    call.observer =
-      lease === pool.sharedLease ? (sharedErrands[round] ??= errandOn(lease, round)) : errandOn(lease, round);
-    lease.peer.startCall(call);
-  }
-
-  function errandOn(lease: SessionLease, round: number): CallObserver {
-    return {
-      answered: (call, { message }) => {
-        land(call, lease);
-        arrived(call, message, round);
-      },
-      failed: (call, error) => {
-        land(call, lease);
-        finish(call, error);
-      },
-    };
-  }
-
-  function land(call: BridgedCall, lease: SessionLease): void {
-    call.session = undefined;
-    lease.peer.callEnded();
+  function attemptEnded(
+    { call, session, lease, round }: LeasedAttempt,
+    outcome: Message | GatewayError | undefined,
+  ): void {
+    call.attempt = undefined;
+    session.callEnded();
     lease.release();
-  }
-
-  function arrived(call: BridgedCall, answer: Message | undefined, round: number): void {
-    if (answer === undefined) {
-      finish(call, new GatewayError("upstream_invalid", "the upstream gave no answer"));
+    if (outcome === undefined || outcome instanceof GatewayError) {
+      finish(call, outcome ?? new GatewayError("upstream_invalid", "the upstream gave no answer"));
       return;
     }
-    const isAsking = answer.kind === "error" && round < urlRounds && allowsInputRequests(call.request);
-    const questions = isAsking ? toUrlElicitations(answer, newId) : undefined;
-    if (questions === undefined) finish(call, answer);
-    else void askUrls(call, questions, round);
+    const mayElicit = outcome.kind === "error" && round < urlRounds && allowsInputRequests(call.request);
+    const requests = mayElicit ? toUrlElicitations(outcome, newId) : undefined;
+    if (requests === undefined) finish(call, outcome);
+    else void elicitUrls(call, requests, round);
   }
 
-  /** Has the user open what the server needs opened, and then sends the call once more. */
-  async function askUrls(call: BridgedCall, questions: readonly RequestMessage[], round: number): Promise<void> {
+  /** Has the user open the URLs that the server wants opened, then sends the call again. */
+  async function elicitUrls(call: BridgedCall, requests: readonly RequestMessage[], round: number): Promise<void> {
     try {
-      const missing =
-        questions[0] === undefined
-          ? undefined
-          : missingForInputRequest(questions[0], declaredCapabilities(call.request));
+      const declared = declaredCapabilities(call.request);
+      const missing = requests[0] === undefined ? undefined : missingForInputRequest(requests[0], declared);
       if (missing !== undefined) {
         const details = { requiredCapabilities: missing };
         const text = "the server wants the user to open a URL first";
         finish(call, new GatewayError("missing_capability", text, { details }));
         return;
       }
-      const answers = await Promise.all(questions.map((question) => askOwn(call, question)));
-      if (answers.every(isAccepted)) start(call, round + 1);
-      else finish(call, declined(call.serverInfo ?? defaultServerInfo));
+      const responses = await Promise.all(requests.map((request) => elicit(call, request)));
+      if (responses.every(isAccepted)) await start(call, round + 1);
+      else finish(call, urlDeclined(call.serverInfo));
     } catch (error) {
       finish(call, GatewayError.from(error));
     }
   }
 
-  function askOwn(call: BridgedCall, question: RequestMessage): Promise<Message> {
-    const ownQuestions = (call.gatewayRequests ??= new Map<string, (answer: Message) => void>());
+  function elicit(call: BridgedCall, request: RequestMessage): Promise<Message> {
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
-    const { key } = question.id;
+    const { key } = request.id;
     const off = call.cancellation.onCancel((reason) => {
-      ownQuestions.delete(key);
+      elicitations.delete(key);
       reject(cancelledError(reason));
     });
-    ownQuestions.set(key, (answer) => {
+    elicitations.set(key, (response) => {
       off();
-      resolve(answer);
+      resolve(response);
     });
-    // The same way as a request of the server: whoever watches over questions sees this one too.
-    void events.message(question, call.relatedExchange, ownContext);
+    // Through the pipeline like a request of the server, so that policies judge it too.
+    void events.message(request, call.relatedExchange, inProcess);
     return promise;
   }
 
@@ -158,38 +154,42 @@ export function createCallRunner(options: CallRunnerDeps): CallRunner {
   }
 
   return {
+    get size() {
+      return running.size;
+    },
     run: (call) => {
       running.add(call);
-      start(call, 0);
+      void start(call, 0);
+    },
+    find: (session, key) => {
+      for (const call of running) {
+        if (call.attempt?.session === session && call.attempt.request?.id.key === key) return call;
+      }
+      return undefined;
+    },
+    respond: async (call, response) => {
+      const key = response.id?.key ?? "";
+      const elicitation = elicitations.get(key);
+      if (elicitation === undefined) {
+        await call.attempt?.session.send(response);
+        return;
+      }
+      elicitations.delete(key);
+      elicitation(response);
     },
     close: () => {
-      for (const call of running.all) call.cancel("shutdown");
+      for (const call of running) call.cancel("shutdown");
     },
   };
 }
 
-/** Takes the client's answer to who asked: the bridge itself, or the server on the session of the call. */
-export async function deliverClientResponse(
-  { session: peer, gatewayRequests: ownQuestions }: BridgedCall,
-  message: Message,
-): Promise<void> {
-  const key = message.id?.key;
-  const own = key === undefined ? undefined : ownQuestions?.get(key);
-  if (key === undefined || own === undefined) {
-    await peer?.send(message);
-    return;
-  }
-  ownQuestions?.delete(key);
-  own(message);
-}
-
-function isAccepted(answer: Message): boolean {
-  const result: unknown = answer.kind === "result" ? JSON.parse(memberSource(answer, "result") ?? "{}") : {};
+function isAccepted(response: Message): boolean {
+  const result: unknown = response.kind === "result" ? JSON.parse(memberSource(response, "result") ?? "{}") : {};
   return typeof result === "object" && result !== null && Reflect.get(result, "action") === "accept";
 }
 
-/** The user did not want to open what the server needs opened: a failure of the tool, or an error of other requests. */
-function declined(serverInfo: string): CallOutcome {
+/** The user declined to open a URL: a failed tool call, or an error for other requests. */
+function urlDeclined(serverInfo: string): CallOutcome {
   const text = "the user declined to open a page that the server needs to be opened first";
   return (request) => {
     if (request.method !== "tools/call") {
@@ -200,38 +200,4 @@ function declined(serverInfo: string): CallOutcome {
     const result = `{"resultType":"complete","isError":true,"content":${content},"_meta":${serverInfoMeta(serverInfo)}}`;
     return { message: resultMessage(request.id, result) };
   };
-}
-
-/**
- * The calls of a scope that are at work upstream. An array in which each knows its place: a map whose keys keep
- * changing makes new tables, which keep each other alive.
- */
-export class RunningCalls {
-  readonly #calls: BridgedCall[] = [];
-
-  get size(): number {
-    return this.#calls.length;
-  }
-
-  add(call: BridgedCall): void {
-    call.place = this.#calls.push(call) - 1;
-  }
-
-  /** Takes one out; the last one moves to its place. */
-  delete(call: BridgedCall): void {
-    const last = this.#calls.pop();
-    if (last === undefined || last === call) return;
-    this.#calls[call.place] = last;
-    last.place = call.place;
-  }
-
-  /** The call that a session knows under this id. */
-  find(peer: LegacySession, key: string): BridgedCall | undefined {
-    return this.#calls.find((call) => call.session === peer && call.upstreamRequest?.id.key === key);
-  }
-
-  /** All of them, as they are now. */
-  get all(): readonly BridgedCall[] {
-    return [...this.#calls];
-  }
 }

@@ -1,5 +1,5 @@
-import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../core/exchange.ts";
+import { GatewayError } from "../../errors.ts";
 import { cancelledError } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
 import type { LegacySession } from "./legacy-session.ts";
@@ -10,139 +10,137 @@ export interface PoolLimits {
   readonly sessions: number;
   /** Calls that may wait for a session. */
   readonly waiting: number;
-  /** How long a session beyond the first is kept without a call. */
+  /** How long an idle session beyond the first is kept. */
   readonly idleMs: number;
 }
 
-/** A session for one call; to be given back when the server has answered. */
+/** A session for one call, released when the server has answered. */
 export interface SessionLease {
-  readonly peer: LegacySession;
+  readonly session: LegacySession;
   release(): void;
 }
 
-/** The legacy sessions of one scope: one where calls can be told apart, else as many as calls that may ask. */
+/** The legacy sessions of one scope: one if each call has its own stream, else one for each call that may be asked. */
 export interface LegacySessionPool {
-  /** Serves everything that asks nothing: lists, subscriptions, discovery. */
+  /** Serves lists, subscriptions, discovery and every call that cannot be asked for input. */
   readonly primary: LegacySession;
   readonly size: number;
-  /** The first session, for a call that cannot be asked anything. */
+  /** The primary session, shared. */
   readonly sharedLease: SessionLease;
-  /** A session for a call that the server may ask something in. */
+  /** A session for a call that the server may ask for input. */
   lease(call: BridgedCall): SessionLease | Promise<SessionLease>;
   close(reason: string): Promise<void>;
 }
 
 interface QueuedCall {
   readonly call: BridgedCall;
-  readonly resolve: (peer: LegacySession) => void;
+  readonly resolve: (session: LegacySession) => void;
 }
 
-/** Makes a pool with its first session, which is opened with the first request. */
+/** Makes a pool; its first session is opened with the first request. */
 export function createLegacySessionPool(
   limits: PoolLimits,
   setTimer: SetTimer,
-  openPeer: () => LegacySession,
+  createSession: () => LegacySession,
 ): LegacySessionPool {
-  const primary = openPeer();
-  const peers: LegacySession[] = [primary];
+  const primary = createSession();
+  const sessions: LegacySession[] = [primary];
   const queue: QueuedCall[] = [];
+  /** Idle sessions, with what stops their timer. */
   const idle = new Map<LegacySession, () => void>();
-  /** Of the first session, for all who need none for themselves. */
-  const sharedLease: SessionLease = { peer: primary, release: () => {} };
+  const sharedLease: SessionLease = { session: primary, release: () => {} };
   let isClosed = false;
 
   function lease(call: BridgedCall): SessionLease | Promise<SessionLease> {
-    return primary.hasStreamPerCall ? sharedLease : ownLease(call);
+    return primary.hasStreamPerCall ? sharedLease : leaseExclusive(call);
   }
 
-  async function ownLease(call: BridgedCall): Promise<SessionLease> {
+  async function leaseExclusive(call: BridgedCall): Promise<SessionLease> {
     await primary.ready(call.relatedExchange);
     if (primary.hasStreamPerCall) return sharedLease;
-    const peer = await taken(call);
+    const session = await acquire(call);
     try {
-      await peer.ready(call.relatedExchange);
+      await session.ready(call.relatedExchange);
     } catch (error) {
-      if (peer !== primary) drop(peer, "the session could not be opened");
-      giveBack(peer);
+      if (session !== primary) drop(session, "the session could not be opened");
+      release(session);
       throw GatewayError.from(error);
     }
     return {
-      peer,
+      session,
       release: () => {
-        giveBack(peer);
+        release(session);
       },
     };
   }
 
-  /** A session that this call has for itself: a free one, a new one, or the next that is given back. */
-  function taken(call: BridgedCall): LegacySession | Promise<LegacySession> {
+  /** A free session, a new one, or the next that is released. */
+  function acquire(call: BridgedCall): LegacySession | Promise<LegacySession> {
     if (isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    const free = peers.find(({ exclusiveCall: asker }) => asker === undefined);
-    if (free !== undefined) return take(free, call);
-    if (peers.length < limits.sessions) {
-      const peer = openPeer();
-      peers.push(peer);
-      return take(peer, call);
-    }
-    if (queue.length >= limits.waiting)
-      throw new GatewayError("overloaded", "all sessions with the upstream are taken by running calls");
+    const free = sessions.find(({ exclusiveCall }) => exclusiveCall === undefined);
+    if (free !== undefined) return assign(free, call);
+    if (sessions.length < limits.sessions) return assign(add(), call);
+    if (queue.length >= limits.waiting) throw new GatewayError("overloaded", "all sessions with the upstream are busy");
     return new Promise((resolve, reject) => {
-      const waiting: QueuedCall = {
+      const queued: QueuedCall = {
         call,
-        resolve: (peer) => {
+        resolve: (session) => {
           off();
-          resolve(take(peer, call));
+          resolve(assign(session, call));
         },
       };
-      queue.push(waiting);
+      queue.push(queued);
       const off = call.cancellation.onCancel((reason) => {
-        const at = queue.indexOf(waiting);
-        if (at >= 0) queue.splice(at, 1);
+        const index = queue.indexOf(queued);
+        if (index >= 0) queue.splice(index, 1);
         reject(cancelledError(reason));
       });
     });
   }
 
-  function take(peer: LegacySession, call: BridgedCall): LegacySession {
-    idle.get(peer)?.();
-    idle.delete(peer);
-    peer.exclusiveCall = call;
-    return peer;
+  function add(): LegacySession {
+    const session = createSession();
+    sessions.push(session);
+    return session;
   }
 
-  function giveBack(peer: LegacySession): void {
-    peer.exclusiveCall = undefined;
-    if (!peers.includes(peer)) {
-      // Its place is free for one of those who wait.
-      const next = peers.length < limits.sessions ? queue.shift() : undefined;
-      if (next === undefined) return;
-      const fresh = openPeer();
-      peers.push(fresh);
-      next.resolve(fresh);
+  function assign(session: LegacySession, call: BridgedCall): LegacySession {
+    idle.get(session)?.();
+    idle.delete(session);
+    session.exclusiveCall = call;
+    return session;
+  }
+
+  function release(session: LegacySession): void {
+    session.exclusiveCall = undefined;
+    if (!sessions.includes(session)) {
+      // A session that was dropped leaves room for a new one.
+      const next = sessions.length < limits.sessions ? queue.shift() : undefined;
+      next?.resolve(add());
       return;
     }
     const next = queue.shift();
-    if (next !== undefined) next.resolve(peer);
-    else if (peer !== primary && !isClosed) {
+    if (next !== undefined) next.resolve(session);
+    else if (session !== primary && !isClosed) {
       const stop = setTimer(limits.idleMs, () => {
-        drop(peer, "the session is not needed any more");
+        drop(session, "the session was idle");
       });
-      idle.set(peer, stop);
+      idle.set(session, stop);
     }
   }
 
-  function drop(peer: LegacySession, reason: string): void {
-    idle.get(peer)?.();
-    idle.delete(peer);
-    const at = peers.indexOf(peer);
-    if (at >= 0) peers.splice(at, 1);
-    void peer.close(reason);
+  function drop(session: LegacySession, reason: string): void {
+    idle.get(session)?.();
+    idle.delete(session);
+    const index = sessions.indexOf(session);
+    if (index >= 0) sessions.splice(index, 1);
+    void session.close(reason);
   }
 
   return {
     primary,
     get size() {
-      return peers.length;
+      return sessions.length;
     },
     sharedLease,
     lease,
@@ -150,7 +148,7 @@ export function createLegacySessionPool(
       isClosed = true;
       for (const stop of idle.values()) stop();
       idle.clear();
-      await Promise.all(peers.map((peer) => peer.close(reason)));
+      await Promise.all(sessions.map((session) => session.close(reason)));
     },
   };
 }

@@ -1,66 +1,80 @@
-import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../core/cancellation.ts";
 import { createExchange, type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
 import { loggingLevels } from "../../protocol/envelope.ts";
 import { idFrom, type Message, type NotificationMessage, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
-import { type LinkEvents, requestWithCallback, type UpstreamLink } from "../../transports/transport.ts";
+import {
+  type LinkEvents,
+  type ReplyCallback,
+  requestWithCallback,
+  type UpstreamLink,
+} from "../../transports/transport.ts";
+import { createNotification, createRequest } from "../synthesize.ts";
 import { BridgedCall } from "./bridged-call.ts";
+import type { CompactRequest } from "./compact-request.ts";
 import { formatInitializeParams, type LegacyServerFacts, parseInitializeResult } from "./handshake.ts";
 import { toLegacyRequest } from "./legacy-request.ts";
-import { createNotification, createRequest } from "../synthesize.ts";
 import { requestedLogLevel } from "./notifications.ts";
 
 /** Opens a link for one legacy session. */
 export type OpenLegacyLink = (events: LinkEvents) => UpstreamLink;
 
-/** Who hears of what a legacy server sends of its own accord. */
+/** One sending of a call on a session; is told how it ended. */
+export interface UpstreamAttempt extends ReplyCallback {
+  readonly call: BridgedCall;
+  readonly session: LegacySession;
+  /** What the server was sent, once it was. */
+  request: CompactRequest | undefined;
+}
+
+/** What a session reports. */
 export interface LegacySessionEvents {
-  /** `call` is the one that the message belongs to, where that is known. */
+  /** The server sent a message of its own; `call` is the one it belongs to, where that is known. */
   message(
-    peer: LegacySession,
+    session: LegacySession,
     message: Message,
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void>;
   malformed(bytes: Buffer, reason: string): void;
   error(error: GatewayError): void;
-  /** The call that the session knows under an id. */
-  findCall(peer: LegacySession, key: string): BridgedCall | undefined;
+  /** Finds the call that a session sent under this id. */
+  findCall(session: LegacySession, key: string): BridgedCall | undefined;
   /** The session has ended; the next request opens another. */
-  closed(peer: LegacySession, error: GatewayError): void;
-  /** The server has forgotten the session and given a new one: what it was told before is forgotten too. */
-  renewed(peer: LegacySession): void;
+  closed(session: LegacySession, error: GatewayError): void;
+  /** The server lost the session and gave a new one: subscriptions and log level have to be set again. */
+  renewed(session: LegacySession): void;
 }
 
-/** What a peer is made of. */
+/** What a session needs. */
 export interface LegacySessionDeps {
   readonly openLegacy: OpenLegacyLink;
   readonly setTimer: SetTimer;
-  /** How long the server may take for what the gateway itself asks of it. */
+  /** How long the server may take to answer the gateway's own requests. */
   readonly gatewayRequestMs: number;
 }
 
-/** A session with the server that is open: its link, and what the handshake said. */
 interface OpenedSession {
   readonly link: UpstreamLink;
   readonly facts: LegacyServerFacts;
-  readonly template: Exchange;
-  /** The upstream's id for it, by which a new one is noticed. */
+  /** The exchange of `initialize`; the gateway's own requests are made like it. */
+  readonly handshake: Exchange;
+  /** The upstream's session id; a new one means that the server lost the session. */
   id: string | undefined;
-  /** Index of the most verbose level that was asked for. */
+  /** Index of the most verbose log level requested so far. */
   level: number;
-  /** When the server has been told of it. */
-  raised: Promise<void>;
+  /** Resolves when the server knows that level. */
+  levelSet: Promise<void>;
 }
 
-/** One legacy session at the server, opened when it is needed and opened anew after it has ended. */
+/** One legacy session with the server, opened on first use and opened again after it has ended. */
 export class LegacySession {
-  /** The call that alone may ask on this session, where the server does not say which one asks. */
+  /** The only call that may be asked on this session, where the server does not say which call asks. */
   exclusiveCall: BridgedCall | undefined;
-  readonly #options: LegacySessionDeps;
+  readonly #deps: LegacySessionDeps;
   readonly #events: LegacySessionEvents;
   #opening: Promise<OpenedSession> | undefined;
   #session: OpenedSession | undefined;
@@ -68,8 +82,8 @@ export class LegacySession {
   #lastId = 0;
   #isClosed = false;
 
-  constructor(options: LegacySessionDeps, events: LegacySessionEvents) {
-    this.#options = options;
+  constructor(deps: LegacySessionDeps, events: LegacySessionEvents) {
+    this.#deps = deps;
     this.#events = events;
   }
 
@@ -77,57 +91,57 @@ export class LegacySession {
     return this.#link?.incarnation ?? "not open";
   }
 
-  /** Every request has a stream of its own, so that a message tells by where it comes which call it belongs to. */
+  /** Whether each request has a stream of its own, so that a message shows by its stream which call it belongs to. */
   get hasStreamPerCall(): boolean {
     return this.#session?.link.hasBackpressure === true;
   }
 
-  /** Opens the session if it is not open, for the client behind this request. */
+  /** Opens the session if needed, for the client behind this request. */
   async ready(exchange: Exchange): Promise<LegacyServerFacts> {
     return (await this.#open(exchange)).facts;
   }
 
-  /** Sends a client's request on; the call's cancellation ends it. The call is told, and says when it has landed. */
-  startCall(call: BridgedCall): void {
+  /** Sends a call; its cancellation cancels the request. The attempt reports the end with `callEnded`. */
+  startCall(attempt: UpstreamAttempt): void {
     const session = this.#session;
-    if (session === undefined || this.#isClosed || needsLogLevel(session, call.request)) {
-      this.#requestLater(call).catch((error: unknown) => {
-        call.reject(GatewayError.from(error));
+    if (session === undefined || this.#isClosed || needsLogLevel(session, attempt.call.request)) {
+      this.#prepareAndSend(attempt).catch((error: unknown) => {
+        attempt.reject(GatewayError.from(error));
       });
     } else {
-      this.#send(session, call);
+      this.#send(session, attempt);
     }
   }
 
-  /** A request has ended, in whichever way. */
+  /** A call on this session has ended, successfully or not. */
   callEnded(): void {
     if (this.#session !== undefined) this.#checkRenewed(this.#session);
   }
 
-  /** Asks the server something of the gateway's own; an error answer is thrown like any failure. */
+  /** Sends a request of the gateway's own; rejects when the server answers with an error. */
   async sendRequest(method: string, paramsJson: string, session = this.#session): Promise<void> {
     if (session === undefined) throw new GatewayError("upstream_unreachable", "the session is not open");
     const message = createRequest(idFrom(++this.#lastId), method, paramsJson);
-    const exchange = this.#exchangeFor(session.template, message, session.facts.revision);
-    const reply = await this.#timed(session.link, exchange);
+    const exchange = this.#exchangeFor(session.handshake, message, session.facts.revision);
+    const reply = await this.#requestWithTimeout(session.link, exchange);
     this.#checkRenewed(session);
-    if (reply.message?.kind !== "result") throw new GatewayError("upstream_invalid", `the upstream refuses ${method}`);
+    if (reply.message?.kind !== "result")
+      throw new GatewayError("upstream_invalid", `the upstream answered ${method} with an error`);
   }
 
-  /** Sends an answer to one of the server's requests, or a notification. */
+  /** Sends a response to one of the server's requests, or a notification. */
   async send(message: Message): Promise<void> {
     const session = this.#session;
     if (session === undefined) return;
-    await session.link.send(this.#exchangeFor(session.template, message, session.facts.revision));
+    await session.link.send(this.#exchangeFor(session.handshake, message, session.facts.revision));
   }
 
-  /** Passes a client's notification on. */
   async forwardNotification(exchange: Exchange, message: NotificationMessage): Promise<void> {
     const { link, facts } = await this.#open(exchange);
     await link.send(this.#exchangeFor(exchange, message, facts.revision));
   }
 
-  /** Wants what the server says outside any request; resolves when the server has had its chance to begin. */
+  /** Opens the stream for messages outside any request; resolves when the server had its chance to open it. */
   async listen(): Promise<void> {
     await this.#session?.link.listen();
   }
@@ -138,34 +152,35 @@ export class LegacySession {
     await this.#link?.close(reason);
   }
 
-  async #requestLater(call: BridgedCall): Promise<void> {
+  async #prepareAndSend(attempt: UpstreamAttempt): Promise<void> {
+    const { call } = attempt;
     const session = await this.#open(call.relatedExchange);
     this.#checkRenewed(session);
-    if (needsLogLevel(session, call.request)) await this.#raiseLevel(session, call.request);
-    this.#send(session, call);
+    if (needsLogLevel(session, call.request)) await this.#raiseLogLevel(session, call.request);
+    this.#send(session, attempt);
   }
 
-  #send(session: OpenedSession, call: BridgedCall): void {
+  #send({ link, facts }: OpenedSession, attempt: UpstreamAttempt): void {
+    const { call } = attempt;
     if (call.cancellation.isCancelled) {
       queueMicrotask(() => {
-        call.reject(new GatewayError("cancelled", "the call has been cancelled"));
+        attempt.reject(new GatewayError("cancelled", "the call was cancelled"));
       });
       return;
     }
-    const { link, facts } = session;
-    const message = toLegacyRequest(call.request, idFrom(++this.#lastId));
+    attempt.request = toLegacyRequest(call.request, idFrom(++this.#lastId));
     call.serverInfo = facts.serverInfo;
-    call.upstreamRequest = message;
-    const exchange = this.#exchangeFor(call.contextExchange, message, facts.revision, call.cancellation, call);
-    requestWithCallback(link, exchange, call);
+    const { contextExchange, cancellation } = call;
+    const exchange = this.#exchangeFor(contextExchange, attempt.request, facts.revision, cancellation, call);
+    requestWithCallback(link, exchange, attempt);
   }
 
   #open(exchange: Exchange): Promise<OpenedSession> {
     if (this.#isClosed)
       return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
     if (this.#opening !== undefined) return this.#opening;
-    const opening = this.#shakeHands(exchange).catch((error: unknown) => {
-      // The next request may find the server well again.
+    const opening = this.#initialize(exchange).catch((error: unknown) => {
+      // The next request tries again.
       if (this.#opening === opening) this.#opening = undefined;
       throw GatewayError.from(error);
     });
@@ -173,29 +188,22 @@ export class LegacySession {
     return opening;
   }
 
-  async #shakeHands(exchange: Exchange): Promise<OpenedSession> {
-    const link = this.#options.openLegacy(this.#linkEvents(() => link));
+  async #initialize(exchange: Exchange): Promise<OpenedSession> {
+    const link = this.#deps.openLegacy(this.#linkEvents(() => link));
     this.#link = link;
     try {
       const { message } = exchange;
       const params = message.kind === "request" ? formatInitializeParams(message) : "{}";
       const initialize = createRequest(idFrom(++this.#lastId), "initialize", params);
-      const template = this.#exchangeFor(exchange, initialize, newestLegacy);
-      const reply = await this.#timed(link, template);
+      const handshake = this.#exchangeFor(exchange, initialize, newestLegacy);
+      const reply = await this.#requestWithTimeout(link, handshake);
       const facts = parseInitializeResult(reply.message);
       const initialized = createNotification("notifications/initialized", "{}");
-      await link.send(this.#exchangeFor(template, initialized, facts.revision));
-      if (this.#link !== link) throw new GatewayError("upstream_unreachable", "the session ended at once");
-      const session: OpenedSession = {
-        link,
-        facts,
-        template,
-        id: link.upstreamSession,
-        level: noLevel,
-        raised: Promise.resolve(),
-      };
-      this.#session = session;
-      return session;
+      await link.send(this.#exchangeFor(handshake, initialized, facts.revision));
+      if (this.#link !== link) throw new GatewayError("upstream_unreachable", "the session ended during the handshake");
+      const { upstreamSession: id } = link;
+      this.#session = { link, facts, handshake, id, level: noLevel, levelSet: Promise.resolve() };
+      return this.#session;
     } catch (error) {
       if (this.#link === link) this.#link = undefined;
       await link.close("the handshake failed");
@@ -227,33 +235,33 @@ export class LegacySession {
     };
   }
 
-  /** Which call a message belongs to: by its token, by the stream it came on, or because only one may ask. */
+  /** The call that a message belongs to: by its progress token, by its stream, or as the only call that may be asked. */
   #callOf(message: Message, related: Exchange | undefined): BridgedCall | undefined {
     const streaming = related?.reply instanceof BridgedCall ? related.reply : undefined;
     const token = metadataOf(message).related;
     if (token?.type === "progress") {
       const { key } = token.id;
-      return streaming?.upstreamRequest?.id.key === key ? streaming : this.#events.findCall(this, key);
+      return streaming?.attempt?.request?.id.key === key ? streaming : this.#events.findCall(this, key);
     }
-    const isQuestion = message.kind === "request" || message.method === "notifications/cancelled";
-    return isQuestion && !this.hasStreamPerCall ? this.exclusiveCall : streaming;
+    const isAboutInput = message.kind === "request" || message.method === "notifications/cancelled";
+    return isAboutInput && !this.hasStreamPerCall ? this.exclusiveCall : streaming;
   }
 
-  /** The level of a legacy session is one for all: the most verbose that any request has wanted. */
-  async #raiseLevel(session: OpenedSession, request: RequestMessage): Promise<void> {
-    const wanted = requestedLogLevel(request);
-    if (wanted < session.level) {
-      session.level = wanted;
-      const params = JSON.stringify({ level: loggingLevels[wanted] });
-      // One after the other, so that the most verbose is the last that the server hears.
-      session.raised = session.raised
+  /** A legacy session has one log level for all calls: the most verbose that any of them requested. */
+  async #raiseLogLevel(session: OpenedSession, request: RequestMessage): Promise<void> {
+    const level = requestedLogLevel(request);
+    if (level < session.level) {
+      session.level = level;
+      const params = JSON.stringify({ level: loggingLevels[level] });
+      // One after the other, so that the most verbose level is the last that the server hears.
+      session.levelSet = session.levelSet
         .then(() => this.sendRequest("logging/setLevel", params, session))
-        // The call itself is worth more than its log messages.
+        // The call goes on without its log messages.
         .catch((error: unknown) => {
           this.#events.error(GatewayError.from(error));
         });
     }
-    await session.raised;
+    await session.levelSet;
   }
 
   #checkRenewed(session: OpenedSession): void {
@@ -264,9 +272,9 @@ export class LegacySession {
     this.#events.renewed(this);
   }
 
-  /** A request of our own: nobody else watches over how long it takes. */
-  async #timed(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
-    const stop = this.#options.setTimer(this.#options.gatewayRequestMs, () => {
+  /** For the gateway's own requests, which no other timeout covers. */
+  async #requestWithTimeout(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    const stop = this.#deps.setTimer(this.#deps.gatewayRequestMs, () => {
       exchange.cancellation.cancel("timeout");
     });
     try {
@@ -289,7 +297,7 @@ export class LegacySession {
   }
 }
 
-/** Whether a request wants log messages that the server has to be asked for first. */
+/** Whether a request wants log messages, for which the server needs a `logging/setLevel` first. */
 function needsLogLevel({ facts }: OpenedSession, request: RequestMessage): boolean {
   return facts.capabilities["logging"] !== undefined && requestedLogLevel(request) >= 0;
 }

@@ -8,7 +8,8 @@ import { newestModern } from "../../protocol/revisions.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import { createCallRunner, deliverClientResponse, RunningCalls } from "./call-runner.ts";
+import { createCallRunner } from "./call-runner.ts";
+import { CompactRequest } from "./compact-request.ts";
 import { formatDiscoverResult } from "./handshake.ts";
 import { LegacySession, type LegacySessionEvents, type OpenLegacyLink } from "./legacy-session.ts";
 import { createLegacySessionPool, type PoolLimits } from "./legacy-session-pool.ts";
@@ -19,7 +20,7 @@ import { untilCancelled } from "../until-cancelled.ts";
 
 /** Bounds of one bridged scope. */
 export interface ModernToLegacyLimits extends PoolLimits, SubscriptionLimits {
-  /** How long the server may take for what the gateway itself asks of it, such as the handshake. */
+  /** How long the server may take to answer the gateway's own requests, such as `initialize`. */
   readonly gatewayRequestMs: number;
   /** How often one call may send the user to open URLs. */
   readonly urlRounds: number;
@@ -35,12 +36,12 @@ const defaultModernToLegacyLimits: ModernToLegacyLimits = {
   urlRounds: 8,
 };
 
-/** What the bridge is made of. */
+/** What the bridge needs. */
 export interface ModernToLegacyDeps {
   /** Opens a link to the server for one legacy session; may be called several times. */
   readonly openLegacy: OpenLegacyLink;
   readonly events: LinkEvents;
-  /** Where calls wait while the server asks; the route asks there too, for questions of modern exchanges. */
+  /** Where calls wait for input; the route passes the server's requests to the same object. */
   readonly suspendedCalls: SuspendedCalls;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
@@ -49,97 +50,95 @@ export interface ModernToLegacyDeps {
 
 /** The link of one scope. */
 export interface ModernToLegacyLink extends UpstreamLink {
-  /** Whether no call runs or is parked and nobody listens. */
+  /** Whether no call runs or is suspended and there are no subscriptions. */
   readonly isIdle: boolean;
 }
 
 /**
- * Makes a link that takes modern requests to a server that only knows legacy sessions. It is for one principal and one
- * set of client capabilities, because a legacy session has both from its beginning to its end.
+ * Makes a link that takes modern requests to a server that only speaks legacy revisions. It serves one principal and one
+ * set of client capabilities, because a legacy session fixes both when it is opened.
  */
-export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToLegacyLink {
-  const { openLegacy, events, suspendedCalls: parking, setTimer, newId } = options;
-  const limits = options.limits ?? defaultModernToLegacyLimits;
-  const peerOptions = { openLegacy, setTimer, gatewayRequestMs: limits.gatewayRequestMs };
-  const peerEvents: LegacySessionEvents = {
-    message: fromServer,
+export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLegacyLink {
+  const { openLegacy, events, suspendedCalls, setTimer, newId } = deps;
+  const limits = deps.limits ?? defaultModernToLegacyLimits;
+  const sessionDeps = { openLegacy, setTimer, gatewayRequestMs: limits.gatewayRequestMs };
+  const sessionEvents: LegacySessionEvents = {
+    message: received,
     malformed: (bytes, reason) => {
       events.malformed(bytes, reason);
     },
     error: (error) => {
       events.error(error);
     },
-    findCall: (peer, key) => running.find(peer, key),
-    closed: (peer, error) => {
-      // The scope goes on with a new session; only what cannot be taken over to it ends.
+    findCall: (session, key) => calls.find(session, key),
+    closed: (session, error) => {
+      // The next request opens a new session; only subscriptions cannot move to it.
       events.error(error);
-      if (peer === pool.primary) listens.endAll();
+      if (session === pool.primary) subscriptions.endAll();
     },
-    renewed: (peer) => {
-      if (peer === pool.primary) listens.renew();
+    renewed: (session) => {
+      if (session === pool.primary) subscriptions.renew();
     },
   };
-  const running = new RunningCalls();
-  const pool = createLegacySessionPool(limits, setTimer, () => new LegacySession(peerOptions, peerEvents));
-  const listens = createListenSubscriptions(pool.primary, events, limits);
-  const calls = createCallRunner({ pool, running, events, newId, urlRounds: limits.urlRounds });
+  const pool = createLegacySessionPool(limits, setTimer, () => new LegacySession(sessionDeps, sessionEvents));
+  const subscriptions = createListenSubscriptions(pool.primary, events, limits);
+  const calls = createCallRunner({ pool, events, newId, urlRounds: limits.urlRounds });
 
-  const deliver: LinkEvents["message"] = (notice, related, context) => events.message(notice, related, context);
+  const deliver: LinkEvents["message"] = (message, related, context) => events.message(message, related, context);
 
   function request(exchange: Exchange): Promise<Reply> {
     try {
-      return answerOf(exchange);
+      return dispatch(exchange);
     } catch (error) {
       return Promise.reject(GatewayError.from(error));
     }
   }
 
-  function answerOf(exchange: Exchange): Promise<Reply> {
+  function dispatch(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
     if (message.method === "server/discover") return discover(exchange, message);
-    if (message.method === "subscriptions/listen") return listens.listen(exchange, message);
+    if (message.method === "subscriptions/listen") return subscriptions.listen(exchange, message);
     const facts = methodFacts(message.method);
-    // A method that no revision knows may be the server's own; one that this revision has given up is not served.
+    // A method unknown to all revisions may be the server's own; one that the modern revision dropped is refused.
     if (facts !== undefined && facts.forms[newestModern] !== "core")
-      throw new GatewayError("method_not_found", `there is no ${message.method} in ${newestModern}`);
-    const resumed = facts?.inputRequired === true ? parking.resume(exchange, message) : undefined;
+      throw new GatewayError("method_not_found", `${newestModern} has no method ${message.method}`);
+    const resumed = facts?.inputRequired === true ? suspendedCalls.resume(exchange, message) : undefined;
     if (resumed !== undefined) return resumed;
-    const call = parking.createCall(deliver, exchange, message);
+    const call = suspendedCalls.createCall(deliver, message);
     const reply = call.start(exchange);
     calls.run(call);
     return reply;
   }
 
   async function discover(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const facts = await untilCancelled(exchange, pool.primary.ready(exchange));
+    const facts = await untilCancelled(exchange.cancellation, pool.primary.ready(exchange));
     return { message: resultMessage(message.id, formatDiscoverResult(facts)) };
   }
 
   async function send(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind === "result" || message.kind === "error") {
-      const call = parking.callOf(exchange);
-      // What was asked in a call that is over needs no answer any more.
-      if (call?.isOver === false) await deliverClientResponse(call, message);
+      const call = suspendedCalls.callOf(exchange);
+      if (call?.isOver === false) await calls.respond(call, message);
     } else if (message.kind === "notification" && methodFacts(message.method) === undefined) {
-      // What modern clients may notify of has no meaning upstream: a cancel is the end of an exchange of theirs.
+      // Notifications of modern clients mean nothing to a legacy server; those of extensions may.
       await pool.primary.forwardNotification(exchange, toLegacyNotification(message));
     }
     return noReply;
   }
 
-  function fromServer(
-    peer: LegacySession,
+  function received(
+    session: LegacySession,
     message: Message,
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void> {
-    if (message.kind === "request") return asked(peer, message, call, context);
+    if (message.kind === "request") return receivedRequest(session, message, call, context);
     if (message.kind !== "notification") return events.message(message, undefined, context);
     if (isChangeNotification(message)) {
-      // Others of our sessions hear of the same change.
-      if (peer === pool.primary) listens.publish(message, context);
+      // The other sessions report the same change.
+      if (session === pool.primary) subscriptions.publish(message, context);
       return undefined;
     }
     if (message.method === "notifications/cancelled") {
@@ -147,29 +146,30 @@ export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToL
       if (target !== undefined) call?.cancelInputRequest(target.id);
       return undefined;
     }
-    const isKnownThere = methodFacts(message.method)?.forms[newestModern] !== "absent";
-    return isKnownThere ? call?.notify(message, context) : undefined;
+    const isKnownToClient = methodFacts(message.method)?.forms[newestModern] !== "absent";
+    return isKnownToClient ? call?.notify(message, context) : undefined;
   }
 
-  function asked(
-    peer: LegacySession,
-    question: RequestMessage,
+  function receivedRequest(
+    session: LegacySession,
+    message: RequestMessage,
     call: BridgedCall | undefined,
     context: TransportContext,
   ): void | Promise<void> {
-    if (question.method === "ping") {
-      answer(peer, resultMessage(question.id, "{}"));
+    if (message.method === "ping") {
+      respond(session, resultMessage(message.id, "{}"));
       return undefined;
     }
-    if (call !== undefined && !call.isOver) return events.message(question, call.relatedExchange, context);
-    const text = "clients of this revision can only be asked within a call, and which call asks is not known";
+    if (call !== undefined && !call.isOver)
+      return events.message(CompactRequest.from(message), call.relatedExchange, context);
+    const text = "clients of this revision take requests only as part of a call, and this one belongs to none";
     const data = { origin: "gateway", code: "method_not_found" };
-    answer(peer, errorMessage(question.id, { code: -32601, message: text, data }));
+    respond(session, errorMessage(message.id, { code: -32601, message: text, data }));
     return undefined;
   }
 
-  function answer(peer: LegacySession, message: Message): void {
-    peer.send(message).catch((error: unknown) => {
+  function respond(session: LegacySession, message: Message): void {
+    session.send(message).catch((error: unknown) => {
       events.error(GatewayError.from(error));
     });
   }
@@ -180,7 +180,7 @@ export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToL
     },
     upstreamSession: undefined,
     get isIdle() {
-      return running.size === 0 && listens.size === 0;
+      return calls.size === 0 && subscriptions.size === 0;
     },
     get hasBackpressure() {
       return pool.primary.hasStreamPerCall;
@@ -188,10 +188,10 @@ export function createModernToLegacyLink(options: ModernToLegacyDeps): ModernToL
     request,
     send,
     listen: () => {
-      // Modern clients listen by a request of their own.
+      // Modern clients send subscriptions/listen.
     },
     close: async (reason) => {
-      listens.endAll();
+      subscriptions.endAll();
       calls.close();
       await pool.close(reason);
     },

@@ -1,29 +1,27 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
-
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import type { RequestMessage } from "../../protocol/message.ts";
 
-/** What a `requestState` of ours is bound to. */
+/** What a `requestState` is bound to. */
 export interface RequestState {
-  /** The parked call in one round, good for one retry. */
+  /** The suspended call in one round; good for one retry. */
   readonly call: string;
   /** Monotonic milliseconds of this process. */
   readonly expiresAt: number;
-  /** Route and principal, as one digest. */
+  /** Digest of route and principal. */
   readonly owner: string;
   readonly method: string;
   /** Digest of the params. */
   readonly params: string;
 }
 
-/** What a client brought as `requestState`. */
+/** The state that a client sent, or why it is invalid: signed by another process, or by nobody. */
 export type VerifiedRequestState =
   | { readonly ok: true; readonly state: RequestState }
-  /** `foreign` was made by another process, `broken` by nobody we know. */
   | { readonly ok: false; readonly reason: "foreign" | "broken" };
 
-/** Makes and opens the opaque states of one process. */
+/** Signs and verifies the `requestState` of one process. */
 export interface RequestStateSigner {
   sign(state: RequestState): string;
   verify(text: string): VerifiedRequestState;
@@ -32,8 +30,8 @@ export interface RequestStateSigner {
 const format = "hg1";
 
 /**
- * Makes the seal of one process: an HMAC-SHA256 over everything that a parked call is bound to. MCP 2026-07-28, Multi
- * Round-Trip Requests: the state passes through the client, so it is hostile until it is verified.
+ * Makes the signer of one process: HMAC-SHA256 over everything that a suspended call is bound to. The state passes
+ * through the client and is hostile until verified (MCP 2026-07-28, Multi Round-Trip Requests).
  */
 export function createRequestStateSigner(instance: string, secret: Uint8Array): RequestStateSigner {
   const self = Buffer.from(instance).toString("base64url");
@@ -48,28 +46,21 @@ export function createRequestStateSigner(instance: string, secret: Uint8Array): 
     verify: (text) => {
       const [version, origin, payload, tag, ...rest] = text.split(".");
       if (version !== format || payload === undefined || tag === undefined || rest.length > 0) return broken;
-      // Another process had another secret, so there is nothing to verify; the client can only begin anew.
+      // Another process has another secret, so there is nothing to verify.
       if (origin !== self) return foreign;
       const expected = mac(payload);
-      const brought = Buffer.from(tag, "base64url");
-      if (brought.length !== expected.length || !timingSafeEqual(brought, expected)) return broken;
+      const received = Buffer.from(tag, "base64url");
+      if (received.length !== expected.length || !timingSafeEqual(received, expected)) return broken;
       return { ok: true, state: stateFrom(payload) };
     },
   };
-}
-
-/** One digest for whom a call belongs to. */
-export function ownerDigest(route: string, principal: string): string {
-  return createHash("sha256")
-    .update(JSON.stringify([route, principal]))
-    .digest("base64url");
 }
 
 const broken: VerifiedRequestState = { ok: false, reason: "broken" };
 const foreign: VerifiedRequestState = { ok: false, reason: "foreign" };
 
 function stateFrom(payload: string): RequestState {
-  // The seal was good, so we wrote these five ourselves.
+  // The signature is valid, so this process wrote these five values.
   const [call, expiresAt, owner, method, params] = JSON.parse(Buffer.from(payload, "base64url").toString()) as [
     string,
     number,
@@ -80,35 +71,41 @@ function stateFrom(payload: string): RequestState {
   return { call, expiresAt, owner, method, params };
 }
 
-/** What may differ between a request and its retry: the answers, the state, and the envelope. */
+/** Digest of a route and a principal. */
+export function ownerDigest(route: string, principal: string): string {
+  return digest(JSON.stringify([route, principal]));
+}
+
+/** Members of params that may differ between a request and its retry. */
 const perRound: ReadonlySet<string> = new Set(["inputResponses", "requestState", "_meta"]);
 
 /**
- * A digest of what a request asks for, equal for a request and its retries however they are spelled: white space, the
- * order of members and escapes do not count. Numbers count digit by digit, so that no two values look the same.
+ * Digest of what a request asks for, equal for a request and its retries: white space, member order and escapes do not
+ * count. Numbers count digit by digit, so that values beyond double precision stay different.
  */
 export function paramsDigest({ bytes, outline }: RequestMessage): string {
   const params = spanOf(outline, "params");
-  const text = params === undefined ? "{}" : objectText(bytes, params, perRound);
+  return digest(params === undefined ? "{}" : canonicalObject(bytes, params, perRound));
+}
+
+function digest(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }
 
-function objectText(bytes: Buffer, object: Span, left: ReadonlySet<string>): string {
+function canonicalObject(bytes: Buffer, object: Span, omitted?: ReadonlySet<string>): string {
   const members: string[] = [];
   for (const { name, value } of membersOf(bytes, object)) {
-    if (!left.has(name)) members.push(`${JSON.stringify(name)}:${valueText(bytes, value)}`);
+    if (omitted?.has(name) !== true) members.push(`${JSON.stringify(name)}:${canonicalValue(bytes, value)}`);
   }
   return `{${members.toSorted(byCodeUnit).join(",")}}`;
 }
 
-const none: ReadonlySet<string> = new Set();
-
-function valueText(bytes: Buffer, value: Span): string {
+function canonicalValue(bytes: Buffer, value: Span): string {
   switch (typeAt(bytes, value.start)) {
     case "object":
-      return objectText(bytes, value, none);
+      return canonicalObject(bytes, value);
     case "array":
-      return `[${[...elementsOf(bytes, value)].map((element) => valueText(bytes, element)).join(",")}]`;
+      return `[${[...elementsOf(bytes, value)].map((element) => canonicalValue(bytes, element)).join(",")}]`;
     case "string":
       return JSON.stringify(decodeString(bytes, value.start, value.end));
     case "number":

@@ -62,11 +62,11 @@ export function createListenSubscriptions(
 
   async function listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     if (listeners.size >= limits.subscriptions) throw new GatewayError("overloaded", "too many subscriptions are open");
-    const facts = await untilCancelled(exchange, peer.ready(exchange));
+    const facts = await untilCancelled(exchange.cancellation, peer.ready(exchange));
     const wanted = honouredFilter(request, facts.capabilities);
     if (wanted === undefined) throw new GatewayError("invalid_params", "params.notifications must be an object");
     // Nothing is promised before it can be heard: a change right behind the acknowledgement would be lost.
-    await untilCancelled(exchange, peer.listen());
+    await untilCancelled(exchange.cancellation, peer.listen());
     const uris = await subscriptions.join(wanted.uris);
     const filter = { changes: wanted.changes, uris };
     const result = resultMessage(request.id, listenResult(request.id, facts.serverInfo));

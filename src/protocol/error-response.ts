@@ -1,46 +1,47 @@
 import { type ErrorCode, errorTable } from "../errors.ts";
 import type { ParseFailure, RequestId } from "./message.ts";
 
-/** An answer that refuses a message: everything its writer needs, whatever the transport. */
+/** The error response to a message that cannot be processed, for any transport. */
 export interface ErrorResponse {
-  /** The row of the error table that this is a case of. */
+  /** The row of the error table. */
   readonly error: ErrorCode;
+  /** The HTTP status. */
   readonly status: number;
   /** The JSON-RPC error code. */
   readonly code: number;
   readonly message: string;
   readonly data?: Readonly<Record<string, unknown>>;
-  /** The id to echo; absent where the refused message had none that could be read. */
+  /** The id to echo; absent if the message had no readable id. */
   readonly id?: RequestId;
 }
 
-/** What may be added to a refusal, and which of the two statuses of its row it takes. */
+/** What an error response says beyond its row of the error table. */
 export interface ErrorResponseOptions {
   readonly id?: RequestId | undefined;
   readonly data?: Readonly<Record<string, unknown>>;
-  /** Takes the second status of the error's row, where it has one. */
+  /** Use the second status of the error's row, if it has one. */
   readonly useAlternateStatus?: boolean;
 }
 
-/** Makes a refusal with the status and the code that the error table gives. */
-export function errorResponse(error: ErrorCode, message: string, details: ErrorResponseOptions = {}): ErrorResponse {
+/** Makes an error response with the status and code of its row in the error table. */
+export function errorResponse(error: ErrorCode, message: string, options: ErrorResponseOptions = {}): ErrorResponse {
   const facts = errorTable[error];
-  const status = (details.useAlternateStatus === true ? facts.alternateHttp?.status : undefined) ?? facts.http;
+  const status = (options.useAlternateStatus === true ? facts.alternateHttp?.status : undefined) ?? facts.http;
   const { jsonrpc } = facts;
   if (status === undefined || jsonrpc === undefined) {
-    throw new RangeError(`${error} is not an error that a message can be refused with`);
+    throw new RangeError(`${error} has no error response`);
   }
   return {
     error,
     status,
     code: jsonrpc,
     message,
-    ...(details.data === undefined ? {} : { data: details.data }),
-    ...(details.id === undefined ? {} : { id: details.id }),
+    ...(options.data === undefined ? {} : { data: options.data }),
+    ...(options.id === undefined ? {} : { id: options.id }),
   };
 }
 
-/** The refusal of bytes that are no message: 413 for a body over the limit, 400 for everything else. */
+/** The response to bytes that are not a message: 413 for a body over the limit, otherwise 400. */
 export function parseFailureResponse(failure: ParseFailure): ErrorResponse {
   const { id, limit } = failure;
   const data = { reason: failure.reason, ...(limit === undefined ? {} : { limit }) };

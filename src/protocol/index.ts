@@ -15,14 +15,13 @@ export type {
   MessageOutcome,
   NotificationMessage,
   ParseFailure,
-  ParseFailureCode,
   ParseLimits,
   ParseOutcome,
   RequestId,
   RequestMessage,
   ResultMessage,
 } from "./message.ts";
-export { idFrom, idValue } from "./message.ts";
+export { idFrom } from "./message.ts";
 export { combineAnswers, groupByKind, messageBytes } from "./message.ts";
 export type { GroupedMessages } from "./message.ts";
 
@@ -85,7 +84,7 @@ export {
 export { createSseDecoder } from "./sse/decoder.ts";
 export type { SseDecoder, SseDecoderOptions } from "./sse/decoder.ts";
 export type { SseEnd, SseEvent, SseOverflow } from "./sse/event.ts";
-export { encodePrimingEvent, encodeSseComment, encodeSseEvent, encodeSseMessage } from "./sse/encoder.ts";
+export { encodePrimingEvent, encodeSseEvent, encodeSseMessage } from "./sse/encoder.ts";
 export type { SseEncoding, SseEventInput } from "./sse/encoder.ts";
 export { createLineReader, frameLine } from "./line-framing.ts";
 export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd } from "./line-framing.ts";
@@ -95,19 +94,8 @@ export type { Labeler, LabelDecoding, LabelParts, LabelSubject } from "./ids/lab
 // For other libraries: what gateways in front of plain HTTP need.
 export { mcpContextOf } from "./http/mcp-context.ts";
 export type { McpContext, ParsedMcpContext } from "./http/mcp-context.ts";
-export {
-  bodyAfterPolicy,
-  createFinalResponseReader,
-  finalResponseOf,
-  isEventStreamContentType,
-} from "./sse/final-response.ts";
-export type {
-  ClientBody,
-  EventStreamBody,
-  FinalResponse,
-  FinalResponseReader,
-  PolicyResult,
-} from "./sse/final-response.ts";
+export { bodyAfterPolicy, finalResponseOf, isEventStreamContentType } from "./sse/final-response.ts";
+export type { ClientBody, EventStreamBody, FinalResponse, PolicyResult } from "./sse/final-response.ts";
 
 // Source-preserving reading and splicing of members.
 export { memberBoolean, memberInteger, memberSource, memberString, memberType, memberValue } from "./json/read.ts";

@@ -4,163 +4,179 @@ import { decodeString, typeAt } from "./json/read.ts";
 /** Which way a message travels. A message of unknown direction is never routed (SC-043). */
 export type Direction = "client-to-server" | "server-to-client" | "internal" | "unknown";
 
-/** The opposite way; internal and unknown have none and stay as they are. */
+/** The opposite direction; `internal` and `unknown` stay as they are. */
 export function reverseDirection(direction: Direction): Direction {
   if (direction === "client-to-server") return "server-to-client";
   if (direction === "server-to-client") return "client-to-server";
   return direction;
 }
 
-/**
- * A JSON-RPC id that keeps its type and its digits.
- * `key` tells 1 from "1" and two big integers from each other; `json` is the exact source text to echo.
- */
+/** A JSON-RPC id. Compare ids by `key`, which tells 1 from "1" and keeps all digits; echo `json`. */
 export interface RequestId {
   /** `s:` + the string, or `n:` + the canonical decimal digits. */
   readonly key: string;
-  /** The id as it stood in the source, quotes and all. */
+  /** The exact source text, with its quotes. */
   readonly json: string;
 }
 
-/** Something worth telling about a message; by itself it never changes traffic. */
+/** A finding about a message. A diagnostic alone never changes traffic. */
 export interface Diagnostic {
   readonly code: string;
   readonly severity: "info" | "warn" | "error";
-  /** JSON Pointer of the place, where there is one. */
+  /** JSON Pointer of the place, if there is one. */
   readonly path?: string;
   readonly message: string;
   readonly data?: unknown;
 }
 
-/** What every parsed message has, whatever its kind. */
+/** What every parsed message has. */
 interface MessageBase {
-  /** The UTF-8 bytes that hold this message; for a batch member, the bytes of the whole batch. */
+  /** The UTF-8 bytes that contain this message; for a batch member, the bytes of the whole batch. */
   readonly bytes: Buffer;
-  /** Where the message and its known members stand in `bytes`. */
+  /** The positions of the message and its known members in `bytes`. */
   readonly outline: Outline;
   /** Findings that did not make the message invalid. */
   readonly diagnostics: readonly Diagnostic[];
 }
 
+/** A request: it has an id and expects a response. */
 export interface RequestMessage extends MessageBase {
   readonly kind: "request";
   readonly id: RequestId;
   readonly method: string;
 }
 
+/** A notification: it has no id and gets no response. */
 export interface NotificationMessage extends MessageBase {
   readonly kind: "notification";
   readonly id: undefined;
   readonly method: string;
 }
 
+/** A successful response. */
 export interface ResultMessage extends MessageBase {
   readonly kind: "result";
   readonly id: RequestId;
   readonly method: undefined;
 }
 
-/** An error response; without an id it answers nothing (the request was unreadable). */
+/** An error response. It has no id when the request was unreadable. */
 export interface ErrorMessage extends MessageBase {
   readonly kind: "error";
   readonly id: RequestId | undefined;
   readonly method: undefined;
 }
 
+/** A parsed JSON-RPC message. */
 export type Message = RequestMessage | NotificationMessage | ResultMessage | ErrorMessage;
 
-/** JSON-RPC codes the parser itself may produce: not JSON at all, or JSON that is no message (SC-014). */
-export type ParseFailureCode = -32700 | -32600;
-
-/** Why some bytes are not a message. A value, never thrown (SC-013). */
+/** Why bytes are not a message. Returned, never thrown (SC-013). */
 export interface ParseFailure {
-  readonly code: ParseFailureCode;
-  /** Stable and machine-readable, such as `json.syntax` or `id.null`. */
+  /** -32700 for bytes that are not JSON, -32600 for JSON that is not a message (SC-014). */
+  readonly code: -32700 | -32600;
   readonly reason: FailureReason;
-  /** For people: what, where, what was expected. */
+  /** For people: what is wrong, where, and what was expected. */
   readonly message: string;
-  /** The id, where one could be read. */
+  /** The id, if it could be read. */
   readonly id?: RequestId;
-  /** Byte offset of the trouble, where known. */
+  /** Byte offset of the problem, if known. */
   readonly offset?: number;
-  /** For limit breaches. */
+  /** The limit that was exceeded, if one was. */
   readonly limit?: { readonly actual: number; readonly allowed: number };
 }
 
-export type FailureReason =
-  | "json.empty"
-  | "json.bom"
-  | "json.utf8"
-  | "json.syntax"
-  | "json.depth"
-  | "json.size"
-  | "json.duplicate-key"
-  | "json.case-variant"
-  | "json.lone-surrogate"
-  | "json.unserialisable"
-  | "batch.unsupported"
-  | "batch.expected"
-  | "batch.empty"
-  | "batch.size"
-  | "batch.nested"
-  | "batch.initialize"
-  | "batch.mixed"
-  | "message.null"
-  | "message.boolean"
-  | "message.number"
-  | "message.string"
-  | "message.array"
-  | "message.object"
-  | "jsonrpc.missing"
-  | "jsonrpc.version"
-  | "id.null"
-  | "id.fractional"
-  | "id.type"
-  | "method.type"
-  | "method.empty"
-  | "params.type"
-  | "shape.mixed"
-  | "shape.empty"
-  | "response.both"
-  | "response.neither"
-  | "response.id"
-  | "result.type"
-  | "error.type"
-  | "error.code"
-  | "error.message";
+/** Every reason why bytes are not a message, and what it means. */
+const failureTexts = {
+  "json.empty": "the message is empty",
+  "json.bom": "the message starts with a byte order mark, which JSON does not allow",
+  "json.utf8": "the message is not valid UTF-8",
+  "json.syntax": "the message is not valid JSON",
+  "json.depth": "the message nests too deeply",
+  "json.size": "the message is too large",
+  "json.duplicate-key": "a member name occurs twice in one object",
+  "json.case-variant": "a member name differs from a protocol member only by letter case",
+  "json.lone-surrogate": "a string contains half of a surrogate pair",
+  "json.unserialisable": "the value cannot be written as JSON",
+  "batch.unsupported": "batches are not part of this protocol revision; send one message at a time",
+  "batch.expected": "a batch must be an array",
+  "batch.empty": "a batch must contain at least one message",
+  "batch.size": "the batch contains too many messages",
+  "batch.nested": "a batch must not contain another array",
+  "batch.initialize": "initialize must not be part of a batch",
+  "batch.mixed": "a batch must not mix responses with requests and notifications",
+  "message.null": "a message must be an object, not null",
+  "message.boolean": "a message must be an object, not a boolean",
+  "message.number": "a message must be an object, not a number",
+  "message.string": "a message must be an object, not a string",
+  "message.array": "expected one message, not an array",
+  "message.object": "the message is not a JSON-RPC message",
+  "jsonrpc.missing": 'the member "jsonrpc" is missing; it must be "2.0"',
+  "jsonrpc.version": 'the member "jsonrpc" must be the string "2.0"',
+  "id.null": "the id must be a string or an integer, not null",
+  "id.fractional": "the id must not be a fraction",
+  "id.type": "the id must be a string or an integer",
+  "method.type": "the method must be a string",
+  "method.empty": "the method must not be empty",
+  "params.type": "params must be an object",
+  "shape.mixed": "a message cannot have a method and a result or error",
+  "shape.empty": "the message has neither a method nor a result nor an error",
+  "response.both": "a response has a result or an error, not both",
+  "response.neither": "the message has an id but neither a method nor a result nor an error",
+  "response.id": "a result must carry the id of its request",
+  "result.type": "result must be an object",
+  "error.type": "error must be an object",
+  "error.code": "error.code must be an integer",
+  "error.message": "error.message must be a string",
+} as const;
 
+/** A stable, machine-readable reason of a {@link ParseFailure}. */
+export type FailureReason = keyof typeof failureTexts;
+
+/** The text of a failure, with its offset or its limit. */
+export function failureMessage(
+  reason: FailureReason,
+  offset?: number,
+  limit?: { readonly actual: number; readonly allowed: number },
+): string {
+  const place = offset === undefined ? "" : ` (at byte ${offset})`;
+  const bound = limit === undefined ? "" : `: ${limit.actual}, at most ${limit.allowed} allowed`;
+  return `${failureTexts[reason]}${bound}${place}`;
+}
+
+/** One parsed message, or why it is not one. */
 export type MessageOutcome =
   | { readonly ok: true; readonly message: Message }
   | { readonly ok: false; readonly failure: ParseFailure };
 
-/** The one text entry point answers with a single message, a batch, or a failure (SC-010). */
+/** What `parse` returns: one message, a batch, or a failure (SC-010). */
 export type ParseOutcome =
   | { readonly ok: true; readonly form: "single"; readonly message: Message }
   | {
       readonly ok: true;
       readonly form: "batch";
-      /** In source order; a bad member fails alone. */
+      /** In source order; an invalid member does not affect the others. */
       readonly members: readonly MessageOutcome[];
       readonly diagnostics: readonly Diagnostic[];
     }
   | { readonly ok: false; readonly failure: ParseFailure };
 
-/** Limits that act before costly work (SC-018). */
+/** Limits that are checked before costly work (SC-018). */
 export interface ParseLimits {
   readonly maxBytes: number;
   readonly maxDepth: number;
   readonly maxBatch: number;
 }
 
-/** Defaults for HTTP bodies; stdio lines use 4 MiB. */
+/** The default limits of HTTP bodies. */
 export const defaultLimits: ParseLimits = {
   maxBytes: 10 * 1024 * 1024,
   maxDepth: 128,
   maxBatch: 100,
 };
+/** The default limit of a line on stdio. */
 export const stdioLineLimit: number = 4 * 1024 * 1024;
 
-/** A batch's messages by kind, each list in the order of the batch. */
+/** The messages of a batch by kind, each list in the order of the batch. */
 export interface GroupedMessages {
   readonly requests: readonly Message[];
   readonly notifications: readonly Message[];
@@ -169,7 +185,7 @@ export interface GroupedMessages {
   readonly total: number;
 }
 
-/** Groups the members of a batch by kind; order within a group is the original one. */
+/** Groups the members of a batch by kind. */
 export function groupByKind(members: readonly MessageOutcome[]): GroupedMessages {
   const requests: Message[] = [];
   const notifications: Message[] = [];
@@ -184,34 +200,24 @@ export function groupByKind(members: readonly MessageOutcome[]): GroupedMessages
   return { requests, notifications, responses, invalid, total: members.length };
 }
 
-const open = Buffer.from("[");
-const comma = Buffer.from(",");
-const close = Buffer.from("]");
-
 /**
- * Joins the answers to what came in one body: an array only if that was a batch, one message otherwise, and nothing
- * where no answer is due (MCP 2025-03-26, Transports). The answers' bytes go in unchanged.
+ * Joins the responses to one body: an array if the body was a batch, otherwise the single response; undefined if no
+ * response is due (MCP 2025-03-26, Transports).
  */
 export function combineAnswers(answers: readonly Buffer[], cameAsBatch: boolean): Buffer | undefined {
-  const [first] = answers;
-  if (first === undefined) return undefined;
-  if (!cameAsBatch) return first;
-  const parts: Buffer[] = [open];
-  for (const [index, answer] of answers.entries()) {
-    if (index > 0) parts.push(comma);
-    parts.push(answer);
-  }
-  parts.push(close);
-  return Buffer.concat(parts);
+  const [first, ...others] = answers;
+  if (first === undefined || !cameAsBatch) return first;
+  const parts = others.flatMap((answer) => [Buffer.from(","), answer]);
+  return Buffer.concat([Buffer.from("["), first, ...parts, Buffer.from("]")]);
 }
 
-/** The bytes of one message alone; for a batch member, its part of the batch. */
+/** The bytes of one message alone, without the rest of its batch. */
 export function messageBytes(message: Message): Buffer {
   const { start, end } = message.outline;
   return start === 0 && end === message.bytes.length ? message.bytes : message.bytes.subarray(start, end);
 }
 
-/** What stands where an id should be: a usable id, a fractional one, or why it cannot be one. */
+/** An id read from bytes, or why the value cannot be one. */
 export type ParsedId =
   | { readonly ok: true; readonly id: RequestId; readonly fractional: boolean }
   | { readonly ok: false; readonly reason: "id.null" | "id.type" };
@@ -219,7 +225,7 @@ export type ParsedId =
 const idNull: ParsedId = { ok: false, reason: "id.null" };
 const idType: ParsedId = { ok: false, reason: "id.type" };
 
-/** Reads the id (or progress token, which has the same rules) between two offsets. */
+/** Reads the id between two offsets, or the progress token, which has the same rules. */
 export function readId(bytes: Buffer, start: number, end: number): ParsedId {
   const type = typeAt(bytes, start);
   if (type === "string") {
@@ -238,26 +244,18 @@ export function readId(bytes: Buffer, start: number, end: number): ParsedId {
     : { ok: true, id: { key: `n:${digits}`, json }, fractional: digits.includes(".") };
 }
 
-/** Makes the id for a value that we choose ourselves. */
+/** Makes an id from a value of our own. */
 export function idFrom(value: string | number): RequestId {
   if (typeof value === "string") return { key: `s:${value}`, json: JSON.stringify(value) };
   if (!Number.isSafeInteger(value)) throw new RangeError(`an id must be a string or a safe integer, not ${value}`);
   return { key: `n:${value}`, json: String(value) };
 }
 
-/** The id as a plain value for display; integers that JavaScript cannot hold exactly come as text. */
-export function idValue(id: RequestId): string | number {
-  if (id.key.startsWith("s:")) return id.key.slice(2);
-  const value = Number(id.key.slice(2));
-  return Number.isSafeInteger(value) ? value : id.key.slice(2);
-}
-
-/** Whether the source text is a run of digits, which is then its own canonical form. */
 const plainInteger = /^-?\d+$/;
 
 /**
- * One spelling per number: `1`, `1.0` and `1e0` are the same id to every peer that parses them, while integers beyond
- * 2^53 are told apart by their digits in the source (SC-035). Fractions keep their point; infinities have no form.
+ * One form per number: `1`, `1.0` and `1e0` are the same id to every peer, while integers beyond 2^53 differ by their
+ * source digits (SC-035). Fractions keep their point; undefined for numbers that overflow to infinity.
  */
 function canonicalDigits(json: string): string | undefined {
   if (plainInteger.test(json)) return json === "-0" ? "0" : json;

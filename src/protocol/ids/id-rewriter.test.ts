@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { messageOf, notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
 import { type ClientIdRewriter, createIdRewriter, type IdRewriter, type RestoreResult } from "./id-rewriter.ts";
-import { idFrom, idValue, type Message } from "../message.ts";
+import { idFrom, type Message } from "../message.ts";
 import { parseText } from "../parse.ts";
 
 const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
@@ -16,7 +16,7 @@ function sent(leg: ClientIdRewriter, message: Message): Message {
 /** The id that the server sees. */
 function sentId(leg: ClientIdRewriter, message: Message): string | number {
   const { id } = sent(leg, message);
-  return id === undefined ? "none" : idValue(id);
+  return id === undefined ? "none" : Number(id.json);
 }
 
 function valueOf(message: Message): unknown {
@@ -159,7 +159,7 @@ describe("rewriting ids on a shared connection", () => {
     const [alice, bob] = [rewriter.join("alice"), rewriter.join("bob")];
     const hers = [sentId(alice, requestOf("ping", {}, 1)), sentId(alice, requestOf("ping", {}, 2))];
     const his = sentId(bob, requestOf("ping", {}, 1));
-    expect(alice.release().map(idValue)).toEqual(hers);
+    expect(alice.release().map(({ json }) => Number(json))).toEqual(hers);
     expect(alice.release()).toEqual([]);
     expect(rewriter.restore(resultOf({}, hers[0])).type).toBe("stray");
     expect(rewriter.restore(resultOf({}, his)).type).toBe("owned");

@@ -4,9 +4,9 @@ import { createSseDecoder } from "./decoder.ts";
 import {
   encodeDataLines,
   encodePrimingEvent,
-  encodeSseComment,
   encodeSseEvent,
   encodeSseMessage,
+  lineBounds,
   type SseEventInput,
 } from "./encoder.ts";
 
@@ -110,19 +110,21 @@ describe("encoding what streams are made of besides", () => {
     expect(encoding.ok && decode(encoding.bytes).events).toEqual([{ id: "s1_0", retry: 500, data: Buffer.alloc(0) }]);
   });
 
-  it("writes a comment that is no event, whatever its text", () => {
-    expect(encodeSseComment("keep-alive").toString()).toBe(": keep-alive\n\n");
-    fc.assert(
-      fc.property(fc.string({ unit: fc.constantFrom("\r", "\n", "data: x", ":", " ", "") }), (comment) => {
-        expect(decode(encodeSseComment(comment))).toEqual({
-          events: [],
-          comments: comment.split(/\r\n|\r|\n/),
-        });
-      }),
-    );
-  });
-
   it("writes data lines in the given style of line end", () => {
     expect(encodeDataLines(Buffer.from("a\nb"), Buffer.from("\r\n")).toString()).toBe("data: a\r\ndata: b\r\n");
+  });
+});
+
+describe("line bounds", () => {
+  it("are those of a split at LF, CR LF and CR", () => {
+    const text = fc.string({ unit: fc.constantFrom("\r", "\n", "a", "b") });
+    fc.assert(
+      fc.property(text, (lines) => {
+        const bounds = lineBounds(Buffer.from(lines));
+        const found = lines.split(/\r\n|\r|\n/).map((_, i) => lines.slice(bounds[i * 2], bounds[i * 2 + 1]));
+        expect(found).toEqual(lines.split(/\r\n|\r|\n/));
+        expect(bounds).toHaveLength(found.length * 2);
+      }),
+    );
   });
 });

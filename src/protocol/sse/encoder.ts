@@ -1,17 +1,15 @@
-import { lineBounds } from "./line-end.ts";
-
-/** What is to be written as one event. */
+/** The fields of an event to write. */
 export interface SseEventInput {
-  /** Left out, or empty, the receiver takes the event for a `message`. */
+  /** The event type; receivers take an event without one for a `message`. */
   readonly event?: string | undefined;
   readonly id?: string | undefined;
   /** Reconnection time in milliseconds. */
   readonly retry?: number | undefined;
-  /** Raw line breaks become several data lines; the receiver gets each as LF, so CR and CR LF do not survive. */
+  /** Each line becomes a data line. Receivers join them by LF, so CR and CR LF are not preserved. */
   readonly data: Buffer | string;
 }
 
-/** The bytes of an event, or the field that no receiver would read back as given. Nothing is written then. */
+/** The bytes of an event, or the field that cannot be written. */
 export type SseEncoding =
   | { readonly ok: true; readonly bytes: Buffer }
   | { readonly ok: false; readonly field: "event" | "id" | "retry"; readonly message: string };
@@ -24,8 +22,11 @@ const noHead = Buffer.alloc(0);
 const messageHead = Buffer.from("event: message\n");
 
 /**
- * Writes one event. Decoding it gives back the same fields, apart from line breaks in `data`; an event type or id with
- * CR, LF or lone surrogates, an id with NUL, and a retry that is no whole number are refused.
+ * Writes one event. Fails for an event type or id with CR, LF or lone surrogates, an id with NUL, and a `retry` that is
+ * not an integer: receivers would not read these back.
+ *
+ * @example
+ * encodeSseEvent({ id: "7", data: '{"jsonrpc":"2.0","method":"ping"}' }); // { ok: true, bytes: … }
  */
 export function encodeSseEvent(input: SseEventInput): SseEncoding {
   const { event, id, retry } = input;
@@ -42,29 +43,24 @@ export function encodeSseEvent(input: SseEventInput): SseEncoding {
   }
   if (retry !== undefined) {
     if (!Number.isSafeInteger(retry) || retry < 0) {
-      return refuse("retry", "a reconnection time must be a whole number of milliseconds, not negative");
+      return refuse("retry", "a reconnection time must be a non-negative integer of milliseconds");
     }
     head += `retry: ${retry}\n`;
   }
   return { ok: true, bytes: withData(head === "" ? noHead : Buffer.from(head), toBytes(input.data)) };
 }
 
-/** Writes a JSON-RPC message as an event of type `message` without an id, as MCP 2026-07-28 wants it. */
+/** Writes a JSON-RPC message as an event of type `message` without an id (MCP 2026-07-28, Streamable HTTP). */
 export function encodeSseMessage(message: Buffer): Buffer {
   return withData(messageHead, message);
 }
 
-/** Writes the event that primes a stream for resumption: an id and empty data (MCP 2025-11-25, Streamable HTTP). */
+/** Writes the event that makes a stream resumable: an id and empty data (MCP 2025-11-25, Streamable HTTP). */
 export function encodePrimingEvent(id: string, retry?: number): SseEncoding {
   return encodeSseEvent({ id, retry, data: "" });
 }
 
-/** Writes a comment, which receivers ignore; it keeps idle connections open. */
-export function encodeSseComment(text: string): Buffer {
-  return Buffer.from(`: ${text.replaceAll(/\r\n?|\n/g, "\n: ")}\n\n`);
-}
-
-/** Writes `data` as data lines, each ended by `lineEnd`; no byte of it but line breaks is changed. */
+/** Writes `data` as data lines that end with `lineEnd`. */
 export function encodeDataLines(data: Buffer, lineEnd: Buffer): Buffer {
   const bounds = lineBounds(data);
   let size = (bounds.length / 2) * (dataName.length + lineEnd.length);
@@ -77,6 +73,20 @@ export function encodeDataLines(data: Buffer, lineEnd: Buffer): Buffer {
     at += lineEnd.copy(lines, at);
   }
   return lines;
+}
+
+/** Start and end of each line, as a flat list. The last line has no line end and may be empty. */
+export function lineBounds(bytes: Buffer): number[] {
+  const bounds = [0];
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (byte !== LF && byte !== CR) continue;
+    bounds.push(i);
+    if (byte === CR && bytes[i + 1] === LF) i++;
+    bounds.push(i + 1);
+  }
+  bounds.push(bytes.length);
+  return bounds;
 }
 
 function withData(head: Buffer, data: Buffer): Buffer {

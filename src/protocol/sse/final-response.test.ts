@@ -1,13 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createSseDecoder } from "./decoder.ts";
-import {
-  bodyAfterPolicy,
-  createFinalResponseReader,
-  finalResponseOf,
-  isEventStreamContentType,
-  isJsonRpcResponse,
-} from "./final-response.ts";
+import { bodyAfterPolicy, finalResponseOf, isEventStreamContentType, isJsonRpcResponse } from "./final-response.ts";
 
 const response = '{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}';
 const earlier = '{"jsonrpc":"2.0","id":0,"result":{}}';
@@ -91,40 +85,12 @@ describe("what the policy gets to see", () => {
   it("[PA-181] looks at one event at a time in a long stream", () => {
     const many = stream(...Array.from({ length: 20_000 }, (_, i) => notification.replace(":1}", `:${i}}`)));
     const body = Buffer.from(many + stream(response) + many);
-    const lengths: number[] = [];
     const found = finalResponseOf({
       enableMcp: true,
       contentType: "text/event-stream",
       body,
-      isResponse(data) {
-        lengths.push(data.length);
-        // A view of the body: no event is copied, let alone kept.
-        return data.buffer === body.buffer && data.includes('"result"');
-      },
     });
-    expect(lengths).toHaveLength(40_001);
     expect(found).toMatchObject({ extracted: true, text: response, start: many.length });
-  });
-});
-
-describe("a stream that arrives in chunks", () => {
-  it("[PA-178, PA-179, PA-181] has the same last response, wherever it is cut", () => {
-    const body = Buffer.from(`\u{feff}${stream(notification, earlier, response, "not JSON", request)}data: cut`);
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: body.length }), (size) => {
-        const reader = createFinalResponseReader({ maxEventBytes: 1000 });
-        for (let at = 0; at < body.length; at += size) reader.push(body.subarray(at, at + size));
-        expect(reader.end()?.data.toString()).toBe(response);
-        expect(reader.end()).toBeUndefined();
-      }),
-    );
-  });
-
-  it("passes over an event that is too large", () => {
-    const reader = createFinalResponseReader({ maxEventBytes: 200 });
-    const large = `{"jsonrpc":"2.0","id":2,"result":{"text":"${"x".repeat(200)}"}}`;
-    reader.push(Buffer.from(stream(response, large)));
-    expect(reader.end()?.data.toString()).toBe(response);
   });
 });
 

@@ -1,48 +1,45 @@
-import { lineBounds } from "./line-end.ts";
 import { parse } from "../parse.ts";
 import { isSseField, type SseEvent } from "./event.ts";
 import { createSseDecoder } from "./decoder.ts";
-import { encodeDataLines } from "./encoder.ts";
+import { encodeDataLines, lineBounds } from "./encoder.ts";
 
-/** What of a response body a policy decision point gets to see. */
+/** The part of a response body that a policy decision point sees. */
 export type FinalResponse =
-  /** The data of one event, which stands in the body at `[start, end)` with its whole block. */
+  /** The data of one event, whose block is `[start, end)` of the body. */
   | { readonly extracted: true; readonly text: string; readonly start: number; readonly end: number }
-  /** The body as it is. */
+  /** The whole body. */
   | { readonly extracted: false; readonly text: string };
 
-/** An upstream response, as far as this is about it. */
+/** An upstream response that may be an event stream. */
 export interface EventStreamBody {
-  /** Without it every body is taken as it is. */
+  /** If false, the whole body is used. */
   readonly enableMcp: boolean;
   readonly contentType: string | undefined;
   readonly body: Buffer;
-  /** Judges the data of an event; {@link isJsonRpcResponse} unless given. */
-  readonly isResponse?: (data: Buffer) => boolean;
 }
 
-/** What a policy made of a response. */
+/** The response as the policy returned it. */
 export interface PolicyResult {
   readonly body: string;
   readonly contentType: string | undefined;
   readonly denied: boolean;
 }
 
-/** The body for the client, and whose it is: only the upstream's keeps its content encoding. */
+/** The body for the client, and where it comes from: only the upstream's body keeps its content encoding. */
 export interface ClientBody {
   readonly body: Buffer;
   readonly from: "upstream" | "spliced" | "result";
 }
 
-/** Whether a content type header names an event stream, whatever its case and parameters. */
+/** Whether a content type is that of an event stream, ignoring case and parameters. */
 export function isEventStreamContentType(contentType: string | undefined): boolean {
   const [mediaType = ""] = (contentType ?? "").split(";", 1);
   return mediaType.trim().toLowerCase() === "text/event-stream";
 }
 
 /**
- * Whether `data` is a JSON-RPC response to a request: an object with an id and a result or an error. One that MCP would
- * refuse for the type of these counts as well, because a careless client may still read it.
+ * Whether `data` is a JSON-RPC response: an object with an id and a result or an error. A result or error of the wrong
+ * type counts too, because a careless client may still read it.
  */
 export function isJsonRpcResponse(data: Buffer): boolean {
   const outcome = parse(data, { revision: "unknown", mode: "observe" });
@@ -60,61 +57,34 @@ const responseFaults: ReadonlySet<string> = new Set([
   "error.message",
 ]);
 
-/** Finds the last response in an event stream that arrives in chunks. */
-export interface FinalResponseReader {
-  /** Looks at the events that `chunk` completes. */
-  push(chunk: Uint8Array): void;
-  /** The last event that was a response, if any; the reader is then as new. */
-  end(): SseEvent | undefined;
-}
-
-/** Makes a reader that keeps one event at most, however long the stream is; events over the limit are passed over. */
-export function createFinalResponseReader(options: {
-  readonly maxEventBytes: number;
-  /** Judges the data of an event; {@link isJsonRpcResponse} unless given. */
-  readonly isResponse?: (data: Buffer) => boolean;
-}): FinalResponseReader {
-  const { maxEventBytes, isResponse = isJsonRpcResponse } = options;
-  let last: SseEvent | undefined;
-  const decoder = createSseDecoder({
-    maxEventBytes,
-    onEvent(event) {
-      if (event.kind === "data" && isResponse(event.data)) last = event;
-    },
-  });
-  return {
-    push(chunk) {
-      decoder.push(chunk);
-    },
-    end() {
-      const found = last;
-      last = undefined;
-      decoder.end();
-      return found;
-    },
-  };
-}
-
 /**
- * What the policy decision point gets as the body of a response: of an event stream the last event that is a JSON-RPC
- * response, of anything else, and of a stream without one, the body unchanged. An event that the stream leaves
- * unfinished does not count, since no client dispatches it. No more than one event is kept at a time.
+ * The body that the policy decision point sees: the last JSON-RPC response of an event stream, otherwise the whole
+ * body. An unfinished event does not count, because no client dispatches it. At most one event is kept at a time.
  */
 export function finalResponseOf(response: EventStreamBody): FinalResponse {
-  const { enableMcp, contentType, body, isResponse = isJsonRpcResponse } = response;
-  const reader = createFinalResponseReader({ maxEventBytes: body.length + 1, isResponse });
-  if (enableMcp && isEventStreamContentType(contentType)) reader.push(body);
-  const last = reader.end();
+  const { enableMcp, contentType, body } = response;
+  const last = enableMcp && isEventStreamContentType(contentType) ? lastResponse(body) : undefined;
   if (last === undefined) return { extracted: false, text: body.toString("utf8") };
   // The body is decoded as one chunk, so the event's bytes are a view of it.
   const start = last.raw.byteOffset - body.byteOffset;
   return { extracted: true, text: last.data.toString("utf8"), start, end: start + last.raw.length };
 }
 
+function lastResponse(body: Buffer): SseEvent | undefined {
+  let last: SseEvent | undefined;
+  const decoder = createSseDecoder({
+    maxEventBytes: body.length + 1,
+    onEvent: (event) => {
+      if (event.kind === "data" && isJsonRpcResponse(event.data)) last = event;
+    },
+  });
+  decoder.push(body);
+  return last;
+}
+
 /**
- * The body that goes to the client after the policy had `seen` its part of it. A changed response takes the place of
- * the event's data with all other bytes left alone, unless the policy denied or no longer says it is an event stream:
- * then the result's own body goes out.
+ * The body for the client after the policy has `seen` its part. A changed response replaces the data of its event and no
+ * other byte. If the policy denied, or returned another content type, its own body is sent.
  */
 export function bodyAfterPolicy(upstream: Buffer, seen: FinalResponse, result: PolicyResult): ClientBody {
   const unchanged = result.body === seen.text;
@@ -128,7 +98,7 @@ export function bodyAfterPolicy(upstream: Buffer, seen: FinalResponse, result: P
   return { body, from: "spliced" };
 }
 
-/** Puts `data` where the first data line of the block stands, in its style of line end, and takes the others out. */
+/** Replaces the data lines of a block, at the place of the first one and with its line end. */
 function replaceData(block: Buffer, data: Buffer): Buffer {
   const bounds = lineBounds(block);
   const parts: Buffer[] = [];

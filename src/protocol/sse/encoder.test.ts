@@ -117,9 +117,9 @@ describe("encoding what streams are made of besides", () => {
 
 describe("line bounds", () => {
   it("are those of a split at LF, CR LF and CR", () => {
-    const text = fc.string({ unit: fc.constantFrom("\r", "\n", "a", "b") });
+    const lineText = fc.string({ unit: fc.constantFrom("\r", "\n", "a", "b") });
     fc.assert(
-      fc.property(text, (lines) => {
+      fc.property(lineText, (lines) => {
         const bounds = lineBounds(Buffer.from(lines));
         const found = lines.split(/\r\n|\r|\n/).map((_, i) => lines.slice(bounds[i * 2], bounds[i * 2 + 1]));
         expect(found).toEqual(lines.split(/\r\n|\r|\n/));

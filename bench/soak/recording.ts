@@ -47,7 +47,7 @@ export async function recordingRows(rig: Rig, plan: MemoryPlan): Promise<BenchRo
     await using upstream = await startUpstream(rig);
     await using generator = rig.startGenerator();
     await using gateway = await startGateway(rig, { url: upstream.url }, "warn", {
-      record: { file, retention: { bytes: retentionBytes } },
+      record: { file, retention: { maxBytes: retentionBytes } },
     });
     const course = await callAndWatch(generator, gateway, file, plan.requests);
     await end(gateway);

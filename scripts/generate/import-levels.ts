@@ -29,6 +29,7 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   redact: [["detectors"], ["."]],
   transports: [["."], ["http", "streamable-http", "stdio", "shared"], ["legacy-sse"]],
   sessions: [["pending"], ["."]],
+  recorder: [["."], ["filter"], ["store"], ["replay"], ["drift"]],
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
   "server-kit": [["contract", "auth"], ["stores", "sse", "adapters"], ["entity"], ["tools"], ["http"], ["mcp"], ["."]],
   bridge: [["."], ["legacy-to-modern", "modern-to-legacy"]],

@@ -5,7 +5,10 @@ import type { Path } from "./problem.ts";
  * without `routes.<name>`, a name chosen by the user is `*`, and a list index is left out. Old names are refused, and
  * the error says the new one.
  */
-export const renamedKeys: Readonly<Record<string, string>> = {};
+export const renamedKeys: Readonly<Record<string, string>> = {
+  "record.retention.days": "record.retention.maxAge",
+  "record.retention.bytes": "record.retention.maxBytes",
+};
 
 /** The new path of a key that was renamed; undefined for a key that never existed. */
 export function newPathOf(path: Path, key: string, table = renamedKeys): string | undefined {

@@ -1,10 +1,10 @@
 import * as z from "zod";
 
-const pointer = z.string().regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, {
-  error: "is not a JSON Pointer such as `/params/arguments/ssn`; `*` stands for any member or element",
-});
+import { longDuration } from "../lib/duration.ts";
 
-const days = z.number().positive().max(36_500);
+const pointer = z.string().regex(/^(?:\/(?:[^/~]|~[01])*)+$/u, {
+  error: "expected a JSON Pointer such as `/params/arguments/ssn`; `*` stands for any member or element",
+});
 
 /** The `record` part of the configuration. */
 export const recordConfig = z.union([
@@ -15,88 +15,85 @@ export const recordConfig = z.union([
         .string()
         .min(1)
         .optional()
-        .describe("Path of the SQLite file; the command has one of its own in the user's data folder."),
+        .describe("Path of the SQLite file. `headgate run` has a default in the user's data folder."),
       postgres: z
         .string()
         .min(1)
         .meta({ writeOnly: true })
         .optional()
-        .describe("Connection URL of a PostgreSQL database in its place, for several gateways that write."),
+        .describe("URL of a PostgreSQL database to use instead of a file, for several gateways."),
       onFailure: z
-        .enum(["drop", "record-or-refuse"])
+        .enum(["drop", "refuse"])
         .default("drop")
         .describe(
-          "What happens when something cannot be recorded: it is lost and counted, or its request is answered with an error; with `record-or-refuse` every answer waits until it is on disk.",
+          "What to do with traffic that cannot be recorded: `drop` forwards it and counts the lost frames; `refuse` answers requests with an error, and holds every answer until it is on disk.",
         ),
       queueFrames: z
         .int()
         .min(100)
         .max(1_000_000)
         .default(50_000)
-        .describe("Most frames that wait to be written; what comes beyond that is lost and counted."),
+        .describe("Maximum number of frames that wait to be written. Frames beyond it are dropped and counted."),
       queueBytes: z
         .int()
         .min(65_536)
         .default(33_554_432)
-        .describe("Most bytes of bodies that wait; bodies are left out before, from three quarters of it on."),
+        .describe("Maximum bytes of bodies that wait to be written. From three quarters on, bodies are left out."),
       bodyBytes: z
         .int()
         .min(0)
         .default(262_144)
-        .describe("Largest body that is kept; of larger messages everything else is."),
+        .describe("Largest body to store. Larger messages are recorded without their body."),
       retention: z
         .strictObject({
-          days: days.default(7).describe("For how many days recordings are kept."),
-          bytes: z
+          maxAge: longDuration.prefault("7d").describe("How long recordings are kept."),
+          maxBytes: z
             .int()
             .min(1_048_576)
             .default(2_147_483_648)
-            .describe("Size of the store from which on the oldest go."),
-          routes: z
-            .record(z.string(), days)
-            .default({})
-            .describe("For how many days those of single routes are kept instead, by the name of the route."),
+            .describe("Maximum size of the store. The oldest recordings are deleted first."),
+          routes: z.record(z.string(), longDuration).default({}).describe("`maxAge` of single routes, by route name."),
         })
         .prefault({})
-        .describe("How long recordings stay."),
+        .describe("When recordings are deleted."),
       redact: z
         .strictObject({
           keys: z
             .array(z.string().min(1))
             .default([])
-            .describe("More names of arguments and members whose values are never kept, in any spelling."),
+            .describe("Names of further members whose values are redacted. Case, hyphens and underscores are ignored."),
           paths: z
             .array(pointer)
             .default([])
-            .describe("JSON Pointers of values in messages that are never kept; `*` is any member or element."),
+            .describe("JSON Pointers of further values to redact. `*` stands for any member or element."),
           headers: z
             .array(z.string().min(1).toLowerCase())
             .default([])
-            .describe("More headers that are kept; those of credentials never are."),
+            .describe("Further HTTP headers to store. Headers with credentials are never stored."),
           personalData: z
             .boolean()
             .default(true)
-            .describe("Whether mail addresses and numbers of cards, accounts and telephones are left out."),
+            .describe("Redact email addresses and card, account and phone numbers."),
         })
         .prefault({})
-        .describe("What is left out before anything is kept; keys, tokens and passwords always are."),
+        .describe("What to redact before anything is stored. Keys, tokens and passwords always are."),
     })
     .superRefine(({ file, postgres }, context) => {
       if (file !== undefined && postgres !== undefined)
-        context.addIssue({ code: "custom", message: "needs one of `file` and `postgres`", path: ["file"] });
+        context.addIssue({ code: "custom", message: "cannot be combined with `postgres`", path: ["file"] });
     }),
 ]);
 
 /** The `drift` part of the configuration. */
 export const driftConfig = z.strictObject({
-  lock: z.string().min(1).describe("Path of the file with what was approved, as `headgate drift approve` writes it."),
+  lock: z.string().min(1).describe("Path of the lock file that `headgate drift approve` writes."),
   mode: z
     .enum(["warn", "hide", "block"])
     .default("warn")
     .describe(
-      "What becomes of tools, prompts and resources that are not as approved: logged, taken out of lists as well, or their calls refused too.",
+      "What to do with tools, prompts and resources that differ from the lock file: `warn` logs them, `hide` also omits them from lists, `block` also refuses calls.",
     ),
 });
 
-/** How drift is dealt with, as it is configured. */
+/** The `drift` part as it was parsed. */
 export type DriftConfig = z.output<typeof driftConfig>;

@@ -9,6 +9,7 @@ import type { Guard } from "../../core/pipeline.ts";
 import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
+import { notRecorded } from "../../recorder/batch-writer.ts";
 import { createRecorder, type PackBufferBatch } from "../../recorder/recorder.ts";
 import { type RecordWriter, startWriter, type WriterTarget } from "../../recorder/store/writer-thread.ts";
 import { holdsNoSecret } from "../../redact/prefilter.ts";
@@ -56,7 +57,6 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
   const retention = openRetention(config.retention, { writer, clock, setTimer, log });
   const recorder = createRecorder({
     ...config,
-    onFailure: config.onFailure === "drop" ? "drop" : "refuse",
     capture: `${clock.wall().toString(36)}-${randomBytes(4).toString("hex")}`,
     writer: `headgate on ${hostname()}`,
     sink: {
@@ -78,10 +78,10 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
     clock,
     setTimer,
     onError: (error) => {
-      log.error(errorFields(error), "traffic cannot be recorded");
+      log.error(errorFields(error), "recording failed");
     },
     onRecovery: (lost) => {
-      log.warn({ lost }, "traffic is recorded again");
+      log.warn({ lost }, "recording resumed");
     },
     onCount: (what, frames) => {
       counters[what].inc(frames);
@@ -100,7 +100,7 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
     gate: {
       enter: ({ message, direction }) =>
         recorder.isRefusing && message.kind === "request" && direction === "client-to-server"
-          ? new GatewayError("store_failed", "this could not be recorded, so it is not let through")
+          ? new GatewayError("store_failed", notRecorded)
           : undefined,
       answered: (_exchange, reply) => reply,
       failed: () => {},
@@ -150,7 +150,7 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
       try {
         await writer.close();
       } catch (error) {
-        log.error(errorFields(GatewayError.from(error)), "the recording could not be closed");
+        log.error(errorFields(GatewayError.from(error)), "failed to close the recording");
       }
     },
   };
@@ -160,7 +160,7 @@ function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
   if (postgres !== undefined) return { headgateWriter: true, type: "postgres", url: postgres };
   if (file === undefined)
     throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` to record to");
-  return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "record-or-refuse" };
+  return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "refuse" };
 }
 
 /** One tap that tells two. */
@@ -197,7 +197,6 @@ export interface Retention {
 
 const pruneEveryMs = 600_000;
 const firstPruneMs = 10_000;
-const dayMs = 86_400_000;
 /** What the frames of an exchange take besides their own text, roughly: the exchange, and its places in indexes. */
 const packBytes = 200;
 /** The store may be larger than it should by about this share of it. */
@@ -206,7 +205,7 @@ const lookAfterShare = 1 / 8;
 /** Takes old recordings out: soon, every ten minutes, and whenever much has been written since. */
 export function openRetention(config: RetentionConfig, around: RetentionDeps): Retention {
   const { writer, clock, setTimer, log } = around;
-  const enough = config.bytes * lookAfterShare;
+  const enough = config.maxBytes * lookAfterShare;
   let bytes = 0;
   let isPruning = false;
   let isStopped = false;
@@ -222,8 +221,8 @@ export function openRetention(config: RetentionConfig, around: RetentionDeps): R
     writer
       .prune(pruneRules(config, clock.wall()))
       .catch((error: unknown) => {
-        // A store that is being closed need not be tidied.
-        if (!isStopped) log.warn(errorFields(GatewayError.from(error)), "old recordings cannot be taken out");
+        // A store that is being closed need not be pruned.
+        if (!isStopped) log.warn(errorFields(GatewayError.from(error)), "failed to delete old recordings");
       })
       .finally(() => {
         isPruning = false;
@@ -242,12 +241,11 @@ export function openRetention(config: RetentionConfig, around: RetentionDeps): R
   };
 }
 
-function pruneRules({ days, bytes, routes }: RetentionConfig, now: number): PruneRules {
+function pruneRules({ maxAge, maxBytes, routes }: RetentionConfig, now: number): PruneRules {
+  const ages = Object.entries(routes);
   return {
-    before: now - days * dayMs,
-    maxBytes: bytes,
-    beforeByRoute: Object.fromEntries(
-      Object.entries(routes).map(([route, own]) => [route, now - own * dayMs] as const),
-    ),
+    before: now - maxAge,
+    maxBytes,
+    beforeByRoute: Object.fromEntries(ages.map(([route, age]) => [route, now - age] as const)),
   };
 }

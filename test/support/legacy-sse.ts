@@ -18,24 +18,20 @@ export interface TestUpstream extends AsyncDisposable {
 /** Makes the upstream whose event stream is at the URL. */
 export function sseUpstream(url: string, changes: Partial<SseUpstream> = {}): TestUpstream {
   const { origin, pathname, search } = new URL(url);
-  const calls = new Pool(origin, { connections: null });
-  const streams = new Pool(origin, { connections: null });
+  const dispatcher = new Pool(origin, { connections: null });
   let ids = 0;
   return {
     upstream: {
       origin,
       path: pathname + search,
       headers: {},
-      requestPool: calls,
-      streamPool: streams,
+      dispatcher,
       limits: defaultLimits,
       setTimer: systemTimer,
       newId: () => `channel-${++ids}`,
       ...changes,
     },
-    [Symbol.asyncDispose]: async () => {
-      await Promise.all([calls.destroy(), streams.destroy()]);
-    },
+    [Symbol.asyncDispose]: () => dispatcher.destroy(),
   };
 }
 

@@ -14,7 +14,7 @@ import { createCorrelator } from "../../sessions/pending/correlator.ts";
 import { defaultTtl } from "../../sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../sessions/pending/limits.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import type { HttpEndpoint } from "../../transports/streamable-http/link.ts";
+import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import type { RouteHandler } from "../edge/router.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";

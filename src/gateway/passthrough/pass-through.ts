@@ -3,7 +3,7 @@ import { PassThrough } from "node:stream";
 import type { Dispatcher } from "undici";
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
-import type { HttpEndpoint } from "../../transports/streamable-http/link.ts";
+import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import type { TrafficObserver } from "./traffic-observer.ts";
 
 /** Headers that belong to one connection, not to the message (RFC 9110, section 7.6.1), and what we set ourselves. */
@@ -87,7 +87,7 @@ export function createPassThrough(
         if (!response.writableFinished) relay.abort();
       });
       const hasBody = request.method === "POST";
-      upstream.requestPool.dispatch(
+      upstream.dispatcher.dispatch(
         {
           origin: upstream.origin,
           path: upstream.path,

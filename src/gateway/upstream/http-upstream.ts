@@ -2,7 +2,7 @@ import { ProxyAgent } from "undici";
 import type { SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { HttpUpstreamConfig as HttpConfig } from "../../config/config.ts";
-import type { HttpEndpoint } from "../../transports/streamable-http/link.ts";
+import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import { ConnectionPool } from "../../transports/streamable-http/connection-pool.ts";
 import type { StreamCounter } from "../../transports/streamable-http/response.ts";
 import { readPem } from "../../lib/pem.ts";
@@ -27,9 +27,7 @@ export interface OpenHttpUpstream {
 /** Opens the way to an HTTP upstream: connections are made when the first request goes out. */
 export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): OpenHttpUpstream {
   const url = new URL(config.url);
-  const make = (): ConnectionPool | ProxyAgent => createDispatcher(url.origin, config, deps);
-  const calls = make();
-  const streams = make();
+  const dispatcher = createDispatcher(url.origin, config, deps);
   return {
     upstream: {
       origin: url.origin,
@@ -37,16 +35,13 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
       headers: config.headers,
       credentials: deps.credentials,
       forwardHeaders: deps.forwardHeaders,
-      requestPool: calls,
-      streamPool: streams,
+      dispatcher,
       limits: deps.limits,
       setTimer: deps.setTimer,
       newId: deps.newId,
       onStreamCount: deps.onStream,
     },
-    close: async () => {
-      await Promise.all([calls.destroy(), streams.destroy()]);
-    },
+    close: () => dispatcher.destroy(),
   };
 }
 

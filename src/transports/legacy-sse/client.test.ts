@@ -79,7 +79,7 @@ interface Opened extends AsyncDisposable {
 function open(url: string, changes: Partial<SseUpstream> = {}): Opened {
   const { upstream, [Symbol.asyncDispose]: dispose } = sseUpstream(url, changes);
   const heard = listen();
-  const dispatch = vi.spyOn(upstream.requestPool, "dispatch");
+  const dispatch = vi.spyOn(upstream.dispatcher, "dispatch");
   const channel = openSseChannel(upstream, heard);
   const outcome = async (message: Buffer): Promise<unknown> => {
     try {
@@ -89,7 +89,7 @@ function open(url: string, changes: Partial<SseUpstream> = {}): Opened {
       return error;
     }
   };
-  const begun = (): number => dispatch.mock.calls.length;
+  const begun = (): number => dispatch.mock.calls.filter(([{ method }]) => method === "POST").length;
   return { channel, outcome, heard, begun, [Symbol.asyncDispose]: dispose };
 }
 

@@ -1,7 +1,7 @@
 import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
-import type { HttpEndpoint } from "../streamable-http/link.ts";
+import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
 import { isEventStreamResponse, type ResponseHeaders, ResponseReader } from "../streamable-http/response.ts";
 import { sendWithCredentials } from "../credential-provider.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
@@ -11,16 +11,7 @@ import { createPostQueue, postStatusError } from "./post-queue.ts";
 /** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
 export interface SseUpstream extends Pick<
   HttpEndpoint,
-  | "origin"
-  | "path"
-  | "headers"
-  | "credentials"
-  | "requestPool"
-  | "streamPool"
-  | "limits"
-  | "setTimer"
-  | "newId"
-  | "onStreamCount"
+  "origin" | "path" | "headers" | "credentials" | "dispatcher" | "limits" | "setTimer" | "newId" | "onStreamCount"
 > {
   /** On whose behalf the session is; asked with every request. */
   readonly principalOf?: () => Principal;
@@ -44,7 +35,7 @@ const defaultPendingBytes = 16 * 1024 * 1024;
  * An answer may come before the promise of its request's `send` resolves.
  */
 export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Channel {
-  const { origin, path, headers, credentials, streamPool: streams, limits, setTimer, newId } = upstream;
+  const { origin, path, headers, credentials, dispatcher, limits, setTimer, newId } = upstream;
   const { principalOf = () => anonymous } = upstream;
   const { endpointMs = defaultEndpointMs, maxPending = defaultPending } = upstream;
   const { maxPendingBytes = defaultPendingBytes } = upstream;
@@ -116,7 +107,7 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
       upstream.onStreamCount,
     );
     reader = stream;
-    streams.dispatch(
+    dispatcher.dispatch(
       {
         origin,
         path,

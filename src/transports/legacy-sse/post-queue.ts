@@ -1,4 +1,4 @@
-import type { HttpEndpoint } from "../streamable-http/link.ts";
+import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
 import { type ResponseHeaders, ResponseReader } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../core/exchange.ts";
@@ -8,7 +8,7 @@ import { parse } from "../../protocol/parse.ts";
 /** Where messages are posted, and how many may be under way. */
 export interface PostQueueDeps extends Pick<
   HttpEndpoint,
-  "origin" | "headers" | "credentials" | "requestPool" | "limits" | "setTimer"
+  "origin" | "headers" | "credentials" | "dispatcher" | "limits" | "setTimer"
 > {
   /** On whose behalf messages are posted. */
   readonly principalOf: () => Principal;
@@ -40,7 +40,7 @@ const patienceMs = 1000;
  * run side by side, and nobody waits long for a server that answers a POST only when the work is done.
  */
 export function createPostQueue(target: PostQueueDeps): PostQueue {
-  const { origin, requestPool: calls, maxPending, maxPendingBytes, setTimer } = target;
+  const { origin, dispatcher, maxPending, maxPendingBytes, setTimer } = target;
   const headers = {
     "content-type": "application/json",
     accept: "*/*",
@@ -99,7 +99,7 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
       reader.abort(error);
     };
     underWay.add(abandon);
-    calls.dispatch(
+    dispatcher.dispatch(
       {
         origin,
         path,

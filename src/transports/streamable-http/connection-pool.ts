@@ -1,131 +1,114 @@
 import { connect } from "node:net";
+
 import { buildConnector, Client, type Dispatcher, errors } from "undici";
 
-/** What requests to an upstream are handed to. */
+import { type ListItem, UnorderedList } from "../../lib/unordered-list.ts";
+
+/** Sends requests to an upstream. */
 export type HttpDispatcher = Pick<Dispatcher, "dispatch">;
 
 /** How connections are made and kept. */
 export interface ConnectionPoolOptions {
-  /** How long making one may take; 0 for as long as the system waits. */
+  /** Connect timeout; 0 for the system's own. */
   readonly connectMs: number;
-  /** How long one is kept without a request. */
+  /** How long an unused connection is kept. */
   readonly idleMs: number;
-  /** What Node's `tls.connect` wants to know besides. */
+  /** Further options of Node's `tls.connect`. */
   readonly tls: Readonly<Record<string, unknown>>;
 }
 
 type Connector = ReturnType<typeof buildConnector>;
 
-// Every client would make its own.
-const nothing = {};
+// Every client would otherwise make its own.
+const noOptions = {};
 const highWaterMark = 64 * 1024;
 const keepAliveInitialDelay = 60_000;
 
 /**
- * The connections to one origin: a free one for every request, or a new one. Not undici's `Pool`, which looks at all
- * connections in turn for each request, never forgets one, and keeps half a kilobyte more for each: a thousand answers
- * that stream are a thousand connections.
+ * The connections to one origin: each request takes a free one or opens one. Not undici's `Pool`: it scans all
+ * connections for each request, never drops one, and needs half a kilobyte more for each; a thousand streamed responses
+ * are a thousand connections. Needed by bench bridge: "parked call over HTTP".
  */
 export class ConnectionPool implements HttpDispatcher {
   readonly #origin: URL;
   readonly #options: Client.Options;
-  /** Each knows its place. */
-  readonly #all: PooledClient[] = [];
-  /** The one used last is used next, so that those not needed grow old. */
+  readonly #all = new UnorderedList<PooledClient>();
+  /** Most recently used last; that one is used next, so that surplus ones become idle and close. */
   readonly #free: PooledClient[] = [];
-  /** One for all of them, as is the other. */
+  /** One listener of each kind serves all clients. */
   readonly #onDrain: (this: PooledClient) => void;
   readonly #onDisconnect: (this: PooledClient) => void;
   #isDestroyed = false;
 
   constructor(origin: string, { connectMs, idleMs, tls }: ConnectionPoolOptions) {
     this.#origin = new URL(origin);
+    const isSecure = this.#origin.protocol === "https:";
     this.#options = {
       pipelining: 1,
       keepAliveTimeout: idleMs,
       keepAliveMaxTimeout: idleMs,
-      // How long an answer may take is decided elsewhere.
+      // Timeouts of requests are the correlator's.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect:
-        this.#origin.protocol === "https:" ? buildConnector({ ...tls, timeout: connectMs }) : plainConnector(connectMs),
-      webSocket: nothing,
-      eventSource: nothing,
+      connect: isSecure ? buildConnector({ ...tls, timeout: connectMs }) : plainConnector(connectMs),
+      webSocket: noOptions,
+      eventSource: noOptions,
     };
-    const release = (client: PooledClient): void => {
-      this.#release(client);
-    };
-    const ended = (client: PooledClient): void => {
-      this.#ended(client);
-    };
+    const release = this.#release.bind(this);
+    const disconnected = this.#disconnected.bind(this);
     this.#onDrain = function onDrain() {
       release(this);
     };
     this.#onDisconnect = function onDisconnect() {
-      ended(this);
+      disconnected(this);
     };
   }
 
-  /** How many there are, or are being made. */
+  /** How many connections are open or being opened. */
   get size(): number {
-    return this.#all.length;
+    return this.#all.size;
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const free = this.#free.pop();
     const client = free ?? this.#open();
     client.isFree = false;
-    // One that can take another at once says so here, all others when they can.
+    // True if it can take another request at once; otherwise it emits "drain" when it can.
     if (client.dispatch(options, handler)) this.#release(client);
-    // What it refuses to send opens no connection either, by whose end it would be forgotten.
-    else if (free === undefined && isUnused(client)) this.#forget(client);
+    // A request that is refused before it is sent opens no connection whose end would remove the client.
+    else if (free === undefined && isUnused(client)) this.#all.delete(client);
     return true;
   }
 
-  /** Ends all connections and whatever goes on there; who comes later is told so. */
+  /** Closes all connections at once; later requests fail. */
   async destroy(): Promise<void> {
     this.#isDestroyed = true;
-    await Promise.all(this.#all.map((client) => client.destroy()));
+    await Promise.all(this.#all.items.slice().map((client) => client.destroy()));
   }
 
   #open(): PooledClient {
     const client = new PooledClient(this.#origin, this.#options);
     client.on("drain", this.#onDrain).on("disconnect", this.#onDisconnect);
-    client.index = this.#all.push(client) - 1;
+    this.#all.add(client);
     if (this.#isDestroyed) void client.destroy();
     return client;
   }
 
   #release(client: PooledClient): void {
-    if (client.isFree || client.index < 0) return;
+    if (client.isFree || client.listIndex < 0) return;
     client.isFree = true;
     this.#free.push(client);
   }
 
-  /** Without its connection a client is not worth keeping, unless it makes another for what it has still to send. */
-  #ended(client: PooledClient): void {
-    // The oldest stand first.
+  /** Drops a client whose connection has ended, unless it still has a request to send over a new one. */
+  #disconnected(client: PooledClient): void {
     if (client.isFree) this.#free.splice(this.#free.indexOf(client), 1);
-    if (client.isFree || isUnused(client)) this.#forget(client);
-  }
-
-  /** Takes one out; the last one moves to its place. */
-  #forget(client: PooledClient): void {
-    const { index: place } = client;
-    if (place < 0) return;
-    const last = this.#all.pop();
-    if (last !== undefined && last !== client) {
-      this.#all[place] = last;
-      last.index = place;
-    }
-    client.index = -1;
+    if (client.isFree || isUnused(client)) this.#all.delete(client);
   }
 }
 
-class PooledClient extends Client {
-  /** Where it stands among all, once it is there and until it is forgotten. */
-  index = -1;
-  /** Whether it waits for a request. */
+class PooledClient extends Client implements ListItem {
+  listIndex = -1;
   isFree = false;
 }
 
@@ -133,7 +116,7 @@ function isUnused({ stats }: Client): boolean {
   return stats.size === 0;
 }
 
-/** Connects without TLS. What undici would use leaves a timer and two functions behind with every connection. */
+/** Connects without TLS. Undici's own connector leaves a timer and two functions behind with every connection. */
 function plainConnector(connectMs: number): Connector {
   return ({ hostname, port }, callback) => {
     const options = { highWaterMark, noDelay: true, keepAlive: true, keepAliveInitialDelay };

@@ -50,8 +50,6 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   #busy = false;
   #finished = false;
   #isDone = false;
-  /** For whoever keeps the readers that are under way. */
-  index = -1;
 
   constructor(events: ResponseHandler, maxBytes: number, onStream?: StreamCounter) {
     this.#events = events;

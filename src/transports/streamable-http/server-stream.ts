@@ -1,7 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
-import type { HttpEndpoint } from "./link.ts";
-import { type HttpSessionState, requestHeaders, sessionCredentials } from "./request-headers.ts";
+import { type HttpEndpoint, type HttpSessionState, requestHeaders, sessionCredentials } from "./endpoint.ts";
 import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream to the upstream that keeps itself open. */
@@ -35,7 +34,7 @@ export function openServerStream(
   onEvent: (event: SseEvent) => void | Promise<void>,
   once?: ResumeOptions,
 ): ServerStream {
-  const { origin, path, streamPool: streams, setTimer, limits } = upstream;
+  const { origin, path, dispatcher, setTimer, limits } = upstream;
   let lastEventId = once?.lastEventId;
   let retryMs = once?.retryMs ?? firstRetryMs;
   let wishedMs = firstRetryMs;
@@ -114,7 +113,7 @@ export function openServerStream(
       accept: "text/event-stream",
       ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
     };
-    streams.dispatch({ origin, path, method: "GET", headers, headersTimeout: 0, bodyTimeout: 0 }, reader);
+    dispatcher.dispatch({ origin, path, method: "GET", headers, headersTimeout: 0, bodyTimeout: 0 }, reader);
   }
 
   if (once === undefined) connect();

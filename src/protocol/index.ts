@@ -45,7 +45,7 @@ export type { MethodFacts, MethodStatus } from "./methods.ts";
 // HTTP: eras, modern checks, mirrored headers.
 export { classifyPost, classifyVerb, isJsonContentType } from "./http/era.ts";
 export type { PostClassification, ServedRevisions, VerbClassification } from "./http/era.ts";
-export { checkModernPost, modernCheckNames } from "./http/modern-post.ts";
+export { checkModernPost } from "./http/modern-post.ts";
 export type { ModernCheckOptions, ModernPost, ModernCheckResult } from "./http/modern-post.ts";
 export {
   checkNameHeader,

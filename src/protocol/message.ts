@@ -70,6 +70,14 @@ export interface ErrorMessage extends MessageBase {
 /** A parsed JSON-RPC message. */
 export type Message = RequestMessage | NotificationMessage | ResultMessage | ErrorMessage;
 
+/** A message that names a method: a request or a notification. */
+export type MethodMessage = RequestMessage | NotificationMessage;
+
+/** Whether a message is a request or a notification, and not a response. */
+export function isMethodMessage(message: Message): message is MethodMessage {
+  return message.kind === "request" || message.kind === "notification";
+}
+
 /** Why bytes are not a message. Returned, never thrown (SC-013). */
 export interface ParseFailure {
   /** -32700 for bytes that are not JSON, -32600 for JSON that is not a message (SC-014). */

@@ -54,7 +54,7 @@ function onTheWire(verdict: ReturnType<typeof judge>, expected: PostStep["expect
     return "reason" in expected
       ? { era: verdict.era, reason: "reason" in verdict && verdict.reason }
       : { era: verdict.era };
-  const { status, code, id, data } = verdict.refusal;
+  const { status, code, id, data } = verdict.response;
   const isDataFixed = "refusal" in expected && expected.refusal.data !== undefined;
   return {
     refusal: { status, code, ...(id === undefined ? {} : { id: id.json }), ...(isDataFixed ? { data } : {}) },

@@ -1,6 +1,5 @@
-import type { MethodMessage } from "../../src/protocol/envelope.ts";
 import type { HeaderLookup } from "../../src/protocol/http/mirrored-headers.ts";
-import type { Message, RequestMessage, ResultMessage } from "../../src/protocol/message.ts";
+import type { Message, MethodMessage, RequestMessage, ResultMessage } from "../../src/protocol/message.ts";
 import { parseMessage } from "../../src/protocol/parse.ts";
 
 /** Parses a value that the test knows to be a message. */

@@ -102,11 +102,11 @@ export function serveChannel(gateway: GatewayContext, channel: Channel, client: 
     // A channel has no headers: the ones that would repeat the body are taken from it.
     const header = headersOf(message);
     const verdict = classifyPost(outcome, header, { ...route.serving, eras: erasOf() });
-    if (!verdict.ok) return refused(verdict.refusal);
+    if (!verdict.ok) return refused(verdict.response);
     if (verdict.era === "none") return undefined;
     if (verdict.era === "modern") {
       const checked = checkModernPost({ message, header }, { supported: route.supported, isServed: () => true });
-      return checked.ok ? run(message, checked.revision, undefined) : refused(checked.refusal);
+      return checked.ok ? run(message, checked.revision, undefined) : refused(checked.response);
     }
     return message.method === "initialize" && message.kind === "request" ? initialize(message) : legacy(message);
   }

@@ -4,9 +4,9 @@ import { GatewayError } from "../../errors.ts";
 import { createExchange, timingOf } from "../../core/exchange.ts";
 import { type Exchange, type Principal, type ReplyStream } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import type { MethodMessage } from "../../protocol/envelope.ts";
+
 import { classifyPost, classifyVerb, isJsonContentType } from "../../protocol/http/era.ts";
-import type { Message, ParseOutcome, RequestMessage } from "../../protocol/message.ts";
+import type { Message, MethodMessage, ParseOutcome, RequestMessage } from "../../protocol/message.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
@@ -111,8 +111,8 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     const outcome = parse(body, { revision, mode: "enforce", limits: limits.parse });
     const verdict = classifyPost(outcome, header, route.serving);
     if (!verdict.ok) {
-      gateway.countRefusal(route, verdict.refusal.error);
-      writeJson(response, verdict.refusal.status, refusalReply(verdict.refusal).message, {});
+      gateway.countRefusal(route, verdict.response.error);
+      writeJson(response, verdict.response.status, refusalReply(verdict.response).message, {});
       return undefined;
     }
     if (verdict.era === "none") {
@@ -130,8 +130,8 @@ export function createStreamableHttpHandler(gateway: GatewayContext) {
     );
     const checked = judged instanceof Promise ? await judged : judged;
     if (!checked.ok) {
-      gateway.countRefusal(route, checked.refusal.error);
-      writeJson(response, checked.refusal.status, refusalReply(checked.refusal).message, {});
+      gateway.countRefusal(route, checked.response.error);
+      writeJson(response, checked.response.status, refusalReply(checked.response).message, {});
       return;
     }
     const reply = createModernReply(response, gateway.streamOptions(route));

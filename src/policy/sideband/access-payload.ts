@@ -46,8 +46,8 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
     return accessProblem("the client certificate cannot be read, or its key is of another type");
   }
   const reading = mcpContextOf(facts.body, { enableMcp: settings.enable_mcp });
-  if (reading.kind === "refused") {
-    const { message, id } = reading.refusal;
+  if (reading.kind === "ambiguous") {
+    const { message, id } = reading.response;
     return { ok: false, problem: message, mcp: { id: id?.json } };
   }
   const context = reading.kind === "mcp" ? reading.context : undefined;

@@ -55,9 +55,9 @@ describe("verbs and content types", () => {
 
 describe("bodies of no era", () => {
   it("[SC-014] answers what is not JSON with -32700, what is no message with -32600, both as 400", () => {
-    expect(classify("{nope")).toMatchObject({ ok: false, refusal: { status: 400, code: -32700 } });
+    expect(classify("{nope")).toMatchObject({ ok: false, response: { status: 400, code: -32700 } });
     expect(classify({ id: 5, method: "ping" })).toMatchObject({
-      refusal: { status: 400, code: -32600, id: { json: "5" } },
+      response: { status: 400, code: -32600, id: { json: "5" } },
     });
   });
 
@@ -66,7 +66,7 @@ describe("bodies of no era", () => {
     const body = Buffer.from(JSON.stringify(request("ping")));
     const outcome = parse(body, { revision: "2025-11-25", mode: "enforce", limits });
     expect(classifyPost(outcome, headersOf(), both)).toMatchObject({
-      refusal: { status: 413, data: { limit: { actual: body.length, allowed: 10 } } },
+      response: { status: 413, data: { limit: { actual: body.length, allowed: 10 } } },
     });
   });
 });
@@ -81,7 +81,7 @@ describe("arrays", () => {
 
   it("are refused when empty, without any message, or with a modern one among them", () => {
     for (const body of [[], [1, "x"], [request("tools/list"), request("tools/call", claimed)]]) {
-      expect(classify(body)).toMatchObject({ ok: false, refusal: { status: 400, code: -32600 } });
+      expect(classify(body)).toMatchObject({ ok: false, response: { status: 400, code: -32600 } });
     }
   });
 
@@ -92,8 +92,8 @@ describe("arrays", () => {
   it("are refused outside the one revision that has them, without an id", () => {
     for (const revision of revisionNames.filter((name) => name !== "2025-03-26")) {
       const verdict = classify([request("tools/list")], { revision });
-      expect(verdict).toMatchObject({ ok: false, refusal: { status: 400, code: -32600 } });
-      expect(!verdict.ok && "id" in verdict.refusal).toBe(false);
+      expect(verdict).toMatchObject({ ok: false, response: { status: 400, code: -32600 } });
+      expect(!verdict.ok && "id" in verdict.response).toBe(false);
     }
   });
 });
@@ -105,7 +105,7 @@ describe("responses", () => {
     for (const body of [result, error]) {
       expect(classify(body)).toMatchObject({ era: "legacy", reason: "response" });
       const verdict = classify(body, { serving: modernOnly });
-      expect(verdict).toMatchObject({ ok: false, refusal: { status: 400, code: -32600 } });
+      expect(verdict).toMatchObject({ ok: false, response: { status: 400, code: -32600 } });
     }
   });
 });
@@ -121,7 +121,7 @@ describe("initialize", () => {
   it("under a modern header fits no era", () => {
     expect(classify(hello, { version: "2026-07-28" })).toMatchObject({
       ok: false,
-      refusal: { status: 400, code: -32020, id: { json: "3" } },
+      response: { status: 400, code: -32020, id: { json: "3" } },
     });
   });
 
@@ -178,13 +178,13 @@ describe("an endpoint of the modern era only", () => {
   it("answers handshakes and claimless requests with what it supports", () => {
     expect(classify(request("initialize", { protocolVersion: "2025-06-18" }), { serving: modernOnly })).toMatchObject({
       ok: false,
-      refusal: { status: 400, code: -32022, data: { supported: ["2026-07-28"], requested: "2025-06-18" } },
+      response: { status: 400, code: -32022, data: { supported: ["2026-07-28"], requested: "2025-06-18" } },
     });
     const claimless = request("tools/list", { protocolVersion: "not the place for it" });
     const verdict = classify(claimless, { serving: modernOnly });
-    expect(!verdict.ok && verdict.refusal.data).toEqual({ supported: ["2026-07-28"] });
+    expect(!verdict.ok && verdict.response.data).toEqual({ supported: ["2026-07-28"] });
     expect(classify(claimless, { serving: modernOnly, version: "2025-11-25" })).toMatchObject({
-      refusal: { data: { requested: "2025-11-25" } },
+      response: { data: { requested: "2025-11-25" } },
     });
   });
 
@@ -194,7 +194,7 @@ describe("an endpoint of the modern era only", () => {
 
   it("refuses batches and serves modern requests", () => {
     expect(classify([request("tools/list")], { serving: modernOnly })).toMatchObject({
-      refusal: { code: -32600 },
+      response: { code: -32600 },
     });
     expect(classify(request("tools/call", claimed), { serving: modernOnly })).toMatchObject({
       era: "modern",

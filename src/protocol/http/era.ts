@@ -1,33 +1,33 @@
-import { claimsModern, isModernEnvelope, type MethodMessage } from "../envelope.ts";
+import { claimsModern, isModernEnvelope } from "../envelope.ts";
 import { type HeaderLookup, revisionHeaderOf, trimHeaderValue } from "./mirrored-headers.ts";
 import { memberString } from "../json/read.ts";
-import type { Message, ParseOutcome } from "../message.ts";
+import { isMethodMessage, type MethodMessage, type ParseOutcome } from "../message.ts";
 import { headerMismatch, unsupportedRevision } from "./modern-post.ts";
 import { errorResponse, type ErrorResponse, parseFailureResponse } from "../error-response.ts";
 import { isModernRevision, type Revision } from "../revisions.ts";
 
-/** Which eras an endpoint serves, and which revisions it lists to those it turns away. */
+/** The eras that an endpoint serves, and the revisions that it lists in errors. */
 export interface ServedRevisions {
   readonly eras: "both" | "legacy" | "modern";
   readonly supported: readonly Revision[];
 }
 
-/** Whose traffic a POST is, or why it is nobody's. */
+/** The era of a POST, or the error response to one that fits no era. */
 export type PostClassification =
   | {
       readonly ok: true;
       readonly era: "legacy";
       readonly reason: "handshake" | "request" | "notification" | "response" | "batch";
-      /** What the version header says; the session's revision goes before it. */
+      /** The value of the version header; the revision of the session takes precedence. */
       readonly named: string | undefined;
     }
-  /** To be judged by the modern checks. */
+  /** For {@link checkModernPost} to check. */
   | { readonly ok: true; readonly era: "modern"; readonly message: MethodMessage }
-  /** A legacy notification where only modern clients are served: answered 202 and dropped. */
+  /** A legacy notification at an endpoint that only serves modern clients: answered with 202 and dropped. */
   | { readonly ok: true; readonly era: "none" }
-  | { readonly ok: false; readonly refusal: ErrorResponse };
+  | { readonly ok: false; readonly response: ErrorResponse };
 
-/** What an HTTP verb asks for at an MCP endpoint. */
+/** What an HTTP method means at an MCP endpoint. */
 export type VerbClassification =
   | { readonly ok: true; readonly route: "message" | "stream" | "end-session" }
   | { readonly ok: false; readonly status: 405; readonly allow: string };
@@ -35,7 +35,7 @@ export type VerbClassification =
 type ParsedOutcome = ParseOutcome & { readonly ok: true };
 type LegacyClassification = PostClassification & { readonly ok: true; readonly era: "legacy" };
 
-/** Routes by verb: GET and DELETE are session operations of the legacy era, everything else but POST is nothing. */
+/** Classifies an HTTP method: GET and DELETE are session operations of the legacy era. */
 export function classifyVerb(verb: string, { eras }: Pick<ServedRevisions, "eras">): VerbClassification {
   if (verb === "POST") return { ok: true, route: "message" };
   if (eras === "modern") return { ok: false, status: 405, allow: "POST" };
@@ -44,7 +44,7 @@ export function classifyVerb(verb: string, { eras }: Pick<ServedRevisions, "eras
   return { ok: false, status: 405, allow: "POST, GET, DELETE" };
 }
 
-/** Whether a Content-Type says JSON, parameters aside; a POST of anything else is answered 415. */
+/** Whether a Content-Type is JSON, ignoring parameters; any other POST is answered with 415. */
 export function isJsonContentType(value: string | undefined): boolean {
   if (value === "application/json") return true;
   const [essence = ""] = (value ?? "").split(";", 1);
@@ -52,22 +52,18 @@ export function isJsonContentType(value: string | undefined): boolean {
 }
 
 /**
- * Tells the era of a POST by its body first, once and for all: a modern request carries its revision in `_meta`, and
- * only where it does not may the version header speak. What that era demands is checked later, with one exception:
- * `initialize` under a modern header fits no era.
+ * Finds the era of a POST. The body decides: a modern request names its revision in `_meta`. The version header counts
+ * only if the body does not. The rules of the era are checked later, except that `initialize` with a modern header
+ * fits no era.
  */
-export function classifyPost(
-  outcome: ParseOutcome,
-  header: HeaderLookup,
-  serving: ServedRevisions,
-): PostClassification {
-  if (!outcome.ok) return { ok: false, refusal: parseFailureResponse(outcome.failure) };
+export function classifyPost(outcome: ParseOutcome, header: HeaderLookup, served: ServedRevisions): PostClassification {
+  if (!outcome.ok) return { ok: false, response: parseFailureResponse(outcome.failure) };
   const named = revisionHeaderOf(header);
-  // To an endpoint without the modern era an envelope is just metadata that it does not know.
-  if (serving.eras === "legacy") return legacy(outcome, named);
-  const verdict = outcome.form === "batch" ? classifyBatch(outcome, named) : classifyMessage(outcome, named);
-  const isForeign = serving.eras === "modern" && verdict.ok && verdict.era === "legacy";
-  return isForeign ? turnAway(outcome, verdict, serving.supported) : verdict;
+  // An endpoint without the modern era ignores the envelope as unknown metadata.
+  if (served.eras === "legacy") return legacy(outcome, named);
+  const classified = outcome.form === "batch" ? classifyBatch(outcome, named) : classifyMessage(outcome, named);
+  const isForeign = served.eras === "modern" && classified.ok && classified.era === "legacy";
+  return isForeign ? rejectLegacy(outcome, classified, served.supported) : classified;
 }
 
 function classifyMessage(
@@ -75,45 +71,45 @@ function classifyMessage(
   named: string | undefined,
 ): PostClassification {
   const { message } = outcome;
-  if (!isAsking(message)) return legacy(outcome, named);
+  if (!isMethodMessage(message)) return legacy(outcome, named);
   const isNamedModern = named !== undefined && isModernRevision(named);
-  // `initialize` is a handshake unless its envelope is beyond doubt: dual-era clients may well name a newer version.
+  // `initialize` is a handshake unless its envelope is complete: dual-era clients may name a newer version in it.
   if (message.method === "initialize" && !isModernEnvelope(message)) {
-    return isNamedModern ? refuseHandshake(message) : legacy(outcome, named);
+    return isNamedModern ? handshakeMismatch(message) : legacy(outcome, named);
   }
   return claimsModern(message) || isNamedModern ? { ok: true, era: "modern", message } : legacy(outcome, named);
 }
 
-/** An array may only hold legacy messages, and at least one of them must be one; bad members fail alone later. */
+/** A batch must contain only legacy messages, and at least one valid one; invalid members are answered later. */
 function classifyBatch(
   outcome: ParsedOutcome & { readonly form: "batch" },
   named: string | undefined,
 ): PostClassification {
   const messages = outcome.members.flatMap((member) => (member.ok ? [member.message] : []));
-  const isClaimed = messages.some((message) => isAsking(message) && claimsModern(message));
-  if (isClaimed) return invalid("a batch cannot hold requests of the modern era");
-  return messages.length === 0 ? invalid("the batch holds no valid message") : legacy(outcome, named);
+  const isClaimed = messages.some((message) => isMethodMessage(message) && claimsModern(message));
+  if (isClaimed) return invalid("a batch must not contain modern requests");
+  return messages.length === 0 ? invalid("the batch contains no valid message") : legacy(outcome, named);
 }
 
-function refuseHandshake(message: MethodMessage): PostClassification {
-  const text = "initialize opens a session of an older revision than the header MCP-Protocol-Version names";
+function handshakeMismatch(message: MethodMessage): PostClassification {
+  const text = "initialize belongs to an older revision than the header MCP-Protocol-Version names";
   const mismatch = { header: "MCP-Protocol-Version", problem: "different", message: text } as const;
-  return { ok: false, refusal: headerMismatch(message, mismatch) };
+  return { ok: false, response: headerMismatch(message, mismatch) };
 }
 
-/** What an endpoint that serves only modern clients says to legacy traffic. */
-function turnAway(
+/** The response to legacy traffic of an endpoint that only serves modern clients. */
+function rejectLegacy(
   outcome: ParsedOutcome,
-  verdict: LegacyClassification,
+  classified: LegacyClassification,
   supported: readonly Revision[],
 ): PostClassification {
-  if (verdict.reason === "notification") return { ok: true, era: "none" };
-  if (outcome.form === "batch") return invalid("batches are not served here");
+  if (classified.reason === "notification") return { ok: true, era: "none" };
+  if (outcome.form === "batch") return invalid("batches are not supported here");
   const { message } = outcome;
-  if (!isAsking(message)) return invalid("responses cannot be posted here");
-  // Any answer to `initialize` names what is supported, so that the client can tell its user.
-  const wish = verdict.reason === "handshake" ? memberString(message, "params.protocolVersion") : undefined;
-  return { ok: false, refusal: unsupportedRevision(message, supported, wish ?? verdict.named) };
+  if (!isMethodMessage(message)) return invalid("responses are not accepted here");
+  // The error for `initialize` lists the supported revisions, so that the client can tell its user.
+  const requested = classified.reason === "handshake" ? memberString(message, "params.protocolVersion") : undefined;
+  return { ok: false, response: unsupportedRevision(message, supported, requested ?? classified.named) };
 }
 
 function legacy(outcome: ParsedOutcome, named: string | undefined): LegacyClassification {
@@ -123,15 +119,11 @@ function legacy(outcome: ParsedOutcome, named: string | undefined): LegacyClassi
 function legacyReason(outcome: ParsedOutcome): LegacyClassification["reason"] {
   if (outcome.form === "batch") return "batch";
   const { message } = outcome;
-  if (!isAsking(message)) return "response";
+  if (!isMethodMessage(message)) return "response";
   if (message.kind === "notification") return "notification";
   return message.method === "initialize" ? "handshake" : "request";
 }
 
-function isAsking(message: Message): message is MethodMessage {
-  return message.kind === "request" || message.kind === "notification";
-}
-
 function invalid(message: string): PostClassification {
-  return { ok: false, refusal: errorResponse("invalid_message", message) };
+  return { ok: false, response: errorResponse("invalid_message", message) };
 }

@@ -187,14 +187,14 @@ describe("the MCP context of a body", () => {
     fc.assert(
       fc.property(anyBody, fc.nat(40), fc.string({ maxLength: 3 }), (body, at, junk) => {
         const text = JSON.stringify(body);
-        expect(["mcp", "none", "refused"]).toContain(read(text.slice(0, at) + junk + text.slice(at)).kind);
+        expect(["mcp", "none", "ambiguous"]).toContain(read(text.slice(0, at) + junk + text.slice(at)).kind);
       }),
     );
   });
 });
 
 describe("bodies that could show the policy one thing and the server another", () => {
-  const refused = { kind: "refused", refusal: { status: 400, code: -32600 } };
+  const refused = { kind: "ambiguous", response: { status: 400, code: -32600 } };
 
   it.each([
     ["one request", '[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n"}}]'],
@@ -203,7 +203,7 @@ describe("bodies that could show the policy one thing and the server another", (
   ])("[PX-10] refuses a batch of %s, without an id", (_what, body) => {
     const reading = read(body);
     expect(reading).toMatchObject(refused);
-    expect(reading.kind === "refused" && "id" in reading.refusal).toBe(false);
+    expect(reading.kind === "ambiguous" && "id" in reading.response).toBe(false);
   });
 
   it.each([
@@ -217,12 +217,12 @@ describe("bodies that could show the policy one thing and the server another", (
     ["jsonrpc", '{"jsonrpc":"2.0","id":1,"method":"tools/call","jsonrpc":"1.0"}'],
     ["name, behind others that do not matter", '{"jsonrpc":"2.0","id":1,"x":1,"x":2,"params":{"name":"a","name":"a"}}'],
   ])("[PX-10] refuses a second %s and echoes the id", (_what, body) => {
-    expect(read(body)).toMatchObject({ ...refused, refusal: { ...refused.refusal, id: { json: "1" } } });
+    expect(read(body)).toMatchObject({ ...refused, response: { ...refused.response, id: { json: "1" } } });
   });
 
   it("[PX-10] echoes no id that itself comes twice", () => {
     const reading = read('{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list","method":"tools/call"}');
-    expect(reading.kind === "refused" && "id" in reading.refusal).toBe(false);
+    expect(reading.kind === "ambiguous" && "id" in reading.response).toBe(false);
   });
 
   it("[PA-147] leaves duplicates alone that decide nothing, and bodies that are no JSON-RPC", () => {

@@ -15,7 +15,7 @@ import {
 import { scan, skipSpace } from "../json/scan.ts";
 import { errorResponse, type ErrorResponse } from "../error-response.ts";
 
-/** The methods that a decision point is told about; all others are ordinary traffic to it. */
+/** The methods that a policy decision point is told about; all others are ordinary HTTP traffic to it. */
 export const recognizedMethods = [
   "tools/call",
   "tools/list",
@@ -25,57 +25,56 @@ export const recognizedMethods = [
   "prompts/list",
   "initialize",
 ] as const;
-/** One of the seven methods that count as MCP to a decision point. */
+/** One of the recognized methods. */
 export type RecognizedMethod = (typeof recognizedMethods)[number];
 
-/** What a decision point learns of an MCP request in an HTTP body. */
+/** What a policy decision point is told about an MCP request. */
 export interface McpContext {
   readonly method: RecognizedMethod;
-  /** The id as it stood in the body, with its JSON type; absent in a request without one. */
+  /** The id as in the body, with its JSON type; absent if the request has none. */
   readonly id?: { readonly json: string; readonly type: "string" | "number" | "null" };
   readonly toolName?: string;
-  /** The original text, not a new serialisation: digits, order and duplicates are as they came. */
+  /** The source text, with its digits, order and duplicates. */
   readonly toolArguments?: string;
   readonly resourceUri?: string;
   readonly promptName?: string;
 }
 
-/** Whether a body is MCP, is not, or could be read in two ways and is refused for that. */
+/** The MCP context of a body, none, or the error response to a body that has two meanings. */
 export type ParsedMcpContext =
   | { readonly kind: "mcp"; readonly context: McpContext }
   | { readonly kind: "none" }
-  | { readonly kind: "refused"; readonly refusal: ErrorResponse };
+  | { readonly kind: "ambiguous"; readonly response: ErrorResponse };
 
-const nothing: ParsedMcpContext = { kind: "none" };
+const none: ParsedMcpContext = { kind: "none" };
 
 /**
- * Reads the MCP context of an HTTP body. It is more lenient than the parser of messages, because the body may well be
- * no MCP at all: whatever is not JSON-RPC 2.0 with a recognised method gives nothing and no error. Only bodies with
- * which a client could show the policy one thing and the server another are refused: batches, and members that come
- * twice.
+ * Reads the MCP context of an HTTP body. It is more lenient than `parse`, because the body may not be MCP at all:
+ * anything but JSON-RPC 2.0 with a recognized method has no context. Only bodies that policy and server could
+ * understand differently are errors: batches and duplicate members.
  */
 export function mcpContextOf(body: Buffer | string, { enableMcp }: { readonly enableMcp: boolean }): ParsedMcpContext {
-  if (!enableMcp || body.length === 0) return nothing;
+  if (!enableMcp || body.length === 0) return none;
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
-  if (!isUtf8(bytes)) return nothing;
-  // No depth limit: to call deep nesting "not MCP" would be a way around the policy, and the scanner does not recurse.
+  if (!isUtf8(bytes)) return none;
+  // No depth limit: ignoring deep nesting would be a way around the policy, and the scanner does not recurse.
   const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
-  if (!outline.ok || skipSpace(bytes, outline.end, bytes.length) < bytes.length) return nothing;
+  if (!outline.ok || skipSpace(bytes, outline.end, bytes.length) < bytes.length) return none;
   const type = typeAt(bytes, outline.start);
-  if (type === "array") return hasJsonRpcElement(bytes, outline) ? refused("batches are not accepted") : nothing;
-  return type === "object" ? readObject({ bytes, outline }) : nothing;
+  if (type === "array") return hasJsonRpcElement(bytes, outline) ? ambiguous("batches are not accepted") : none;
+  return type === "object" ? readObject({ bytes, outline }) : none;
 }
 
 function readObject(source: ScannedJson & { readonly outline: Outline }): ParsedMcpContext {
   const { bytes, outline } = source;
   if (outline.duplicateAt >= 0) {
-    const twice = duplicateMember(bytes, outline);
-    if (twice !== undefined) return refused(`the member "${twice}" comes twice`, idOf(source));
+    const duplicate = duplicateMember(bytes, outline);
+    if (duplicate !== undefined) return ambiguous(`duplicate member "${duplicate}"`, idOf(source));
   }
-  if (memberString(source, "jsonrpc") !== "2.0") return nothing;
+  if (memberString(source, "jsonrpc") !== "2.0") return none;
   const name = memberString(source, "method");
   const method = recognizedMethods.find((candidate) => candidate === name);
-  return method === undefined ? nothing : { kind: "mcp", context: contextOf(source, method) };
+  return method === undefined ? none : { kind: "mcp", context: contextOf(source, method) };
 }
 
 function contextOf(source: ScannedJson, method: RecognizedMethod): McpContext {
@@ -108,33 +107,33 @@ function idText(source: ScannedJson): McpContext["id"] {
   return { json, type };
 }
 
-/** The id to answer a refusal with, where one can be read beyond doubt. */
+/** The id for the error response, if it is unambiguous. */
 function idOf(source: ScannedJson & { readonly outline: Outline }): RequestId | undefined {
   const span = spanOf(source.outline, "id");
   if (span === undefined || source.outline.duplicateId) return undefined;
-  const reading = readId(source.bytes, span.start, span.end);
-  return reading.ok && !reading.fractional ? reading.id : undefined;
+  const parsed = readId(source.bytes, span.start, span.end);
+  return parsed.ok && !parsed.fractional ? parsed.id : undefined;
 }
 
-/** Members of the envelope and of the parameters that decide what a request does; `jsonrpc` decides whether it is one. */
+/** The members that decide what a request does. */
 const decidingMembers: ReadonlySet<string> = new Set(["jsonrpc", "method", "params"]);
 const decidingParams: ReadonlySet<string> = new Set(["name", "uri", "arguments"]);
 
-/** The first deciding member of a JSON-RPC body that comes twice, at the two levels that are read here. */
+/** The first duplicate of a deciding member, in the message or its params. */
 function duplicateMember(bytes: Buffer, object: Span): string | undefined {
   const seen = new Set<string>();
-  let twice: string | undefined;
+  let duplicate: string | undefined;
   let isJsonRpc = false;
   for (const { name, value } of membersOf(bytes, object)) {
     if (decidingMembers.has(name)) {
-      if (seen.has(name)) twice ??= name;
+      if (seen.has(name)) duplicate ??= name;
       seen.add(name);
     }
-    // Any of several versions may be the one that the server reads.
+    // The server may read any of several versions.
     if (name === "jsonrpc") isJsonRpc ||= isVersionTwo(bytes, value);
-    if (name === "params" && bytes[value.start] === 0x7b) twice ??= duplicateParam(bytes, value);
+    if (name === "params" && bytes[value.start] === 0x7b) duplicate ??= duplicateParam(bytes, value);
   }
-  return isJsonRpc ? twice : undefined;
+  return isJsonRpc ? duplicate : undefined;
 }
 
 function isVersionTwo(bytes: Buffer, { start, end }: Span): boolean {
@@ -159,6 +158,6 @@ function hasJsonRpcElement(bytes: Buffer, array: Span): boolean {
   return false;
 }
 
-function refused(message: string, id?: RequestId): ParsedMcpContext {
-  return { kind: "refused", refusal: errorResponse("invalid_message", message, { id }) };
+function ambiguous(message: string, id?: RequestId): ParsedMcpContext {
+  return { kind: "ambiguous", response: errorResponse("invalid_message", message, { id }) };
 }

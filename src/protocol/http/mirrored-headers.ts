@@ -1,21 +1,20 @@
-import type { MethodMessage } from "../envelope.ts";
 import { argumentAt, type HeaderParameter, headerTextOf } from "./header-parameters.ts";
 import { memberString, memberType, memberValue } from "../json/read.ts";
-import type { RequestMessage } from "../message.ts";
+import type { MethodMessage, RequestMessage } from "../message.ts";
 import { methodFacts } from "../methods.ts";
 
-/** Finds a received header by its lower-case name; lines of one name come joined by commas, as HTTP joins them. */
+/** Finds a received header by its lower-case name; several lines of one name are joined by commas. */
 export type HeaderLookup = (name: string) => string | undefined;
 
 /** A header line to send. */
 export type HeaderLine = readonly [name: string, value: string];
 
-/** The headers that repeat parts of a body, or why the body cannot be repeated in headers. */
+/** The headers that mirror parts of a body, or the header that cannot carry its value. */
 export type MirroredHeaders =
   | { readonly ok: true; readonly headers: readonly HeaderLine[] }
   | { readonly ok: false; readonly header: string; readonly message: string };
 
-/** A header that does not say what the body says. */
+/** A header that differs from the body. */
 export interface HeaderMismatch {
   readonly header: string;
   readonly problem: "missing" | "malformed" | "different";
@@ -32,27 +31,31 @@ const revisionKey = "params._meta.io.modelcontextprotocol/protocolVersion";
 const visibleAscii = /^[\x21-\x7e]+$/;
 const decimal = /^-?\d+(?:\.\d+)?$/;
 
-/** The version that a request POST names in its header, without surrounding blanks. */
+/** The value of `MCP-Protocol-Version`. */
 export function revisionHeaderOf(header: HeaderLookup): string | undefined {
   return trimmed(header, "mcp-protocol-version");
 }
 
-/** The method that a POST names in `Mcp-Method`; compared as it is, case included. */
+/** The value of `Mcp-Method`, which is case-sensitive. */
 export function methodHeaderOf(header: HeaderLookup): string | undefined {
   return trimmed(header, "mcp-method");
 }
 
 /**
- * Computes the headers that repeat a modern message: the version, the method, the name of its target and the
- * arguments that the tool's schema marks (MCP 2026-07-28, Streamable HTTP). Called again after a change of the body,
- * it gives the headers that fit the changed one. The version is the body's, else the one given.
+ * The headers that mirror a modern message: the version, the method, the name of its target and the arguments that
+ * the tool's schema marks (MCP 2026-07-28, Streamable HTTP). Call it again after a change of the body. `revision`
+ * applies if the body names no version.
+ *
+ * @example
+ * const mirrored = mirroredHeadersOf(message, "2026-07-28");
+ * if (mirrored.ok) headers = [...headers, ...mirrored.headers]; // [["Mcp-Method", "tools/call"], …]
  */
 export function mirroredHeadersOf(
   message: MethodMessage,
   revision: string,
   parameters: readonly HeaderParameter[] = [],
 ): MirroredHeaders {
-  // The method has no encoded form, and one that HTTP cannot carry must not reach a header line.
+  // The method has no encoded form, so one that HTTP cannot carry must not reach a header.
   if (!visibleAscii.test(message.method)) return inexpressible(methodHeader);
   const headers: HeaderLine[] = [
     [revisionHeader, memberString(message, revisionKey) ?? revision],
@@ -73,8 +76,8 @@ export function mirroredHeadersOf(
 }
 
 /**
- * Puts newly computed mirrored headers in the place of the received ones. Headers of the given stale parameters go,
- * those that no schema of ours explains stay, as intermediaries must forward them (MCP 2026-07-28, Streamable HTTP).
+ * Replaces received mirrored headers by newly computed ones. Headers of `stale` parameters are removed; unknown
+ * `Mcp-Param-*` headers stay, because intermediaries must forward them (MCP 2026-07-28, Streamable HTTP).
  */
 export function replaceMirroredHeaders(
   received: Iterable<HeaderLine>,
@@ -89,21 +92,21 @@ export function replaceMirroredHeaders(
   return [...kept, ...computed];
 }
 
-/** Compares `Mcp-Name` with the body of a request whose method has that header; undefined when they agree. */
+/** Compares `Mcp-Name` with the body; undefined if they agree or the method has no such header. */
 export function checkNameHeader(message: RequestMessage, header: HeaderLookup): HeaderMismatch | undefined {
   if (methodFacts(message.method)?.nameSource === undefined) return undefined;
   const expected = bodyNameOf(message);
   const received = trimmed(header, "mcp-name");
   if (received === undefined) {
-    // A body without a usable name is for the check of parameters to refuse.
-    return expected === undefined ? undefined : mismatch(nameHeader, "missing");
+    // The check of parameters rejects a body without a usable name.
+    return expected === undefined ? undefined : toHeaderMismatch(nameHeader, "missing");
   }
   const decoded = decodeHeaderValue(received);
-  if (decoded === undefined) return mismatch(nameHeader, "malformed");
-  return decoded === expected ? undefined : mismatch(nameHeader, "different");
+  if (decoded === undefined) return toHeaderMismatch(nameHeader, "malformed");
+  return decoded === expected ? undefined : toHeaderMismatch(nameHeader, "different");
 }
 
-/** Compares `Mcp-Param-*` with the arguments of a tool call; undefined when they agree. */
+/** Compares `Mcp-Param-*` with the arguments of a tool call; undefined if they agree. */
 export function checkParameterHeaders(
   message: RequestMessage,
   parameters: readonly HeaderParameter[],
@@ -114,19 +117,19 @@ export function checkParameterHeaders(
   for (const parameter of parameters) {
     const value = argumentAt(values, parameter.path);
     const text = headerTextOf(value);
-    // Null, absent or without a header form: no header is expected, and one that is there means nothing.
+    // Null, absent or not expressible in a header: none is expected, and one that is sent is ignored.
     if (text === undefined) continue;
     const received = trimmed(header, parameter.header.toLowerCase());
-    if (received === undefined) return mismatch(parameter.header, "missing");
+    if (received === undefined) return toHeaderMismatch(parameter.header, "missing");
     const decoded = decodeHeaderValue(received);
-    if (decoded === undefined) return mismatch(parameter.header, "malformed");
+    if (decoded === undefined) return toHeaderMismatch(parameter.header, "malformed");
     const isEqual = decoded === text || (parameter.type === "integer" && isSameInteger(decoded, value));
-    if (!isEqual) return mismatch(parameter.header, "different");
+    if (!isEqual) return toHeaderMismatch(parameter.header, "different");
   }
   return undefined;
 }
 
-/** The value that `Mcp-Name` repeats; undefined where the method has no such header or the body no such string. */
+/** The value that `Mcp-Name` mirrors; undefined if the method has no such header or the body no such string. */
 function bodyNameOf(message: MethodMessage): string | undefined {
   const source = methodFacts(message.method)?.nameSource;
   return source === undefined ? undefined : memberString(message, source);
@@ -145,7 +148,7 @@ function parameterTexts(message: MethodMessage, parameters: readonly HeaderParam
   });
 }
 
-/** Integers are compared as numbers, so that `42.0` equals `42`; beyond 2^53 nothing is equal but the same text. */
+/** Compares integers as numbers, so that `42.0` equals `42`; beyond 2^53 only the same text is equal. */
 function isSameInteger(text: string, value: unknown): boolean {
   return decimal.test(text) && Number.isSafeInteger(Number(text)) && Number(text) === value;
 }
@@ -159,30 +162,30 @@ function foldedName([name]: readonly [string, ...unknown[]]): string {
   return name.toLowerCase();
 }
 
-function mismatch(header: string, problem: HeaderMismatch["problem"]): HeaderMismatch {
+export function toHeaderMismatch(header: string, problem: HeaderMismatch["problem"]): HeaderMismatch {
   const messages = {
     missing: `the header ${header} is missing`,
-    malformed: `the header ${header} holds no valid Base64 of UTF-8 between its sentinels`,
+    malformed: `the header ${header} is not valid Base64 of UTF-8`,
     different: `the header ${header} and the body differ`,
   };
   return { header, problem, message: messages[problem] };
 }
 
 function inexpressible(header: string): MirroredHeaders {
-  return { ok: false, header, message: `the body holds a value that the header ${header} cannot carry` };
+  return { ok: false, header, message: `the header ${header} cannot carry the value in the body` };
 }
 
 const prefix = "=?base64?";
 const suffix = "?=";
 const canonicalBase64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** Visible ASCII, with blanks and tabs inside only (RFC 9110 section 5.5 without obs-text). */
+/** Visible ASCII, with spaces and tabs only inside (RFC 9110 section 5.5 without obs-text). */
 const plainValue = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Writes a text as a value of `Mcp-Name` or `Mcp-Param-*`: as it is where HTTP can carry it, else as Base64 between
- * the sentinels (MCP 2026-07-28, Streamable HTTP, "Value Encoding"). Undefined for half surrogates, which have no
- * UTF-8 form. The empty text is written with the sentinels, because some HTTP software drops empty headers.
+ * Writes a value of `Mcp-Name` or `Mcp-Param-*`: unchanged if HTTP can carry it, otherwise as Base64 between
+ * sentinels (MCP 2026-07-28, Streamable HTTP, "Value Encoding"). Undefined for lone surrogates, which UTF-8 cannot
+ * encode. The empty text is encoded too, because some HTTP software drops empty headers.
  */
 export function encodeHeaderValue(text: string): string | undefined {
   if (!text.isWellFormed()) return undefined;
@@ -192,8 +195,8 @@ export function encodeHeaderValue(text: string): string | undefined {
 }
 
 /**
- * Reads such a value back: the text, or undefined for sentinels around something that is not canonical, padded
- * Base64 of UTF-8. A value without both sentinels, in exactly this spelling, is itself the text.
+ * Reads a value of `Mcp-Name` or `Mcp-Param-*`. A value without both sentinels is the text itself; undefined if the
+ * sentinels enclose anything but canonical, padded Base64 of UTF-8.
  */
 export function decodeHeaderValue(value: string): string | undefined {
   const isEncoded = value.length >= prefix.length + suffix.length && value.startsWith(prefix) && value.endsWith(suffix);
@@ -201,17 +204,17 @@ export function decodeHeaderValue(value: string): string | undefined {
   const base64 = value.slice(prefix.length, -suffix.length);
   if (!canonicalBase64.test(base64)) return undefined;
   const bytes = Buffer.from(base64, "base64");
-  // Stray bits behind the last byte would give one text two spellings (RFC 4648 section 3.5).
+  // Non-zero padding bits would give one text two encodings (RFC 4648 section 3.5).
   if (bytes.toString("base64") !== base64) return undefined;
   try {
     return strictUtf8.decode(bytes);
   } catch {
-    // Not UTF-8: malformed, which is what undefined says.
+    // Not UTF-8, so the value is malformed.
     return undefined;
   }
 }
 
-/** A header value without the blanks and tabs around it, which mean nothing in HTTP (RFC 9110 section 5.5). */
+/** Trims spaces and tabs, which are not part of a header value (RFC 9110 section 5.5). */
 export function trimHeaderValue(value: string): string {
   let start = 0;
   let end = value.length;

@@ -74,16 +74,16 @@ describe("each level", () => {
 
   it.each(validationLevels)("[SC-025] %s can be off, warn or enforce", (level) => {
     const { message, extra, code } = cases[level];
-    expect(judge(message, up, { [level]: "off" }, extra)).toEqual({ diagnostics: [], refusal: undefined });
+    expect(judge(message, up, { [level]: "off" }, extra)).toEqual({ diagnostics: [], response: undefined });
     const warned = judge(message, up, { [level]: "warn" }, extra);
     expect(warned.diagnostics).toHaveLength(1);
-    expect(warned.refusal).toBeUndefined();
+    expect(warned.response).toBeUndefined();
     const enforced = judge(message, up, { [level]: "enforce" }, extra);
     expect(enforced.diagnostics).toMatchObject([{ severity: "error" }]);
-    expect(enforced.refusal?.code).toBe(code);
+    expect(enforced.response?.code).toBe(code);
   });
 
-  it("goes on behind a warning and stops at the first refusal", () => {
+  it("goes on behind a warning and stops at the first response", () => {
     const extra = { schema: picky, semantic: () => [finding] };
     const report = judge(
       requestOf("tools/nope"),
@@ -92,13 +92,13 @@ describe("each level", () => {
       extra,
     );
     expect(report.diagnostics.map(({ code }) => code)).toEqual(["method.unknown", "schema.type"]);
-    expect(report.refusal?.code).toBe(-32602);
+    expect(report.response?.code).toBe(-32602);
   });
 
   it("judges an unknown revision by the envelope alone", () => {
     const settings = { envelope: "enforce", method: "enforce", schema: "enforce" } as const;
     const report = judge(requestOf("future/method"), up, settings, { revision: "unknown", schema: picky });
-    expect(report).toEqual({ diagnostics: [], refusal: undefined });
+    expect(report).toEqual({ diagnostics: [], response: undefined });
   });
 });
 
@@ -106,7 +106,7 @@ describe("the method level", () => {
   const enforce = { method: "enforce" } as const;
 
   it.each(legacy)("[SC-014] [SC-026] refuses an unknown method with -32601 and 200 in %s", (revision) => {
-    expect(judge(requestOf("server/discover"), up, enforce, { revision }).refusal).toMatchObject({
+    expect(judge(requestOf("server/discover"), up, enforce, { revision }).response).toMatchObject({
       status: 200,
       code: -32601,
       id: { json: "1" },
@@ -115,7 +115,7 @@ describe("the method level", () => {
 
   it("[SC-014] [SC-026] refuses it with 404 in the modern era", () => {
     const report = judge(requestOf("ping"), up, enforce, { revision: "2026-07-28" });
-    expect(report.refusal).toMatchObject({ status: 404, code: -32601 });
+    expect(report.response).toMatchObject({ status: 404, code: -32601 });
   });
 
   it("says whether name, direction or kind is wrong", () => {
@@ -136,7 +136,7 @@ describe("the method level", () => {
     ]) {
       expect(judge(message, up, { method: "warn", envelope: "enforce" })).toMatchObject({
         diagnostics: [{ code: "method.unknown", path: "/method" }],
-        refusal: undefined,
+        response: undefined,
       });
     }
     const known = judge(notificationOf("notifications/initialized"), up, { method: "enforce" });
@@ -154,13 +154,13 @@ describe("the direction of modern messages", () => {
   ] as const;
 
   it.each(wrong)("[SC-095] %s is refused with 400 when enforcing", (_what, message, direction) => {
-    const { refusal } = judge(message, direction, { envelope: "enforce" }, modern);
-    expect(refusal).toMatchObject({ status: 400, code: -32600 });
+    const { response } = judge(message, direction, { envelope: "enforce" }, modern);
+    expect(response).toMatchObject({ status: 400, code: -32600 });
   });
 
   it.each(wrong)("[SC-095] %s is a diagnostic when observing", (_what, message, direction, code) => {
     const report = judge(message, direction, { envelope: "warn" }, modern);
-    expect(report).toMatchObject({ diagnostics: [{ code }], refusal: undefined });
+    expect(report).toMatchObject({ diagnostics: [{ code }], response: undefined });
   });
 
   it("[SC-095] is free in every legacy revision", () => {
@@ -168,22 +168,22 @@ describe("the direction of modern messages", () => {
       for (const [, message, direction] of wrong) {
         expect(judge(message, direction, { envelope: "enforce" }, { revision })).toEqual({
           diagnostics: [],
-          refusal: undefined,
+          response: undefined,
         });
       }
     }
   });
 
   it("does not echo the id of a response, which is the other side's", () => {
-    const { refusal } = judge(resultOf({}), up, { envelope: "enforce" }, modern);
-    expect(refusal !== undefined && "id" in refusal).toBe(false);
+    const { response } = judge(resultOf({}), up, { envelope: "enforce" }, modern);
+    expect(response !== undefined && "id" in response).toBe(false);
   });
 });
 
 describe("whose fault a finding is", () => {
   it("[SC-014] is the sender's for requests and notifications, with the findings listed", () => {
     const report = judge(requestOf("tools/call"), up, { schema: "enforce" }, { schema: picky });
-    expect(report.refusal).toMatchObject({
+    expect(report.response).toMatchObject({
       error: "invalid_params",
       status: 200,
       code: -32602,
@@ -193,18 +193,18 @@ describe("whose fault a finding is", () => {
 
   it("is the upstream's for its results, and never reported as the client's", () => {
     const report = judge(resultOf({}), down, { schema: "enforce" }, { schema: picky });
-    expect(report.refusal).toMatchObject({ error: "upstream_invalid", status: 502, code: -32603 });
+    expect(report.response).toMatchObject({ error: "upstream_invalid", status: 502, code: -32603 });
     const answer = judge(resultOf({}), up, { schema: "enforce" }, { schema: picky });
-    expect(answer.refusal).toMatchObject({ error: "invalid_message", status: 400 });
+    expect(answer.response).toMatchObject({ error: "invalid_message", status: 400 });
   });
 
   it("[SC-028] refuses only what a later level calls grave", () => {
     const mild: Diagnostic = { code: "response.late", severity: "warn", message: "late" };
-    expect(judge(resultOf({}), down, { semantic: "enforce" }, { semantic: () => [mild] }).refusal).toBeUndefined();
+    expect(judge(resultOf({}), down, { semantic: "enforce" }, { semantic: () => [mild] }).response).toBeUndefined();
     const missing: Diagnostic = { code: "capability.missing", severity: "error", message: "no tools" };
     const refusalIn = (revision: Revision) =>
       judge(requestOf("tools/list"), up, { semantic: "enforce" }, { revision, semantic: () => [mild, missing] })
-        .refusal;
+        .response;
     expect(refusalIn("2025-11-25")).toMatchObject({ status: 200, code: -32601 });
     expect(refusalIn("2026-07-28")).toMatchObject({ status: 404, code: -32601 });
   });

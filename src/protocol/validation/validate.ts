@@ -1,24 +1,25 @@
 import type { ErrorCode } from "../../errors.ts";
-import type { Diagnostic, Direction, Message } from "../message.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { type Diagnostic, type Direction, isMethodMessage, type Message } from "../message.ts";
 import { methodStatus } from "../methods.ts";
 import { errorResponse, type ErrorResponse } from "../error-response.ts";
 import { type Revision, revisions } from "../revisions.ts";
 import type { SchemaValidator } from "./schema-validator.ts";
 
-/** The levels at which a message can be judged, each by more knowledge than the one before. */
+/** The levels of validation, each of which needs more knowledge than the one before. */
 export const validationLevels = ["envelope", "method", "schema", "semantic"] as const;
 /** One of the levels. */
 export type ValidationLevel = (typeof validationLevels)[number];
 
-/** Whether a level looks at all, and what its findings lead to. */
+/** Whether a level is checked, and whether its findings reject the message. */
 export type LevelSetting = "off" | "warn" | "enforce";
 
 /** A setting for each level. */
 export type ValidationSettings = Readonly<Record<ValidationLevel, LevelSetting>>;
 
-/** What is known of a message besides itself. */
+/** What is known about a message besides its bytes. */
 export interface ValidationContext {
-  /** An unknown revision is judged by the envelope alone. */
+  /** Of an unknown revision only the envelope is checked. */
   readonly revision: Revision | "unknown";
   readonly direction: Direction;
   readonly settings: ValidationSettings;
@@ -26,22 +27,19 @@ export interface ValidationContext {
   readonly requestMethod?: string;
   /** Needed by the schema level. */
   readonly schema?: SchemaValidator;
-  /** Runs the checks of the semantic level, with what only the caller knows. */
+  /** Runs the semantic checks, which need state that only the caller has. */
   readonly semantic?: () => readonly Diagnostic[];
 }
 
-/** What was found, and the refusal that an enforcing level makes of it. */
+/** What was found, and the error response if an enforced level found something. */
 export interface ValidationReport {
   readonly diagnostics: readonly Diagnostic[];
-  readonly refusal: ErrorResponse | undefined;
+  readonly response: ErrorResponse | undefined;
 }
 
 const allOff: ValidationSettings = { envelope: "off", method: "off", schema: "off", semantic: "off" };
 
-/**
- * The settings of a route: an observing one warns about envelopes unless told otherwise; the gateway proper enforces
- * the envelope whatever it is told (SC-025).
- */
+/** The settings of a route. In `enforce` mode the envelope is always enforced; in `observe` it defaults to `warn` (SC-025). */
 export function validationSettings(
   mode: "enforce" | "observe",
   chosen: Partial<ValidationSettings> = {},
@@ -50,7 +48,14 @@ export function validationSettings(
   return { ...allOff, ...chosen, envelope: "enforce" };
 }
 
-/** Judges a parsed message at every level that is on; the first enforcing level with a finding refuses it. */
+/**
+ * Checks a message at every level that is on. The first enforced level with a finding gives the error response.
+ *
+ * @example
+ * const settings = validationSettings("enforce", { method: "warn" });
+ * validate(message, { revision: "2025-11-25", direction: "client-to-server", settings });
+ * // { diagnostics: [{ code: "method.unknown", … }], response: undefined }
+ */
 export function validate(message: Message, context: ValidationContext): ValidationReport {
   const diagnostics: Diagnostic[] = [];
   for (const level of validationLevels) {
@@ -63,10 +68,10 @@ export function validate(message: Message, context: ValidationContext): Validati
       continue;
     }
     diagnostics.push(...[first, ...others].map((one) => ({ ...one, severity: "error" as const })));
-    const refusal = refusalAt(level, message, context, [first, ...others]);
-    if (refusal !== undefined) return { diagnostics, refusal };
+    const response = responseAt(level, message, context, [first, ...others]);
+    if (response !== undefined) return { diagnostics, response };
   }
-  return { diagnostics, refusal: undefined };
+  return { diagnostics, response: undefined };
 }
 
 function findingsAt(level: ValidationLevel, message: Message, context: ValidationContext): readonly Diagnostic[] {
@@ -78,10 +83,7 @@ function findingsAt(level: ValidationLevel, message: Message, context: Validatio
   return context.schema?.check(message, context.requestMethod) ?? [];
 }
 
-/**
- * Judges who may send what: in the modern era only clients send requests, and clients never send responses
- * (MCP 2026-07-28, Overview). Legacy traffic is symmetric.
- */
+/** In the modern era only clients send requests, and only servers send responses (MCP 2026-07-28, Overview). */
 function checkDirection(message: Message, revision: Revision | "unknown", direction: Direction): readonly Diagnostic[] {
   if (revision === "unknown" || revisions[revision].serverRequests) return [];
   const isResponse = message.kind === "result" || message.kind === "error";
@@ -94,22 +96,22 @@ function checkDirection(message: Message, revision: Revision | "unknown", direct
   return [];
 }
 
-/** Judges whether the revision has the method, as this kind of message and in this direction. */
+/** Checks that the revision has the method, as this kind of message and in this direction. */
 function checkMethod(message: Message, revision: Revision, direction: Direction): readonly Diagnostic[] {
-  if (message.kind !== "request" && message.kind !== "notification") return [];
+  if (!isMethodMessage(message)) return [];
   const { method, kind } = message;
-  const standing = methodStatus(method, revision, direction, kind);
-  if (standing === "known") return [];
+  const status = methodStatus(method, revision, direction, kind);
+  if (status === "known") return [];
   const name = JSON.stringify(method);
   const messages = {
-    unknown: `${name} is no ${kind} of this revision`,
-    "wrong-direction": `${name} is not sent in this direction`,
-    "wrong-kind": `${name} is no ${kind}`,
+    unknown: `this revision has no ${kind} ${name}`,
+    "wrong-direction": `${name} must not be sent in this direction`,
+    "wrong-kind": `${name} must not be sent as a ${kind}`,
   };
-  return [found(`method.${standing}`, messages[standing], "/method")];
+  return [found(`method.${status}`, messages[status], "/method")];
 }
 
-/** Which error answers a finding of the semantic level; findings without a row here never refuse a message. */
+/** The error for a semantic finding; findings without a row here never reject a message. */
 const semanticErrors: ReadonlyMap<string, ErrorCode> = new Map([
   ["id.in-flight", "invalid_message"],
   ["header.mismatch", "header_mismatch"],
@@ -122,22 +124,22 @@ const semanticErrors: ReadonlyMap<string, ErrorCode> = new Map([
   ["input.capability", "upstream_invalid"],
 ]);
 
-function refusalAt(
+function responseAt(
   level: ValidationLevel,
   message: Message,
   { revision, direction }: ValidationContext,
   findings: readonly [Diagnostic, ...Diagnostic[]],
 ): ErrorResponse | undefined {
-  // A response names an id of the other side's; an error that echoed it would answer the wrong request.
-  const isAsking = message.kind === "request" || message.kind === "notification";
-  const id = isAsking ? message.id : undefined;
+  // The id of a response belongs to the other side; an error that echoed it would answer the wrong request.
+  const hasMethod = isMethodMessage(message);
+  const id = hasMethod ? message.id : undefined;
   const answer = (error: ErrorCode, { message: text, data }: Diagnostic): ErrorResponse => {
     const isUnknownMethod = error === "method_not_found" && revision !== "unknown";
     const isOtherCase = isUnknownMethod && revisions[revision].unknownMethodStatus === 404;
     return errorResponse(error, text, {
       id,
       useAlternateStatus: isOtherCase,
-      ...(isRecord(data) ? { data } : {}),
+      ...(isObject(data) ? { data } : {}),
     });
   };
   const [first] = findings;
@@ -146,7 +148,7 @@ function refusalAt(
   if (level === "schema") {
     const list = findings.map(({ path, message: text }) => ({ path, message: text }));
     const summary = { ...first, data: { findings: list } };
-    if (isAsking) return answer("invalid_params", summary);
+    if (hasMethod) return answer("invalid_params", summary);
     return answer(direction === "server-to-client" ? "upstream_invalid" : "invalid_message", summary);
   }
   for (const finding of findings) {
@@ -158,8 +160,4 @@ function refusalAt(
 
 function found(code: string, message: string, path?: string): Diagnostic {
   return { code, severity: "warn", message, ...(path === undefined ? {} : { path }) };
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -46,10 +46,10 @@ export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: 
     };
     const supported = [newestModern];
     const verdict = classifyPost(outcome, header, { eras: mock.eras, supported });
-    if (!verdict.ok) return verdict.refusal;
+    if (!verdict.ok) return verdict.response;
     if (verdict.era !== "modern") return undefined;
     const judged = checkModernPost({ message: verdict.message, header }, { supported });
-    return judged.ok ? undefined : judged.refusal;
+    return judged.ok ? undefined : judged.response;
   }
 
   async function post(request: IncomingMessage, response: ServerResponse): Promise<void> {

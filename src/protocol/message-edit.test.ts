@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { spanOf } from "./json/outline.ts";
-import { editMessage, insertedMembers, replaceIds } from "./message-edit.ts";
+import { replaceIds } from "./message-edit.ts";
 import { idFrom, type Message } from "./message.ts";
 import type { MemberName } from "./json/outline.ts";
 import { memberSource } from "./json/read.ts";
@@ -85,55 +84,5 @@ describe("splicing ids", () => {
   it("returns the message itself when it has none of the members", () => {
     const message = parsed('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     expect(replaceIds(message, [{ name: "id", id: idFrom(1) }])).toBe(message);
-  });
-});
-
-function at(message: Message, member: Parameters<typeof spanOf>[1]) {
-  const span = spanOf(message.outline, member);
-  if (span === undefined) throw new Error(`there is no ${member}`);
-  return span;
-}
-
-describe("an edited message", () => {
-  it("is the same as one that was read anew", () => {
-    const front = '"_meta":{"progressToken":"é","io.modelcontextprotocol/protocolVersion":"2026-07-28"},';
-    const texts = [
-      '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":"ü"}}}',
-      '{"id":"long id é","jsonrpc":"2.0","method":"tools/call","params":{"arguments":{},"name":"x","cursor":""} }',
-      ' {"jsonrpc" : "2.0", "id" : 7, "method":"prompts/get", "params":{"name":"echo"}, "more":[1]}\n',
-    ];
-    for (const text of texts) {
-      const message = parsed(text);
-      const [idSpan, params] = [at(message, "id"), at(message, "params")];
-      const edits = [
-        { span: idSpan, bytes: Buffer.from('"né"') },
-        {
-          span: { start: params.start + 1, end: params.start + 1 },
-          bytes: Buffer.from(front),
-          members: insertedMembers(front, "params"),
-        },
-      ];
-      const edited = editMessage(message, edits, { id: idFrom("né") });
-      const read = parsed(edited.bytes.toString());
-      expect(edited).toEqual(read);
-      expect(JSON.parse(edited.bytes.toString())).toMatchObject({
-        id: "né",
-        params: { _meta: { progressToken: "é" } },
-      });
-    }
-  });
-
-  it("loses the member that is taken out", () => {
-    const message = parsed('{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}');
-    const [idSpan, type] = [at(message, "id"), at(message, "result.resultType")];
-    const edits = [
-      { span: idSpan, bytes: Buffer.from("1000") },
-      {
-        span: { start: type.start - '"resultType":'.length, end: type.end + 1 },
-        bytes: Buffer.alloc(0),
-      },
-    ];
-    const edited = editMessage(message, edits, { id: idFrom(1000), removed: "result.resultType" });
-    expect(edited).toEqual(parsed('{"jsonrpc":"2.0","id":1000,"result":{"content":[]}}'));
   });
 });

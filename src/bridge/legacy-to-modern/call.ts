@@ -1,29 +1,31 @@
-import { GatewayError } from "../../errors.ts";
 import type { Cancellation } from "../../core/cancellation.ts";
-import type { SetTimer } from "../../core/exchange.ts";
+import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
 import { memberInteger, memberSource, memberString, memberType } from "../../protocol/json/read.ts";
-import type { RequestMessage, ResultMessage } from "../../protocol/message.ts";
+import type { ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { cancelledError } from "../../transports/transport.ts";
+import { delayUnlessCancelled, untilCancelled } from "../until-cancelled.ts";
+import { type InputRequester, parseInputRequests } from "./input-requests.ts";
 import { type ClientRequest, toFailureReply, toLegacyError, toLegacyResult } from "./legacy-result.ts";
 import type { RetryInput } from "./modern-request.ts";
-import { type InputRequester, parseInputRequests } from "./input-requests.ts";
 import type { ToolCache, ToolFacts } from "./tool-cache.ts";
 
-/** A request of the client while it runs: it may take several requests upstream. */
+/** A request of the client while it runs; it may take several requests upstream. */
 export interface ClientCall extends ClientRequest {
-  /** Ends whatever is going on for the call, upstream or at the client. */
+  /** Ends the call, upstream and at the client. */
   readonly cancellation: Cancellation;
+  /** Its current request upstream. */
+  upstream?: Exchange;
 }
 
-/** How far a call may go. */
+/** Bounds of one call. */
 export interface RoundTripLimits {
-  /** How often the server may ask for more before the call is given up. */
+  /** How often the server may ask for input before the call fails. */
   readonly maxRounds: number;
-  /** How many questions it may ask at once. */
+  /** How many input requests one round may have. */
   readonly maxInputRequests: number;
-  /** How long a server is left alone that asks for nothing but to be called again. */
+  /** How long to wait before calling a server again that asked for nothing else. */
   readonly paceMs: number;
 }
 
@@ -32,30 +34,30 @@ export interface ClientCallDeps {
   readonly setTimer: SetTimer;
   readonly inputRequester: InputRequester;
   readonly tools: ToolCache;
-  /** Sends the request in its modern form, with the headers that the tool wants. */
+  /** Sends the request in its modern form, with the headers that the tool requires. */
   readonly send: (call: ClientCall, input: RetryInput | undefined, tool: ToolFacts | undefined) => Promise<Reply>;
 }
 
 /**
- * Takes a legacy request to its answer: what the server asks for meanwhile is asked of the client, and the request
- * repeated with the answers until it is complete (MCP 2026-07-28, Multi Round-Trip Requests).
+ * Runs a legacy request to its answer: asks the client for the input that the server wants, and repeats the request
+ * with it until the result is complete (MCP 2026-07-28, Multi Round-Trip Requests).
  */
 export async function runCall(call: ClientCall, deps: ClientCallDeps): Promise<Reply> {
   const { limits, tools } = deps;
-  const name = toolNameOf(call.message);
+  const name = call.message.method === "tools/call" ? memberString(call.message, "params.name") : undefined;
   const found = name === undefined ? undefined : tools.find(name);
-  let tool = found instanceof Promise ? await unlessCancelled(call, found) : found;
+  let tool = found instanceof Promise ? await untilCancelled(call.cancellation, found) : found;
   let input: RetryInput | undefined;
-  let isReadAgain = false;
+  let hasRefreshedTools = false;
   for (let round = 0; ;) {
     const { message: answer } = await deps.send(call, input, tool);
     if (answer?.kind === "error") {
-      if (name === undefined || isReadAgain || memberInteger(answer, "error.code") !== -32020) {
+      if (name === undefined || hasRefreshedTools || memberInteger(answer, "error.code") !== -32020) {
         return toLegacyError(answer, call);
       }
-      // The tool's schema has changed: the request was refused before anything was done, so it can be sent again.
-      isReadAgain = true;
-      await unlessCancelled(call, tools.refresh());
+      // Header mismatch: the tool's schema has changed. Nothing was executed, so the request can be sent again.
+      hasRefreshedTools = true;
+      await untilCancelled(call.cancellation, tools.refresh());
       tool = await tools.find(name);
       continue;
     }
@@ -68,81 +70,46 @@ export async function runCall(call: ClientCall, deps: ClientCallDeps): Promise<R
       return { message: toLegacyResult(answer, call, { isWrapped: tool?.isWrapped === true, tools: page }) };
     }
     if (type !== "input_required" || methodFacts(call.message.method)?.inputRequired !== true) {
-      throw new GatewayError(
-        "upstream_invalid",
-        `the upstream answered with a result of type ${type}, which has no form in the client's revision`,
-      );
+      throw new GatewayError("upstream_invalid", `the client's revision has no results of type ${type}`);
     }
     if (++round > limits.maxRounds) {
       const text = `the server asked for input more than ${limits.maxRounds} times`;
       return toFailureReply(call, new GatewayError("upstream_invalid", text));
     }
-    const outcome = await inputFor(call, answer, deps);
+    const outcome = await collectInput(call, answer, deps);
     if (outcome instanceof GatewayError) return toFailureReply(call, outcome);
     input = outcome;
   }
 }
 
-/** Gets the client's answers to the questions of a round, or why the call cannot go on. */
-async function inputFor(
-  call: ClientCall,
+/** Gets the client's answers to the input requests of one round, or why the call cannot go on. */
+async function collectInput(
+  { exchange, cancellation }: ClientCall,
   answer: ResultMessage,
-  { limits, inputRequester: questions, setTimer }: ClientCallDeps,
+  { limits, inputRequester, setTimer }: ClientCallDeps,
 ): Promise<RetryInput | GatewayError> {
-  const asked = parseInputRequests(answer);
-  const isStated = memberType(answer, "result.requestState") === "string";
-  const requestState = isStated ? memberSource(answer, "result.requestState") : undefined;
-  if (asked === undefined) {
-    return new GatewayError("upstream_invalid", "the server asks for something that is no question to a client");
+  const requests = parseInputRequests(answer);
+  const hasState = memberType(answer, "result.requestState") === "string";
+  const requestState = hasState ? memberSource(answer, "result.requestState") : undefined;
+  if (requests === undefined) return new GatewayError("upstream_invalid", "the server sent an invalid input request");
+  if (requests.length > limits.maxInputRequests) {
+    const text = `the server sent more than ${limits.maxInputRequests} input requests at once`;
+    return new GatewayError("upstream_invalid", text);
   }
-  if (asked.length > limits.maxInputRequests) {
-    return new GatewayError(
-      "upstream_invalid",
-      `the server asks more than ${limits.maxInputRequests} questions at once`,
-    );
-  }
-  if (asked.length > 0) {
-    const outcome = await questions.request(call, asked);
+  if (requests.length > 0) {
+    const outcome = await inputRequester.request(exchange, cancellation, requests);
     return outcome.ok ? { inputResponses: outcome.responses, requestState } : outcome.error;
   }
   if (requestState === undefined) {
-    return new GatewayError("upstream_invalid", "the server asks for input, but not for which");
+    return new GatewayError("upstream_invalid", "the server asked for input without input requests or a state");
   }
-  await pause(call, limits.paceMs, setTimer);
+  await delayUnlessCancelled(cancellation, limits.paceMs, setTimer);
   return { inputResponses: undefined, requestState };
 }
 
-function pause({ cancellation }: ClientCall, milliseconds: number, setTimer: SetTimer): Promise<void> {
-  if (cancellation.reason !== undefined) return Promise.reject(cancelledError(cancellation.reason));
-  return new Promise((resolve, reject) => {
-    const stop = setTimer(milliseconds, () => {
-      off();
-      resolve();
-    });
-    const off = cancellation.onCancel((reason) => {
-      stop();
-      reject(cancelledError(reason));
-    });
-  });
-}
-
-/** Waits for something that others wait for too, until the call is cancelled. */
-function unlessCancelled<Value>({ cancellation }: ClientCall, work: Promise<Value>): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const off = cancellation.onCancel((reason) => {
-      reject(cancelledError(reason));
-    });
-    void work.then(resolve, reject).finally(off);
-  });
-}
-
-/** Servers that leave the type out mean a complete result; what is no text at all is no type we know. */
+/** A result without a type is complete. */
 function resultTypeOf(answer: ResultMessage): string {
   const type = memberType(answer, "result.resultType");
   if (type === undefined) return "complete";
   return memberString(answer, "result.resultType") ?? type;
-}
-
-function toolNameOf(message: RequestMessage): string | undefined {
-  return message.method === "tools/call" ? memberString(message, "params.name") : undefined;
 }

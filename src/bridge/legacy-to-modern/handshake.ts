@@ -1,4 +1,5 @@
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
 import type { Capabilities } from "../../protocol/methods.ts";
 import { memberInteger, memberSource, memberString, memberType, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
@@ -10,30 +11,27 @@ import {
   revisions,
 } from "../../protocol/revisions.ts";
 
-/** What a client said in its handshake, and the revision that it led to. */
+/** What a client declared in `initialize`, and the revision agreed on. */
 export interface ClientFacts {
   readonly revision: Revision;
-  /** What it can be asked by a modern server. */
+  /** In the form that modern servers know. */
   readonly capabilities: Capabilities;
-  /** The text of a JSON object. */
+  /** The JSON text of `clientInfo`. */
   readonly clientInfo: string | undefined;
 }
 
 const tasksExtension = "io.modelcontextprotocol/tasks";
 
-/**
- * Reads an `initialize` request and agrees on a revision; a modern one is never agreed on this way. Throws where the
- * parameters are not those of a handshake.
- */
+/** Reads an `initialize` request and negotiates a legacy revision; throws when its params are invalid. */
 export function parseInitializeRequest(message: RequestMessage, supported: readonly Revision[]): ClientFacts {
-  const wished = memberString(message, "params.protocolVersion");
-  if (wished === undefined) {
+  const requested = memberString(message, "params.protocolVersion");
+  if (requested === undefined) {
     throw new GatewayError("invalid_params", "initialize needs params.protocolVersion");
   }
-  const outcome = negotiateRevision(wished, supported);
+  const outcome = negotiateRevision(requested, supported);
   if (!outcome.ok) {
-    throw new GatewayError("invalid_params", `unsupported protocol version (not served: ${wished})`, {
-      details: { supported: outcome.supported, requested: wished },
+    throw new GatewayError("invalid_params", `unsupported protocol version: ${requested}`, {
+      details: { supported: outcome.supported, requested },
     });
   }
   const { revision } = outcome;
@@ -46,15 +44,15 @@ export function parseInitializeRequest(message: RequestMessage, supported: reado
 }
 
 /**
- * The capabilities of a legacy client as a modern server may rely on them: only what its revision knows, without tasks
- * and without notice of changed roots, which have no modern form.
+ * The capabilities of a legacy client in their modern form: only what its revision defines, without tasks and
+ * `roots.listChanged`, which have no modern form.
  */
 function toModernCapabilities(declared: unknown, revision: Revision): Capabilities {
-  if (!isRecord(declared)) return {};
+  if (!isObject(declared)) return {};
   const { elicitation, samplingTools } = revisions[revision];
   const result: Record<string, unknown> = {};
   for (const [name, details] of Object.entries(declared)) {
-    if (!isRecord(details)) continue;
+    if (!isObject(details)) continue;
     if (name === "tasks" || (name === "elicitation" && elicitation === "none")) continue;
     if (name === "roots") result[name] = omit(details, "listChanged");
     else if (name === "elicitation" && elicitation === "form") result[name] = {};
@@ -65,42 +63,42 @@ function toModernCapabilities(declared: unknown, revision: Revision): Capabiliti
   return result;
 }
 
-/** What a modern server said of itself. */
+/** What a modern server said in `server/discover`. */
 export interface ModernServerFacts {
-  /** What may be offered to a legacy client. */
+  /** Those that a legacy client can use. */
   readonly capabilities: Capabilities;
-  /** The text of a JSON object, where the server named itself. */
+  /** The JSON text of `serverInfo`. */
   readonly serverInfo: string | undefined;
-  /** The text of a JSON string. */
+  /** The JSON string of `instructions`. */
   readonly instructions: string | undefined;
 }
 
-/** Reads the answer to `server/discover`; throws where it is none, or names no revision that we speak. */
+/** Reads the answer to `server/discover`; throws when it is invalid or names no supported revision. */
 export function parseDiscoverResult(answer: Message | undefined): ModernServerFacts {
   if (answer?.kind === "error") {
     const code = memberInteger(answer, "error.code");
-    throw new GatewayError("upstream_invalid", `the upstream refused server/discover with error ${code}`);
+    throw new GatewayError("upstream_invalid", `the upstream answered server/discover with error ${code}`);
   }
   const capabilities = answer === undefined ? undefined : memberValue(answer, "result.capabilities");
-  if (answer === undefined || !isRecord(capabilities)) {
-    throw new GatewayError("upstream_invalid", "the upstream's answer to server/discover is no discovery");
+  if (answer === undefined || !isObject(capabilities)) {
+    throw new GatewayError("upstream_invalid", "the upstream's answer to server/discover is invalid");
   }
   const versions: unknown = memberValue(answer, "result.supportedVersions");
   const theirs = Array.isArray(versions) ? versions.filter((version) => typeof version === "string") : [];
   if (newestCommonRevision(theirs, revisionNames) === undefined) {
-    throw new GatewayError("upstream_invalid", "the upstream serves no modern revision that is known here");
+    throw new GatewayError("upstream_invalid", "the upstream supports no known modern revision");
   }
   const info = "result._meta.io.modelcontextprotocol/serverInfo";
   const isInstructed = memberType(answer, "result.instructions") === "string";
   return {
-    // Extensions and tasks were never agreed on with a legacy client.
+    // Legacy clients cannot negotiate extensions, and their tasks differ.
     capabilities: omit(omit(capabilities, "extensions"), "tasks"),
     serverInfo: memberType(answer, info) === "object" ? memberSource(answer, info) : undefined,
     instructions: isInstructed ? memberSource(answer, "result.instructions") : undefined,
   };
 }
 
-/** The text of the result of `initialize`. A server that does not name itself goes by the name given. */
+/** The JSON text of the `initialize` result; `name` stands for a server that did not name itself. */
 export function formatInitializeResult(client: ClientFacts, server: ModernServerFacts, name: string): string {
   const info = server.serverInfo ?? JSON.stringify({ name, version: "unknown" });
   const instructions = server.instructions === undefined ? "" : `,"instructions":${server.instructions}`;
@@ -110,17 +108,13 @@ export function formatInitializeResult(client: ClientFacts, server: ModernServer
   );
 }
 
-/** Whether a server offers something, such as `resources` with `subscribe`. */
+/** Whether a server has a capability, such as `resources` with `subscribe`. */
 export function hasCapability({ capabilities }: ModernServerFacts, name: string, detail?: string): boolean {
   const details = Object.hasOwn(capabilities, name) ? capabilities[name] : undefined;
-  if (!isRecord(details)) return false;
+  if (!isObject(details)) return false;
   return detail === undefined || details[detail] === true;
 }
 
 function omit(record: Capabilities, name: string): Capabilities {
   return Object.fromEntries(Object.entries(record).filter(([key]) => key !== name));
-}
-
-function isRecord(value: unknown): value is Capabilities {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

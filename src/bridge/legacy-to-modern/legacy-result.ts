@@ -1,221 +1,151 @@
-import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
+import { gatewayErrorMessage, resultMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
+import { changeMembers, isEmptyObject, type Replacement, splice } from "../../protocol/json/edit.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberInteger, membersOf, memberType, memberValue, typeAt } from "../../protocol/json/read.ts";
-import { memberSpan, type Replacement, splice } from "../../protocol/json/edit.ts";
 import type { ErrorMessage, RequestMessage, ResultMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { type ContentKind, type Revision, revisions } from "../../protocol/revisions.ts";
-import { gatewayErrorMessage, resultMessage } from "../../core/reply.ts";
-import { editMessage } from "../../protocol/message-edit.ts";
-import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
 import { synthesizeMessage, synthesizeResult } from "../synthesize.ts";
 
-/** A client's request, and what is known about whoever sent it. */
+/** A client's request and the client's revision. */
 export interface ClientRequest {
   readonly exchange: Exchange;
   readonly message: RequestMessage;
   readonly revision: Revision;
 }
 
-/** What a tool's result needs to be read by the client, or the page of a list. */
+/** What the legacy form of a result depends on besides its request. */
 export interface LegacyResultOptions {
-  /** The client was told that the structured content of this tool is wrapped. */
+  /** Whether the tool's output schema was shown to the client wrapped as `{ result }`. */
   readonly isWrapped: boolean;
-  /** The `tools` of a page in their legacy form, where that is another. */
+  /** The legacy form of a page of `tools`, where it differs. */
   readonly tools: Buffer | undefined;
 }
 
 const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
 /**
- * A modern result as a legacy client reads it: under the client's own id, without what only the modern era has, and
- * with what older revisions do not know put differently. Everything else keeps its bytes.
+ * A modern result in its legacy form: under the client's id, without modern members, and with content that the client's
+ * revision lacks turned into text. Everything else keeps its bytes.
  */
-export function toLegacyResult(answer: ResultMessage, asked: ClientRequest, facts: LegacyResultOptions): ResultMessage {
-  const { bytes, outline } = answer;
-  const { method, id } = asked.message;
-  const quick = withoutType(answer, asked, facts);
-  if (quick !== undefined) return quick;
-  const result = spanOf(outline, "result") ?? outline;
+export function toLegacyResult(
+  result: ResultMessage,
+  { message: request, revision }: ClientRequest,
+  { isWrapped, tools }: LegacyResultOptions,
+): ResultMessage {
+  const { bytes, outline } = result;
   const changes = new Map<string, string | Buffer | undefined>([["resultType", undefined]]);
-  if (methodFacts(method)?.cacheable === true) {
+  if (methodFacts(request.method)?.cacheable === true) {
     changes.set("ttlMs", undefined);
     changes.set("cacheScope", undefined);
   }
   const meta = spanOf(outline, "result._meta");
-  if (meta !== undefined && memberType(answer, `result._meta.${serverInfoKey}`) !== undefined) {
+  if (meta !== undefined && memberType(result, `result._meta.${serverInfoKey}`) !== undefined) {
     const rest = changeMembers(bytes, meta, new Map([[serverInfoKey, undefined]]));
     changes.set("_meta", isEmptyObject(rest, { start: 0, end: rest.length }) ? undefined : rest);
   }
-  if (facts.tools !== undefined) changes.set("tools", facts.tools);
-  if (method === "tools/call") addToolContent(answer, asked.revision, facts.isWrapped, changes);
-  const messages = spanOf(outline, "result.messages");
-  if (method === "prompts/get" && messages !== undefined && !supportsAllContent(asked.revision)) {
-    const known = downgradePromptMessages(bytes, messages, asked.revision);
-    if (known !== undefined) changes.set("messages", known);
+  if (tools !== undefined) changes.set("tools", tools);
+  if (request.method === "tools/call") {
+    const structured = spanOf(outline, "result.structuredContent");
+    // Before 2026-07-28 structured content is always an object (MCP 2025-11-25, Tools).
+    if (structured !== undefined && (isWrapped || memberType(result, "result.structuredContent") !== "object")) {
+      const value = bytes.subarray(structured.start, structured.end);
+      changes.set("structuredContent", Buffer.concat([Buffer.from('{"result":'), value, Buffer.from("}")]));
+    }
+    downgrade("content", contentBlocks(bytes, spanOf(outline, "result.content")));
   }
-  return synthesizeResult(
-    changeMembers(
-      bytes,
-      outline,
-      new Map<string, string | Buffer>([
-        ["id", id.json],
-        ["result", changeMembers(bytes, result, changes)],
-      ]),
-    ),
-  );
-}
-
-/** The way of most results: another id, and no `resultType`; undefined where more has to change. */
-function withoutType(
-  answer: ResultMessage,
-  { message, revision }: ClientRequest,
-  facts: LegacyResultOptions,
-): ResultMessage | undefined {
-  const { bytes, outline, diagnostics } = answer;
-  const [id, type] = [spanOf(outline, "id"), spanOf(outline, "result.resultType")];
-  const isOther =
-    diagnostics.length > 0 ||
-    facts.tools !== undefined ||
-    facts.isWrapped ||
-    !supportsAllContent(revision) ||
-    spanOf(outline, "result._meta") !== undefined ||
-    spanOf(outline, "result.structuredContent") !== undefined ||
-    (methodFacts(message.method)?.cacheable === true &&
-      (spanOf(outline, "result.ttlMs") !== undefined || spanOf(outline, "result.cacheScope") !== undefined));
-  if (isOther || id === undefined || type === undefined) return undefined;
-  const member = memberSpan(bytes, type, "resultType");
-  if (member === undefined || id.end > member.start) return undefined;
-  const edits = [
-    { span: id, bytes: Buffer.from(message.id.json) },
-    { span: member, bytes: Buffer.alloc(0) },
-  ];
-  return editMessage(answer, edits, { id: message.id, removed: "result.resultType" });
-}
-
-function addToolContent(
-  answer: ResultMessage,
-  revision: Revision,
-  isWrapped: boolean,
-  changes: Map<string, string | Buffer | undefined>,
-): void {
-  const { bytes, outline } = answer;
-  const structured = spanOf(outline, "result.structuredContent");
-  // Before 2026-07-28 structured content is an object, whatever the tool's schema says (MCP 2025-11-25, Tools).
-  if (structured !== undefined && (isWrapped || memberType(answer, "result.structuredContent") !== "object")) {
-    const value = bytes.subarray(structured.start, structured.end);
-    changes.set("structuredContent", Buffer.concat([Buffer.from('{"result":'), value, Buffer.from("}")]));
+  if (request.method === "prompts/get") {
+    downgrade("messages", promptBlocks(bytes, spanOf(outline, "result.messages")));
   }
-  const content = spanOf(outline, "result.content");
-  if (content === undefined || supportsAllContent(revision)) return;
-  const known = downgradeContent(bytes, content, revision);
-  if (known !== undefined) changes.set("content", known);
+  const edited = changeMembers(bytes, spanOf(outline, "result") ?? outline, changes);
+  const outer = new Map<string, string | Buffer>([
+    ["id", request.id.json],
+    ["result", edited],
+  ]);
+  return synthesizeResult(changeMembers(bytes, outline, outer));
+
+  function downgrade(member: "content" | "messages", blocks: readonly Span[]): void {
+    const list = spanOf(outline, `result.${member}`);
+    const replacements = blocks.flatMap((block) => downgradedBlock(bytes, block, revision) ?? []);
+    if (list !== undefined && replacements.length > 0) changes.set(member, splice(bytes, list, replacements));
+  }
 }
 
 /**
- * A modern error as a legacy client reads it. Errors about what only the modern era has are told in words; statuses
- * never go on, because a 404 would tell the client that its session is gone (MCP 2025-11-25, Streamable HTTP).
+ * A modern error in its legacy form. Codes that only modern clients know become plain failures. HTTP statuses are
+ * dropped: a legacy client takes 404 for the end of its session (MCP 2025-11-25, Streamable HTTP).
  */
-export function toLegacyError(answer: ErrorMessage, asked: ClientRequest): Reply {
-  switch (memberInteger(answer, "error.code")) {
+export function toLegacyError(error: ErrorMessage, request: ClientRequest): Reply {
+  switch (memberInteger(error, "error.code")) {
     case -32021:
-      return missingCapability(answer, asked);
+      return missingCapability(error, request);
     case -32020:
-      throw new GatewayError("upstream_invalid", "the upstream refuses the headers that repeat the request");
+      throw new GatewayError("upstream_invalid", "the upstream rejected the headers that repeat the request");
     case -32022:
-      throw new GatewayError("upstream_invalid", "the upstream no longer serves the revision it was asked in");
-    default:
-      return {
-        message: synthesizeMessage(
-          changeMembers(answer.bytes, answer.outline, new Map([["id", asked.message.id.json]])),
-        ),
-      };
+      throw new GatewayError("upstream_invalid", "the upstream no longer supports the revision of the request");
+    default: {
+      const id = new Map([["id", request.message.id.json]]);
+      return { message: synthesizeMessage(changeMembers(error.bytes, error.outline, id)) };
+    }
   }
 }
 
-function missingCapability(answer: ErrorMessage, asked: ClientRequest): Reply {
-  const data: unknown = memberValue(answer, "error.data");
-  const required: unknown = Reflect.get(Object(data), "requiredCapabilities");
-  const names = Object.keys(Object(required)).join(", ");
-  const text = `the server needs something of the client that it has not declared: ${names === "" ? "unknown" : names}`;
-  return toFailureReply(
-    asked,
-    new GatewayError("missing_capability", text, { details: { requiredCapabilities: required } }),
-  );
+function missingCapability(error: ErrorMessage, request: ClientRequest): Reply {
+  const data: unknown = memberValue(error, "error.data");
+  const requiredCapabilities: unknown = Reflect.get(Object(data), "requiredCapabilities");
+  const names = Object.keys(Object(requiredCapabilities)).join(", ");
+  const text = `the server requires a client capability that was not declared: ${names === "" ? "unknown" : names}`;
+  return toFailureReply(request, new GatewayError("missing_capability", text, { details: { requiredCapabilities } }));
 }
 
-/** What a call is answered with that cannot go on: an error that the model can read for tools, else a JSON-RPC error. */
+/** The reply to a call that cannot go on: a tool error for the model to read, or a JSON-RPC error. */
 export function toFailureReply({ exchange, message }: ClientRequest, error: GatewayError): Reply {
   if (message.method === "tools/call") {
     const result = { content: [{ type: "text", text: error.message }], isError: true };
     return { message: resultMessage(message.id, JSON.stringify(result)) };
   }
-  // The codes for this belong to the modern era; to the client it is the server that cannot go on.
+  // Legacy clients do not know the modern error codes.
   return { message: gatewayErrorMessage(exchange, message.id, error, -32603) };
 }
 
-/** Kinds that came after the first revision, and how a client that has none of them is told. */
+type Block = Readonly<Record<string, unknown>>;
+
+/** Content kinds that the first revision lacks, and the text that replaces them. */
 const downgrades: Readonly<Partial<Record<ContentKind, (block: Block) => string>>> = {
   audio: ({ mimeType, data }) => {
     const size = typeof data === "string" ? Math.floor((data.length * 3) / 4) : 0;
-    return `[audio, ${stringOrUndefined(mimeType) ?? "unknown type"}, about ${size} bytes: this client's revision of MCP cannot carry it]`;
+    const type = typeof mimeType === "string" ? mimeType : "unknown type";
+    return `[audio, ${type}, about ${size} bytes: this client's revision of MCP cannot carry it]`;
   },
   resource_link: ({ name, title, uri, description }) => {
-    const label = stringOrUndefined(title) ?? stringOrUndefined(name);
-    const link = stringOrUndefined(uri) ?? "";
-    const about = stringOrUndefined(description);
-    return `${label === undefined ? link : `${label}: ${link}`}${about === undefined ? "" : `\n${about}`}`;
+    const label = [title, name].find((value) => typeof value === "string");
+    const link = typeof uri === "string" ? uri : "";
+    const about = typeof description === "string" ? `\n${description}` : "";
+    return `${label === undefined ? link : `${label}: ${link}`}${about}`;
   },
 };
 
-type Block = Readonly<Record<string, unknown>>;
+function contentBlocks(bytes: Buffer, list: Span | undefined): readonly Span[] {
+  return list !== undefined && typeAt(bytes, list.start) === "array" ? [...elementsOf(bytes, list)] : [];
+}
 
-/** Whether every kind of content is known in a revision, so that nothing has to be looked at. */
-function supportsAllContent(revision: Revision): boolean {
+/** Each prompt message holds one block. */
+function promptBlocks(bytes: Buffer, messages: Span | undefined): readonly Span[] {
+  return contentBlocks(bytes, messages)
+    .filter(({ start }) => typeAt(bytes, start) === "object")
+    .flatMap((message) => [...membersOf(bytes, message)].filter(({ name }) => name === "content"))
+    .map(({ value }) => value);
+}
+
+function downgradedBlock(bytes: Buffer, block: Span, revision: Revision): Replacement | undefined {
   const { contentKinds } = revisions[revision];
-  return Object.keys(downgrades).every((kind) => contentKinds.includes(kind as ContentKind));
-}
-
-/** A list of content blocks with those that the revision does not know turned into text; undefined when none is. */
-function downgradeContent(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
-  return replaced(bytes, list, replacementsIn(bytes, list, revision));
-}
-
-/** The same for a list of prompt messages, each with one block. */
-function downgradePromptMessages(bytes: Buffer, list: Span, revision: Revision): Buffer | undefined {
-  if (typeAt(bytes, list.start) !== "array") return undefined;
-  const changes: Replacement[] = [];
-  for (const message of elementsOf(bytes, list)) {
-    if (typeAt(bytes, message.start) !== "object") continue;
-    for (const { name, value } of membersOf(bytes, message)) {
-      const change = name === "content" ? replacementOf(bytes, value, revision) : undefined;
-      if (change !== undefined) changes.push(change);
-    }
-  }
-  return replaced(bytes, list, changes);
-}
-
-function replacementsIn(bytes: Buffer, list: Span, revision: Revision): Replacement[] {
-  if (typeAt(bytes, list.start) !== "array") return [];
-  return [...elementsOf(bytes, list)].flatMap((block) => replacementOf(bytes, block, revision) ?? []);
-}
-
-function replacementOf(bytes: Buffer, block: Span, revision: Revision): Replacement | undefined {
-  if (typeAt(bytes, block.start) !== "object") return undefined;
-  const { contentKinds } = revisions[revision];
+  const missing = Object.entries(downgrades).filter(([kind]) => !contentKinds.includes(kind as ContentKind));
+  if (missing.length === 0 || typeAt(bytes, block.start) !== "object") return undefined;
   const value = JSON.parse(bytes.toString("utf8", block.start, block.end)) as Block;
-  const kind = Object.keys(downgrades).find((name) => name === value["type"]) as ContentKind | undefined;
-  const tell = kind === undefined || contentKinds.includes(kind) ? undefined : downgrades[kind];
-  if (tell === undefined) return undefined;
-  return { span: block, bytes: Buffer.from(JSON.stringify({ type: "text", text: tell(value) })) };
-}
-
-function replaced(bytes: Buffer, within: Span, changes: readonly Replacement[]): Buffer | undefined {
-  return changes.length === 0 ? undefined : splice(bytes, within, changes);
-}
-
-function stringOrUndefined(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
+  const toText = missing.find(([kind]) => kind === value["type"])?.[1];
+  if (toText === undefined) return undefined;
+  return { span: block, bytes: Buffer.from(JSON.stringify({ type: "text", text: toText(value) })) };
 }

@@ -107,12 +107,12 @@ describe("the handshake with a legacy client", () => {
       (answer: { refuse: (error: unknown) => void }) => answer.refuse({ code: -32022, message: "no" }),
       /-32022/,
     ],
-    ["answers nonsense to", (answer: { reply: (result: unknown) => void }) => answer.reply({}), /no discovery/],
+    ["answers nonsense to", (answer: { reply: (result: unknown) => void }) => answer.reply({}), /is invalid/],
     [
       "offers only strange revisions in",
       (answer: { reply: (result: unknown) => void }) =>
         answer.reply({ supportedVersions: ["2099-01-01"], capabilities: {} }),
-      /no modern revision/,
+      /no known modern revision/,
     ],
   ])("fails with a clear error when the server %s server/discover", async (_what, respond, text) => {
     const { begin, upstream } = openBridge();

@@ -1,28 +1,16 @@
-import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../core/cancellation.ts";
-import { createExchange } from "../../core/exchange.ts";
-import { type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
+import { createExchange, type Exchange, type SetTimer, type TransportContext } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
+import { resultMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
 import { type LoggingLevel, loggingLevels } from "../../protocol/envelope.ts";
-import { idFrom, type Message, type RequestMessage } from "../../protocol/message.ts";
 import { memberString } from "../../protocol/json/read.ts";
+import { idFrom, type Message, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { newestModern, type Revision, revisionNames } from "../../protocol/revisions.ts";
-import { resultMessage } from "../../core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import { type ClientCall, type ClientCallDeps, type RoundTripLimits, runCall } from "./call.ts";
-import { createUpstreamSubscription, withoutSubscription } from "./upstream-subscription.ts";
-import {
-  type ClientEnvelope,
-  createGatewayRequest,
-  parameterHeaders,
-  type RetryInput,
-  toModernExchange,
-  toModernRequest,
-  withHeaders,
-  withoutPause,
-} from "./modern-request.ts";
 import {
   type ClientFacts,
   formatInitializeResult,
@@ -31,12 +19,23 @@ import {
   parseDiscoverResult,
   parseInitializeRequest,
 } from "./handshake.ts";
-import { createInputRequester } from "./input-requests.ts";
-import { createToolCache, type ToolFacts } from "./tool-cache.ts";
+import { createInputRequester, type InputRequester } from "./input-requests.ts";
+import {
+  type ClientEnvelope,
+  createGatewayRequest,
+  parameterHeaders,
+  type RetryInput,
+  toModernExchange,
+  toModernRequest,
+  withoutPause,
+  withParameterHeaders,
+} from "./modern-request.ts";
+import { createToolCache, type ToolCache, type ToolFacts } from "./tool-cache.ts";
+import { createUpstreamSubscription, type UpstreamSubscription, withoutSubscription } from "./upstream-subscription.ts";
 
 /** Bounds of a bridged session; times in milliseconds. */
 export interface LegacyToModernLimits extends RoundTripLimits {
-  /** How long a client may think about one round of questions. */
+  /** How long a client may take for one round of input requests. */
   readonly answerMs: number;
   /** How long the bridge's own reading of the tool list may take. */
   readonly readMs: number;
@@ -44,7 +43,7 @@ export interface LegacyToModernLimits extends RoundTripLimits {
   readonly maxResources: number;
 }
 
-/** Eight rounds and ten minutes for a person, as the official SDK has them. */
+/** Eight rounds and ten minutes for a person, as in the official SDK. */
 const defaultLegacyToModernLimits: LegacyToModernLimits = {
   maxRounds: 8,
   maxInputRequests: 32,
@@ -55,95 +54,79 @@ const defaultLegacyToModernLimits: LegacyToModernLimits = {
 };
 
 export interface LegacyToModernDeps {
-  /** Opens the way to the upstream, which is spoken to in 2026-07-28. */
+  /** Opens the link to the upstream, which speaks 2026-07-28. */
   readonly open: (events: LinkEvents) => UpstreamLink;
-  /** Hears what the upstream has to say to the client, in the client's words. */
+  /** Receives what the upstream sends to the client, in its legacy form. */
   readonly events: LinkEvents;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
   /** Whether the upstream compares headers with bodies, as it does over HTTP. */
   readonly validatesHeaders: boolean;
-  /** Revisions to agree on with the client; all legacy ones unless told. */
+  /** Revisions to negotiate with the client; all legacy ones by default. */
   readonly supported?: readonly Revision[];
   readonly limits?: Partial<LegacyToModernLimits>;
 }
 
 /**
- * Makes the link of a legacy session to a server that speaks only 2026-07-28. Towards the gateway it is a legacy
- * server: it shakes hands, keeps log level and subscriptions, and puts what the server asks for to the client as
- * requests, so that they pass the same pipeline as those of any legacy server.
+ * Makes the link of a legacy session to a server that speaks only 2026-07-28. To the gateway it looks like a legacy
+ * server: it answers `initialize`, keeps the log level and the subscriptions, and sends the server's input requests to
+ * the client as requests, so that they pass the same pipeline as those of a legacy server.
  */
-export function createLegacyToModernLink(options: LegacyToModernDeps): UpstreamLink {
-  return new LegacyToModernLink(options);
+export function createLegacyToModernLink(deps: LegacyToModernDeps): UpstreamLink {
+  return new LegacyToModernLink(deps);
 }
 
-/** What the handshake told. */
+/** What the handshake agreed on. */
 interface AgreedSession {
   readonly client: ClientFacts;
   readonly server: ModernServerFacts;
-  /** Where requests of our own take their circumstances from. */
+  /** The client's `initialize`; the bridge's own requests are made like it. */
   readonly handshake: Exchange;
-}
-
-/** Methods of the legacy era that the bridge answers itself, as the modern one has them no more. */
-type LocalHandler = (exchange: Exchange, message: RequestMessage) => Promise<Reply>;
-
-/** An exchange upstream that knows which one of the client it was made for. */
-interface MadeFor extends Exchange {
-  readonly madeFor: Exchange;
 }
 
 class LegacyToModernLink implements UpstreamLink {
   readonly upstreamSession = undefined;
+  readonly #deps: LegacyToModernDeps;
   readonly #events: LinkEvents;
-  readonly #options: LegacyToModernDeps;
   readonly #limits: LegacyToModernLimits;
-  readonly #inner: UpstreamLink;
-  /** Requests of the client that are not answered yet; few, and a map of ever new ids is costly to keep. */
+  readonly #upstream: UpstreamLink;
+  /** Requests of the client that are not answered yet. */
   readonly #calls: ClientCall[] = [];
-  readonly #questions;
-  readonly #tools;
-  readonly #feed;
-  readonly #local: ReadonlyMap<string, LocalHandler>;
-  readonly #run: (call: ClientCall) => Promise<Reply>;
+  readonly #inputRequester: InputRequester;
+  readonly #tools: ToolCache;
+  readonly #subscription: UpstreamSubscription;
+  readonly #callDeps: ClientCallDeps;
   #agreed: AgreedSession | undefined;
   #logLevel: LoggingLevel | undefined;
   #requests = 0;
   #isClosed = false;
 
-  constructor(options: LegacyToModernDeps) {
-    const { events, setTimer, newId, validatesHeaders: seesHeaders } = options;
-    this.#options = options;
+  constructor(deps: LegacyToModernDeps) {
+    const { events, setTimer, newId, validatesHeaders } = deps;
+    const onError = (error: GatewayError): void => {
+      events.error(error);
+    };
+    this.#deps = deps;
     this.#events = events;
-    this.#limits = { ...defaultLegacyToModernLimits, ...options.limits };
-    this.#inner = options.open({
+    this.#limits = { ...defaultLegacyToModernLimits, ...deps.limits };
+    this.#upstream = deps.open({
       message: (message, related, context) => this.#received(message, related, context),
       malformed: (bytes, reason) => {
         events.malformed(bytes, reason);
       },
-      error: (error) => {
-        events.error(error);
-      },
-      // The session lives here and not upstream: what comes next finds the way again.
-      closed: (error) => {
-        events.error(error);
-      },
+      error: onError,
+      // The session lives here, not upstream: the next request connects again.
+      closed: onError,
     });
-    this.#questions = createInputRequester({
+    this.#inputRequester = createInputRequester({
       events,
       setTimer,
       newId,
       client: () => this.#agreement().client,
       answerMs: this.#limits.answerMs,
     });
-    this.#tools = createToolCache({
-      validatesHeaders: seesHeaders,
-      readPage: (cursor) => this.#readTools(cursor),
-      onError: (error) => {
-        events.error(error);
-      },
-    });
-    this.#feed = createUpstreamSubscription({
+    this.#tools = createToolCache({ validatesHeaders, readPage: (cursor) => this.#readTools(cursor), onError });
+    this.#subscription = createUpstreamSubscription({
       lists: () => {
         const { server } = this.#agreement();
         return {
@@ -153,122 +136,118 @@ class LegacyToModernLink implements UpstreamLink {
         };
       },
       exchangeFor: (filter, cancellation) =>
-        this.#own("subscriptions/listen", [`"notifications":${filter}`], cancellation),
-      request: (exchange) => this.#inner.request(exchange),
+        this.#gatewayExchange("subscriptions/listen", [`"notifications":${filter}`], cancellation),
+      request: (exchange) => this.#upstream.request(exchange),
       setTimer,
-      onError: (error) => {
-        events.error(error);
-      },
+      onError,
       maxResources: this.#limits.maxResources,
     });
-    const deps: ClientCallDeps = {
+    this.#callDeps = {
       limits: this.#limits,
       setTimer,
-      inputRequester: this.#questions,
+      inputRequester: this.#inputRequester,
       tools: this.#tools,
       send: (call, input, tool) => this.#send(call, input, tool),
     };
-    this.#run = (call) => runCall(call, deps);
-    this.#local = new Map<string, LocalHandler>([
-      ["initialize", (exchange, message) => this.#shakeHands(exchange, message)],
-      ["ping", async (_exchange, { id }) => ({ message: resultMessage(id, "{}") })],
-      ["logging/setLevel", async (_exchange, message) => this.#setLevel(message)],
-      ["resources/subscribe", (_exchange, message) => this.#watch(message, true)],
-      ["resources/unsubscribe", (_exchange, message) => this.#watch(message, false)],
-    ]);
   }
 
   get incarnation(): string {
-    return this.#inner.incarnation;
+    return this.#upstream.incarnation;
   }
 
   get hasBackpressure(): boolean {
-    return this.#inner.hasBackpressure;
+    return this.#upstream.hasBackpressure;
   }
 
-  request(exchange: Exchange): Promise<Reply> {
-    try {
-      return this.#answerOf(exchange);
-    } catch (error) {
-      return Promise.reject(GatewayError.from(error));
-    }
-  }
-
-  #answerOf(exchange: Exchange): Promise<Reply> {
+  async request(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
     if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    const local = this.#local.get(message.method);
-    if (local !== undefined) return local(exchange, message);
+    switch (message.method) {
+      // Methods that the modern revision has dropped are answered here.
+      case "initialize":
+        return this.#initialize(exchange, message);
+      case "ping":
+        return { message: resultMessage(message.id, "{}") };
+      case "logging/setLevel":
+        return this.#setLevel(message);
+      case "resources/subscribe":
+        return this.#setSubscribed(message, true);
+      case "resources/unsubscribe":
+        return this.#setSubscribed(message, false);
+      default:
+        return this.#forward(exchange, message);
+    }
+  }
+
+  #forward(exchange: Exchange, message: RequestMessage): Promise<Reply> {
     const { client } = this.#agreement();
-    const form = methodFacts(message.method)?.forms;
-    // What only the other era knows must not be reached around its rules; names that nobody knows may be extensions.
-    if (form !== undefined && (form[client.revision] !== "core" || form[newestModern] !== "core")) {
+    const forms = methodFacts(message.method)?.forms;
+    // A method must be known to both revisions; one known to none may belong to an extension.
+    if (forms !== undefined && (forms[client.revision] !== "core" || forms[newestModern] !== "core")) {
       throw new GatewayError("method_not_found", `method not found: ${message.method}`);
     }
-    return this.#during(exchange, message, client.revision, this.#run);
+    return this.#track(exchange, message, client.revision, (call) => runCall(call, this.#callDeps));
   }
 
   async send(exchange: Exchange): Promise<Reply> {
     const { message } = exchange;
     if (message.kind === "result" || message.kind === "error") {
-      this.#questions.receiveResponse(message);
+      this.#inputRequester.receiveResponse(message);
       return noReply;
     }
     if (message.method === "notifications/cancelled") {
-      const target = metadataOf(message).related;
-      // Upstream there is nothing to say but that nobody waits: each transport of the era has its own way.
-      if (target !== undefined) this.#callOf(target.id.key)?.cancellation.cancel("client-gone");
+      const key = metadataOf(message).related?.id.key;
+      // "client-gone" makes each modern transport cancel in its own way.
+      this.#calls.findLast((call) => call.message.id.key === key)?.cancellation.cancel("client-gone");
       return noReply;
     }
-    // Clients of the modern era tell a server nothing else; what nobody knows may belong to an extension.
+    // Modern clients send no other notifications; one known to no revision may belong to an extension.
     if (message.kind !== "notification" || methodFacts(message.method) !== undefined) return noReply;
-    return this.#inner.send(toModernExchange(exchange, message));
+    return this.#upstream.send(toModernExchange(exchange, message));
   }
 
   listen(): void {
-    if (this.#agreed !== undefined && !this.#isClosed) this.#feed.start();
+    if (this.#agreed !== undefined && !this.#isClosed) this.#subscription.start();
   }
 
   async close(reason: string): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#feed.close();
+    this.#subscription.close();
     for (const { cancellation } of this.#calls.slice()) cancellation.cancel("session-ended");
-    await this.#inner.close(reason);
+    await this.#upstream.close(reason);
   }
 
-  /** Keeps track of a request of the client while it runs; a cancel of it reaches whatever is going on. */
-  async #during(
+  /** Runs a request of the client so that it can be cancelled. */
+  async #track(
     exchange: Exchange,
     message: RequestMessage,
     revision: Revision,
-    work: (call: ClientCall) => Promise<Reply>,
+    run: (call: ClientCall) => Promise<Reply>,
   ): Promise<Reply> {
     const cancellation = new Cancellation();
     const off = exchange.cancellation.onCancel((reason) => {
-      // The client's own cancel has reached nobody yet, so upstream it is told like any other.
+      // The upstream has not heard of the client's cancel yet.
       cancellation.cancel(reason === "cancelled" ? "client-gone" : reason);
     });
     const call: ClientCall = { exchange, message, revision, cancellation };
     this.#calls.push(call);
     try {
-      return await work(call);
+      return await run(call);
     } finally {
       off();
       this.#calls.splice(this.#calls.indexOf(call), 1);
     }
   }
 
-  /** The handshake is ours to answer, with what the server says of itself (MCP 2026-07-28, Discovery). */
-  #shakeHands(exchange: Exchange, message: RequestMessage): Promise<Reply> {
-    const client = parseInitializeRequest(message, this.#options.supported ?? revisionNames);
-    return this.#during(exchange, message, client.revision, async (call) => {
-      const request = createGatewayRequest(this.#nextId(), "server/discover", [], {
-        ...client,
-        logLevel: undefined,
-      });
-      const answer = await this.#inner.request(this.#onBehalf(call, request, undefined));
+  /** Answers `initialize` with the result of `server/discover` (MCP 2026-07-28, Discovery). */
+  #initialize(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const client = parseInitializeRequest(message, this.#deps.supported ?? revisionNames);
+    return this.#track(exchange, message, client.revision, async (call) => {
+      const envelope = { ...client, logLevel: undefined };
+      const request = createGatewayRequest(this.#nextId(), "server/discover", [], envelope);
+      const answer = await this.#upstream.request(this.#upstreamExchange(call, request, undefined));
       const server = parseDiscoverResult(answer.message);
       this.#agreed = { client, server, handshake: exchange };
       return { message: resultMessage(message.id, formatInitializeResult(client, server, exchange.route)) };
@@ -276,9 +255,9 @@ class LegacyToModernLink implements UpstreamLink {
   }
 
   #setLevel(message: RequestMessage): Reply {
-    this.#require("logging", undefined, message);
-    const wished = memberString(message, "params.level");
-    const level = loggingLevels.find((known) => known === wished);
+    this.#requireCapability("logging", undefined, message);
+    const requested = memberString(message, "params.level");
+    const level = loggingLevels.find((known) => known === requested);
     if (level === undefined) {
       throw new GatewayError("invalid_params", `params.level must be one of ${loggingLevels.join(", ")}`);
     }
@@ -286,43 +265,43 @@ class LegacyToModernLink implements UpstreamLink {
     return { message: resultMessage(message.id, "{}") };
   }
 
-  async #watch(message: RequestMessage, isWanted: boolean): Promise<Reply> {
-    this.#require("resources", "subscribe", message);
+  async #setSubscribed(message: RequestMessage, isSubscribed: boolean): Promise<Reply> {
+    this.#requireCapability("resources", "subscribe", message);
     const uri = memberString(message, "params.uri");
     if (uri === undefined) throw new GatewayError("invalid_params", "params.uri must be a string");
-    await (isWanted ? this.#feed.subscribe(uri) : this.#feed.unsubscribe(uri));
+    await (isSubscribed ? this.#subscription.subscribe(uri) : this.#subscription.unsubscribe(uri));
     return { message: resultMessage(message.id, "{}") };
   }
 
-  #require(capability: string, detail: string | undefined, { method }: RequestMessage): void {
+  #requireCapability(capability: string, detail: string | undefined, { method }: RequestMessage): void {
     if (hasCapability(this.#agreement().server, capability, detail)) return;
     throw new GatewayError("method_not_found", `method not found: the server does not offer ${method}`);
   }
 
   #send(call: ClientCall, input: RetryInput | undefined, tool: ToolFacts | undefined): Promise<Reply> {
     const message = toModernRequest(call.message, this.#nextId(), this.#envelope(), input);
-    return this.#inner.request(this.#onBehalf(call, message, tool));
+    return this.#upstream.request(this.#upstreamExchange(call, message, tool));
   }
 
-  /** A request upstream as part of a request of the client. */
-  #onBehalf(call: ClientCall, message: RequestMessage, tool: ToolFacts | undefined): MadeFor {
+  /** The exchange of a request upstream that is part of a call. */
+  #upstreamExchange(call: ClientCall, message: RequestMessage, tool: ToolFacts | undefined): Exchange {
     const { exchange: client, cancellation } = call;
-    const exchange = createExchange({
+    call.upstream = createExchange({
       ...client,
       id: `${client.id}.${this.#requests}`,
       message,
       revision: newestModern,
       session: undefined,
-      transport: withHeaders(client.transport, parameterHeaders(message, tool)),
+      transport: withParameterHeaders(client.transport, parameterHeaders(message, tool)),
       parent: undefined,
       cancellation,
       reply: withoutPause(client.reply),
     });
-    return Object.assign(exchange, { madeFor: client });
+    return call.upstream;
   }
 
-  /** A request upstream that no request of the client led to. */
-  #own(method: string, members: readonly string[], cancellation: Cancellation): Exchange {
+  /** The exchange of a request of the bridge's own, outside any call. */
+  #gatewayExchange(method: string, members: readonly string[], cancellation: Cancellation): Exchange {
     const { handshake } = this.#agreement();
     const message = createGatewayRequest(this.#nextId(), method, members, this.#envelope());
     const id = `${handshake.id}.${this.#requests}`;
@@ -331,18 +310,18 @@ class LegacyToModernLink implements UpstreamLink {
 
   async #readTools(cursor: string | undefined): Promise<Message | undefined> {
     const cancellation = new Cancellation();
-    const stop = this.#options.setTimer(this.#limits.readMs, () => {
+    const stop = this.#deps.setTimer(this.#limits.readMs, () => {
       cancellation.cancel("timeout");
     });
-    const place = cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`];
+    const members = cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`];
     try {
-      return (await this.#inner.request(this.#own("tools/list", place, cancellation))).message;
+      return (await this.#upstream.request(this.#gatewayExchange("tools/list", members, cancellation))).message;
     } finally {
       stop();
     }
   }
 
-  /** Takes what the upstream sends of its own accord to the client. */
+  /** Passes a message that the upstream sent of its own accord to the client. */
   #received(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void> {
     if (message.kind === "request") {
       const text = `the upstream sent the request ${message.method}, which its revision does not allow`;
@@ -350,24 +329,19 @@ class LegacyToModernLink implements UpstreamLink {
       return undefined;
     }
     if (message.method === "notifications/tools/list_changed") this.#tools.invalidate();
-    if (this.#feed.owns(message, related)) {
-      if (!this.#feed.handle(message, related)) return undefined;
+    if (this.#subscription.owns(message, related)) {
+      if (!this.#subscription.handle(message, related)) return undefined;
       return this.#events.message(withoutSubscription(message), undefined, context);
     }
     const facts = message.method === undefined ? undefined : methodFacts(message.method);
-    // What ends or opens a stream that is none of ours any more is not for the client.
+    // Belongs to a listen stream that was dropped.
     if (facts?.listenOnly === true || message.method === "notifications/cancelled") return undefined;
     return this.#events.message(message, this.#clientExchange(related), context);
   }
 
-  /** The last call with this id. */
-  #callOf(key: string): ClientCall | undefined {
-    return this.#calls.findLast(({ message }) => message.id.key === key);
-  }
-
-  /** The request of the client that a message belongs to, or the only one that runs where the transport cannot tell. */
+  /** The client's request that a message belongs to; the only one that runs, where the transport does not tell. */
   #clientExchange(related: Exchange | undefined): Exchange | undefined {
-    if (related !== undefined) return "madeFor" in related ? (related as MadeFor).madeFor : undefined;
+    if (related !== undefined) return this.#calls.find(({ upstream }) => upstream === related)?.exchange;
     const [only, another] = this.#calls;
     return another === undefined ? only?.exchange : undefined;
   }
@@ -378,10 +352,10 @@ class LegacyToModernLink implements UpstreamLink {
 
   #agreement(): AgreedSession {
     if (this.#agreed !== undefined) return this.#agreed;
-    throw new GatewayError("invalid_message", "the session begins with initialize");
+    throw new GatewayError("invalid_message", "the session must begin with initialize");
   }
 
-  #nextId() {
+  #nextId(): RequestId {
     return idFrom(++this.#requests);
   }
 }

@@ -1,43 +1,44 @@
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { type HeaderParameter, parseHeaderParameters } from "../../protocol/http/header-parameters.ts";
 import { type Span, spanOf } from "../../protocol/json/outline.ts";
 import { elementsOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { changeMembers } from "../../protocol/json/edit.ts";
 
-/** What the bridge must know of a tool before it can call it. */
+/** What the bridge needs to know about a tool to call it. */
 export interface ToolFacts {
-  /** Arguments that are repeated in headers. */
+  /** Arguments that the call repeats in headers. */
   readonly parameters: readonly HeaderParameter[];
-  /** The client was told that its structured content is an object with the value as `result`. */
+  /** Whether clients were shown its output schema wrapped as `{ result }`. */
   readonly isWrapped: boolean;
 }
 
-/** The tools of one upstream as one client may see them. */
+/** The tools of one upstream that one client may see. */
 export interface ToolCache {
-  /** What is known of a tool; reads the list first when it has not been read yet. */
+  /** Finds a tool; reads the list first if that was not done yet. */
   find(name: string): ToolFacts | undefined | Promise<ToolFacts | undefined>;
-  /** Reads the list again, all pages; one reading serves all who ask meanwhile. Never rejects. */
+  /** Reads all pages of the list again; concurrent calls share one read. Never rejects. */
   refresh(): Promise<void>;
-  /** The list has changed: what is known is worth nothing. */
+  /** The list has changed. */
   invalidate(): void;
-  /** Takes note of a page and gives the form of it that a legacy client can read; undefined when that is the same. */
+  /** Caches a page and returns the legacy form of its `tools`; undefined when it needs no change. */
   toLegacyPage(message: Message): Buffer | undefined;
 }
 
-/** What a table needs of the bridge. */
+/** What the cache needs. */
 export interface ToolCacheDeps {
   /** Whether the upstream compares headers with bodies, as it does over HTTP. */
   readonly validatesHeaders: boolean;
-  /** Asks for one page; undefined when the upstream has none to give. */
+  /** Requests one page. */
   readonly readPage: (cursor: string | undefined) => Promise<Message | undefined>;
-  /** The list could not be read, or a tool must be kept from clients: for the log. */
+  /** Called when the list could not be read, or a tool has to be hidden. */
   readonly onError: (error: GatewayError) => void;
 }
 
 const maxPages = 100;
 
-/** Makes the table of one session. */
+/** Makes the cache of one session. */
 export function createToolCache(deps: ToolCacheDeps): ToolCache {
   let tools = new Map<string, ToolFacts>();
   let isComplete = false;
@@ -57,7 +58,7 @@ export function createToolCache(deps: ToolCacheDeps): ToolCache {
     isComplete = true;
   }
 
-  /** A list that cannot be had is no reason to fail a call, which will show by itself whether it can be carried out. */
+  /** A failed read does not fail the call: the server will reject it if the headers matter. */
   function refresh(): Promise<void> {
     reading ??= read()
       .catch((error: unknown) => {
@@ -82,8 +83,8 @@ export function createToolCache(deps: ToolCacheDeps): ToolCache {
       for (const tool of toolsIn(message)) {
         tools.set(tool.name, tool.facts);
         if (tool.problem !== undefined && deps.validatesHeaders) {
-          // MCP 2026-07-28, Streamable HTTP: clients must leave such a tool out.
-          const reason = `the tool ${JSON.stringify(tool.name)} is not listed: ${tool.problem}`;
+          // MCP 2026-07-28, Streamable HTTP: clients must exclude such a tool.
+          const reason = `the tool ${JSON.stringify(tool.name)} is hidden: ${tool.problem}`;
           deps.onError(new GatewayError("upstream_invalid", reason));
           isChanged = true;
           continue;
@@ -109,11 +110,11 @@ interface ListedTool {
   readonly facts: ToolFacts;
   /** What is wrong with its header annotations. */
   readonly problem: string | undefined;
-  /** Its legacy form, where that is another. */
+  /** Its legacy form, where it differs. */
   readonly wrapped: Buffer | undefined;
 }
 
-/** The tools of a page; entries that are no tools go through untouched under no name. */
+/** The tools of a page; invalid entries stay in the list, without a name. */
 function toolsIn(message: Message): ListedTool[] {
   const { bytes, outline } = message;
   const list = spanOf(outline, "result.tools");
@@ -142,7 +143,7 @@ type Schema = Readonly<Record<string, unknown>>;
 
 /** Keywords whose values are data: a `$ref` in them is not a reference. */
 const dataKeywords: ReadonlySet<string> = new Set(["const", "default", "enum", "examples"]);
-/** Keywords that hold schemas under names of the author's choice, which may look like keywords. */
+/** Keywords that hold schemas by names of the author's choice, which may look like keywords. */
 const mapKeywords: ReadonlySet<string> = new Set([
   "$defs",
   "definitions",
@@ -153,14 +154,14 @@ const mapKeywords: ReadonlySet<string> = new Set([
 ]);
 const referenceKeywords: ReadonlySet<string> = new Set(["$ref", "$dynamicRef"]);
 
-/** Whether a legacy client must see an output schema wrapped: before 2026-07-28 its root is always an object. */
+/** Whether an output schema must be wrapped for legacy clients: before 2026-07-28 its root is always an object. */
 export function needsWrapping(schema: unknown): schema is Schema {
-  return isRecord(schema) && schema["type"] !== "object";
+  return isObject(schema) && schema["type"] !== "object";
 }
 
 /**
- * The schema for `{"result": value}` where the given one describes the value. References within the schema are made
- * to lead to its new place, except below an `$id`, which is a document of its own (JSON Schema 2020-12, section 8.2.1).
+ * Wraps a schema as that of `{ "result": value }`. Local references are rebased, except below an `$id`, which starts a
+ * document of its own (JSON Schema 2020-12, section 8.2.1).
  */
 export function wrapOutputSchema(schema: Schema): Schema {
   const { $schema } = schema;
@@ -174,11 +175,11 @@ export function wrapOutputSchema(schema: Schema): Schema {
 
 function rebase(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(rebase);
-  if (!isRecord(node) || isDocument(node)) return node;
+  if (!isObject(node) || isDocument(node)) return node;
   return mapValues(node, (value, keyword) => {
     if (referenceKeywords.has(keyword) && typeof value === "string") return rebaseReference(value);
     if (dataKeywords.has(keyword)) return value;
-    return mapKeywords.has(keyword) && isRecord(value) ? mapValues(value, rebase) : rebase(value);
+    return mapKeywords.has(keyword) && isObject(value) ? mapValues(value, rebase) : rebase(value);
   });
 }
 
@@ -187,15 +188,11 @@ function rebaseReference(reference: string): string {
   return isLocal ? `#/properties/result${reference.slice(1)}` : reference;
 }
 
-/** An `$id` that is only a fragment is an anchor in the words of draft 7, and begins no document. */
+/** An `$id` that is only a fragment is an anchor (draft 7) and starts no document. */
 function isDocument({ $id }: Schema): boolean {
   return typeof $id === "string" && !$id.startsWith("#");
 }
 
 function mapValues(record: Schema, map: (value: unknown, key: string) => unknown): Schema {
   return Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value, key)]));
-}
-
-function isRecord(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,14 +1,15 @@
-import { GatewayError } from "../../errors.ts";
 import { Cancellation } from "../../core/cancellation.ts";
-import { type Exchange, type SetTimer } from "../../core/exchange.ts";
+import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import { type Message, readId } from "../../protocol/message.ts";
+import { GatewayError } from "../../errors.ts";
+import { settlesWithin } from "../../lib/timeout.ts";
+import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberInteger, memberValue } from "../../protocol/json/read.ts";
-import { changeMembers, isEmptyObject } from "../../protocol/json/edit.ts";
+import { type Message, readId } from "../../protocol/message.ts";
 import { synthesizeMessage } from "../synthesize.ts";
 
-/** Which lists a server tells the changes of. */
+/** The lists whose changes a server reports. */
 export interface ListChangeSupport {
   readonly tools: boolean;
   readonly prompts: boolean;
@@ -16,31 +17,31 @@ export interface ListChangeSupport {
 }
 
 /**
- * What a legacy client hears outside its requests, taken from one `subscriptions/listen` stream of the upstream. The
- * stream is opened anew for every change of what is wanted, because its filter is fixed (MCP 2026-07-28, Subscriptions).
+ * The `subscriptions/listen` stream that supplies a legacy client with notifications outside its requests. Every change
+ * of the subscriptions opens a new stream, because the filter of a stream is fixed (MCP 2026-07-28, Subscriptions).
  */
 export interface UpstreamSubscription {
-  /** The client can take messages from now on. */
+  /** The client can receive messages from now on. */
   start(): void;
-  /** Adds or removes a resource; resolves when the upstream has taken note, or is not heard of for a while. */
+  /** Adds a resource; resolves when the upstream has acknowledged it, or after a few seconds. */
   subscribe(uri: string): Promise<void>;
   unsubscribe(uri: string): Promise<void>;
-  /** Whether a message belongs to a stream of this feed. */
+  /** Whether a message belongs to a stream of this subscription. */
   owns(message: Message, related: Exchange | undefined): boolean;
-  /** Deals with a message of its own: true when it is for the client. */
+  /** Handles a message of its streams; true when it is for the client. */
   handle(message: Message, related: Exchange | undefined): boolean;
   close(): void;
 }
 
 export interface UpstreamSubscriptionDeps {
-  /** What the server offers; asked when the first stream is opened. */
+  /** What the server supports; called when the first stream is opened. */
   readonly lists: () => ListChangeSupport;
-  /** Makes a listen request with this filter. */
+  /** Makes the exchange of a listen request with this filter. */
   readonly exchangeFor: (filter: string, cancellation: Cancellation) => Exchange;
   readonly request: (exchange: Exchange) => Promise<Reply>;
   readonly setTimer: SetTimer;
   readonly onError: (error: GatewayError) => void;
-  /** How many resources one client may watch. */
+  /** How many resources one client may subscribe to. */
   readonly maxResources: number;
 }
 
@@ -48,23 +49,23 @@ interface ListenStream {
   readonly exchange: Exchange;
   readonly cancellation: Cancellation;
   isAcknowledged: boolean;
-  /** The server said that it will tell nothing of what was asked for. */
-  isFutile: boolean;
-  /** We have no use for it any more. */
+  /** The server acknowledged nothing of the filter. */
+  isEmpty: boolean;
+  /** Replaced by a newer stream, or no longer needed. */
   isDropped: boolean;
   readonly settled: PromiseWithResolvers<void>;
 }
 
 const acknowledged = "notifications/subscriptions/acknowledged";
 const subscriptionMember = "params._meta.io.modelcontextprotocol/subscriptionId";
-/** Within this a server must say what it will tell. */
+/** How long a server may take to acknowledge a stream. */
 const acknowledgeMs = 30_000;
-/** How long a client that subscribes is kept waiting for that. */
+/** How long a subscribing client waits for that. */
 const subscribeWaitMs = 5000;
 const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
 
-/** Makes the feed of one session; nothing is opened before the client can listen. */
+/** Makes the subscription of one session; it opens nothing before `start`. */
 export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): UpstreamSubscription {
   const { setTimer } = deps;
   const uris = new Set<string>();
@@ -75,7 +76,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
   let failures = 0;
   let stopRetry: (() => void) | undefined;
 
-  /** Opens a stream for what is wanted now; older ones go on until it has been acknowledged. */
+  /** Opens a stream with the current filter; older streams go on until it is acknowledged. */
   function open(): ListenStream | undefined {
     stopRetry?.();
     stopRetry = undefined;
@@ -91,7 +92,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       exchange: deps.exchangeFor(filter, cancellation),
       cancellation,
       isAcknowledged: false,
-      isFutile: false,
+      isEmpty: false,
       isDropped: false,
       settled: Promise.withResolvers(),
     };
@@ -121,23 +122,25 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     stream.cancellation.cancel("client-gone");
   }
 
-  function noted(stream: ListenStream, message: Message): void {
+  function acknowledge(stream: ListenStream, message: Message): void {
     stream.isAcknowledged = true;
     const honoured: unknown = memberValue(message, "params.notifications");
-    stream.isFutile = Object.keys(Object(honoured)).length === 0;
+    stream.isEmpty = Object.keys(Object(honoured)).length === 0;
     failures = 0;
     for (const older of streams) if (older !== stream) drop(older);
     stream.settled.resolve();
   }
 
-  /** The server has closed the stream in good order, or refused it. */
+  /** The server has ended the stream, or refused it. */
   function ended(stream: ListenStream, answer: Message | undefined): void {
     const code = answer?.kind === "error" ? memberInteger(answer, "error.code") : undefined;
     if (code !== undefined) {
-      deps.onError(new GatewayError("upstream_invalid", `the upstream refused to be listened to (${code})`));
+      deps.onError(
+        new GatewayError("upstream_invalid", `the upstream refused subscriptions/listen with error ${code}`),
+      );
     }
-    // A server without the method, or with nothing to tell, will say the same again.
-    over(stream, code !== -32601 && !stream.isFutile);
+    // A server that lacks the method or acknowledged nothing would do the same again.
+    over(stream, code !== -32601 && !stream.isEmpty);
   }
 
   function broken(stream: ListenStream, error: GatewayError): void {
@@ -159,10 +162,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     if (!isStarted || isClosed) return;
     const stream = open();
     if (stream === undefined) return;
-    const patience = Promise.withResolvers<void>();
-    const stop = setTimer(subscribeWaitMs, patience.resolve);
-    await Promise.race([stream.settled.promise, patience.promise]);
-    stop();
+    await settlesWithin(stream.settled.promise, subscribeWaitMs, setTimer);
   }
 
   function streamOf(message: Message, related: Exchange | undefined): ListenStream | undefined {
@@ -171,7 +171,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     const reading = span === undefined ? undefined : readId(message.bytes, span.start, span.end);
     for (const stream of streams) {
       if (related === stream.exchange) return stream;
-      // A transport that carries all streams in one may leave it to the message to say where it belongs.
+      // On a transport with one stream for everything, only the message itself names its subscription.
       if (related === undefined && reading?.ok === true && reading.id.key === stream.exchange.message.id?.key)
         return stream;
     }
@@ -187,7 +187,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     subscribe: async (uri) => {
       if (uris.has(uri)) return;
       if (uris.size >= deps.maxResources) {
-        throw new GatewayError("overloaded", `a session may subscribe to ${deps.maxResources} resources`);
+        throw new GatewayError("overloaded", `a session may subscribe to at most ${deps.maxResources} resources`);
       }
       uris.add(uri);
       await changed();
@@ -200,11 +200,11 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       const stream = streamOf(message, related);
       if (stream === undefined || message.kind !== "notification") return false;
       if (message.method === acknowledged) {
-        noted(stream, message);
+        acknowledge(stream, message);
         return false;
       }
       if (message.method === "notifications/cancelled") {
-        // The server ends the stream and wants nothing back; on a shared channel no result need follow.
+        // The server ends the stream; on a shared channel no result follows.
         over(stream, true);
         stream.cancellation.cancel("cancelled");
         return false;
@@ -219,7 +219,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
   };
 }
 
-/** The same message without the name of its subscription, of which a legacy client knows nothing. */
+/** The same message without its subscription id, which legacy clients do not know. */
 export function withoutSubscription(message: Message): Message {
   const { bytes, outline } = message;
   const params = spanOf(outline, "params");
@@ -231,7 +231,7 @@ export function withoutSubscription(message: Message): Message {
   return synthesizeMessage(changeMembers(bytes, outline, new Map([["params", edited]])));
 }
 
-/** The filter of a listen request; undefined when there is nothing to hear. */
+/** The filter of a listen request; undefined when it would be empty. */
 function filterText(lists: ListChangeSupport, uris: ReadonlySet<string>): string | undefined {
   const filter = {
     ...(lists.tools ? { toolsListChanged: true } : {}),

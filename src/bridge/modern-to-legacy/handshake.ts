@@ -12,29 +12,26 @@ import {
 import { declaredCapabilities, parseCapabilities } from "./input-requests.ts";
 import { defaultServerInfo, serverInfoMeta } from "./modern-result.ts";
 
-/** What a legacy server said of itself in its handshake. */
+/** What a legacy server declared in `initialize`. */
 export interface LegacyServerFacts {
   readonly revision: Revision;
   readonly capabilities: Capabilities;
-  /** The text of a JSON object. */
+  /** The JSON text of `serverInfo`. */
   readonly serverInfo: string;
-  /** The text of a JSON string. */
+  /** The JSON string of `instructions`. */
   readonly instructions: string | undefined;
 }
 
-/** What is shown to servers of clients that do not say who they are: the legacy handshake wants a name. */
+/** Stands for a client that did not name itself: the legacy handshake requires a name. */
 const unnamedClient = '{"name":"unnamed client","version":"0"}';
 
 const tasksExtension = "io.modelcontextprotocol/tasks";
 
-/**
- * The params of an `initialize` for the client behind a modern request: who it says it is, and of what it can do the
- * three things that a legacy server may ask of it.
- */
+/** The JSON text of `initialize` params for the client behind a modern request. */
 export function formatInitializeParams(request: RequestMessage): string {
   const info = memberSource(request, "params._meta.io.modelcontextprotocol/clientInfo") ?? unnamedClient;
   const { roots, sampling, elicitation, experimental } = parseCapabilities(declaredCapabilities(request));
-  // Changes of roots are not told in the modern era, so they cannot be promised.
+  // Modern clients do not report changes of their roots.
   const capabilities = {
     ...(roots === undefined ? {} : { roots: {} }),
     ...(sampling === undefined ? {} : { sampling }),
@@ -44,14 +41,13 @@ export function formatInitializeParams(request: RequestMessage): string {
   return `{"protocolVersion":"${newestLegacy}","capabilities":${JSON.stringify(capabilities)},"clientInfo":${info}}`;
 }
 
-/** Reads the answer to `initialize`; throws when there is nothing to agree on. */
+/** Reads the answer to `initialize`; throws when it is an error or names an unknown revision. */
 export function parseInitializeResult(answer: Message | undefined): LegacyServerFacts {
-  if (answer?.kind !== "result")
-    throw new GatewayError("upstream_unreachable", "the upstream refuses the handshake of 2025-11-25");
+  if (answer?.kind !== "result") throw new GatewayError("upstream_unreachable", "the upstream rejected initialize");
   const version = memberString(answer, "result.protocolVersion");
   const agreed = version === undefined ? undefined : acceptServerRevision(version, revisionNames);
   if (agreed?.ok !== true)
-    throw new GatewayError("upstream_invalid", "the upstream answers the handshake with an unknown revision");
+    throw new GatewayError("upstream_invalid", "the upstream answered initialize with an unknown revision");
   const isNamed = memberType(answer, "result.serverInfo") === "object";
   const isInstructed = memberType(answer, "result.instructions") === "string";
   return {
@@ -62,7 +58,7 @@ export function parseInitializeResult(answer: Message | undefined): LegacyServer
   };
 }
 
-/** The text of the result of `server/discover` for a server that has none: tasks cannot be carried between the eras. */
+/** The JSON text of a `server/discover` result. Tasks are left out: their legacy and modern forms differ. */
 export function formatDiscoverResult({ capabilities, serverInfo, instructions }: LegacyServerFacts): string {
   const { tasks: _, extensions, ...served } = capabilities;
   const others = Object.entries(parseCapabilities(JSON.stringify(extensions ?? {}))).filter(

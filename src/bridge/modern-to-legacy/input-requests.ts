@@ -1,3 +1,4 @@
+import { isObject } from "../../lib/is-object.ts";
 import {
   type Capabilities,
   methodFacts,
@@ -10,64 +11,60 @@ import { idFrom, type Message, type RequestMessage } from "../../protocol/messag
 import { editObject } from "../../protocol/json/edit.ts";
 import { createRequest } from "../synthesize.ts";
 
-/** Requests of a legacy server that a modern client can be asked as input (MCP 2026-07-28, Multi Round-Trip Requests). */
+/** Requests of a legacy server that can become input requests (MCP 2026-07-28, Multi Round-Trip Requests). */
 const inputRequestMethods: ReadonlySet<string> = new Set([
   "elicitation/create",
   "sampling/createMessage",
   "roots/list",
 ]);
 
-/** Members of a question's params that only legacy clients know: its own metadata, its id, its task. */
+/** Members of params that only legacy clients know. */
 const legacyOnly: ReadonlySet<string> = new Set(["_meta", "elicitationId", "task"]);
 
-/** Whether a request of a server can be put into `inputRequests`. */
+/** Whether a request of a server can become an input request. */
 export function isInputRequestMethod({ method }: RequestMessage): boolean {
   return inputRequestMethods.has(method);
 }
 
-/** Whether a client's request may be answered with questions. */
+/** Whether a client's request may be answered with input requests. */
 export function allowsInputRequests({ method }: RequestMessage): boolean {
   return methodFacts(method)?.inputRequired === true;
 }
 
-/** The text of a question as an entry of `inputRequests`: method and params, nothing of the JSON-RPC envelope. */
-export function formatInputRequest(question: RequestMessage): string {
-  const { bytes, outline, method } = question;
+/** The JSON text of a request as an entry of `inputRequests`: method and params. */
+export function formatInputRequest(request: RequestMessage): string {
+  const { bytes, outline, method } = request;
   const params = spanOf(outline, "params");
   const name = JSON.stringify(method);
   if (params === undefined) return `{"method":${name}}`;
   const edited = editObject(bytes, params, (member) => (legacyOnly.has(member) ? "remove" : "keep"));
-  // In one piece: it may be kept long, and text that is put together stays in pieces.
-  return Buffer.concat([Buffer.from(`{"method":${name},"params":`), edited, closing]).toString();
+  return `{"method":${name},"params":${edited.toString()}}`;
 }
 
-const closing = Buffer.from("}");
-
-/** The client capabilities that a question needs and that the client did not declare; undefined when it may be asked. */
-export function missingForInputRequest(question: RequestMessage, declared: string): Capabilities | undefined {
-  const required = requiredClientCapabilities(question.method, memberValue(question, "params"));
+/** The capabilities that an input request needs and the client did not declare; undefined when none is missing. */
+export function missingForInputRequest(request: RequestMessage, declared: string): Capabilities | undefined {
+  const required = requiredClientCapabilities(request.method, memberValue(request, "params"));
   return required === undefined ? undefined : missingCapabilities(required, parseCapabilities(declared));
 }
 
-/** Capabilities from their text; what is no object declares nothing. */
+/** Reads the JSON text of capabilities; anything but an object declares nothing. */
 export function parseCapabilities(text: string): Capabilities {
   const value: unknown = JSON.parse(text);
-  // An object that is no array has members by name, which is all that the type says.
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Capabilities) : {};
+  return isObject(value) ? value : {};
 }
 
-/** What a modern request declares that its client can do, as it says it. */
+/** The JSON text of the client capabilities that a modern request declares. */
 export function declaredCapabilities(request: RequestMessage): string {
   return memberSource(request, "params._meta.io.modelcontextprotocol/clientCapabilities") ?? "{}";
 }
 
-/** Whether a client declares anything that a server could ask of it. */
+/** Whether a client with these capabilities can answer any input request. */
 export function canAnswerInputRequests(declared: string): boolean {
   const { elicitation, sampling, roots } = parseCapabilities(declared);
   return elicitation !== undefined || sampling !== undefined || roots !== undefined;
 }
 
-/** The answers that a retry brings, by key: the text of each bare result. What is no object answers nothing. */
+/** The `inputResponses` of a retry by key, each as JSON text; entries that are not objects are ignored. */
 export function parseInputResponses(retry: RequestMessage): ReadonlyMap<string, string> {
   const { bytes, outline } = retry;
   const span = spanOf(outline, "params.inputResponses");
@@ -79,10 +76,10 @@ export function parseInputResponses(retry: RequestMessage): ReadonlyMap<string, 
   return answers;
 }
 
-/** MCP 2025-11-25, Elicitation: the user has to open some URLs first; modern servers must not answer with it. */
+/** Error code of MCP 2025-11-25, Elicitation: the user has to open URLs first. Modern servers must not use it. */
 export const urlElicitationRequired = -32042;
 
-/** The elicitations that an error answer asks for, each as the request that it stands for; undefined for any other answer. */
+/** The URL elicitations that an error asks for, as requests; undefined for any other response. */
 export function toUrlElicitations(
   answer: Message | undefined,
   newId: () => string,
@@ -93,7 +90,7 @@ export function toUrlElicitations(
   if (data === undefined || typeAt(bytes, data.start) !== "object") return undefined;
   const list = [...membersOf(bytes, data)].find(({ name }) => name === "elicitations")?.value;
   if (list === undefined || typeAt(bytes, list.start) !== "array") return undefined;
-  const questions = [...elementsOf(bytes, list)]
+  const requests = [...elementsOf(bytes, list)]
     .filter(({ start }) => typeAt(bytes, start) === "object")
     .map((elicitation) => {
       const params = editObject(bytes, elicitation, (name) => (name === "mode" ? "remove" : "keep"), [
@@ -101,5 +98,5 @@ export function toUrlElicitations(
       ]);
       return createRequest(idFrom(newId()), "elicitation/create", params.toString());
     });
-  return questions.length === 0 ? undefined : questions;
+  return requests.length === 0 ? undefined : requests;
 }

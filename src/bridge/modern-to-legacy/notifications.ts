@@ -6,15 +6,14 @@ import { replaceIds } from "../../protocol/message-edit.ts";
 import type { TransportContext } from "../../core/exchange.ts";
 import { synthesizeMessage } from "../synthesize.ts";
 
-/** The level from which on a modern request wants to hear log messages; -1 where it wants none. */
+/** Index of the lowest log level that a modern request wants; -1 if it wants no log messages. */
 export function requestedLogLevel(request: RequestMessage): number {
   return levelIndex(memberString(request, "params._meta.io.modelcontextprotocol/logLevel"));
 }
 
 /**
- * A legacy server's notification as the client's request is told it: progress under the client's own token, log
- * messages only from the level on that the request named (MCP 2026-07-28, Progress and Logging). Undefined where the
- * request does not want it.
+ * A legacy server's notification as the client's request gets it: progress under the client's token, log messages from
+ * the requested level on (MCP 2026-07-28, Progress and Logging). Undefined where the request does not want it.
  */
 export function toClientNotification(request: RequestMessage, notification: Message): Message | undefined {
   if (notification.method === "notifications/progress") {
@@ -24,8 +23,8 @@ export function toClientNotification(request: RequestMessage, notification: Mess
       : replaceIds(notification, [{ name: "params.progressToken", id: progressToken }]);
   }
   if (notification.method === "notifications/message") {
-    const wanted = requestedLogLevel(request);
-    return wanted >= 0 && levelIndex(memberString(notification, "params.level")) >= wanted ? notification : undefined;
+    const level = requestedLogLevel(request);
+    return level >= 0 && levelIndex(memberString(notification, "params.level")) >= level ? notification : undefined;
   }
   return notification;
 }
@@ -34,7 +33,7 @@ function levelIndex(text: string | undefined): number {
   return text === undefined ? -1 : loggingLevels.findIndex((level) => level === text);
 }
 
-/** How much is kept of what a server says while nobody listens. */
+/** How much is buffered while no request of the client is open. */
 export interface BufferLimits {
   readonly bufferedNotifications: number;
   readonly bufferedBytes: number;
@@ -45,10 +44,10 @@ interface BufferedNotification {
   readonly context: TransportContext;
 }
 
-/** The last notifications that came for a call while its client was away; the oldest give way to newer ones. */
+/** The notifications of a suspended call; when there are too many, the oldest are dropped. */
 export class BufferedNotifications {
   readonly #limits: BufferLimits;
-  #kept: BufferedNotification[] = [];
+  #buffered: BufferedNotification[] = [];
   #bytes = 0;
 
   constructor(limits: BufferLimits) {
@@ -56,24 +55,24 @@ export class BufferedNotifications {
   }
 
   get size(): number {
-    return this.#kept.length;
+    return this.#buffered.length;
   }
 
   add(message: Message, context: TransportContext): void {
-    // A copy, because the message may be a small part of a large buffer; its outline is made anew when it is needed.
+    // A copy, because the message may be a small part of a large network buffer.
     const bytes = Buffer.from(messageBytes(message));
-    this.#kept.push({ bytes, context });
+    this.#buffered.push({ bytes, context });
     this.#bytes += bytes.length;
-    const { bufferedNotifications: keptNotices, bufferedBytes: keptBytes } = this.#limits;
-    while (this.#kept.length > keptNotices || this.#bytes > keptBytes)
-      this.#bytes -= this.#kept.shift()?.bytes.length ?? 0;
+    const { bufferedNotifications, bufferedBytes } = this.#limits;
+    while (this.#buffered.length > bufferedNotifications || this.#bytes > bufferedBytes)
+      this.#bytes -= this.#buffered.shift()?.bytes.length ?? 0;
   }
 
-  /** Takes all that was kept, in the order it came. */
+  /** Removes and returns all of them, oldest first. */
   take(): readonly { readonly message: Message; readonly context: TransportContext }[] {
-    const kept = this.#kept;
-    this.#kept = [];
+    const buffered = this.#buffered;
+    this.#buffered = [];
     this.#bytes = 0;
-    return kept.map(({ bytes, context }) => ({ message: synthesizeMessage(bytes), context }));
+    return buffered.map(({ bytes, context }) => ({ message: synthesizeMessage(bytes), context }));
   }
 }

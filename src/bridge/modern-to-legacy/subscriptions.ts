@@ -1,37 +1,37 @@
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
 import type { Exchange, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
-import { memberString, memberType, memberValue, typeAt } from "../../protocol/json/read.ts";
-import { insertMember } from "../../protocol/json/edit.ts";
+import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
 import type { Message, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { resultMessage } from "../../core/reply.ts";
 import { cancelledError, type LinkEvents } from "../../transports/transport.ts";
 import { untilCancelled } from "../until-cancelled.ts";
 import type { LegacySession } from "./legacy-session.ts";
 import { serverInfoKey } from "./modern-result.ts";
-import { editObject } from "../../protocol/json/edit.ts";
+import { editObject, insertMember } from "../../protocol/json/edit.ts";
 import { createNotification, synthesizeMessage, withReplacements } from "../synthesize.ts";
 import type { Capabilities } from "../../protocol/methods.ts";
 
-/** Bounds of the listens of one scope. */
+/** Bounds of the subscriptions of one scope. */
 export interface SubscriptionLimits {
   /** Open at once. */
   readonly subscriptions: number;
-  /** Notifications that may wait for one slow listener. */
+  /** Notifications that may wait for one slow client. */
   readonly undelivered: number;
 }
 
-/** The `subscriptions/listen` requests of a scope, served from what a legacy server says unasked. */
+/** The `subscriptions/listen` requests of a scope, served from the notifications of a legacy server. */
 export interface ListenSubscriptions {
   readonly size: number;
-  /** Serves one; resolves when it ends. */
+  /** Serves one request; resolves when the subscription ends. */
   listen(exchange: Exchange, request: RequestMessage): Promise<Reply>;
-  /** Tells everybody who wants to know of a change. */
+  /** Sends a change notification to every subscription whose filter matches. */
   publish(notification: Message, context: TransportContext): void;
-  /** The server has forgotten what it was asked to watch. */
+  /** Subscribes again, after the server lost its session. */
   renew(): void;
-  /** Ends all of them in good order: their clients fetch anew what they missed. */
+  /** Ends all subscriptions with a result; their clients subscribe again and refetch. */
   endAll(): void;
 }
 
@@ -39,34 +39,34 @@ interface Listener {
   readonly exchange: Exchange;
   readonly request: RequestMessage;
   readonly filter: SubscriptionFilter;
-  /** Ends it with its result, or with a failure. */
+  /** Ends it with its result, or with an error. */
   readonly end: (failure?: GatewayError) => void;
-  /** Messages go out one after the other, the acknowledgement first. */
-  turn: Promise<void>;
+  /** Resolves when everything so far is delivered; the acknowledgement comes first. */
+  delivered: Promise<void>;
   undelivered: number;
 }
 
 const subscriptionKey = "io.modelcontextprotocol/subscriptionId";
-const ownContext: TransportContext = { type: "in-process" };
+const inProcess: TransportContext = { type: "in-process" };
 
-/** Makes the listens of a scope; they live on its first session. */
+/** Makes the subscriptions of a scope; they use its primary session. */
 export function createListenSubscriptions(
-  peer: LegacySession,
+  session: LegacySession,
   events: LinkEvents,
   limits: SubscriptionLimits,
 ): ListenSubscriptions {
   const listeners = new Set<Listener>();
-  const subscriptions = createResourceSubscriptions(peer, (error) => {
+  const subscriptions = createResourceSubscriptions(session, (error) => {
     events.error(error);
   });
 
   async function listen(exchange: Exchange, request: RequestMessage): Promise<Reply> {
     if (listeners.size >= limits.subscriptions) throw new GatewayError("overloaded", "too many subscriptions are open");
-    const facts = await untilCancelled(exchange.cancellation, peer.ready(exchange));
+    const facts = await untilCancelled(exchange.cancellation, session.ready(exchange));
     const wanted = honouredFilter(request, facts.capabilities);
     if (wanted === undefined) throw new GatewayError("invalid_params", "params.notifications must be an object");
-    // Nothing is promised before it can be heard: a change right behind the acknowledgement would be lost.
-    await untilCancelled(exchange.cancellation, peer.listen());
+    // Before the acknowledgement, or a change right after it would be lost.
+    await untilCancelled(exchange.cancellation, session.listen());
     const uris = await subscriptions.join(wanted.uris);
     const filter = { changes: wanted.changes, uris };
     const result = resultMessage(request.id, listenResult(request.id, facts.serverInfo));
@@ -76,21 +76,21 @@ export function createListenSubscriptions(
         exchange,
         request,
         filter,
-        turn: Promise.resolve(),
+        delivered: Promise.resolve(),
         undelivered: 0,
         end: (failure) => {
           if (!listeners.delete(listener)) return;
           off();
           subscriptions.leave(filter.uris);
           if (failure !== undefined) reject(failure);
-          // What is on its way goes first.
-          else void listener.turn.then(() => resolve({ message: result }));
+          // After what is still being delivered.
+          else void listener.delivered.then(() => resolve({ message: result }));
         },
       };
       listeners.add(listener);
-      // MCP 2026-07-28, Subscriptions: the first message of a subscription says what of it is honoured.
+      // MCP 2026-07-28, Subscriptions: the first message says which part of the filter is honoured.
       const params = `{"_meta":${subscriptionMeta(request.id)},"notifications":${formatFilter(filter)}}`;
-      tell(listener, createNotification("notifications/subscriptions/acknowledged", params), ownContext);
+      tell(listener, createNotification("notifications/subscriptions/acknowledged", params), inProcess);
       off = exchange.cancellation.onCancel((reason) => {
         listener.end(cancelledError(reason));
       });
@@ -100,7 +100,7 @@ export function createListenSubscriptions(
 
   function tell(listener: Listener, message: Message, context: TransportContext): void {
     if (listener.undelivered >= limits.undelivered) {
-      listener.end(new GatewayError("overloaded", "the client takes its notifications too slowly"));
+      listener.end(new GatewayError("overloaded", "the client reads its notifications too slowly"));
       return;
     }
     listener.undelivered++;
@@ -108,7 +108,7 @@ export function createListenSubscriptions(
       await events.message(message, listener.exchange, context);
       listener.undelivered--;
     };
-    listener.turn = listener.turn.then(deliver).catch((error: unknown) => {
+    listener.delivered = listener.delivered.then(deliver).catch((error: unknown) => {
       listener.undelivered--;
       events.error(GatewayError.from(error));
     });
@@ -135,7 +135,7 @@ export function createListenSubscriptions(
   };
 }
 
-/** The notification with the subscription it comes on; the id is written as the client wrote it. */
+/** The notification with its subscription id, written as the client wrote it. */
 function withSubscriptionId(notification: Message, id: RequestId): Message {
   const { bytes, outline } = notification;
   const params = spanOf(outline, "params");
@@ -162,35 +162,34 @@ function listenResult(id: RequestId, serverInfo: string): string {
   return `{"resultType":"complete","_meta":${meta}}`;
 }
 
-/** Resources that somebody listens to; the server is asked once for each, however many listen. */
-export interface ResourceSubscriptions {
-  /** Begins to listen; resolves with those of them that the server agreed to watch. */
+/** Resource subscriptions at the server, each shared by all clients of the scope. */
+interface ResourceSubscriptions {
+  /** Subscribes; resolves with the resources that the server accepted. */
   join(uris: readonly string[]): Promise<readonly string[]>;
-  /** Ends listening; the server is told of what nobody listens to any more. */
+  /** Ends subscriptions; the last one for a resource unsubscribes at the server. */
   leave(uris: readonly string[]): void;
-  /** Asks for everything again, because the server has forgotten it. */
+  /** Subscribes to everything again. */
   renew(): void;
-  /** Forgets everything, because there is no server any more that could be told. */
+  /** Forgets everything, after the server is gone. */
   forget(): void;
 }
 
 interface ResourceSubscription {
   listeners: number;
-  isAgreed: Promise<boolean>;
+  isAccepted: Promise<boolean>;
 }
 
-/** Makes the subscriptions of one legacy session. */
 function createResourceSubscriptions(
-  peer: LegacySession,
-  onTrouble: (error: GatewayError) => void,
+  session: LegacySession,
+  onError: (error: GatewayError) => void,
 ): ResourceSubscriptions {
   const byUri = new Map<string, ResourceSubscription>();
 
-  function tell(method: string, uri: string): Promise<boolean> {
-    return peer.sendRequest(method, JSON.stringify({ uri })).then(
+  function send(method: string, uri: string): Promise<boolean> {
+    return session.sendRequest(method, JSON.stringify({ uri })).then(
       () => true,
       (error: unknown) => {
-        onTrouble(GatewayError.from(error));
+        onError(GatewayError.from(error));
         return false;
       },
     );
@@ -200,34 +199,34 @@ function createResourceSubscriptions(
     const subscription = byUri.get(uri);
     if (subscription === undefined || --subscription.listeners > 0) return;
     byUri.delete(uri);
-    // After the server has agreed, or it could hear the two in the wrong order; then somebody may listen again.
-    void subscription.isAgreed.then(async (isAgreed) => {
-      if (isAgreed && !byUri.has(uri)) await tell("resources/unsubscribe", uri);
+    // After the server has answered, to keep the order; by then there may be a new subscription.
+    void subscription.isAccepted.then(async (isAccepted) => {
+      if (isAccepted && !byUri.has(uri)) await send("resources/unsubscribe", uri);
     });
   }
 
   async function join(uri: string): Promise<boolean> {
     let subscription = byUri.get(uri);
     if (subscription === undefined) {
-      subscription = { listeners: 0, isAgreed: tell("resources/subscribe", uri) };
+      subscription = { listeners: 0, isAccepted: send("resources/subscribe", uri) };
       byUri.set(uri, subscription);
     }
     subscription.listeners++;
-    const isAgreed = await subscription.isAgreed;
-    if (!isAgreed) leave(uri);
-    return isAgreed;
+    const isAccepted = await subscription.isAccepted;
+    if (!isAccepted) leave(uri);
+    return isAccepted;
   }
 
   return {
     join: async (uris) => {
-      const agreed = await Promise.all(uris.map((uri) => join(uri)));
-      return uris.filter((_, index) => agreed[index]);
+      const accepted = await Promise.all(uris.map((uri) => join(uri)));
+      return uris.filter((_, index) => accepted[index]);
     },
     leave: (uris) => {
       for (const uri of uris) leave(uri);
     },
     renew: () => {
-      for (const [uri, subscription] of byUri) subscription.isAgreed = tell("resources/subscribe", uri);
+      for (const [uri, subscription] of byUri) subscription.isAccepted = send("resources/subscribe", uri);
     },
     forget: () => {
       byUri.clear();
@@ -235,7 +234,7 @@ function createResourceSubscriptions(
   };
 }
 
-/** The list changes that a listen may ask for: its member, the notification, and the capability behind it. */
+/** List changes: the member of the filter, the notification, and the capability. */
 const listChanges = [
   ["toolsListChanged", "notifications/tools/list_changed", "tools"],
   ["promptsListChanged", "notifications/prompts/list_changed", "prompts"],
@@ -244,18 +243,16 @@ const listChanges = [
 
 const resourceUpdated = "notifications/resources/updated";
 
-/** What a listen wants to hear. */
-export interface SubscriptionFilter {
+interface SubscriptionFilter {
   /** Methods of list changes. */
   readonly changes: ReadonlySet<string>;
   readonly uris: readonly string[];
 }
 
-/** The part of a listen's filter that a server with these capabilities can honour; undefined when there is no filter. */
+/** The part of a filter that a server with these capabilities can honour; undefined when there is no filter. */
 function honouredFilter(request: RequestMessage, capabilities: Capabilities): SubscriptionFilter | undefined {
-  if (memberType(request, "params.notifications") !== "object") return undefined;
-  // The check above has seen that it is an object.
-  const wanted = memberValue(request, "params.notifications") as Readonly<Record<string, unknown>>;
+  const wanted: unknown = memberValue(request, "params.notifications");
+  if (!isObject(wanted)) return undefined;
   const changes = listChanges.filter(
     ([member, , capability]) => wanted[member] === true && hasCapabilityFlag(capabilities, capability, "listChanged"),
   );
@@ -267,7 +264,7 @@ function honouredFilter(request: RequestMessage, capabilities: Capabilities): Su
   };
 }
 
-/** The text of the honoured filter, for the acknowledgement. */
+/** The JSON text of a filter, for the acknowledgement. */
 function formatFilter({ changes, uris }: SubscriptionFilter): string {
   const members = listChanges.filter(([, method]) => changes.has(method)).map(([member]) => [member, true]);
   return JSON.stringify({
@@ -276,17 +273,16 @@ function formatFilter({ changes, uris }: SubscriptionFilter): string {
   });
 }
 
-/** Whether nothing is wanted, or nothing can be had. */
 function isEmptyFilter({ changes, uris }: SubscriptionFilter): boolean {
   return changes.size === 0 && uris.length === 0;
 }
 
-/** Whether a notification is one that listens can be about. */
+/** Whether a notification is sent only to subscriptions. */
 export function isChangeNotification({ method }: Message): boolean {
   return method === resourceUpdated || listChanges.some(([, name]) => name === method);
 }
 
-/** Whether a filter lets a notification through; updates may be of something below what was subscribed to. */
+/** Whether a filter matches a notification; an update may be of a resource below the subscribed one. */
 function matchesFilter({ changes, uris }: SubscriptionFilter, notification: Message): boolean {
   const { method } = notification;
   if (method !== resourceUpdated) return method !== undefined && changes.has(method);
@@ -301,5 +297,5 @@ function isBelow(uri: string, above: string): boolean {
 
 function hasCapabilityFlag(capabilities: Capabilities, name: string, detail: string): boolean {
   const declared = capabilities[name];
-  return typeof declared === "object" && declared !== null && Reflect.get(declared, detail) === true;
+  return isObject(declared) && declared[detail] === true;
 }

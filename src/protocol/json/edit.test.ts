@@ -1,8 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { scan } from "./scan.ts";
-import { spanOf } from "./outline.ts";
-import { insertMember, memberSpan, replaceMember, splice } from "./edit.ts";
+import { insertMember, replaceMember, splice } from "./edit.ts";
 
 function outlined(text: string) {
   const bytes = Buffer.from(text);
@@ -49,36 +48,5 @@ describe("splicing", () => {
       const added = insertMember(bytes, outline, outline, "new", "[1]").toString();
       expect(JSON.parse(added)).toEqual({ new: [1], ...JSON.parse(text) });
     }
-  });
-});
-
-describe("taking a member out", () => {
-  const without = (result: string): string | undefined => {
-    const { bytes, outline } = outlined(`{"jsonrpc":"2.0","id":1,"result":${result}}`);
-    const value = spanOf(outline, "result.resultType");
-    const span = value === undefined ? undefined : memberSpan(bytes, value, "resultType");
-    if (span === undefined) return undefined;
-    const rest: unknown = JSON.parse(splice(bytes, outline, [{ span, bytes: Buffer.alloc(0) }]).toString());
-    return JSON.stringify(Reflect.get(Object(rest), "result"));
-  };
-
-  it.each([
-    ['{"resultType":"complete","a":1}', '{"a":1}'],
-    ['{"a":1,"resultType":"complete"}', '{"a":1}'],
-    ['{"a":1,"resultType":"complete","b":2}', '{"a":1,"b":2}'],
-    ['{"resultType":"complete"}', "{}"],
-  ])("leaves a valid object: %s", (before, after) => {
-    expect(without(before)).toBe(after);
-  });
-
-  it.each([
-    '{"resultType" :"complete","a":1}',
-    '{"resultType": "complete","a":1}',
-    '{"a":1,"resultType":"complete" }',
-    '{ "resultType":"complete"}',
-    '{"a":1, "resultType":"complete"}',
-    String.raw`{"result\u0054ype":"complete","a":1}`,
-  ])("leaves what is written otherwise to others: %s", (text) => {
-    expect(without(text)).toBeUndefined();
   });
 });

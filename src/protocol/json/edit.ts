@@ -64,21 +64,6 @@ export function insertMember(bytes: Buffer, within: Span, object: Span, name: st
   return splice(bytes, within, [frontInsertion(bytes, object, [[name, json]])]);
 }
 
-/**
- * The span of a whole member, its name and one comma included, so that removing it leaves a valid object. Takes the
- * span of the value, whose name the scanner has read; undefined where the member is not written without spaces.
- */
-export function memberSpan(bytes: Buffer, value: Span, name: string): Span | undefined {
-  const head = `"${name}":`;
-  const start = value.start - head.length;
-  if (start < 1 || bytes.toString("latin1", start, value.start) !== head) return undefined;
-  const [before, behind] = [bytes[start - 1], bytes[value.end]];
-  if (behind === 0x2c) return { start, end: value.end + 1 };
-  if (behind !== 0x7d) return undefined;
-  if (before === 0x2c) return { start: start - 1, end: value.end };
-  return before === 0x7b ? { start, end: value.end } : undefined;
-}
-
 /** What happens to a member: it stays as it is, is removed, or gets another value. */
 export type MemberChange = "keep" | "remove" | { readonly json: JsonText };
 

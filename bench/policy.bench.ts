@@ -2,13 +2,11 @@ import * as z from "zod";
 
 import { systemClock } from "../src/core/exchange.ts";
 import { createDecisionLog } from "../src/gateway/wiring/decision-log.ts";
-import { InspectedMessage } from "../src/core/interceptors/inspected-message.ts";
 import type { Handler } from "../src/core/pipeline.ts";
 import { createCelProvider } from "../src/policy/cel/provider.ts";
 import { rulesFields } from "../src/policy/cel/config.ts";
-import { withDecisionCache } from "../src/policy/provider/decision-cache.ts";
 import { createEnforcement } from "../src/policy/enforce.ts";
-import type { PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
+import type { PolicyProvider } from "../src/policy/provider/provider.ts";
 import type { Message } from "../src/protocol/message.ts";
 import { parse } from "../src/protocol/parse.ts";
 import { createLogger } from "../src/telemetry/log.ts";
@@ -116,18 +114,11 @@ async function partRows(): Promise<BenchRow[]> {
   const filtered = enforced(async () => ({ message: read(answer) }));
   const through = enforced(async () => ({ message: read(text) }));
   const bare: Handler = async () => ({ message: read(text) });
-  const cache = withDecisionCache(provider, {
-    maxEntries: 10_000,
-    now: systemClock.now,
-    keyOf: ({ exchange, metadata }) => `${exchange.principal.id} ${metadata.target?.name}`,
-    ttlOf: () => 60_000,
-  });
   const costs = await measure([
     { name: "list", run: repeat(lists, () => filtered(list)) },
     { name: "list of others", run: repeat(lists, () => refiltered(answer)) },
     { name: "call", run: repeat(calls, () => through(call)) },
     { name: "bare call", run: repeat(calls, () => bare(call)) },
-    { name: "hit", run: repeat(calls, () => cache.evaluateRequest(InspectedMessage.of(call), question)) },
   ]);
   const micros = (name: string, times: number): number => median(costs.get(name)?.cpuMicros ?? []) / times;
   return [
@@ -144,7 +135,6 @@ async function partRows(): Promise<BenchRow[]> {
       unit: "µs",
       threshold: { max: 5 },
     },
-    { name: "a decision that is kept", value: micros("hit", calls), unit: "µs", threshold: { max: 20 } },
   ];
 }
 
@@ -167,8 +157,6 @@ function refiltered(bytes: Buffer): Buffer {
   message.result.tools = message.result.tools.filter(({ name }) => !name.endsWith("0"));
   return Buffer.from(JSON.stringify(message));
 }
-
-const question: PolicyCall = { memory: undefined, signal: new AbortController().signal };
 
 function repeat(times: number, work: () => unknown): () => Promise<void> {
   return async () => {

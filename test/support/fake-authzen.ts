@@ -61,7 +61,7 @@ export function createFakedAuthZen(
     setTimer: time.setTimer,
     onRetry: () => void retries++,
     onBreaker: (isOpen) => void breaker.push(isOpen),
-    onCacheLook: (isHit) => void looks.push(isHit),
+    onCacheLookup: (isHit) => void looks.push(isHit),
     client: {
       async post(request) {
         const text = request.body.toString("utf8");

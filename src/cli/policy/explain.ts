@@ -161,11 +161,11 @@ function describeAuthZenRequest(subject: InspectedMessage, config: AuthZenConfig
       const { kind, code, reason } = question.refusal;
       return [`deny (${kind}, ${code}): nobody is asked`, `  the agent is told: ${reason}`];
     }
-    case "ask": {
+    case "evaluate": {
       const isCall = subject.method === "tools/call";
       return [
         `${config.url} would be asked, by the ${question.mapping} mapping:`,
-        `  ${question.text.body}`,
+        `  ${question.body}`,
         ...(isCall && question.mapping === "default" && config.declaredMappings === "use"
           ? ["  note: a mapping that the tool declares would be used instead; it is not known here"]
           : []),

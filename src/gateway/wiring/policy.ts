@@ -181,6 +181,6 @@ function openRemotePolicy(
     denied: refusals === "coaz" ? "forbidden" : "unknown",
     onRetry,
     onBreaker: (isOpen) => breaker.set(isOpen ? 1 : 0),
-    onCacheLook: (isHit) => (isHit ? hits : misses).inc(),
+    onCacheLookup: (isHit) => (isHit ? hits : misses).inc(),
   });
 }

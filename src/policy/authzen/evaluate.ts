@@ -7,69 +7,61 @@ import {
   singleRequests,
   withContext,
 } from "./evaluation-api.ts";
+import type { EvaluationRequest } from "./mapping.ts";
+import type { Discovery } from "./metadata.ts";
+import { understoodObligations } from "./obligations.ts";
 import {
   type AuthZenCall,
   type AuthZenOutcome,
   type CacheLimits,
   type CallAuthZen,
+  type FailedCall,
   freshnessLifetimeMs,
   unusableAnswer,
 } from "./pdp-call.ts";
-import type { EvaluationRequest } from "./mapping.ts";
-import type { Discovery, Endpoints } from "./metadata.ts";
-import { understoodObligations } from "./obligations.ts";
 
-/** Decisions, one for each that was asked for, and how long they hold; or why there are none. */
+/** One decision per evaluation, and how long they may be cached; or why there are none. */
 export type Evaluation =
   | { readonly ok: true; readonly decisions: readonly AuthZenDecision[]; readonly ttlMs: number }
-  | Extract<AuthZenOutcome, { readonly ok: false }>;
+  | FailedCall;
 
-/** Puts a request to the decision point, as one question or, where it takes no batches, as several. */
-export type Evaluate = (
-  request: EvaluationRequest,
-  circumstances: Pick<AuthZenCall, "requestId" | "signal">,
-) => Promise<Evaluation>;
+type CallContext = Pick<AuthZenCall, "requestId" | "signal">;
 
-/** What evaluation is made of. */
-export interface EvaluateOptions {
+/** Sends an evaluation request; a batch goes as one call, or as several if the decision point takes no batches. */
+export type Evaluate = (request: EvaluationRequest, context: CallContext) => Promise<Evaluation>;
+
+export interface EvaluateDeps {
   readonly call: CallAuthZen;
   readonly discovery: Discovery;
-  readonly terms: CacheLimits;
+  readonly cacheLimits: CacheLimits;
 }
 
-/** Questions that are out at the same time where a batch has to be asked one by one. */
-const atOnce = 8;
-/** What servers say who do not have the batch endpoint after all. */
+/** Concurrent calls for a batch that has to be split. */
+const maxConcurrentCalls = 8;
+/** Statuses of servers that do not have the batch endpoint after all. */
 const noSuchEndpoint: ReadonlySet<number> = new Set([404, 405, 501]);
 
-/** Makes the function that asks. Fewer decisions than were asked for are none. */
-export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Evaluate {
-  function read(outcome: AuthZenOutcome, reading: (value: unknown) => ParsedDecisions): Evaluation {
+export function createEvaluate({ call, discovery, cacheLimits }: EvaluateDeps): Evaluate {
+  function toEvaluation(outcome: AuthZenOutcome, parse: (value: unknown) => ParsedDecisions): Evaluation {
     if (!outcome.ok) return outcome;
-    const answer = reading(outcome.value);
-    if (!answer.ok) return unusableAnswer(answer.problem);
-    return { ok: true, decisions: answer.decisions, ttlMs: freshnessLifetimeMs(outcome.headers, terms) };
+    const parsed = parse(outcome.value);
+    if (!parsed.ok) return unusableAnswer(parsed.problem);
+    return { ok: true, decisions: parsed.decisions, ttlMs: freshnessLifetimeMs(outcome.headers, cacheLimits) };
   }
 
-  async function one(
-    request: EvaluationRequest,
-    path: string,
-    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
-  ): Promise<Evaluation> {
-    const { body } = formatRequest(request);
-    return read(await call({ ...circumstances, path, body }), parseEvaluation);
-  }
-
-  async function oneByOne(
+  async function evaluateEach(
     requests: readonly EvaluationRequest[],
     path: string,
-    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
+    context: CallContext,
   ): Promise<Evaluation> {
     const decisions: AuthZenDecision[] = [];
     let ttlMs = Number.POSITIVE_INFINITY;
-    for (let from = 0; from < requests.length; from += atOnce) {
-      const some = requests.slice(from, from + atOnce);
-      for (const evaluation of await Promise.all(some.map((request) => one(request, path, circumstances)))) {
+    for (let from = 0; from < requests.length; from += maxConcurrentCalls) {
+      const calls = requests
+        .slice(from, from + maxConcurrentCalls)
+        .map(async (request) => call({ ...context, path, body: formatRequest(request) }));
+      for (const outcome of await Promise.all(calls)) {
+        const evaluation = toEvaluation(outcome, parseEvaluation);
         if (!evaluation.ok) return evaluation;
         decisions.push(...evaluation.decisions);
         ttlMs = Math.min(ttlMs, evaluation.ttlMs);
@@ -78,30 +70,18 @@ export function createEvaluate({ call, discovery, terms }: EvaluateOptions): Eva
     return { ok: true, decisions, ttlMs };
   }
 
-  async function ask(
-    request: EvaluationRequest,
-    endpoints: Endpoints,
-    circumstances: Pick<AuthZenCall, "requestId" | "signal">,
-  ): Promise<Evaluation> {
-    const singles = singleRequests(request);
-    const { evaluation, evaluations } = endpoints;
-    if (singles.length === 1 || evaluations === undefined) return oneByOne(singles, evaluation, circumstances);
-    const { body, count } = formatRequest(request);
-    const outcome = await call({ ...circumstances, path: evaluations, body });
-    if (outcome.ok || !noSuchEndpoint.has(outcome.status ?? 0))
-      return read(outcome, (value) => parseEvaluations(value, count));
-    discovery.disableBatches();
-    return oneByOne(singles, evaluation, circumstances);
-  }
-
-  return async (request, circumstances) => {
-    const found = await discovery.find(circumstances);
+  return async (given, context) => {
+    const found = await discovery.find(context);
     if (!found.ok) return found;
-    const { endpoints } = found;
-    // Obligations profile, "Negotiation": whoever may attach some is told which ones are understood.
-    const told = endpoints.hasObligations
-      ? withContext(request, "supported_obligations", understoodObligations)
-      : request;
-    return ask(told, endpoints, circumstances);
+    const { evaluation: path, evaluations: batchPath, hasObligations } = found.endpoints;
+    // Obligations profile, "Negotiation".
+    const request = hasObligations ? withContext(given, "supported_obligations", understoodObligations) : given;
+    const singles = singleRequests(request);
+    if (singles.length === 1 || batchPath === undefined) return evaluateEach(singles, path, context);
+    const outcome = await call({ ...context, path: batchPath, body: formatRequest(request) });
+    if (outcome.ok || !noSuchEndpoint.has(outcome.status ?? 0))
+      return toEvaluation(outcome, (value) => parseEvaluations(value, singles.length));
+    discovery.disableBatches();
+    return evaluateEach(singles, path, context);
   };
 }

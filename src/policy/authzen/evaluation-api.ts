@@ -1,34 +1,21 @@
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { toJson } from "../cel/json-value.ts";
 import type { EntityFields, EvaluationParts, EvaluationRequest } from "./mapping.ts";
 
-/** A request as it is sent: to which API, and its body. */
-export interface FormattedRequest {
-  readonly api: "evaluation" | "evaluations";
-  readonly body: string;
-  /** How many decisions it asks for. */
-  readonly count: number;
+/** The body of a request; throws `invalid_params` if a value is not JSON, such as a number that is too long. */
+export function formatRequest(request: EvaluationRequest): string {
+  const body = toJson(request);
+  if (body === undefined) throw new GatewayError("invalid_params", "a number is too long to be sent exactly");
+  return body;
 }
 
-/** Writes a request; throws `invalid_params` where something in it is no JSON, such as a number that was too long. */
-export function formatRequest(request: EvaluationRequest): FormattedRequest {
-  const { evaluations, ...shared } = request;
-  const value = { ...shared, ...(evaluations === undefined ? {} : { evaluations }) };
-  const body = toJson(value);
-  if (body === undefined) throw new GatewayError("invalid_params", "it holds a value that cannot be told exactly");
-  return {
-    api: evaluations === undefined ? "evaluation" : "evaluations",
-    body,
-    count: evaluations?.length ?? 1,
-  };
-}
-
-/** One request for each decision of another: what an entry has takes the place of what all have (AuthZEN, section 7.1). */
+/** Splits a batch: the fields of an entry replace the shared ones (AuthZEN, section 7.1). */
 export function singleRequests({ evaluations, ...shared }: EvaluationRequest): readonly EvaluationRequest[] {
   return evaluations === undefined ? [shared] : evaluations.map((own) => ({ ...shared, ...own }));
 }
 
-/** The request with more said in its context. */
+/** The request with one more field in each context. */
 export function withContext(request: EvaluationRequest, name: string, value: unknown): EvaluationRequest {
   const add = <P extends EvaluationParts>(parts: P): P => ({
     ...parts,
@@ -41,28 +28,28 @@ export function withContext(request: EvaluationRequest, name: string, value: unk
     : { ...changed, evaluations: evaluations.map((own) => (own.context === undefined ? own : add(own))) };
 }
 
-/** Throws `invalid_params` where a decision lacks what every one needs (AuthZEN, section 5). */
+/** Throws `invalid_params` if a required field is missing (AuthZEN, section 5). */
 export function checkRequest(request: EvaluationRequest): void {
   for (const { subject, action, resource, context } of singleRequests(request)) {
     requireFields(subject, "subject", ["type", "id"]);
     requireFields(action, "action", ["name"]);
     requireFields(resource, "resource", ["type", "id"]);
-    if (context !== undefined && !(context instanceof Map)) throw invalidRequest("`context` is no object");
+    if (context !== undefined && !(context instanceof Map)) throw invalidRequest("`context` is not an object");
   }
 }
 
-function requireFields(part: EntityFields | undefined, name: string, members: readonly string[]): void {
-  if (part === undefined) throw invalidRequest(`there is no \`${name}\``);
-  for (const member of members) {
-    const value = part.get(member);
-    if (typeof value !== "string" || value === "") throw invalidRequest(`\`${name}.${member}\` is no text`);
+function requireFields(fields: EntityFields | undefined, name: string, required: readonly string[]): void {
+  if (fields === undefined) throw invalidRequest(`\`${name}\` is missing`);
+  for (const field of required) {
+    const value = fields.get(field);
+    if (typeof value !== "string" || value === "") throw invalidRequest(`\`${name}.${field}\` is not a string`);
   }
-  const properties = part.get("properties");
+  const properties = fields.get("properties");
   if (properties !== undefined && !(properties instanceof Map))
-    throw invalidRequest(`\`${name}.properties\` is no object`);
-  for (const member of part.keys()) {
-    if (member !== "properties" && !members.includes(member))
-      throw invalidRequest(`\`${name}.${member}\` belongs under \`${name}.properties\``);
+    throw invalidRequest(`\`${name}.properties\` is not an object`);
+  for (const field of fields.keys()) {
+    if (field !== "properties" && !required.includes(field))
+      throw invalidRequest(`\`${name}.${field}\` belongs under \`${name}.properties\``);
   }
 }
 
@@ -70,19 +57,19 @@ function invalidRequest(problem: string): GatewayError {
   return new GatewayError("invalid_params", problem);
 }
 
-/** One decision of a decision point. */
+/** One decision of an AuthZEN decision point. */
 export interface AuthZenDecision {
   readonly isPermitted: boolean;
-  /** What it says beside that; obligations are in here. */
+  /** Obligations, reasons and errors. */
   readonly context: Readonly<Record<string, unknown>>;
 }
 
-/** Decisions that were understood, or why an answer is none. */
+/** Parsed decisions, or what is wrong with the answer. */
 export type ParsedDecisions =
   | { readonly ok: true; readonly decisions: readonly AuthZenDecision[] }
   | { readonly ok: false; readonly problem: string };
 
-/** Reads the answer to one question (AuthZEN, section 6.2). Only the boolean `true` is a permit. */
+/** Parses the answer to one evaluation (AuthZEN, section 6.2). Only the boolean `true` permits. */
 export function parseEvaluation(value: unknown): ParsedDecisions {
   const decision = toDecision(value);
   return decision === undefined
@@ -90,12 +77,12 @@ export function parseEvaluation(value: unknown): ParsedDecisions {
     : { ok: true, decisions: [decision] };
 }
 
-/** Reads the answer to several questions (AuthZEN, section 7.2): one decision for each, in their order, or none at all. */
+/** Parses the answer to a batch (AuthZEN, section 7.2): one decision for each evaluation, or none at all. */
 export function parseEvaluations(value: unknown, count: number): ParsedDecisions {
   const { evaluations } = Object(value) as Readonly<Record<string, unknown>>;
   if (!Array.isArray(evaluations)) return { ok: false, problem: "its answer has no `evaluations`" };
   if (evaluations.length !== count)
-    return { ok: false, problem: `it answered ${evaluations.length} questions of ${count}` };
+    return { ok: false, problem: `it answered ${evaluations.length} of ${count} evaluations` };
   const decisions = evaluations.flatMap((entry: unknown) => toDecision(entry) ?? []);
   return decisions.length === count
     ? { ok: true, decisions }
@@ -103,14 +90,12 @@ export function parseEvaluations(value: unknown, count: number): ParsedDecisions
 }
 
 function toDecision(value: unknown): AuthZenDecision | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { decision, context } = value as Readonly<Record<string, unknown>>;
+  const { decision, context } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof decision !== "boolean") return undefined;
-  const isObject = typeof context === "object" && context !== null && !Array.isArray(context);
-  return { isPermitted: decision, context: isObject ? (context as AuthZenDecision["context"]) : {} };
+  return { isPermitted: decision, context: isObject(context) ? context : {} };
 }
 
-/** The text at a JSON Pointer (RFC 6901) of what a decision says; undefined where there is none. */
+/** The string at a JSON Pointer (RFC 6901) in a decision's context. */
 export function textAtPointer(context: AuthZenDecision["context"], pointer: string): string | undefined {
   let at: unknown = context;
   for (const step of pointer.split("/").slice(1)) {

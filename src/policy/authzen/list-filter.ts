@@ -1,103 +1,93 @@
+import { GatewayError } from "../../errors.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
-import type { Explanation, ListDecision, ListPage, PolicyCall, PolicyRefusal } from "../provider/provider.ts";
-import { type AuthZenDecision, formatRequest } from "./evaluation-api.ts";
-import type { DeclaredMappings } from "./mapping.ts";
+import { explain, type Explanation, type ListDecision, type ListPage, type PolicyCall } from "../provider/provider.ts";
 import { type IdentityOptions, listRequest } from "./default-mappings.ts";
 import type { Evaluate } from "./evaluate.ts";
+import { type AuthZenDecision, formatRequest } from "./evaluation-api.ts";
+import type { DeclaredMappings } from "./mapping.ts";
 import { readObligations } from "./obligations.ts";
-import { GatewayError } from "../../errors.ts";
+import type { FailedCall } from "./pdp-call.ts";
 
-/** What filtering is made of. */
 export interface ListFilterOptions {
+  readonly provider: string;
   readonly evaluate: Evaluate;
-  readonly settings: IdentityOptions;
-  /** Where to learn what tools declare. */
+  readonly identity: IdentityOptions;
+  /** Learns the mappings that listed tools declare. */
   readonly declared: DeclaredMappings | undefined;
-  /** Whether everything is shown, and lists are only learned from. */
-  readonly isShowing: boolean;
+  /** Show everything, and only learn from lists. */
+  readonly showsAll: boolean;
   readonly maxBatch: number;
-  /** Most answers about pages that are kept. */
-  readonly maxKept: number;
+  readonly cacheEntries: number;
   readonly now: () => number;
-  readonly onLook?: ((isHit: boolean) => void) | undefined;
-  readonly explain: (startedAt: number, read: readonly string[], notes: readonly string[]) => Explanation;
+  readonly onCacheLookup?: ((isHit: boolean) => void) | undefined;
 }
 
-const seen: readonly string[] = ["principal", "mcp", "entry.name"];
-const nothingSeen: readonly string[] = [];
+const read: readonly string[] = ["principal", "mcp", "entry.name"];
 
 /**
- * Makes the function that decides which entries of a page are shown: those that may be used, asked for in one batch.
- * Mappings that tools declare are not used for that, for they are about arguments; the call is decided about anyway.
+ * Creates the function that filters a page to the entries that the caller may use, in one batch. Mappings that tools
+ * declare are about arguments, so they are not used here; the call itself is evaluated with them.
  */
 export function createListFilter(
   options: ListFilterOptions,
-): (list: ListPage, call: PolicyCall) => ListDecision | Promise<ListDecision> {
-  const { evaluate, settings, declared, isShowing, maxBatch, now, onLook, explain } = options;
-  const kept = createTtlCache<readonly boolean[]>(options.maxKept, now);
+): (list: ListPage, call: PolicyCall) => MaybePromise<ListDecision> {
+  const { provider, evaluate, identity, declared, showsAll, maxBatch, cacheEntries, now, onCacheLookup } = options;
+  const cache = createTtlCache<readonly boolean[]>(cacheEntries, now);
 
-  /** Which of some names may be seen, or why that is not known. */
-  async function look(
+  async function evaluateNames(
     { subject, kind }: ListPage,
     names: readonly string[],
     { signal }: PolicyCall,
-  ): Promise<readonly boolean[] | { readonly refusal: PolicyRefusal; readonly note: string }> {
+  ): Promise<readonly boolean[] | FailedCall> {
     const { exchange } = subject;
-    const request = listRequest(exchange, kind, names, settings);
-    const { body: key } = formatRequest(request);
-    const known = kept.get(key);
-    onLook?.(known !== undefined);
-    if (known !== undefined) return known;
+    const request = listRequest(exchange, kind, names, identity);
+    const key = formatRequest(request);
+    const cached = cache.get(key);
+    onCacheLookup?.(cached !== undefined);
+    if (cached !== undefined) return cached;
     const evaluation = await evaluate(request, { requestId: exchange.id, signal });
     if (!evaluation.ok) return evaluation;
     const visible = evaluation.decisions.map((decision) => isVisible(decision, exchange.principal));
-    kept.set(key, visible, evaluation.ttlMs);
+    cache.set(key, visible, evaluation.ttlMs);
     return visible;
   }
 
   async function filter(list: ListPage, call: PolicyCall): Promise<ListDecision> {
     const startedAt = now();
+    const explained = (...notes: string[]): Explanation => explain(provider, notes, now() - startedAt, read);
     const { entries } = list;
     const visible: boolean[] = [];
     try {
       for (let from = 0; from < entries.length; from += maxBatch) {
         const names = entries.slice(from, from + maxBatch).map((entry) => entry.name);
-        const some = await look(list, names, call);
-        if ("refusal" in some) {
-          const { refusal, note } = some;
-          return {
-            visible: entries.map(() => false),
-            refusal,
-            explanation: explain(startedAt, seen, [note]),
-          };
-        }
-        visible.push(...some);
+        const page = await evaluateNames(list, names, call);
+        if ("refusal" in page)
+          return { visible: entries.map(() => false), refusal: page.refusal, explanation: explained(page.note) };
+        visible.push(...page);
       }
     } catch (error) {
       const { code, message } = GatewayError.from(error);
       if (code !== "invalid_params") throw error;
-      return { visible: entries.map(() => false), explanation: explain(startedAt, seen, [message]) };
+      return { visible: entries.map(() => false), explanation: explained(message) };
     }
-    return { visible, explanation: explain(startedAt, seen, []) };
+    return { visible, explanation: explained() };
   }
 
   return (list, call) => {
     const { subject, kind, entries } = list;
     if (kind === "tool" && subject.method === "tools/list") declared?.learn(entries);
-    if (!isShowing) return filter(list, call);
-    return {
-      visible: entries.map(() => true),
-      explanation: explain(now(), nothingSeen, ["lists are shown whole"]),
-    };
+    if (!showsAll) return filter(list, call);
+    return { visible: entries.map(() => true), explanation: explain(provider, ["lists are not filtered"]) };
   };
 }
 
 /**
- * An entry with an obligation that nobody could fulfil is left out by itself (Obligations profile, "Obligations and Search
- * Requests"); a stronger login is asked for when it is used.
+ * An entry with an obligation that cannot be fulfilled is left out (Obligations profile, "Obligations and Search
+ * Requests"). One that needs a stronger login is shown; the login is asked for when it is used.
  */
 function isVisible(decision: AuthZenDecision, principal: Parameters<typeof readObligations>[1]): boolean {
   if (!decision.isPermitted) return false;
-  const { refusal: denial } = readObligations([decision], principal);
-  return denial === undefined || denial.code === "step_up_required";
+  const { refusal } = readObligations([decision], principal);
+  return refusal === undefined || refusal.code === "step_up_required";
 }

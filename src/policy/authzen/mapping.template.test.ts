@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { toCelValue, toJson, type CelValue } from "../cel/json-value.ts";
 import type { MappingInputs } from "../cel/expression.ts";
-import { compileTemplate, type TemplateProblem } from "./mapping.ts";
+import { compileTemplate, type MappingProblem } from "./mapping.ts";
 
 const inputs: MappingInputs = {
   params: toCelValue({ name: "get_customer", arguments: { id: "cust-1", amount: 20_000 } }) as ReadonlyMap<
@@ -18,8 +18,8 @@ function resolved(value: unknown): unknown {
   return json === undefined ? undefined : JSON.parse(json);
 }
 
-function problemsOf(value: unknown): readonly TemplateProblem[] {
-  const problems: TemplateProblem[] = [];
+function problemsOf(value: unknown): readonly MappingProblem[] {
+  const problems: MappingProblem[] = [];
   compileTemplate(value, (problem) => void problems.push(problem));
   return problems;
 }

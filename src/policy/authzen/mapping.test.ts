@@ -26,15 +26,15 @@ describe("mappings", () => {
     [{ evaluation: {}, evaluations: {} }, ": needs exactly one member"],
     [{ search: {} }, ": needs exactly one member"],
     [[], ": needs exactly one member"],
-    [{ evaluation: "x" }, "evaluation: is no request"],
-    [{ evaluation: { options: {} } }, "evaluation.options: is no member"],
-    [{ evaluation: { evaluations: [] } }, "evaluation.evaluations: is no member"],
+    [{ evaluation: "x" }, "evaluation: is not a request"],
+    [{ evaluation: { options: {} } }, "evaluation.options: is not a member"],
+    [{ evaluation: { evaluations: [] } }, "evaluation.evaluations: is not a member"],
     [{ evaluations: {} }, "evaluations.evaluations: needs 1 to 100 entries"],
     [{ evaluations: { evaluations: [] } }, "evaluations.evaluations: needs 1 to 100 entries"],
-    [{ evaluations: { evaluations: [{ ...entry, subject }] } }, "evaluations.evaluations.0.subject: must not stand"],
+    [{ evaluations: { evaluations: [{ ...entry, subject }] } }, "evaluations.evaluations.0.subject: must not have"],
     [
       { evaluations: { options: { evaluations_semantic: "permit_on_first_permit" }, evaluations: [entry] } },
-      "evaluations.options: is no member",
+      "evaluations.options: is not a member",
     ],
   ])("refuses what is none: %j", (value, problem) => {
     expect(problemsOf(value)).toEqual([expect.stringContaining(problem)]);

@@ -1,13 +1,15 @@
 import { GatewayError } from "../../errors.ts";
-import { celErrorText, compileExpression, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
-import type { ListEntry } from "../provider/provider.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { celEngine } from "../cel/environment.ts";
-import { type CelValue, toCelValue } from "../cel/json-value.ts";
+import { celErrorText, compileExpression, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
+import { toCelValue } from "../cel/json-value.ts";
+import type { ListEntry } from "../provider/provider.ts";
 
-/** A member of a request as it was worked out: maps, lists and scalars of CEL. */
+/** The fields of a subject, action, resource or context, as CEL values. */
 export type EntityFields = ReadonlyMap<string, unknown>;
 
-/** One decision that is asked for, or what several have in common. */
+/** One evaluation, or what the evaluations of a batch share. */
 export interface EvaluationParts {
   readonly subject?: EntityFields;
   readonly action?: EntityFields;
@@ -17,67 +19,67 @@ export interface EvaluationParts {
 
 /** A request to a decision point (AuthZEN Authorization API 1.0, sections 6 and 7). */
 export interface EvaluationRequest extends EvaluationParts {
-  /** Several decisions, each with what it has of its own; one decision unless given. */
+  /** For a batch: what each evaluation has of its own. */
   readonly evaluations?: readonly EvaluationParts[];
 }
 
-/** Makes the request for a message; throws `invalid_params` where it cannot be made. */
+/** Builds the evaluation request of a message; throws `invalid_params` if an expression has no value. */
 export type Mapping = (inputs: MappingInputs) => EvaluationRequest;
 
+type Path = readonly (string | number)[];
+
+/** A mistake in a mapping: its path, and its offset if it is inside an expression. */
+export interface MappingProblem extends ExpressionProblem {
+  readonly path: Path;
+}
+
+export type OnMappingProblem = (problem: MappingProblem) => void;
+
 const partNames = ["subject", "action", "resource", "context"] as const;
-const mappingMembers: ReadonlySet<string> = new Set<string>([...partNames, "evaluations"]);
-/** Most decisions that one call may need. */
-const maxEntries = 100;
+const requestMembers: ReadonlySet<string> = new Set<string>([...partNames, "evaluations"]);
+const maxEvaluations = 100;
 
 /**
- * Compiles a mapping (COAZ framework, "The Mapping"): an object with the one member `evaluation` or `evaluations`. All
- * mistakes are told; the mapping is of no use then.
+ * Compiles a mapping (COAZ framework, "The Mapping"): an object with the one member `evaluation` or `evaluations`.
+ * Reports every mistake; a mapping with mistakes throws when it is used.
  */
-export function compileMapping(value: unknown, onProblem: OnTemplateProblem): Mapping {
+export function compileMapping(value: unknown, onProblem: OnMappingProblem): Mapping {
   let isBroken = false;
-  const tell = (message: string, path: readonly (string | number)[]): void => {
-    isBroken = true;
-    onProblem({ message, offset: 0, path });
-  };
-  const watch: OnTemplateProblem = (problem) => {
+  const report: OnMappingProblem = (problem) => {
     isBroken = true;
     onProblem(problem);
   };
-  const envelopes = Object.entries(isObject(value) ? value : {});
-  const [first, ...rest] = envelopes;
-  if (first === undefined || rest.length > 0 || (first[0] !== "evaluation" && first[0] !== "evaluations")) {
-    tell("needs exactly one member, `evaluation` or `evaluations`", []);
+  const problem = (message: string, path: Path): Mapping => {
+    report({ message, offset: 0, path });
     return brokenMapping;
-  }
+  };
+  const [first, ...rest] = Object.entries(isObject(value) ? value : {});
+  if (first === undefined || rest.length > 0 || (first[0] !== "evaluation" && first[0] !== "evaluations"))
+    return problem("needs exactly one member, `evaluation` or `evaluations`", []);
   const [envelope, body] = first;
-  if (!isObject(body)) {
-    tell("is no request", [envelope]);
-    return brokenMapping;
-  }
+  if (!isObject(body)) return problem("is not a request", [envelope]);
   for (const name of Object.keys(body)) {
-    if (!mappingMembers.has(name) || (name === "evaluations" && envelope === "evaluation"))
-      tell("is no member of a request", [envelope, name]);
+    if (!requestMembers.has(name) || (name === "evaluations" && envelope === "evaluation"))
+      problem("is not a member of a request", [envelope, name]);
   }
-  const shared = compileParts(body, [envelope], watch);
+  const shared = compileParts(body, [envelope], report);
   if (envelope === "evaluation") return isBroken ? brokenMapping : (inputs) => resolveParts(shared, inputs);
   const { evaluations } = body;
-  if (!Array.isArray(evaluations) || evaluations.length === 0 || evaluations.length > maxEntries) {
-    tell(`needs 1 to ${maxEntries} entries`, [envelope, "evaluations"]);
-    return brokenMapping;
-  }
+  if (!Array.isArray(evaluations) || evaluations.length === 0 || evaluations.length > maxEvaluations)
+    return problem(`needs 1 to ${maxEvaluations} entries`, [envelope, "evaluations"]);
   const entries = evaluations.map((entry: unknown, index) => {
     const path = [envelope, "evaluations", index];
     if (!isObject(entry)) {
-      tell("is no evaluation", path);
+      problem("is not an evaluation", path);
       return [];
     }
     for (const name of Object.keys(entry)) {
-      // One subject for all: an entry of its own could smuggle another in (COAZ-MCP binding, "Declared Mappings").
-      if (name === "subject") tell("must not stand in an entry: one subject holds for all", [...path, name]);
-      else if (!mappingMembers.has(name) || name === "evaluations")
-        tell("is no member of an evaluation", [...path, name]);
+      // All evaluations share the verified subject (COAZ-MCP binding, "Declared Mappings").
+      if (name === "subject") problem("must not have its own subject", [...path, name]);
+      else if (!requestMembers.has(name) || name === "evaluations")
+        problem("is not a member of an evaluation", [...path, name]);
     }
-    return compileParts(entry, path, watch);
+    return compileParts(entry, path, report);
   });
   if (isBroken) return brokenMapping;
   return (inputs) => ({
@@ -86,127 +88,39 @@ export function compileMapping(value: unknown, onProblem: OnTemplateProblem): Ma
   });
 }
 
+const brokenMapping: Mapping = () => {
+  throw new GatewayError("invalid_params", "the mapping is malformed");
+};
+
 type CompiledParts = readonly (readonly [(typeof partNames)[number], Template])[];
 
-function compileParts(
-  body: Readonly<Record<string, unknown>>,
-  path: readonly (string | number)[],
-  onProblem: OnTemplateProblem,
-): CompiledParts {
-  return partNames.flatMap((name) => {
-    if (body[name] === undefined) return [];
-    return [[name, compileTemplate(body[name], onProblem, [...path, name])] as const];
-  });
+function compileParts(body: Readonly<Record<string, unknown>>, path: Path, onProblem: OnMappingProblem): CompiledParts {
+  return partNames.flatMap((name) =>
+    body[name] === undefined ? [] : [[name, compileTemplate(body[name], onProblem, [...path, name])] as const],
+  );
 }
 
 function resolveParts(parts: CompiledParts, inputs: MappingInputs): EvaluationParts {
   const resolved = parts.flatMap(([name, template]) => {
     const value = template(inputs);
     if (value === undefined) return [];
-    if (!(value instanceof Map)) throw new GatewayError("invalid_params", `\`${name}\` is no object`);
+    if (!(value instanceof Map)) throw new GatewayError("invalid_params", `\`${name}\` is not an object`);
     return [[name, value as EntityFields] as const];
   });
   return Object.fromEntries(resolved);
 }
 
-const brokenMapping: Mapping = () => {
-  throw new GatewayError("invalid_params", "the mapping is malformed");
-};
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** What is known of how calls of a tool are to be decided. */
-export type MappingDeclaration =
-  /** Nobody has listed the tool yet. */
-  | { readonly type: "unseen" }
-  /** It declares nothing: the default holds. */
-  | { readonly type: "none" }
-  | { readonly type: "mapping"; readonly mapping: Mapping }
-  /** What it declares cannot be understood. */
-  | { readonly type: "broken"; readonly problem: string };
-
-/** Mappings that servers declare for their tools, learned from the lists that pass by. */
-export interface DeclaredMappings {
-  /** Learns from a page of tools. */
-  learn(entries: readonly ListEntry[]): void;
-  find(tool: string): MappingDeclaration;
-}
-
-/** Tools that are kept; the one that was listed longest ago goes first. */
-const maxTools = 10_000;
-
-const unseenDeclaration: MappingDeclaration = { type: "unseen" };
-const noDeclaration: MappingDeclaration = { type: "none" };
-
-interface Seen {
-  /** The declaration as it was written. */
-  readonly text: string | undefined;
-  /** Compiled when the tool is first called: most of them never are. */
-  compiled: MappingDeclaration | undefined;
-}
-
-/** Makes an empty memory (COAZ-MCP binding, "Declaring a Mapping"). */
-export function createDeclaredMappings(): DeclaredMappings {
-  const tools = new Map<string, Seen>();
-  return {
-    learn: (entries) => {
-      for (const { name, value } of entries) {
-        const text = declarationIn(value);
-        const before = tools.get(name);
-        tools.delete(name);
-        tools.set(name, before?.text === text && before !== undefined ? before : { text, compiled: undefined });
-        const [oldest] = tools.keys();
-        if (tools.size > maxTools && oldest !== undefined) tools.delete(oldest);
-      }
-    },
-    find: (tool) => {
-      const seen = tools.get(tool);
-      return seen === undefined ? unseenDeclaration : (seen.compiled ??= compileDeclaration(seen.text));
-    },
-  };
-}
-
-function declarationIn({ inputSchema }: Readonly<Record<string, unknown>>): string | undefined {
-  if (typeof inputSchema !== "object" || inputSchema === null) return undefined;
-  if (!Object.hasOwn(inputSchema, "x-authzen-mapping")) return undefined;
-  return JSON.stringify(Reflect.get(inputSchema, "x-authzen-mapping"));
-}
-
-function compileDeclaration(text: string | undefined): MappingDeclaration {
-  if (text === undefined) return noDeclaration;
-  const problems: string[] = [];
-  const mapping = compileMapping(JSON.parse(text), ({ path, message }) => {
-    problems.push(`${path.join(".")} ${message}`.trim());
-  });
-  return problems.length === 0 ? { type: "mapping", mapping } : { type: "broken", problem: problems.join("; ") };
-}
-
-/** A value of a mapping: what it comes to for a message; undefined where it is left out. */
+/** A value in a mapping, resolved per message; undefined leaves it out. */
 export type Template = (inputs: MappingInputs) => unknown;
 
-/** What is wrong with a template, and where in it; the offset is that of a mistake inside of an expression. */
-export interface TemplateProblem extends ExpressionProblem {
-  readonly path: readonly (string | number)[];
-}
-
-/** Told of every mistake. */
-export type OnTemplateProblem = (problem: TemplateProblem) => void;
-
-/** How deep a template may be; deeper ones are no requests of AuthZEN. */
 const maxDepth = 20;
 
 /**
- * Compiles a value of a mapping (COAZ framework, "Literals and Expressions"): texts that begin with `$` are CEL, `$$` at
- * the beginning stands for one `$`, everything else is itself. The template throws `invalid_params` where an expression
- * has no value.
+ * Compiles a value of a mapping (COAZ framework, "Literals and Expressions"): a string that starts with `$` is CEL, a
+ * leading `$$` stands for one `$`, anything else is a literal. A template throws `invalid_params` if its expression has
+ * no value.
  */
-export function compileTemplate(
-  value: unknown,
-  onProblem: OnTemplateProblem,
-  path: readonly (string | number)[] = [],
-): Template {
+export function compileTemplate(value: unknown, onProblem: OnMappingProblem, path: Path = []): Template {
   if (path.length > maxDepth) {
     onProblem({ message: "is nested too deep", offset: 0, path });
     return () => undefined;
@@ -216,7 +130,7 @@ export function compileTemplate(
     const items = value.map((item: unknown, index) => compileTemplate(item, onProblem, [...path, index]));
     return (inputs) => items.map((item) => item(inputs)).filter((item) => item !== undefined);
   }
-  if (typeof value !== "object" || value === null) {
+  if (!isObject(value)) {
     const literal = toCelValue(value);
     return () => literal;
   }
@@ -224,16 +138,12 @@ export function compileTemplate(
     ([name, member]) => [name, compileTemplate(member, onProblem, [...path, name])] as const,
   );
   return (inputs) => {
-    const map = new Map<string, unknown>();
-    for (const [name, member] of members) {
-      const resolved = member(inputs);
-      if (resolved !== undefined) map.set(name, resolved);
-    }
-    return map;
+    const resolved = members.map(([name, member]) => [name, member(inputs)] as const);
+    return new Map(resolved.filter(([, member]) => member !== undefined));
   };
 }
 
-function compileText(text: string, onProblem: OnTemplateProblem, path: readonly (string | number)[]): Template {
+function compileText(text: string, onProblem: OnMappingProblem, path: Path): Template {
   if (!text.startsWith("$")) return () => text;
   const rest = text.slice(1);
   if (rest.startsWith("$")) return () => rest;
@@ -253,6 +163,55 @@ function compileText(text: string, onProblem: OnTemplateProblem, path: readonly 
       throw new GatewayError("invalid_params", `the expression \`${text}\` failed: ${celErrorText(error)}`);
     }
     if (!(result instanceof Optional)) return result;
-    return result.hasValue() ? (result.value() as CelValue) : undefined;
+    return result.hasValue() ? (result.value() as unknown) : undefined;
   };
+}
+
+/** What a server declares for a tool. */
+export type MappingDeclaration =
+  /** The tool has not been listed yet. */
+  | { readonly type: "unseen" }
+  | { readonly type: "none" }
+  | { readonly type: "mapping"; readonly mapping: Mapping }
+  | { readonly type: "broken"; readonly problem: string };
+
+/** Mappings that servers declare for their tools (COAZ-MCP binding, "Declaring a Mapping"), learned from `tools/list`. */
+export interface DeclaredMappings {
+  learn(entries: readonly ListEntry[]): void;
+  find(tool: string): MappingDeclaration;
+}
+
+const maxTools = 10_000;
+
+export function createDeclaredMappings(): DeclaredMappings {
+  /** A declaration is compiled when its tool is first called. */
+  const tools = new BoundedMap<string, { readonly text: string | undefined; compiled?: MappingDeclaration }>(maxTools);
+  return {
+    learn: (entries) => {
+      for (const { name, value } of entries) {
+        const text = declarationIn(value);
+        const known = tools.get(name);
+        tools.set(name, known !== undefined && known.text === text ? known : { text });
+      }
+    },
+    find: (tool) => {
+      const known = tools.get(tool);
+      return known === undefined ? { type: "unseen" } : (known.compiled ??= compileDeclaration(known.text));
+    },
+  };
+}
+
+function declarationIn({ inputSchema }: Readonly<Record<string, unknown>>): string | undefined {
+  if (typeof inputSchema !== "object" || inputSchema === null) return undefined;
+  if (!Object.hasOwn(inputSchema, "x-authzen-mapping")) return undefined;
+  return JSON.stringify(Reflect.get(inputSchema, "x-authzen-mapping"));
+}
+
+function compileDeclaration(text: string | undefined): MappingDeclaration {
+  if (text === undefined) return { type: "none" };
+  const problems: string[] = [];
+  const mapping = compileMapping(JSON.parse(text), ({ path, message }) => {
+    problems.push(`${path.join(".")} ${message}`.trim());
+  });
+  return problems.length === 0 ? { type: "mapping", mapping } : { type: "broken", problem: problems.join("; ") };
 }

@@ -64,8 +64,10 @@ describe("the AuthZEN provider", () => {
     };
     const input = { denied: "forbidden", reason: "/reason_user/en" };
     expect(denialOf(await verdictOn(no, input)).reason).toBe("Ask Bob.");
-    expect(denialOf(await verdictOn(no, { denied: "forbidden" })).reason).toBe("the policy does not allow this");
-    expect(denialOf(await verdictOn(no, { ...input, reason: "/other" })).reason).toBe("the policy does not allow this");
+    expect(denialOf(await verdictOn(no, { denied: "forbidden" })).reason).toBe("The policy does not allow this.");
+    expect(denialOf(await verdictOn(no, { ...input, reason: "/other" })).reason).toBe(
+      "The policy does not allow this.",
+    );
   });
 
   it.each<readonly [string, AuthZenReply, string, boolean]>([

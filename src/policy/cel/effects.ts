@@ -1,5 +1,5 @@
 import type { MessageChange } from "../../core/interceptors/action.ts";
-import { spanOf, type MemberName, type Outline } from "../../protocol/json/outline.ts";
+import { type Outline, spanOf } from "../../protocol/json/outline.ts";
 import { scan } from "../../protocol/json/scan.ts";
 import { splice, type Replacement } from "../../protocol/json/edit.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -7,11 +7,10 @@ import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import type { Detector } from "../../redact/detectors/detector.ts";
 import { scanJsonStrings } from "../../redact/detectors/scan-texts.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
-import { applyEdits } from "../../protocol/json/edit.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { Bindings } from "./facts.ts";
 import { toJson } from "./json-value.ts";
-import { mirroredContentEdits } from "./mirrored-content.ts";
+import { memberEdits } from "./member-edits.ts";
 import type { EditEffect, Rule } from "./rules.ts";
 
 /** What the effects of rules make of a message. */
@@ -87,14 +86,11 @@ const detectionRefusals: Readonly<Record<DetectorName, PolicyRefusal>> = {
   },
 };
 
-function applyEditEffect(draft: Draft, member: MemberName, edits: EditEffect, bindings: Bindings): Draft {
+function applyEditEffect(draft: Draft, member: "params" | "result", edits: EditEffect, bindings: Bindings): Draft {
   const span = spanOf(draft.outline, member);
   if (span === undefined) return draft;
   const values = edits.values.map((value) => (Buffer.isBuffer(value) ? value : jsonOf(value.evaluate(bindings))));
-  const outcome = applyEdits(draft.bytes, span, edits.plan, values);
-  if (!outcome.ok) throw new TypeError(`cannot be changed: ${outcome.problem}`);
-  const mirrored = member === "result" ? mirroredContentEdits(draft.bytes, span, edits.plan, outcome.replacements) : [];
-  return spliceDraft(draft, [...outcome.replacements, ...mirrored]);
+  return spliceDraft(draft, memberEdits(draft.bytes, span, member, edits.plan, values));
 }
 
 function jsonOf(value: unknown): Buffer {

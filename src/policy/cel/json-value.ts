@@ -17,6 +17,9 @@ export type CelValue =
   | readonly CelValue[]
   | ReadonlyMap<string, CelValue>;
 
+/** A JSON object as CEL sees it. */
+export type CelMap = ReadonlyMap<string, CelValue>;
+
 /**
  * A number that CEL cannot hold exactly. It stands in its place so that only a rule that looks at it fails: CEL has
  * no type for it.
@@ -68,6 +71,16 @@ export function toCelValue(value: unknown): CelValue {
   if (Array.isArray(value)) return value.map(toCelValue);
   if (typeof value !== "object" || value === null) return null;
   return new Map(Object.entries(value).map(([name, inner]) => [name, toCelValue(inner)]));
+}
+
+const claimValues = new WeakMap<object, CelMap>();
+
+/** The claims of a token as CEL values; cached, for a token is used many times. */
+export function claimsValue(claims: Readonly<Record<string, unknown>>): CelMap {
+  let value = claimValues.get(claims);
+  // An object becomes a map.
+  if (value === undefined) claimValues.set(claims, (value = toCelValue(claims) as CelMap));
+  return value;
 }
 
 /** What CEL gave, as JSON text; undefined where it is nothing that JSON has. */

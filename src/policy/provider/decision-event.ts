@@ -1,60 +1,59 @@
 import type { Exchange } from "../../core/exchange.ts";
-import type { MessagePhase } from "../../core/interceptors/interceptor.ts";
-import type { Explanation, ListKind, PolicyRefusal } from "./provider.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { MessagePhase } from "../../core/interceptors/interceptor.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
+import type { Explanation, ListKind, PolicyRefusal } from "./provider.ts";
 
-/** What was decided about: a message that asks, one that answers, or the entries of a list in an answer. */
+/** The decided message: a request or notification, a response, or the entries of a list in a response. */
 export type DecisionPhase = MessagePhase | "list";
 
-/** Whom or what a message is about, as far as it says so. */
+/** What a message is about. */
 export interface DecisionTarget {
   readonly type: string;
   readonly name: string;
 }
 
-/** One decision about one message, for the log, the audit stream and the record. */
-export interface DecisionEvent {
-  /** Given to the agent with a refusal, so that it leads to this event. */
-  readonly id: string;
-  /** In the response phase the exchange of the request that is answered. */
-  readonly exchange: Exchange;
-  readonly direction: Exchange["direction"];
-  readonly phase: DecisionPhase;
-  /** The method of the message, or of the request that it answers. */
-  readonly method: string | undefined;
-  readonly target: DecisionTarget | undefined;
-  /** `change` lets a message go on in another form, `filter` an answer with some of its names taken out. */
-  readonly effect: "allow" | "change" | "filter" | "deny";
-  /** False in shadow mode: it was decided and recorded, and the message went on as it was. */
-  readonly isEnforced: boolean;
-  /** The no, where it was one. */
-  readonly refusal: PolicyRefusal | undefined;
-  /** For lists: how many names there were, and how many of them are not shown. */
-  readonly list: FilteredList | undefined;
-  readonly explanation: Explanation;
-  /** What a provider threw, where it failed; for the log, never for the agent. */
-  readonly cause: unknown;
-}
-
-/** What became of a list. */
+/** How many entries of a list were hidden. */
 export interface FilteredList {
   readonly kind: ListKind;
   readonly total: number;
   readonly hidden: number;
 }
 
-/** Takes decisions as they are made. It should be quick; what it throws is ignored, so that it cannot change traffic. */
+/** One decision about one message, for the log, the audit stream and the recording. */
+export interface DecisionEvent {
+  /** Sent to the agent with a refusal, to find this event. */
+  readonly id: string;
+  /** In the response phase, the exchange of the request. */
+  readonly exchange: Exchange;
+  readonly direction: Exchange["direction"];
+  readonly phase: DecisionPhase;
+  /** The method of the message, or of the request it answers. */
+  readonly method: string | undefined;
+  readonly target: DecisionTarget | undefined;
+  /** `change`: the message goes on in another form; `filter`: names were removed from a result. */
+  readonly effect: "allow" | "change" | "filter" | "deny";
+  /** False in shadow mode: the message went on unchanged. */
+  readonly isEnforced: boolean;
+  readonly refusal: PolicyRefusal | undefined;
+  /** For lists. */
+  readonly list: FilteredList | undefined;
+  readonly explanation: Explanation;
+  /** What a failing provider threw; for the log, never for the agent. */
+  readonly cause: unknown;
+}
+
+/** Receives decisions. It should be quick; what it throws is ignored. */
 export type DecisionListener = (event: DecisionEvent) => void;
 
-/** What only some decisions have. */
+/** The fields that only some decisions have. */
 export interface DecisionRecordOptions {
   readonly refusal?: PolicyRefusal | undefined;
   readonly list?: FilteredList | undefined;
   readonly cause?: unknown;
 }
 
-/** A decision as listeners see it. A class: what is read from the message, and the id, are made when asked for. */
+/** A class, so that the id and what is read from the message are computed only if a listener reads them. */
 export class DecisionRecord implements DecisionEvent {
   readonly phase: DecisionPhase;
   readonly effect: DecisionEvent["effect"];
@@ -74,14 +73,14 @@ export class DecisionRecord implements DecisionEvent {
     explanation: Explanation,
     isEnforced: boolean,
     newId: () => string,
-    { refusal: denial, list, cause }: DecisionRecordOptions,
+    { refusal, list, cause }: DecisionRecordOptions,
   ) {
     this.#subject = subject;
     this.#newId = newId;
     this.phase = phase;
     this.effect = effect;
     this.isEnforced = isEnforced;
-    this.refusal = denial;
+    this.refusal = refusal;
     this.list = list;
     this.explanation = explanation;
     this.cause = cause;
@@ -105,7 +104,6 @@ export class DecisionRecord implements DecisionEvent {
 
   get target(): DecisionTarget | undefined {
     const { request, metadata } = this.#subject;
-    // An answer is about what its request was about.
     return request === undefined ? metadata.target : metadataOf(request).target;
   }
 }

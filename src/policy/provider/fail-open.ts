@@ -1,88 +1,73 @@
-import { isThenable } from "../../core/interceptors/steps.ts";
-import type { PolicyRefusal, ListDecision, PolicyProvider, Decision } from "./provider.ts";
+import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
+import {
+  type Decision,
+  explain,
+  type Explanation,
+  type ListDecision,
+  overrideProvider,
+  type PolicyProvider,
+  type PolicyRefusal,
+} from "./provider.ts";
 
-/** Told of every message that passed without a decision, with why there was none. */
+/** Called for every message that passes without a decision, with the reason. */
 export type OnFailOpen = (problem: string) => void;
 
 /**
- * A provider that lets messages pass where no decision could be had, because the owner of the route said so. What was
- * decided stays decided: only the lack of a verdict opens the gate, and every time it does is told.
+ * A provider that lets messages pass when there is no decision, as `failOpen: true` asks for. Denials stay denials.
  *
- * | what came of asking                       | the message |
- * | ----------------------------------------- | ----------- |
- * | allow, with changes or without            | goes on     |
- * | deny: forbidden, hidden, scope, rate      | is refused  |
- * | deny: invalid, for it cannot be judged    | is refused  |
- * | deny: unavailable, no verdict or too late | goes on     |
- * | deny: unavailable, but `neverOpen`        | is refused  |
- * | the provider failed                       | goes on     |
+ * | decision                              | the message |
+ * | ------------------------------------- | ----------- |
+ * | allow, with or without changes        | goes on     |
+ * | deny: forbidden, hidden, scope, rate  | is refused  |
+ * | deny: invalid                         | is refused  |
+ * | deny: unavailable                     | goes on     |
+ * | deny: unavailable and `neverFailOpen` | is refused  |
+ * | the provider threw                    | goes on     |
  */
 export function withFailOpen(provider: PolicyProvider, onFailOpen: OnFailOpen): PolicyProvider {
-  function open(problem: string, verdict?: Decision): Decision {
+  function opened(problem: string, explanation: Explanation = explain(provider.name)): Explanation {
     onFailOpen(problem);
-    const notes = [...(verdict?.explanation.notes ?? []), `the gate was open: ${problem}`];
-    const explanation = verdict?.explanation ?? {
-      provider: provider.name,
-      rule: undefined,
-      read: [],
-      durationMs: 0,
-    };
-    return { effect: "allow", explanation: { ...explanation, notes } };
+    return { ...explanation, notes: [...(explanation.notes ?? []), `failed open: ${problem}`] };
   }
 
-  function opened(verdict: Decision): Decision {
-    return verdict.effect === "deny" && mayFailOpen(verdict.refusal) ? open(verdict.refusal.reason, verdict) : verdict;
+  function check(decision: Decision): Decision {
+    if (decision.effect === "allow" || !mayFailOpen(decision.refusal)) return decision;
+    return { effect: "allow", explanation: opened(decision.refusal.reason, decision.explanation) };
   }
 
-  function seen(verdict: ListDecision): ListDecision {
-    const { visible, refusal: denial } = verdict;
-    if (denial === undefined || !mayFailOpen(denial)) return verdict;
-    const { explanation } = open(denial.reason, {
-      effect: "deny",
-      refusal: denial,
-      explanation: verdict.explanation,
-    });
-    return { visible: visible.map(() => true), explanation };
-  }
-
-  function ask(evaluate: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
-    try {
-      const verdict = evaluate();
-      return isThenable(verdict) ? verdict.then(opened, (thrown: unknown) => open(errorText(thrown))) : opened(verdict);
-    } catch (thrown) {
-      return open(errorText(thrown));
-    }
-  }
-
-  function all(count: number, thrown: unknown): ListDecision {
-    const { explanation } = open(errorText(thrown));
-    return { visible: Array.from({ length: count }, () => true), explanation };
-  }
-
+  const failed = (thrown: unknown): Decision => ({ effect: "allow", explanation: opened(errorText(thrown)) });
   const filterList = provider.filterList?.bind(provider);
-  return {
-    name: provider.name,
-    evaluateRequest: (subject, call) => ask(() => provider.evaluateRequest(subject, call)),
-    evaluateResponse: (subject, call) => ask(() => provider.evaluateResponse(subject, call)),
-    ...(filterList === undefined
-      ? {}
-      : {
-          filterList: (list, call) => {
-            const { length } = list.entries;
-            try {
-              const verdict = filterList(list, call);
-              return isThenable(verdict) ? verdict.then(seen, (thrown: unknown) => all(length, thrown)) : seen(verdict);
-            } catch (thrown) {
-              return all(length, thrown);
-            }
-          },
-        }),
-    close: () => provider.close?.(),
-  };
+  return overrideProvider(provider, {
+    evaluateRequest: (subject, call) => settle(() => provider.evaluateRequest(subject, call), check, failed),
+    evaluateResponse: (subject, call) => settle(() => provider.evaluateResponse(subject, call), check, failed),
+    ...(filterList && {
+      filterList: (list, call) => {
+        const visible = list.entries.map(() => true);
+        return settle<ListDecision>(
+          () => filterList(list, call),
+          (decision) =>
+            decision.refusal === undefined || !mayFailOpen(decision.refusal)
+              ? decision
+              : { visible, explanation: opened(decision.refusal.reason, decision.explanation) },
+          (thrown) => ({ visible, explanation: opened(errorText(thrown)) }),
+        );
+      },
+    }),
+  });
 }
 
-function mayFailOpen({ kind, neverFailOpen: neverOpen }: PolicyRefusal): boolean {
-  return kind === "unavailable" && neverOpen !== true;
+/** Checks a decision when it is ready; turns an error, thrown or rejected, into a decision. */
+function settle<T>(evaluate: () => MaybePromise<T>, check: (value: T) => T, failed: (thrown: unknown) => T) {
+  try {
+    const value = evaluate();
+    return isPromise(value) ? value.then(check, failed) : check(value);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+function mayFailOpen({ kind, neverFailOpen }: PolicyRefusal): boolean {
+  return kind === "unavailable" && neverFailOpen !== true;
 }
 
 function errorText(thrown: unknown): string {

@@ -1,104 +1,114 @@
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import type { MaybePromise } from "../../lib/is-promise.ts";
 
 /**
- * Whoever decides: rules of our own, or a decision point elsewhere. The core is two questions (PA-007); what a provider
- * knows of wires and formats stays inside it. Answers that are known at once are given at once, not as a promise.
+ * Decides about messages: the embedded rules, or a remote decision point (PA-007). Whatever a provider knows about wire
+ * formats stays inside it. A decision that is ready is returned as it is, not as a promise.
+ *
+ * @example
+ * const officeHours: PolicyProvider = {
+ *   name: "office-hours",
+ *   evaluateRequest: () => ({ effect: "allow", explanation: explain("office-hours") }),
+ *   evaluateResponse: () => ({ effect: "allow", explanation: explain("office-hours") }),
+ * };
  */
 export interface PolicyProvider {
   /** Shown in logs, records and explanations. */
   readonly name: string;
-  /** May this request or notification go on, and in which form? */
-  evaluateRequest(subject: InspectedMessage, call: PolicyCall): Decision | Promise<Decision>;
-  /** May this answer be seen, and in which form? `call.memory` is what the request's verdict left for it. */
-  evaluateResponse(subject: InspectedMessage, call: PolicyCall): Decision | Promise<Decision>;
+  /** Decides whether a request or notification may go on, and in which form. */
+  evaluateRequest(subject: InspectedMessage, call: PolicyCall): MaybePromise<Decision>;
+  /** Decides whether a response may reach the client, and in which form. */
+  evaluateResponse(subject: InspectedMessage, call: PolicyCall): MaybePromise<Decision>;
   /**
-   * Which entries of a list the caller may know of. A provider without it is asked nothing about lists, and its
-   * `evaluateResponse` sees them whole.
+   * Decides which entries of a list the caller can see. Without it, lists are not filtered, and `evaluateResponse` gets
+   * them whole.
    */
-  filterList?(list: ListPage, call: PolicyCall): ListDecision | Promise<ListDecision>;
+  filterList?(list: ListPage, call: PolicyCall): MaybePromise<ListDecision>;
   close?(): void | Promise<void>;
 }
 
-/** What goes with a question. */
+/** The context of one evaluation. */
 export interface PolicyCall {
-  /** Aborted when nobody waits for the verdict any more, or its time is over; made when first asked for (PA-212). */
+  /** Aborted on timeout, or when the caller goes away; created when first read (PA-212). */
   readonly signal: AbortSignal;
-  /** What the verdict on the request left for the verdict on its answer. */
+  /** In `evaluateResponse`: the `memory` of the decision about the request. */
   readonly memory: unknown;
 }
 
-/** A decision, and why. */
+/** What a provider says about a message, and why. */
 export type Decision =
   | {
       readonly effect: "allow";
-      /** The message goes on in this form; it is parsed again as strictly as anything from a wire. */
+      /** The form in which the message goes on; it is parsed as strictly as any message. */
       readonly change?: MessageChange;
-      /** Handed to `evaluateResponse` for the answer to the same request. */
+      /** Passed to `evaluateResponse` for the response to the same request. */
       readonly memory?: unknown;
       readonly explanation: Explanation;
     }
   | { readonly effect: "deny"; readonly refusal: PolicyRefusal; readonly explanation: Explanation };
 
 /**
- * What kind of no it is. `hidden` looks exactly like a name that does not exist; `scope` can be cured by a token with
- * more scopes, `rate` by waiting; `unavailable` says that no decision could be had; `invalid` that the message cannot
- * be judged.
+ * `hidden` looks exactly like a name that does not exist; `scope` asks for a token with more scopes; `rate` asks to wait;
+ * `unavailable` means that there is no decision; `invalid`, that the message cannot be evaluated.
  */
 export type RefusalKind = "forbidden" | "hidden" | "scope" | "rate" | "unavailable" | "invalid";
 
-/** A no, in words that an agent can act on. Nothing in it is secret. */
+/** What the client gets for a denied message. Nothing in it is secret. */
 export interface PolicyRefusal {
   readonly kind: RefusalKind;
-  /** Stable, lower-case with underscores; for programs. */
+  /** Stable and machine-readable: lower-case with underscores. */
   readonly code: string;
-  /** For the agent and the people behind it. */
+  /** For the agent and its users. */
   readonly reason: string;
-  /** For `scope`: what a token would need. */
+  /** For `scope`: the scopes a token needs. */
   readonly scopes?: readonly string[];
-  /** For `rate` and `unavailable`: seconds after which to come back. */
+  /** For `rate` and `unavailable`: seconds to wait. */
   readonly retryAfter?: number;
   /**
-   * For `unavailable`: the gate stays shut also where the owner of the route opens it for lack of a decision. A decision
-   * point that refuses us, or whose answer cannot be followed, is in no trouble that passes (PA-126).
+   * For `unavailable`: refused even with `failOpen`. A decision point that rejects us, or whose answer is unusable, is
+   * misconfigured rather than down (PA-126).
    */
   readonly neverFailOpen?: true;
-  /** The answer that the decision point itself wrote (PingAuthorize); used by the refusal profile `ping`. */
+  /** The HTTP answer written by PingAuthorize, for the refusal profile `ping`. */
   readonly http?: PdpHttpAnswer;
 }
 
-/** An HTTP answer as a decision point wrote it. */
+/** The refusal of a name that the caller cannot see. */
+export const hiddenRefusal: PolicyRefusal = { kind: "hidden", code: "hidden", reason: "There is no such name." };
+
+/** An HTTP answer written by a decision point. */
 export interface PdpHttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly body: string;
 }
 
-/** Why a decision came out as it did; goes into the log, the audit stream and the record, never to the agent. */
+/** Why a decision came out as it did; for the log, the audit stream and the recording, never for the agent. */
 export interface Explanation {
   readonly provider: string;
-  /** The rule or policy that decided; undefined where none matched and the default did. */
+  /** The rule or policy that decided; undefined if none matched. */
   readonly rule: string | undefined;
-  /** Paths of what the decision read, such as `mcp.arguments.amount`. */
+  /** Paths that the decision read, such as `mcp.arguments.amount`. */
   readonly read: readonly string[];
-  /** How long the decision took; 0 where it was made before, for all messages of the kind. */
+  /** 0 for a decision that was already known. */
   readonly durationMs: number;
   /** What rules in shadow mode would have decided. */
   readonly shadow?: readonly ShadowDecision[];
-  /** More for operators: obligations, policy versions, why a provider failed and the gate was open. */
+  /** More for operators: obligations, policy versions, why it failed open. */
   readonly notes?: readonly string[];
 }
 
-/** What a rule that is not enforced would have done. */
+/** What a rule in shadow mode would have done. */
 export interface ShadowDecision {
   readonly rule: string;
   readonly effect: "allow" | "deny" | "change";
   readonly reason: string;
 }
 
-/** One page of a list that is on its way to a client. */
+/** One page of a list result. */
 export interface ListPage {
-  /** The answer that holds the list; its `request` asked for it. */
+  /** The result; its `request` asked for the list. */
   readonly subject: InspectedMessage;
   readonly kind: ListKind;
   readonly entries: readonly ListEntry[];
@@ -108,16 +118,42 @@ export type ListKind = "tool" | "resource" | "resource-template" | "prompt";
 
 /** One entry of a list. */
 export interface ListEntry {
-  /** The name of a tool or prompt, the URI of a resource, the URI template of a template. */
+  /** The name of a tool or prompt, the URI of a resource, or the URI template. */
   readonly name: string;
-  /** The whole entry, read when first asked for. */
+  /** The whole entry, parsed when first read. */
   readonly value: Readonly<Record<string, unknown>>;
 }
 
-/** Which entries may be seen, in the order of the question; or why that could not be decided. */
+/** Which entries of a page are visible, in their order. */
 export interface ListDecision {
   readonly visible: readonly boolean[];
-  /** The list is refused as a whole, whatever `visible` says. */
+  /** Refuses the list as a whole, whatever `visible` says. */
   readonly refusal?: PolicyRefusal;
   readonly explanation: Explanation;
+}
+
+const nothingRead: readonly string[] = [];
+
+/** An explanation without a rule. */
+export function explain(
+  provider: string,
+  notes: readonly string[] = [],
+  durationMs = 0,
+  read: readonly string[] = nothingRead,
+): Explanation {
+  const plain = { provider, rule: undefined, read, durationMs };
+  return notes.length === 0 ? plain : { ...plain, notes };
+}
+
+/** A provider that forwards to another, except for what is overridden. */
+export function overrideProvider(provider: PolicyProvider, overrides: Partial<PolicyProvider>): PolicyProvider {
+  const filterList = provider.filterList?.bind(provider);
+  return {
+    name: provider.name,
+    evaluateRequest: (subject, call) => provider.evaluateRequest(subject, call),
+    evaluateResponse: (subject, call) => provider.evaluateResponse(subject, call),
+    ...(filterList === undefined ? {} : { filterList }),
+    close: () => provider.close?.(),
+    ...overrides,
+  };
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** How much is logged: each level includes those after it. */
+/** Log levels; each includes those after it. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
 /** One of the log levels; `silent` logs nothing. */
@@ -11,9 +11,9 @@ export const logConfig = z.strictObject({
   level: z
     .enum(logLevels)
     .default("info")
-    .describe("The least severe level that is logged; `info` has one line per exchange."),
+    .describe("The least severe level to log. `info` logs one line per exchange."),
   format: z
     .enum(["auto", "json", "text"])
     .default("auto")
-    .describe("JSON lines, or lines for people; `auto` is text on a terminal and JSON elsewhere."),
+    .describe("JSON lines or readable text. `auto` is text on a terminal and JSON elsewhere."),
 });

@@ -3,20 +3,20 @@ import { fstatSync } from "node:fs";
 import { destination as openDestination, pino } from "pino";
 
 import { systemClock } from "../core/exchange.ts";
-import type { LogLevel } from "./config.ts";
-import { BufferedDestination } from "./buffered-destination.ts";
 import type { GatewayError } from "../errors.ts";
+import { BufferedDestination } from "./buffered-destination.ts";
+import type { LogLevel } from "./config.ts";
 
 /**
- * What a log line may hold besides its message: flat, and only plain values, so that no header object, message or
- * credential gets there as a whole by accident.
+ * The fields of a log line. Only flat, plain values, so that no header object, message or credential gets in by
+ * accident.
  */
 export type LogFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** Writes one line. */
 export type LogMethod = (fields: LogFields, message?: string) => void;
 
-/** Where log lines go. */
+/** Writes log lines. */
 export interface FieldLogger {
   readonly trace: LogMethod;
   readonly debug: LogMethod;
@@ -24,35 +24,35 @@ export interface FieldLogger {
   readonly warn: LogMethod;
   readonly error: LogMethod;
   readonly fatal: LogMethod;
-  /** Whether a line of this level would be written; ask before making costly fields. */
+  /** Whether lines of this level are written; ask before computing costly fields. */
   isLevelEnabled(level: LogLevel): boolean;
-  /** The same log with these fields on every line. */
+  /** A logger that adds these fields to every line. */
   child(fields: LogFields): FieldLogger;
 }
 
-/** The log of a gateway. */
+/** The logger of a gateway. */
 export interface Logger extends FieldLogger {
-  /** For whoever writes a line with every message; left out by logs that take only fields. */
+  /** A faster way to write a line with every message; not every logger has it. */
   readonly preformatted?: PreformattedLog;
 }
 
-/** Writes lines that somebody else puts together, who knows better than a general serialiser what is in them. */
+/** Writes lines that are JSON already. Needed by bench load: "150 B call, one log line each". */
 export interface PreformattedLog {
-  /** A text without the secrets in it: what comes from peers goes into a line only like this. */
+  /** Redacts secrets in a text; required for every text from a peer. */
   readonly redact: (text: string) => string;
-  /** Writes fields that are JSON text already, each as `,"name":value`. Nothing is taken out of them any more. */
+  /** Writes fields given as JSON text, each as `,"name":value`. They are not redacted again. */
   readonly info: (members: string) => void;
 }
 
-/** The log of a process, which whoever made it flushes before the process ends. */
+/** The logger of a process. */
 export interface RootLogger extends Logger {
-  /** Writes out what is still held back; returns when it is written. */
+  /** Writes what is buffered, synchronously. */
   flush(): void;
-  /** Writes lines of another level, and those more severe, from now on. */
+  /** Changes the least severe level that is written. */
   setLevel(level: LogLevel): void;
 }
 
-/** What takes the lines, each with its line feed. */
+/** Where lines go, each with its line feed. */
 export interface LogDestination {
   write(line: string): unknown;
 }
@@ -60,42 +60,40 @@ export interface LogDestination {
 /** How a process logs. */
 export interface LogOptions {
   readonly level: LogLevel;
-  /** Lines for people instead of JSON. */
+  /** Text lines instead of JSON. */
   readonly pretty: boolean;
-  /** Colours in lines for people. */
+  /** Colors in text lines. */
   readonly color?: boolean;
-  /** Standard error unless said otherwise: standard output belongs to the protocol. */
+  /** Default: standard error, because standard output may carry the protocol. */
   readonly destination?: LogDestination;
-  /** Takes configured secrets out of a line before it is written. */
+  /** Redacts configured secrets in a line before it is written. */
   readonly redact?: (line: string) => string;
-  /** Milliseconds since 1970, for the time of a line. */
+  /** Milliseconds since 1970. */
   readonly wall?: () => number;
 }
 
 const standardError = 2;
 
-/** A log of JSON lines, or of lines for people. */
+/** Makes the logger of a process. */
 export function createLogger(options: LogOptions): RootLogger {
   const { level, pretty, color = false, redact, wall = systemClock.wall } = options;
-  // Lines queue up while one is being written, so a slow terminal or a full pipe does not stop the process.
-  // A file takes what it is given at once; a thread in between, as a pipe needs one, only costs.
+  // Writes to terminals and pipes are asynchronous, so that a slow reader does not block the process.
   const opened =
     options.destination === undefined
       ? openDestination({ fd: standardError, sync: !pretty && isFile(standardError) })
       : undefined;
-  // Whoever read the log may be gone, as with a closed terminal. What is left would be tried for ever, at the latest
-  // when the process ends; so it is given up, as pino itself does it for broken pipes.
+  // The reader may be gone, as with a closed terminal. Drop what is left, as pino does for broken pipes; it would
+  // otherwise retry forever.
   opened?.on("error", () => {
     Object.assign(opened, { write: () => true, end: () => {}, flushSync: () => {}, destroy: () => {} });
   });
-  // Lines for people leave at once, those for machines some at a time.
-  const gathering = opened === undefined || pretty ? undefined : new BufferedDestination(opened);
-  const target: LogDestination | undefined = options.destination ?? gathering ?? opened;
+  const buffered = opened === undefined || pretty ? undefined : new BufferedDestination(opened);
+  const target: LogDestination | undefined = options.destination ?? buffered ?? opened;
   const edit = (line: string): string => {
     const clean = redact === undefined ? line : redact(line);
     return pretty ? formatLogLine(clean, { color }) : clean;
   };
-  /** Many lines fall into one millisecond. */
+  /** Formatted once per millisecond. */
   let stampedAt = Number.NaN;
   let stamp = "";
   const timestamp = (): string => {
@@ -114,7 +112,7 @@ export function createLogger(options: LogOptions): RootLogger {
       serializers: {},
       timestamp,
       formatters: { level: (label) => ({ level: label }) },
-      // Quick lines would be without the fields of a child.
+      // Preformatted lines would lack the fields of a child.
       onChild: (child) => {
         Object.assign(child, { preformatted: undefined });
       },
@@ -130,7 +128,7 @@ export function createLogger(options: LogOptions): RootLogger {
       },
     },
     flush: () => {
-      gathering?.flush();
+      buffered?.flush();
       opened?.flushSync();
     },
     setLevel: (next: LogLevel) => {
@@ -143,12 +141,12 @@ function isFile(descriptor: number): boolean {
   try {
     return fstatSync(descriptor).isFile();
   } catch {
-    // Closed before we began: there is nothing to write to, and the destination deals with that.
+    // Standard error is closed; the destination copes with that.
     return false;
   }
 }
 
-/** The fields of a log line about an error: its code, what is known of its cause, and the stack where it is our bug. */
+/** The log fields of an error: its code, its cause, and the stack if it is a bug of ours. */
 export function errorFields(error: GatewayError): LogFields {
   const { code, message, cause } = error;
   const origin = cause instanceof Error ? cause : undefined;
@@ -168,10 +166,10 @@ function describeError(error: Error): string {
 const colors: Readonly<Record<string, number>> = { warn: 33, error: 31, fatal: 31, debug: 90, trace: 90 };
 const dim = 90;
 
-/** Turns one JSON log line into a line for people: time of day, level, message, then the other fields. */
+/** Turns a JSON log line into text: time of day, level, message, then the other fields. */
 export function formatLogLine(line: string, { color }: { readonly color: boolean }): string {
   const fields = fieldsOf(line);
-  // What is no log line of ours is shown as it is rather than lost.
+  // Not a JSON line; shown as it is.
   if (fields === undefined) return line;
   const { time, level, msg, ...rest } = fields;
   const name = String(level);
@@ -207,7 +205,7 @@ function formatValue(value: unknown): string {
   return /^[^\s"=\p{Cc}\p{Cf}]+$/u.test(value) ? value : escapeControls(JSON.stringify(value));
 }
 
-/** Text from peers must not be able to steer the terminal. */
+/** Escapes control characters, so that text from peers cannot control the terminal. */
 function escapeControls(text: string): string {
   return text.replaceAll(
     /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,

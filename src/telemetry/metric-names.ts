@@ -1,94 +1,157 @@
-import { routeSidebandMetrics } from "./sideband-metric-names.ts";
-
-/** What a metric is called, what it counts, and by which labels it is told apart. */
+/** The name, type and labels of a metric. */
 export interface MetricDefinition {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
-  /** One sentence for the exposition and the reference page. */
+  /** One sentence, for the exposition and the reference page. */
   readonly help: string;
   readonly labels: readonly string[];
-  /** Upper bounds of a histogram's buckets, ascending; the one for everything is implied. */
+  /** Ascending upper bounds of a histogram's buckets; `+Inf` is implied. */
   readonly buckets?: readonly number[];
 }
 
-/** The meaning of every label; whatever is not a known name is counted as `other`. */
+/** The meaning of each label. Unknown names are counted as `other`. */
 export const labelMeanings = {
   route: "name of the route in the configuration",
-  method: "JSON-RPC method, `other` where no revision of MCP knows it",
+  method: "JSON-RPC method, or `other` if no MCP revision has it",
   era: "`legacy` or `modern`",
   outcome: "how it ended",
   reason: "why it ended",
   leg: "`client` or `upstream`",
-  direction: "`in` for what the gateway received, `out` for what it sent",
-  code: "code of the error table",
+  direction: "`in` for received, `out` for sent",
+  code: "error code, see the error reference",
   kind: "`request`, `notification`, `result` or `error`",
-  phase: "`request` (`access` for PingAuthorize), `response`, or `list` for the entries of a list",
+  phase: "`request` (`access` for PingAuthorize), `response`, or `list` for list entries",
   effect: "`allow`, `change`, `filter` or `deny`",
-  mode: "`enforce`, or `shadow` where decisions are not carried out",
+  mode: "`enforce`, or `shadow` if decisions are only logged",
   result: "`allow`, `deny` or `error`",
   decision: "`allow` or `deny`",
-  tool: "name of a tool, `other` for those beyond the first 200",
+  tool: "tool name, or `other` beyond the first 200",
 } as const;
 
 const durationBuckets = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800,
 ] as const;
 
-/** Every metric of the gateway: no metric name stands anywhere else, and the reference page is made from this. */
+const sidebandBuckets = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000] as const;
+
+/** Metrics of the PingAuthorize engine, named as in its plugins (PA-142 to PA-145, PA-187 to PA-189). */
+export const sidebandMetricDefinitions = {
+  duration: {
+    name: "ping_authorize_sideband_duration_ms",
+    type: "histogram",
+    help: "Duration of a sideband call, including retries.",
+    labels: ["phase"],
+    buckets: sidebandBuckets,
+  },
+  calls: {
+    name: "ping_authorize_sideband_total",
+    type: "counter",
+    help: "Sideband calls by phase and result.",
+    labels: ["phase", "result"],
+  },
+  breaker: {
+    name: "ping_authorize_circuit_breaker_state",
+    type: "gauge",
+    help: "State of the circuit breaker: 0 closed, 1 open.",
+    labels: [],
+  },
+  decisions: {
+    name: "ping_authorize_policy_decisions_total",
+    type: "counter",
+    help: "Policy decisions.",
+    labels: ["decision"],
+  },
+  mcpRequests: {
+    name: "mcp_requests_total",
+    type: "counter",
+    help: "MCP requests evaluated by the policy.",
+    labels: ["method"],
+  },
+  mcpDenied: {
+    name: "mcp_denied_total",
+    type: "counter",
+    help: "Refused MCP requests and responses, by reason.",
+    labels: ["method", "reason"],
+  },
+  mcpToolCalls: {
+    name: "mcp_tool_calls_total",
+    type: "counter",
+    help: "Tool calls by tool. Tools beyond the first 200 count as `other`.",
+    labels: ["tool"],
+  },
+} as const satisfies Record<string, MetricDefinition>;
+
+/** Definitions with the route as their first label, under keys with a prefix. */
+type PerRoute<D extends Readonly<Record<string, MetricDefinition>>> = {
+  readonly [Key in keyof D & string as `sideband${Capitalize<Key>}`]: Omit<D[Key], "labels"> & {
+    readonly labels: readonly ("route" | D[Key]["labels"][number])[];
+  };
+};
+
+/** The same metrics as a gateway with several routes exposes them. */
+export const routeSidebandMetrics = Object.fromEntries(
+  Object.entries(sidebandMetricDefinitions).map(([key, definition]) => [
+    `sideband${key.charAt(0).toUpperCase()}${key.slice(1)}`,
+    { ...definition, labels: ["route", ...definition.labels] },
+  ]),
+  // The keys and labels are those that the type spells.
+) as unknown as PerRoute<typeof sidebandMetricDefinitions>;
+
+/** Every metric of the gateway. The reference page is generated from this; no other file spells a metric name. */
 export const metricDefinitions = {
   exchanges: {
     name: "headgate_exchanges_total",
     type: "counter",
-    help: "Messages that passed the pipeline, by how they ended.",
+    help: "Messages handled, by outcome.",
     labels: ["route", "method", "era", "outcome"],
   },
   exchangeDuration: {
     name: "headgate_exchange_duration_seconds",
     type: "histogram",
-    help: "Time from a request's arrival to its answer.",
+    help: "Time from receiving a request to sending its answer.",
     labels: ["route", "method"],
     buckets: durationBuckets,
   },
   upstreamRequests: {
     name: "headgate_upstream_requests_total",
     type: "counter",
-    help: "Requests sent to upstream servers, by how they ended.",
+    help: "Requests sent to upstream servers, by outcome.",
     labels: ["route", "outcome"],
   },
   sessions: {
     name: "headgate_sessions",
     type: "gauge",
-    help: "Sessions that are open now.",
+    help: "Open sessions.",
     labels: ["route"],
   },
   sessionsOpened: {
     name: "headgate_sessions_opened_total",
     type: "counter",
-    help: "Sessions opened since the start.",
+    help: "Sessions opened.",
     labels: ["route"],
   },
   sessionsClosed: {
     name: "headgate_sessions_closed_total",
     type: "counter",
-    help: "Sessions ended since the start, by reason.",
+    help: "Sessions closed, by reason.",
     labels: ["route", "reason"],
   },
   streams: {
     name: "headgate_streams",
     type: "gauge",
-    help: "Event streams that are open now.",
+    help: "Open event streams.",
     labels: ["route", "leg"],
   },
   pending: {
     name: "headgate_pending",
     type: "gauge",
-    help: "Requests that wait for their answer now.",
+    help: "Requests in flight.",
     labels: ["route"],
   },
   refusals: {
     name: "headgate_refusals_total",
     type: "counter",
-    help: "Messages that the gateway itself answered with an error.",
+    help: "Messages that the gateway answered with an error of its own.",
     labels: ["route", "code"],
   },
   messages: {
@@ -106,117 +169,117 @@ export const metricDefinitions = {
   children: {
     name: "headgate_children",
     type: "gauge",
-    help: "Child processes that run now.",
+    help: "Running child processes.",
     labels: ["route"],
   },
   childRestarts: {
     name: "headgate_child_restarts_total",
     type: "counter",
-    help: "Child processes started again after they ended by themselves.",
+    help: "Child processes restarted after they exited.",
     labels: ["route"],
   },
   eventStoreBytes: {
     name: "headgate_event_store_bytes",
     type: "gauge",
-    help: "Bytes of events kept for clients that resume a stream.",
+    help: "Bytes of events stored for stream resumption.",
     labels: [],
   },
   evictedReaders: {
     name: "headgate_evicted_readers_total",
     type: "counter",
-    help: "Streams cut because their reader was too slow for its queue.",
+    help: "Streams closed because their reader was too slow.",
     labels: ["route"],
   },
   correlation: {
     name: "headgate_correlation_total",
     type: "counter",
-    help: "Requests and answers by what correlation made of them.",
+    help: "Requests and answers, by correlation outcome.",
     labels: ["outcome"],
   },
   policyDecisions: {
     name: "headgate_policy_decisions_total",
     type: "counter",
-    help: "Decisions of policies about messages and lists.",
+    help: "Policy decisions about messages and lists.",
     labels: ["route", "phase", "effect", "mode"],
   },
   policyDuration: {
     name: "headgate_policy_duration_seconds",
     type: "histogram",
-    help: "Time that a decision took.",
+    help: "Duration of a policy decision.",
     labels: ["route"],
     buckets: [0.00001, 0.0001, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   },
   policyTimeouts: {
     name: "headgate_policy_timeouts_total",
     type: "counter",
-    help: "Decisions that did not come in time.",
+    help: "Policy decisions that timed out.",
     labels: ["route"],
   },
   policyFailOpen: {
     name: "headgate_policy_fail_open_total",
     type: "counter",
-    help: "Messages that passed although no decision could be had, as configured.",
+    help: "Messages forwarded without a decision because of `failOpen`.",
     labels: ["route"],
   },
   policyCache: {
     name: "headgate_policy_cache_total",
     type: "counter",
-    help: "Looks for a decision among those that are kept, `hit` or `miss`.",
+    help: "Decision cache look-ups, `hit` or `miss`.",
     labels: ["route", "outcome"],
   },
   policyRetries: {
     name: "headgate_policy_retries_total",
     type: "counter",
-    help: "Questions that were put to a decision point again after a failure.",
+    help: "Retried calls to a decision point.",
     labels: ["route"],
   },
   policyBreaker: {
     name: "headgate_policy_breaker_open",
     type: "gauge",
-    help: "1 while a decision point is not asked because it failed or wants a pause, else 0.",
+    help: "Whether the circuit breaker of a decision point is open: 1 open, 0 closed.",
     labels: ["route"],
   },
   ...routeSidebandMetrics,
   auditFailures: {
     name: "headgate_audit_failures_total",
     type: "counter",
-    help: "Attempts to write the audit stream that failed; what was to be written is kept and tried again.",
+    help: "Failed writes of the audit stream. They are retried.",
     labels: [],
   },
   auditLost: {
     name: "headgate_audit_lost_total",
     type: "counter",
-    help: "Decisions that are missing from the audit stream because too many were waiting.",
+    help: "Decisions missing from the audit stream because its queue was full.",
     labels: [],
   },
   recordWritten: {
     name: "headgate_record_frames_total",
     type: "counter",
-    help: "Frames of recorded traffic that were written.",
+    help: "Recorded frames written.",
     labels: [],
   },
   recordLost: {
     name: "headgate_record_lost_frames_total",
     type: "counter",
-    help: "Frames that are missing from the recording because too many were waiting or the store failed.",
+    help: "Frames missing from the recording because its queue was full.",
     labels: [],
   },
   startTime: {
     name: "process_start_time_seconds",
     type: "gauge",
-    help: "When the process started, in seconds since 1970.",
+    help: "Start time of the process, in seconds since 1970.",
     labels: [],
   },
   uptime: {
     name: "process_uptime_seconds",
     type: "gauge",
-    help: "How long the process runs.",
+    help: "Uptime of the process.",
     labels: [],
   },
   cpu: {
     name: "process_cpu_seconds_total",
     type: "counter",
-    help: "Processor time used, user and system.",
+    help: "CPU time used, user and system.",
     labels: [],
   },
   residentMemory: {
@@ -240,19 +303,19 @@ export const metricDefinitions = {
   eventLoopLagMean: {
     name: "nodejs_eventloop_lag_mean_seconds",
     type: "gauge",
-    help: "Mean delay of the event loop since the last scrape.",
+    help: "Mean event loop delay since the last scrape.",
     labels: [],
   },
   eventLoopLagP99: {
     name: "nodejs_eventloop_lag_p99_seconds",
     type: "gauge",
-    help: "99th percentile of the delay of the event loop since the last scrape.",
+    help: "99th percentile of the event loop delay since the last scrape.",
     labels: [],
   },
   eventLoopLagMax: {
     name: "nodejs_eventloop_lag_max_seconds",
     type: "gauge",
-    help: "Largest delay of the event loop since the last scrape.",
+    help: "Maximum event loop delay since the last scrape.",
     labels: [],
   },
 } as const satisfies Record<string, MetricDefinition>;

@@ -35,10 +35,6 @@ open 0
 `);
   });
 
-  it("names the format of its text", () => {
-    expect(sample().contentType).toBe("text/plain; version=0.0.4; charset=utf-8");
-  });
-
   it("gives the same child for the same labels, so that callers can keep it", () => {
     const { calls } = sample().metrics;
     expect(calls.labels({ route: "a", outcome: "b" })).toBe(calls.labels({ outcome: "b", route: "a" }));
@@ -152,14 +148,14 @@ describe("the text of OpenMetrics", () => {
   const trace = { traceId: "a".repeat(32), spanId: "b".repeat(16), isSampled: true };
 
   it("[SC-072] has the last trace of each bucket that somebody keeps, as an example", () => {
-    const { metrics, openMetricsText, text } = sample();
+    const { metrics, text } = sample();
     const seconds = metrics.seconds.labels({ route: "files" });
     seconds.observe(0.05, { ...trace, traceId: "c".repeat(32) });
     seconds.observe(0.07, trace);
     seconds.observe(0.5, { ...trace, isSampled: false });
     seconds.observe(3);
     metrics.calls.labels({ route: "files", outcome: "ok" }).inc();
-    expect(openMetricsText()).toBe(`# HELP calls Calls.
+    expect(text("openmetrics")).toBe(`# HELP calls Calls.
 # TYPE calls counter
 calls_total{route="files",outcome="ok"} 1
 # HELP open Open now.
@@ -179,7 +175,7 @@ seconds_count{route="files"} 4
 
   it("has a name for every metric of the gateway that the format allows", () => {
     const families = createMetrics()
-      .openMetricsText()
+      .text("openmetrics")
       .matchAll(/^# TYPE (\S+) (\S+)$/gmu);
     for (const [, name = ""] of families) expect(name).not.toMatch(/_(?:total|bucket|sum|count)$/u);
   });

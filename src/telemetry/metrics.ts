@@ -1,31 +1,31 @@
 import type { TraceLink } from "../core/exchange.ts";
 import { type MetricDefinition, metricDefinitions } from "./metric-names.ts";
 
-/** Counts upwards; one per combination of label values, to be kept by whoever counts often. */
+/** A counter with its label values. */
 export interface CounterChild {
   inc(by?: number): void;
-  /** For sums that are kept elsewhere and only read here. */
+  /** For totals that are counted elsewhere. */
   set(total: number): void;
 }
 
-/** Goes up and down. */
+/** A gauge with its label values. */
 export interface GaugeChild {
   set(value: number): void;
   inc(by?: number): void;
   dec(by?: number): void;
 }
 
-/** Sorts values into buckets. */
+/** A histogram with its label values. */
 export interface HistogramChild {
-  /** The trace that the value came about in, if somebody keeps it, serves as an example for its bucket. */
+  /** A sampled trace becomes the exemplar of the value's bucket. */
   observe(value: number, trace?: TraceLink): void;
 }
 
-/** A metric with its labels; the values come from known names only, see `boundedLabel`. */
+/** A metric with its labels. Label values must be bounded in number, see `boundedLabel`. */
 export interface Metric<Label extends string, Child> {
-  /** The child of these label values, the same one each time. Costs a look-up: keep it where it is used per message. */
+  /** The child of these label values. Keep it where it is used per message: this is a look-up. */
   labels(values: Readonly<Record<Label, string>>): Child;
-  /** Forgets the children with these values, as when a route is gone. */
+  /** Removes the children with these values. */
   remove(values: Readonly<Partial<Record<Label, string>>>): void;
 }
 
@@ -39,37 +39,29 @@ type MetricOf<D extends MetricDefinition> = Metric<D["labels"][number], ChildOfT
 
 type Definitions = Readonly<Record<string, MetricDefinition>>;
 
-/** The metrics of some definitions, under their keys, and the text in which they are scraped. */
+/** Metrics by the keys of their definitions. */
 export interface Registry<D extends Definitions> {
   readonly metrics: { readonly [Key in keyof D]: MetricOf<D[Key]> };
-  /** Calls back before each exposition, to set what is cheaper to ask than to follow; the answer takes it off again. */
+  /** Called before each exposition, to set values that are read rather than counted; returns how to stop. */
   readonly onCollect: (callback: () => void) => () => void;
-  /** All metrics in the Prometheus text format. */
-  readonly text: () => string;
-  /** Media type of that text. */
-  readonly contentType: string;
-  /** The same in the text format of OpenMetrics, with an example of a trace for each bucket that has one. */
-  readonly openMetricsText: () => string;
+  /** All metrics as text. Default: `prometheus`. */
+  readonly text: (format?: ExpositionFormat) => string;
 }
 
-/** The registry of every metric that the gateway has. */
+/** The metrics of a gateway. */
 export type Metrics = Registry<typeof metricDefinitions>;
 
-/** A fresh set of all the gateway's metrics. */
+/** Makes the metrics of a gateway. */
 export function createMetrics(): Metrics {
   return createRegistry(metricDefinitions);
 }
 
-/** A fresh set of metrics; those without labels stand at zero from the start. */
+/** Makes metrics of definitions; those without labels start at zero. */
 export function createRegistry<const D extends Definitions>(definitions: D): Registry<D> {
   const families = Object.entries(definitions).map(([key, definition]) => [key, createFamily(definition)] as const);
   const collectors = new Set<() => void>();
-  const collected = (format: typeof formatMetric): string => {
-    for (const collect of collectors) collect();
-    return families.map(([, family]) => family.text(format)).join("");
-  };
   return {
-    // Each key got the children of its own definition's type just above.
+    // Each key has the family of its own definition.
     metrics: Object.fromEntries(families) as unknown as Registry<D>["metrics"],
     onCollect(callback) {
       collectors.add(callback);
@@ -77,13 +69,15 @@ export function createRegistry<const D extends Definitions>(definitions: D): Reg
         collectors.delete(callback);
       };
     },
-    text: () => collected(formatMetric),
-    contentType: expositionType,
-    openMetricsText: () => collected(formatOpenMetric) + openMetricsEnd,
+    text: (format = "prometheus") => {
+      for (const collect of collectors) collect();
+      const all = families.map(([, family]) => family.text(format)).join("");
+      return format === "openmetrics" ? `${all}# EOF\n` : all;
+    },
   };
 }
 
-/** A name if it is one of the known ones, else `other`: clients must not be able to invent label values. */
+/** The name if it is known, else `other`, so that clients cannot invent label values. */
 export function boundedLabel(name: string, known: ReadonlySet<string>): string {
   return known.has(name) ? name : "other";
 }
@@ -121,11 +115,9 @@ function createFamily(definition: MetricDefinition) {
         if (fits) entries.delete(key);
       }
     },
-    text(format: typeof formatMetric): string {
-      return format(
-        definition,
-        [...entries.values()].flatMap(({ labels, child }) => child.samples(labels)),
-      );
+    text(format: ExpositionFormat): string {
+      const samples = [...entries.values()].flatMap(({ labels, child }) => child.samples(labels));
+      return formatMetric(definition, samples, format);
     },
   };
 }
@@ -157,7 +149,7 @@ class Value implements CounterChild, GaugeChild, ChildWithSamples {
 class Histogram implements HistogramChild, ChildWithSamples {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
-  /** By bucket, the last of each; there are none before the first value with a trace. */
+  /** The last exemplar of each bucket. */
   #exemplars: (Exemplar | undefined)[] | undefined;
   #sum = 0;
 
@@ -180,7 +172,7 @@ class Histogram implements HistogramChild, ChildWithSamples {
   samples(labels: string): Sample[] {
     const prefix = labels === "" ? "" : `${labels},`;
     let count = 0;
-    // Buckets are cumulative on the wire, and the last has no bound.
+    // Buckets are cumulative in the text, and the last has no bound.
     const buckets = [...this.#bounds, Number.POSITIVE_INFINITY].map((bound, index): Sample => {
       count += this.#counts[index] ?? 0;
       const exemplar = this.#exemplars?.[index];
@@ -190,52 +182,40 @@ class Histogram implements HistogramChild, ChildWithSamples {
   }
 }
 
-/** Media type of the text that `formatMetric` writes. */
-const expositionType = "text/plain; version=0.0.4; charset=utf-8";
+/** The text formats for scraping. Only OpenMetrics has exemplars. */
+export type ExpositionFormat = "prometheus" | "openmetrics";
 
-/** Media type of the text that `formatOpenMetric` writes. */
-export const openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/** Media types of the formats. */
+export const expositionTypes: Readonly<Record<ExpositionFormat, string>> = {
+  prometheus: "text/plain; version=0.0.4; charset=utf-8",
+  openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
 
-/** The last line of such a text. */
-const openMetricsEnd = "# EOF\n";
-
-/** One value as an example of those that were counted, and the trace that tells more about it. */
-export interface Exemplar {
+/** One observed value, and its trace. */
+interface Exemplar {
   readonly traceId: string;
   readonly spanId: string;
   readonly value: number;
 }
 
-/** One line of a metric: the suffix of its name, its labels as `formatLabels` writes them, its value. */
-export interface Sample {
+/** One line of a metric; its labels are formatted. */
+interface Sample {
   readonly suffix?: string;
   readonly labels: string;
   readonly value: number;
-  /** Shown where the format has a place for it. */
   readonly exemplar?: Exemplar | undefined;
 }
 
-/** A metric in the Prometheus text format 0.0.4: HELP, TYPE and its samples, each on a line of its own. */
-function formatMetric(definition: MetricDefinition, samples: Iterable<Sample>): string {
+/** A metric with its samples, each on a line of its own. OpenMetrics names counters without their `_total`. */
+function formatMetric(definition: MetricDefinition, samples: Iterable<Sample>, format: ExpositionFormat): string {
   const { name, type, help } = definition;
-  let text = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
-  for (const { suffix = "", labels, value } of samples) {
-    text += `${name}${suffix}${labels === "" ? "" : `{${labels}}`} ${formatNumber(value)}\n`;
-  }
-  return text;
-}
-
-/**
- * A metric in the text format of OpenMetrics 1.0: like that of Prometheus, with examples. There the name of a counter is
- * the one without `_total`.
- */
-function formatOpenMetric(definition: MetricDefinition, samples: Iterable<Sample>): string {
-  const { name, type, help } = definition;
-  const family = type === "counter" ? name.replace(/_total$/u, "") : name;
-  const ending = type === "counter" ? "_total" : "";
-  let text = `# HELP ${family} ${escapeValue(help)}\n# TYPE ${family} ${type}\n`;
+  const isOpenMetrics = format === "openmetrics";
+  const isRenamed = isOpenMetrics && type === "counter";
+  const family = isRenamed ? name.replace(/_total$/u, "") : name;
+  const ending = isRenamed ? "_total" : "";
+  let text = `# HELP ${family} ${isOpenMetrics ? escapeValue(help) : escapeHelp(help)}\n# TYPE ${family} ${type}\n`;
   for (const { suffix = ending, labels, value, exemplar } of samples) {
-    const example = exemplar === undefined ? "" : ` # ${formatExemplar(exemplar)}`;
+    const example = exemplar === undefined || !isOpenMetrics ? "" : ` # ${formatExemplar(exemplar)}`;
     text += `${family}${suffix}${labels === "" ? "" : `{${labels}}`} ${formatNumber(value)}${example}\n`;
   }
   return text;
@@ -245,12 +225,12 @@ function formatExemplar({ traceId, spanId, value }: Exemplar): string {
   return `{trace_id="${traceId}",span_id="${spanId}"} ${formatNumber(value)}`;
 }
 
-/** Label names with their values, escaped, without the braces around them. */
+/** Label names with their escaped values, without braces. */
 function formatLabels(names: readonly string[], values: readonly string[]): string {
   return names.map((name, index) => `${name}="${escapeValue(values[index] ?? "")}"`).join(",");
 }
 
-/** A number as the format wants it; the infinities have names of their own there. */
+/** A number; the formats have names of their own for the infinities. */
 function formatNumber(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return "+Inf";
   if (value === Number.NEGATIVE_INFINITY) return "-Inf";

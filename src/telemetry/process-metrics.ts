@@ -5,10 +5,10 @@ import type { Metrics } from "./metrics.ts";
 
 const nanosecondsPerSecond = 1e9;
 const microsecondsPerSecond = 1e6;
-// What the histogram reports includes its own sampling interval.
+// The histogram includes its own sampling interval.
 const resolutionMs = 20;
 
-/** Keeps the metrics about this process: memory, processor, event loop. Ends when disposed. */
+/** Updates the metrics of this process until disposed: memory, CPU, event loop. */
 export function watchProcess(registry: Metrics, clock: Clock): Disposable {
   const { metrics } = registry;
   const delays = monitorEventLoopDelay({ resolution: resolutionMs });
@@ -38,7 +38,7 @@ export function watchProcess(registry: Metrics, clock: Clock): Disposable {
 }
 
 function lagSeconds(nanoseconds: number): number {
-  // Before the first sample the mean is not a number.
+  // NaN before the first sample.
   if (Number.isNaN(nanoseconds)) return 0;
   return Math.max(0, nanoseconds / nanosecondsPerSecond - resolutionMs / 1000);
 }

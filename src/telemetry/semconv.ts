@@ -1,6 +1,6 @@
 /**
- * Every name that spans and metrics of MCP have, and nowhere else: the OpenTelemetry semantic conventions for MCP, which
- * live in open-telemetry/semantic-conventions-genai since the core conventions 1.42.0 and are still in development.
+ * Names of the OpenTelemetry semantic conventions for MCP, which are in open-telemetry/semantic-conventions-genai since
+ * the core conventions 1.42.0 and still in development. No other file spells them.
  */
 
 /** Attributes of spans and metrics. */
@@ -13,7 +13,7 @@ export const attributes = {
   toolName: "gen_ai.tool.name",
   promptName: "gen_ai.prompt.name",
   operationName: "gen_ai.operation.name",
-  // The core conventions have renamed it to `rpc.status_code` since; those of MCP have not followed yet.
+  // Renamed to `rpc.status_code` in the core conventions, but not in those for MCP.
   statusCode: "rpc.response.status_code",
   errorType: "error.type",
   networkTransport: "network.transport",
@@ -21,13 +21,13 @@ export const attributes = {
   serverAddress: "server.address",
   serverPort: "server.port",
   clientAddress: "client.address",
-  /** Ours: what no convention has a name for. */
+  /** Ours, because no convention has them. */
   route: "headgate.route",
   exchange: "headgate.exchange",
   errorCode: "headgate.error.code",
 } as const;
 
-/** What a span notes of a decision of a policy; ours, because no convention has names for it. */
+/** The span event of a policy decision; ours, because no convention has one. */
 export const decisionEvent = {
   name: "headgate.decision",
   id: "headgate.decision.id",
@@ -38,40 +38,40 @@ export const decisionEvent = {
   rule: "headgate.decision.rule",
 } as const;
 
-/** The value of `gen_ai.operation.name` for tool calls; nothing else has one. */
+/** The value of `gen_ai.operation.name` for tool calls. */
 export const executeTool = "execute_tool";
 
-/** The value of `error.type` where a tool ran and failed. */
+/** The value of `error.type` if a tool failed. */
 export const toolErrorType = "tool_error";
 
-/** The value of `error.type` where the answer did not come in time. */
+/** The value of `error.type` for a timeout. */
 export const timeoutErrorType = "timeout";
 
-/** What stands for names beyond those that are told apart. */
+/** Replaces names beyond the limit of distinct ones. */
 export const otherName = "_OTHER";
 
-/** Histograms of durations, by what they measure. All are in seconds. */
+/** Histograms of durations, in seconds. */
 export const durations = {
   serverOperation: {
     name: "mcp.server.operation.duration",
-    description: "Time from the arrival of a request or notification until its answer or acknowledgement went out.",
+    description: "Time from receiving a request or notification to sending its answer or acknowledgement.",
   },
   clientOperation: {
     name: "mcp.client.operation.duration",
-    description: "Time from sending a request or notification until its answer or acknowledgement came.",
+    description: "Time from sending a request or notification to receiving its answer or acknowledgement.",
   },
   serverSession: {
     name: "mcp.server.session.duration",
-    description: "How long a session of a client lasted.",
+    description: "Duration of a client session.",
   },
   clientSession: {
     name: "mcp.client.session.duration",
-    description: "How long a session with a server lasted.",
+    description: "Duration of a session with a server.",
   },
 } as const;
 
-/** Upper bounds of the buckets that the conventions want for all of them. */
+/** Bucket bounds that the conventions ask for. */
 export const durationBounds: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
-/** JSON-RPC codes that blame the caller: no failure of the side that answers with them. */
+/** JSON-RPC codes of caller errors, which are not failures of the server. */
 export const callerFaults: ReadonlySet<number> = new Set([-32_700, -32_600, -32_601, -32_602, -32_002]);

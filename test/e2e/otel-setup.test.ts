@@ -174,6 +174,6 @@ describe("the SDK of OpenTelemetry", () => {
     expect((await session.post(toolCall(1, "weigh"))).status).toBe(200);
     const exit = await gateway.process.stop();
     expect(exit).toEqual({ code: 0, signal: null });
-    expect(gateway.process.output()).toMatch(/"reason":"[^"]*ECONNREFUSED[^"]*","msg":"telemetry is in trouble"/u);
+    expect(gateway.process.output()).toMatch(/"reason":"[^"]*ECONNREFUSED[^"]*","msg":"failed to export telemetry"/u);
   });
 });

@@ -1,5 +1,5 @@
 import type { RequestListener } from "node:http";
-import { type Metrics, openMetricsType } from "../../telemetry/metrics.ts";
+import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
 import { respondText } from "./router.ts";
 
 /** What readiness is judged by. */
@@ -22,11 +22,11 @@ export function createAdmin(metrics: Metrics, readiness: () => Readiness): Reado
       response.end(body);
     },
     "/metrics": (request, response) => {
-      // Prometheus asks for OpenMetrics where it is to keep exemplars.
-      const isOpen = request.headers.accept?.includes("application/openmetrics-text") === true;
-      const body = Buffer.from(isOpen ? metrics.openMetricsText() : metrics.text());
-      const type = isOpen ? openMetricsType : metrics.contentType;
-      response.writeHead(200, { "content-type": type, "content-length": body.length });
+      // Prometheus asks for OpenMetrics if it stores exemplars.
+      const isOpenMetrics = request.headers.accept?.includes("application/openmetrics-text") === true;
+      const format = isOpenMetrics ? "openmetrics" : "prometheus";
+      const body = Buffer.from(metrics.text(format));
+      response.writeHead(200, { "content-type": expositionTypes[format], "content-length": body.length });
       response.end(body);
     },
     "/healthz": (_request, response) => {

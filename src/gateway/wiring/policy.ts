@@ -16,7 +16,7 @@ import { createDecisionLog } from "./decision-log.ts";
 import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
 import { toPlainFields } from "../../policy/sideband/log.ts";
 import { createSidebandProvider } from "../../policy/sideband/provider.ts";
-import { routeSidebandMetrics } from "../../telemetry/sideband-metric-names.ts";
+import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
 import { readTls } from "../../lib/pem.ts";
 import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
 

@@ -1,5 +1,5 @@
 import { createRegistry } from "../../telemetry/metrics.ts";
-import { sidebandMetricDefinitions } from "../../telemetry/sideband-metric-names.ts";
+import { sidebandMetricDefinitions } from "../../telemetry/metric-names.ts";
 import type { EnginePhase, SidebandSpan, SidebandTelemetry } from "./contract.ts";
 import type { McpSummary } from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
@@ -59,7 +59,6 @@ export function createInstruments(settings: SidebandSettings, telemetry: Sideban
 /** Telemetry that is kept in memory and shown in the Prometheus text format; spans go to `onSpan`. */
 export interface SidebandRegistry extends SidebandTelemetry {
   readonly text: () => string;
-  readonly contentType: string;
 }
 
 /** A span that has ended. */
@@ -71,7 +70,7 @@ export interface EndedSpan {
 
 /** Makes telemetry without a collector. */
 export function createSidebandRegistry(onSpan: (span: EndedSpan) => void = () => {}): SidebandRegistry {
-  const { metrics, text, contentType } = createRegistry(sidebandMetrics);
+  const { metrics, text } = createRegistry(sidebandMetrics);
   const byName = new Map(
     Object.entries(sidebandMetrics).map(([key, { name }]) => [
       name as string,
@@ -83,7 +82,6 @@ export function createSidebandRegistry(onSpan: (span: EndedSpan) => void = () =>
     byName.get(name)?.labels(labels);
   return {
     text,
-    contentType,
     count: (name, labels) => child(name, labels)?.inc?.(),
     observe: (name, value, labels) => child(name, labels)?.observe?.(value),
     gauge: (name, value, labels) => child(name, labels)?.set?.(value),

@@ -6,36 +6,35 @@ import { methodFacts } from "../../protocol/methods.ts";
 import { attributes, callerFaults, executeTool, otherName, timeoutErrorType, toolErrorType } from "../semconv.ts";
 import type { Destination, RedactText } from "../tracing.ts";
 
-/** Values of attributes by their names. */
+/** Attribute values by name. */
 export type AttributeValues = Readonly<Record<string, string | number>>;
 
-/** Which side of a message the gateway is: `server` handles it, `client` sends it. */
+/** The role of the gateway: `server` for a received message, `client` for one it sends. */
 export type SpanRole = "server" | "client";
 
-/** What is known of a message before it is answered. */
+/** The name and attributes of a span when it starts. */
 export interface SpanDescription {
-  /** The name of its span. */
   readonly name: string;
-  /** What metrics tell apart; texts of peers are bounded in number. */
+  /** For span and metrics, so the number of different values is limited. */
   readonly metricAttributes: AttributeValues;
-  /** What only its span says besides. */
+  /** For the span only. */
   readonly spanAttributes: AttributeValues;
 }
 
-/** How a message ended. */
+/** The attributes and status of a span when it ends. */
 export interface SpanEnding {
   readonly attributes: AttributeValues;
-  /** What failed, where something did. */
+  /** The error message of a failed span. */
   readonly failure: string | undefined;
 }
 
-/** Longer texts are cut: a span is no place for content. */
+/** Longer texts are cut off. */
 const maxLength = 256;
-/** As log lines show it: the whole id would be a credential. */
+/** As in log lines; the whole id would be a credential. */
 const shownSessionLength = 8;
 const gatewayCode = /^[a-z_]{1,40}$/u;
 
-/** Makes the function that bounds how many names are told apart: those beyond are all called the same. */
+/** Makes a function that limits the number of different names; further ones become `_OTHER`. */
 export function createNameLimit(most: number): (name: string) => string {
   const known = new Set<string>();
   return (name) => {
@@ -46,7 +45,7 @@ export function createNameLimit(most: number): (name: string) => string {
   };
 }
 
-/** Makes the function that describes messages of one route, by the semantic conventions for MCP. */
+/** Makes the functions that describe the spans of one route by the semantic conventions for MCP. */
 export function createSpanDescriber(route: string, redact: RedactText, bound: (name: string) => string) {
   const clean = (text: string): string => redact(text).slice(0, maxLength);
 
@@ -90,7 +89,7 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
     };
   }
 
-  /** How a message ended that was answered, accepted, or failed on its way. */
+  /** For a message that was answered, was accepted, or failed. */
   function conclude(side: SpanRole, answer: Message | undefined, error: GatewayError | undefined): SpanEnding {
     if (error !== undefined) return concludeFailure(side, error, clean);
     if (answer?.kind === "error") return concludeError(side, answer);
@@ -107,7 +106,7 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
       [attributes.statusCode]: String(code),
       ...(own === undefined ? {} : { [attributes.errorCode]: own }),
     };
-    // Whoever answers that the caller is at fault has not failed; for the caller it is a failure all the same.
+    // An error of the caller is a failure of the client span only.
     if (side === "server" && callerFaults.has(code)) return { attributes: values, failure: undefined };
     return {
       attributes: { ...values, [attributes.errorType]: String(code) },
@@ -119,7 +118,7 @@ export function createSpanDescriber(route: string, redact: RedactText, bound: (n
 }
 
 function concludeFailure(side: SpanRole, { code, message }: GatewayError, clean: RedactText): SpanEnding {
-  // A client that takes its request back has what it wanted.
+  // A cancelled request is not a failure.
   if (code === "cancelled" && side === "server") return { attributes: {}, failure: undefined };
   const type = code === "upstream_timeout" ? timeoutErrorType : code;
   return {
@@ -128,7 +127,7 @@ function concludeFailure(side: SpanRole, { code, message }: GatewayError, clean:
   };
 }
 
-/** The code of the error table, in errors that the gateway itself made. */
+/** The code of an error that the gateway itself made. */
 function ownCodeOf(answer: Message): string | undefined {
   const data = memberValue(answer, "error.data");
   if (typeof data !== "object" || data === null || Reflect.get(data, "origin") !== "gateway") return undefined;
@@ -136,7 +135,7 @@ function ownCodeOf(answer: Message): string | undefined {
   return typeof code === "string" && gatewayCode.test(code) ? code : undefined;
 }
 
-/** What stands behind the path of a URI is often a credential, and seldom what tells resources apart. */
+/** The query of a URI may hold credentials. */
 function withoutQuery(uri: string): string {
   return uri.replace(/[?#].*$/su, "");
 }
@@ -147,10 +146,10 @@ function networkOf(transport: "http" | "sse" | "stdio" | "in-process"): Attribut
   return { [attributes.networkTransport]: "tcp", [attributes.networkProtocol]: "http" };
 }
 
-/** Destinations stay what they are for as long as an upstream does, and reading an address takes a while. */
+/** Parsed once per upstream. */
 const destinations = new WeakMap<Destination, AttributeValues>();
 
-/** Where a message goes, or a session is. */
+/** The network attributes of a destination. */
 export function destinationOf(destination: Destination | undefined): AttributeValues {
   if (destination === undefined) return {};
   let known = destinations.get(destination);

@@ -3,12 +3,12 @@ import type { Logger } from "../log.ts";
 import type { Telemetry } from "../tracing.ts";
 import type { OpenTelemetryApi } from "./telemetry.ts";
 
-/** Variables of an environment. */
+/** Environment variables. */
 export type OtelEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** What opening needs. */
+/** What is needed to start OpenTelemetry. */
 export interface OpenTelemetryOptions {
-  /** That of this process: the SDK reads its other settings from there by itself. */
+  /** The environment of this process, from which the SDK reads its own settings. */
   readonly env: OtelEnvironment;
   readonly log: Logger;
   readonly clock: Clock;
@@ -25,8 +25,8 @@ const warningIntervalMs = 60_000;
 const exporters = ["OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"] as const;
 
 /**
- * Whether the environment asks for OpenTelemetry: it names a place to send to or a way of sending, and does not turn it
- * off. Other variables, as the name of the service, are often set for everything on a machine and mean nothing alone.
+ * Whether the environment enables OpenTelemetry: it names an endpoint or an exporter, and does not disable the SDK.
+ * Other variables, such as the service name, are often set for a whole machine.
  */
 export function wantsTelemetry(env: OtelEnvironment): boolean {
   if (env["OTEL_SDK_DISABLED"]?.trim().toLowerCase() === "true") return false;
@@ -37,8 +37,8 @@ export function wantsTelemetry(env: OtelEnvironment): boolean {
 }
 
 /**
- * Opens OpenTelemetry where the environment asks for it; nothing of it is loaded before. Where an SDK runs in this
- * process already, that one is used. A package that is missing is a warning: the gateway does its work without.
+ * Starts OpenTelemetry if the environment enables it, and loads it only then. Uses the SDK of the process if one is
+ * running. A missing package is only a warning.
  */
 export async function openTelemetry(options: OpenTelemetryOptions): Promise<Telemetry | undefined> {
   const { env, log, clock } = options;
@@ -59,17 +59,17 @@ export async function openTelemetry(options: OpenTelemetryOptions): Promise<Tele
     if (!isMissing(error)) throw error;
     log.warn(
       { reason: error.message },
-      "OpenTelemetry is asked for by the environment but not installed; add it with `npm install @opentelemetry/api @opentelemetry/sdk-node`",
+      "OpenTelemetry is enabled by the environment but not installed; run `npm install @opentelemetry/api @opentelemetry/sdk-node`",
     );
     return undefined;
   }
 }
 
-/** Whether somebody has set up tracing in this process, as a module loaded with `--import` does. */
+/** Whether an SDK is running already, started by a module loaded with `--import`. */
 function hasSdk({ trace, ProxyTracerProvider }: OpenTelemetryApi): boolean {
   const provider = trace.getTracerProvider();
-  const nobody = new ProxyTracerProvider().getDelegate();
-  return !(provider instanceof ProxyTracerProvider) || provider.getDelegate() !== nobody;
+  const unset = new ProxyTracerProvider().getDelegate();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegate() !== unset;
 }
 
 async function startSdk(
@@ -81,14 +81,14 @@ async function startSdk(
   const own = resources.resourceFromAttributes({ "service.name": "headgate", "service.version": version });
   const sdk = new NodeSDK({
     resource: resources.defaultResource().merge(own),
-    // The detector of processes would tell the command line, and there may be credentials in it.
+    // The process detector would send the command line, which may have credentials.
     ...((env["OTEL_NODE_RESOURCE_DETECTORS"] ?? "") === ""
       ? { resourceDetectors: [resources.envDetector, resources.hostDetector] }
       : {}),
-    // Log lines go where the log goes.
+    // Logs are not exported.
     logRecordProcessors: [],
   });
-  // Behind the constructor, which would let trouble be printed to standard output: that belongs to the protocol.
+  // After the constructor, which sets a logger that prints to standard output.
   api.diag.setLogger(toDiagnostics(log, clock.now), {
     logLevel: api.DiagLogLevel.WARN,
     suppressOverrideMessage: true,
@@ -98,30 +98,30 @@ async function startSdk(
     try {
       await sdk.shutdown();
     } catch (error) {
-      log.warn({ reason: String(error) }, "the last telemetry was not taken");
+      log.warn({ reason: String(error) }, "failed to export the last telemetry");
     }
   };
 }
 
-/** Where the SDK says what troubles it. One trouble is told once a minute, however often it tries. */
+/** Logs the warnings of the SDK; the same one at most once a minute. */
 export function toDiagnostics(log: Logger, now: () => number) {
   let last: { readonly reason: string; readonly at: number } | undefined;
-  const say = (message: string): void => {
+  const warn = (message: string): void => {
     const reason = reasonOf(message);
     const at = now();
     if (last?.reason === reason && at - last.at < warningIntervalMs) return;
     last = { reason, at };
-    log.warn({ reason }, "telemetry is in trouble");
+    log.warn({ reason }, "failed to export telemetry");
   };
   const nothing = (): void => {};
-  return { error: say, warn: say, info: nothing, debug: nothing, verbose: nothing };
+  return { error: warn, warn, info: nothing, debug: nothing, verbose: nothing };
 }
 
-/** The SDK writes errors down as JSON, stack and all. */
+/** The SDK formats errors as JSON with their stack. */
 function reasonOf(message: string): string {
   try {
-    const told: unknown = JSON.parse(message);
-    const reason: unknown = typeof told === "object" && told !== null ? Reflect.get(told, "message") : undefined;
+    const parsed: unknown = JSON.parse(message);
+    const reason: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "message") : undefined;
     return typeof reason === "string" ? reason : message;
   } catch {
     return message;

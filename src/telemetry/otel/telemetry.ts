@@ -133,7 +133,7 @@ function createRouteTracing(name: string, redact: RedactText, shared: SharedTrac
         above.inbound.end(undefined, undefined);
       }
       const hop = startHop("server", exchange, method, originOf(api, exchange, above));
-      const isListening = methodFacts(method)?.pace === "stream";
+      const isListening = methodFacts(method)?.timeoutClass === "stream";
       traced.set(tracking, { inbound: hop, outbound: undefined, isListening, progress: 0 });
       const link = linkOf(api, hop.span);
       if (link !== undefined) tracking.trace = link;

@@ -44,8 +44,8 @@ async function time(): Promise<BenchRow[]> {
       name: "session",
       run: forEach((request, answer) => {
         checked(scope.open("client-to-server", parsedRequest(request), undefined));
-        const { standing } = scope.settle("server-to-client", parsedAnswer(answer));
-        if (standing !== "match") throw new Error(`an answer is ${standing}`);
+        const { outcome } = scope.settle("server-to-client", parsedAnswer(answer));
+        if (outcome !== "match") throw new Error(`an answer is ${outcome}`);
       }),
     },
     {

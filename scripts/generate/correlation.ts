@@ -1,4 +1,4 @@
-import { correlationDiagnostics } from "../../src/sessions/pending/diagnostics.ts";
+import { diagnostics } from "../../src/sessions/pending/diagnostics.ts";
 import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 import {
@@ -10,21 +10,21 @@ import {
 } from "../../src/sessions/pending/states.ts";
 
 const answers: Readonly<Record<ResponseMatch, string>> = {
-  match: "its answer",
+  match: "its response",
   late: "late",
   duplicate: "duplicate",
-  orphan: "none can come",
+  orphan: "impossible",
 };
 
-/** The reference page of correlation: states, moves, limits and findings. */
+/** The reference page of correlation: states, transitions, limits and diagnostics. */
 export function renderCorrelationPage(): string {
   const limits = defaultCorrelationLimits;
-  return `<!-- Generated from src/sessions/correlation/ by \`npm run -s generate\`. Do not edit. -->
+  return `<!-- Generated from src/sessions/pending/ by \`npm run -s generate\`. Do not edit. -->
 
 # Correlation
 
-Every request is tracked from before it is written until it has an outcome, in both directions. What is final stays final:
-whatever comes later is counted and reported, and changes nothing.
+Every request is tracked from before it is sent until its outcome, in both directions. A final state never changes: anything
+that arrives later is only counted and reported.
 
 \`\`\`mermaid
 ${renderDiagram()}
@@ -32,14 +32,14 @@ ${renderDiagram()}
 
 ## States
 
-| State | Final | A further answer is | Meaning |
+| State | Final | A response is | Meaning |
 | --- | --- | --- | --- |
 ${stateNames().map(stateRow).join("\n")}
 
-An answer that fits nothing open is *late* or *duplicate* while the end of its request is remembered, and an *orphan* after
-that.
+A response without an open request is *late* or *duplicate* while the end of its request is remembered, and an *orphan*
+afterwards.
 
-## Within what an id is unique
+## Scopes of request ids
 
 | Traffic | Scope |
 | --- | --- |
@@ -49,25 +49,25 @@ that.
 | HTTP, modern | the HTTP exchange |
 | HTTP+SSE | the connection |
 
-A key is the scope, the direction of the request, and the id with its type.
+An id is unique within its scope, direction and type.
 
-## Limits, with their defaults
+## Limits and timeouts
 
 | What | Default |
 | --- | --- |
 ${limitRows(limits).join("\n")}
 
-Progress and other messages on an exchange's stream restart the time without activity, never the time in all. A call is not
-idle while the server waits for an answer of the client. A stream for listening has neither limit.
+Progress and other messages on a request's stream restart the inactivity timeout, never the hard limit. A call is not idle
+while the server waits for a response of the client. Listening streams have neither.
 
-## Findings
+## Diagnostics
 
-Each is reported with the message or the exchange that it is about. None changes traffic by itself. The semantic checks of
-messages report ids used twice, answers that fit nothing and progress that does not belong.
+Each is reported with the request it is about. None changes traffic. The semantic checks of messages report reused ids,
+responses without a request and progress without a token.
 
-| Code | Severity | Place | What |
+| Code | Severity | Path | Meaning |
 | --- | --- | --- | --- |
-${Object.values(correlationDiagnostics)
+${Object.values(diagnostics)
   .map(
     ({ code, severity, path, message }) =>
       `| \`${code}\` | ${severity} | ${path === undefined ? "" : `\`${path}\``} | ${message} |`,
@@ -76,7 +76,7 @@ ${Object.values(correlationDiagnostics)
 `;
 }
 
-/** What leaves both open states in the same way is drawn once, from the frame around them. */
+/** Transitions that leave both open states alike are drawn once, from the frame around them. */
 function renderDiagram(): string {
   const isShared = ({ from, to, on }: Transition): boolean =>
     from !== "start" && transitions.filter((other) => other.to === to && other.on === on).length > 1;
@@ -110,16 +110,16 @@ function stateRow(name: CorrelationState): string {
 
 function limitRows(limits: typeof defaultCorrelationLimits): string[] {
   const rows: readonly (readonly [string, string])[] = [
-    ["without activity: lists, handshake, other lookups", duration(defaultTtl.quickMs)],
-    ["without activity: tools, and methods nobody knows", duration(defaultTtl.toolMs)],
-    ["without activity: what a person answers", duration(defaultTtl.humanMs)],
-    ["in all", duration(defaultTtl.hardMs)],
-    ["open exchanges in one scope", String(limits.perScope)],
-    ["open exchanges in all", String(limits.total)],
-    ["slots beyond these for handshake, ping and `tasks/cancel`", String(limits.reserved)],
+    ["inactivity timeout: lists, handshake, other lookups", duration(defaultTtl.quickMs)],
+    ["inactivity timeout: tools and unknown methods", duration(defaultTtl.toolMs)],
+    ["inactivity timeout: requests that a person answers", duration(defaultTtl.humanMs)],
+    ["hard limit", duration(defaultTtl.hardMs)],
+    ["open requests in one scope", String(limits.perScope)],
+    ["open requests in total", String(limits.total)],
+    ["extra slots for handshake, ping and `tasks/cancel`", String(limits.reserved)],
     ["characters of an id or a progress token", String(limits.idLength)],
-    ["ended exchanges that are remembered", `${limits.tombstones}, for ${duration(limits.tombstoneMs)}`],
-    ["operations that wait for a client's input", `${limits.operations}, for ${duration(defaultTtl.humanMs)}`],
+    ["ended requests remembered", `${limits.tombstones}, for ${duration(limits.tombstoneMs)}`],
+    ["operations waiting for a client's input", `${limits.operations}, for ${duration(defaultTtl.humanMs)}`],
     ["retries of one operation", String(limits.rounds)],
   ];
   return rows.map(([what, value]) => `| ${what} | ${value} |`);

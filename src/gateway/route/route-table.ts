@@ -304,7 +304,6 @@ function correlationOf({ timeouts }: RouteConfig, limits: Config["limits"]): Cor
       toolMs: timeouts.tool,
       humanMs: timeouts.human,
       hardMs: timeouts.hard,
-      methods: [],
       tools: timeouts.tools,
     },
   };

@@ -19,7 +19,7 @@ describe("matching answers", () => {
     for (const id of [2, 3, 1]) {
       const settlement = scope.settle(down, resultOf({}, id));
       expect(settlement).toMatchObject({
-        standing: "match",
+        outcome: "match",
         entry: { payload: `r${id}`, state: "ok", elapsedMs: 10 * (4 - id) },
       });
     }
@@ -31,7 +31,7 @@ describe("matching answers", () => {
     const { correlator } = createCorrelationBench();
     const scope = correlator.scope(session);
     scope.open(up, requestOf("ping"), "r");
-    expect(scope.settle(down, resultOf({})).standing).toBe("match");
+    expect(scope.settle(down, resultOf({})).outcome).toBe("match");
     expect(correlator.statistics()).toMatchObject({ opened: 1, matched: 1, pending: 0 });
   });
 
@@ -77,7 +77,7 @@ describe("matching answers", () => {
     ] as const) {
       scope.open(up, requestOf("tools/call", {}, 1), name);
     }
-    expect(restarted.settle(down, resultOf({}, 1)).standing).toBe("orphan");
+    expect(restarted.settle(down, resultOf({}, 1)).outcome).toBe("orphan");
     expect(other.settle(down, resultOf({}, 1))).toMatchObject({ entry: { payload: "other" } });
     expect(one.settle(down, resultOf({}, 1))).toMatchObject({ entry: { payload: "one" } });
 
@@ -110,21 +110,21 @@ describe("answers that fit nothing open", () => {
     for (const id of [1, 2, 3]) scope.open(up, requestOf("tools/list", {}, id), `r${id}`);
     scope.settle(down, resultOf({}, 1));
     expect(scope.settle(down, errorOf(1))).toMatchObject({
-      standing: "duplicate",
+      outcome: "duplicate",
       of: { number: 1, state: "ok" },
     });
     scope.notify(up, notificationOf("notifications/cancelled", { requestId: 2 }));
     expect(scope.settle(down, resultOf({}, 2))).toMatchObject({
-      standing: "late",
+      outcome: "late",
       of: { state: "cancelled" },
     });
     time.jump(30_100);
     expect(scope.settle(down, resultOf({}, 3))).toMatchObject({
-      standing: "late",
+      outcome: "late",
       of: { state: "timed_out" },
     });
-    expect(scope.settle(down, resultOf({}, 4))).toEqual({ standing: "orphan" });
-    expect(scope.settle(down, errorOf())).toEqual({ standing: "orphan" });
+    expect(scope.settle(down, resultOf({}, 4))).toEqual({ outcome: "orphan" });
+    expect(scope.settle(down, errorOf())).toEqual({ outcome: "orphan" });
     expect(diagnostics).toEqual([
       "response.duplicate",
       "response.late",
@@ -151,7 +151,7 @@ describe("answers that fit nothing open", () => {
     const scope = correlator.scope(session);
     scope.open(up, requestOf("tools/call", { _meta: { progressToken: 7 } }, 1), "r");
     scope.settle(down, resultOf({}, 1));
-    expect(scope.settle(down, resultOf({}, 7)).standing).toBe("orphan");
+    expect(scope.settle(down, resultOf({}, 7)).outcome).toBe("orphan");
     scope.open(up, requestOf("tools/call", {}, 7), "r");
     expect(diagnostics).toEqual(["response.orphan"]);
   });
@@ -162,9 +162,9 @@ describe("answers that fit nothing open", () => {
     scope.open(up, requestOf("tools/list"), "r");
     scope.settle(down, resultOf({}));
     time.jump(10 * 60_000);
-    expect(scope.settle(down, resultOf({})).standing).toBe("duplicate");
+    expect(scope.settle(down, resultOf({})).outcome).toBe("duplicate");
     time.jump(1);
-    expect(scope.settle(down, resultOf({})).standing).toBe("orphan");
+    expect(scope.settle(down, resultOf({})).outcome).toBe("orphan");
   });
 });
 
@@ -177,7 +177,7 @@ describe("ids that come twice", () => {
     expect(finished).toEqual(["superseded older"]);
     expect(diagnostics).toEqual(["id.superseded older", "id.in-flight newer"]);
     expect(scope.settle(down, resultOf({}, 7))).toMatchObject({ entry: { payload: "newer" } });
-    expect(scope.settle(down, resultOf({}, 7)).standing).toBe("duplicate");
+    expect(scope.settle(down, resultOf({}, 7)).outcome).toBe("duplicate");
     expect(correlator.statistics()).toMatchObject({ superseded: 1, matched: 1, duplicate: 1 });
   });
 
@@ -213,7 +213,7 @@ describe("ids that come twice", () => {
     expect(openedEntry(scope.open(up, request, "newer")).state).toBe("abandoned");
     expect(finished).toEqual(["superseded older", "abandoned newer"]);
     expect([scope.size, correlator.statistics().pending]).toEqual([0, 0]);
-    expect(scope.settle(down, resultOf({})).standing).toBe("late");
+    expect(scope.settle(down, resultOf({})).outcome).toBe("late");
   });
 });
 
@@ -231,7 +231,7 @@ describe("the end of a scope", () => {
     expect(scope.size).toBe(0);
     expect(correlator.statistics()).toMatchObject({ abandoned: 3, pending: 1 });
     expect(scope.settle(down, resultOf({}, 1))).toMatchObject({
-      standing: "late",
+      outcome: "late",
       of: { state: "abandoned" },
     });
     expect(scope.open(up, requestOf("tools/list"), "after")).toMatchObject({

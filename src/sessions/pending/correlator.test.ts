@@ -87,11 +87,11 @@ describe("an exchange that is a scope of its own", () => {
     const expired = openedEntry(correlator.single(exchange, up, requestOf("tools/list"), "expired"));
     answered.settle(resultOf({ resultType: "complete" }));
     expect(answered.settle(resultOf({}))).toMatchObject({
-      standing: "duplicate",
+      outcome: "duplicate",
       of: { number: answered.number },
     });
     time.jump(30_100);
-    expect(expired.settle(resultOf({}))).toMatchObject({ standing: "late", of: { state: "timed_out" } });
+    expect(expired.settle(resultOf({}))).toMatchObject({ outcome: "late", of: { state: "timed_out" } });
     expect(diagnostics).toEqual(["response.duplicate answered", "response.late expired"]);
   });
 });
@@ -141,17 +141,17 @@ describe("any course of events", () => {
             if (open.has(own)) finish(own, "superseded", "late");
             open.set(own, { name: `e${number}`, activeAt: time.clock.now(), token: own });
           } else if (type === "settle") {
-            const standing = open.has(theirs) ? "match" : (ended.get(theirs) ?? "orphan");
-            expect(scopes[scope].settle(side, resultOf({}, id)).standing).toBe(standing);
-            if (standing === "match") finish(theirs, "ok", "duplicate");
+            const outcome = open.has(theirs) ? "match" : (ended.get(theirs) ?? "orphan");
+            expect(scopes[scope].settle(side, resultOf({}, id)).outcome).toBe(outcome);
+            if (outcome === "match") finish(theirs, "ok", "duplicate");
           } else if (type === "cancel") {
             scopes[scope].notify(side, notificationOf("notifications/cancelled", { requestId: id }));
             if (open.has(own)) finish(own, "cancelled", "late");
           } else if (type === "progress") {
             const params = { progressToken: id, progress: number };
-            const standing = scopes[scope].notify(side, notificationOf("notifications/progress", params));
+            const outcome = scopes[scope].notify(side, notificationOf("notifications/progress", params));
             const listener = open.get(theirs);
-            expect(standing.type).toBe(listener === undefined ? "stray" : "progress");
+            expect(outcome.type).toBe(listener === undefined ? "stray" : "progress");
             if (listener !== undefined) listener.activeAt = time.clock.now();
           } else if (type === "end") {
             scopes[scope].end();
@@ -180,7 +180,7 @@ describe("memory", () => {
   };
 
   it("of a pending entry is at most 2 KB, its id and token included", () => {
-    const { correlator } = createCorrelationBench();
+    const { correlator } = createCorrelationBench({ limits: { tombstones: 100 } });
     const scopes = Array.from({ length: 10 }, () => correlator.scope(session));
     const before = heapBytes();
     for (const scope of scopes) {

@@ -1,32 +1,31 @@
 import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
-import {
-  type Entry,
-  type NotificationMatch,
-  type OpenResult,
-  oppositeDirection,
-  type RequestDirection,
-  type ResponseMessage,
-  type ScopeDescriptor,
-  type ScopeKind,
-  type ScopeState,
-  type SettleResult,
-  spaceOf,
-} from "./entry.ts";
-import { PendingRequests } from "./pending-requests.ts";
-import type { CorrelationOptions, CorrelatorDeps } from "./limits.ts";
-import type { CorrelationStatistics } from "./statistics.ts";
 import type { Revision } from "../../protocol/revisions.ts";
-import { LinkList } from "./link-list.ts";
+import { oppositeDirection } from "./entry.ts";
+import type {
+  Entry,
+  NotificationMatch,
+  OpenResult,
+  RequestDirection,
+  ResponseMessage,
+  ScopeDescriptor,
+  ScopeKind,
+  ScopeState,
+  SettleResult,
+} from "./entry.ts";
+import type { CorrelationOptions, CorrelatorDeps } from "./limits.ts";
 import { matchNotification } from "./notifications.ts";
+import { PendingRequests } from "./pending-requests.ts";
+import type { CorrelationStatistics } from "./statistics.ts";
+import { tombstoneKey } from "./tombstones.ts";
 import type { Tombstone } from "./tombstones.ts";
 
-/** Tracks every request until its outcome, in both directions and in any order (SC-047). */
+/** Matches every request with its response, in both directions and in any order (SC-047). */
 export interface Correlator<Payload> {
-  /** Opens a scope: a session, a process's life or a connection. */
+  /** Opens a scope: a session, the life of a process, or a connection. */
   scope(place: ScopeDescriptor): CorrelationScope<Payload>;
   /**
-   * Tracks a request that is a scope of its own, as every HTTP exchange of the modern era is. Cheaper than a scope:
-   * the caller holds the entry, so nothing has to be found again by its id.
+   * Tracks a request that is a scope of its own, as every HTTP exchange of the modern era is. The caller holds the
+   * entry, so nothing has to be looked up by id.
    */
   single(
     place: ScopeDescriptor,
@@ -35,77 +34,77 @@ export interface Correlator<Payload> {
     payload: Payload,
   ): OpenResult<Payload>;
   statistics(): CorrelationStatistics;
-  /** Judges requests by other bounds and times from now on; those that are open keep theirs. */
-  configure(settings: CorrelationOptions): void;
-  /** Takes no new requests of clients; resolves when all open exchanges but streams have ended. */
+  /** Applies other limits and timeouts to new requests; open ones keep theirs. */
+  configure(options: CorrelationOptions): void;
+  /** Refuses new requests of clients; resolves when all open requests but streams have ended. */
   drain(): Promise<void>;
   /** Ends everything at once and stops the timer. */
   close(): void;
 }
 
+/** The requests of one scope; ids are unique within it. */
+export interface CorrelationScope<Payload> extends ScopeDescriptor {
+  /** How many requests are open. */
+  readonly size: number;
+  /** Sets the revision that the handshake agreed on. */
+  setRevision(revision: Revision): void;
+  /** Tracks a request. Call it before the request is sent: its response may arrive at once. */
+  open(direction: RequestDirection, request: RequestMessage, payload: Payload): OpenResult<Payload>;
+  /** Tracks a stream that no request opened; it has no timeout and ends with the scope or by `finish`. */
+  openStream(payload: Payload): OpenResult<Payload>;
+  /** Ends the request that a response belongs to; the direction is the response's own. */
+  settle(direction: RequestDirection, response: ResponseMessage): SettleResult<Payload>;
+  /** Matches a notification; the direction is its own. */
+  notify(direction: RequestDirection, notification: NotificationMessage): NotificationMatch<Payload>;
+  /** Ends everything that is open. Responses that arrive afterwards are late. */
+  end(): void;
+}
+
 /**
- * Makes a correlator. It never changes a message and never stops one, except that while terminating it refuses
- * requests beyond its bounds.
+ * Creates a correlator. It never changes a message, and stops none, except that a terminating correlator refuses
+ * requests beyond its limits.
  *
  * @example
  * const scope = correlator.scope({ kind: "session", revision: "2025-11-25", realm: "files alice" });
- * const opening = scope.open("client-to-server", request, exchange);
- * if (!opening.ok) throw opening.error;
- * // …and when the answer is there:
- * const settlement = scope.settle("server-to-client", answer);
- * if (settlement.standing === "match") settlement.entry.elapsedMs; // how long it took
+ * const opened = scope.open("client-to-server", request, exchange);
+ * if (!opened.ok) throw opened.error;
+ * // …and when the response arrives:
+ * const settled = scope.settle("server-to-client", response);
+ * if (settled.outcome === "match") settled.entry.elapsedMs; // how long it took
  */
-export function createCorrelator<Payload>(options: CorrelatorDeps<Payload>): Correlator<Payload> {
-  const ledger = new PendingRequests<Payload>(options);
+export function createCorrelator<Payload>(deps: CorrelatorDeps<Payload>): Correlator<Payload> {
+  const requests = new PendingRequests<Payload>(deps);
   let scopes = 0;
   return {
-    scope: (place) => new RequestScope(ledger, ++scopes, place),
+    scope: (place) => new RequestScope(requests, ++scopes, place),
     single: (place, direction, message, payload) =>
-      ledger.open({ place, scope: undefined, direction, message, payload }),
-    statistics: () => ledger.counters.snapshot(ledger.size),
-    configure: (settings) => {
-      ledger.configure(settings);
+      requests.open({ place, scope: undefined, direction, message, payload }),
+    statistics: () => requests.counters.snapshot(requests.size),
+    configure: (options) => {
+      requests.configure(options);
     },
-    drain: async () => ledger.drain(),
+    drain: async () => requests.drain(),
     close: () => {
-      ledger.shutdown();
+      requests.shutdown();
     },
   };
 }
 
-/** Within what ids are unique, and everything that is open there. */
-export interface CorrelationScope<Payload> extends ScopeDescriptor {
-  /** How many exchanges are open. */
-  readonly size: number;
-  /** Notes the revision that the handshake led to. */
-  setRevision(revision: Revision): void;
-  /** Tracks a request; to be called before it is written, so that the quickest answer finds it. */
-  open(direction: RequestDirection, request: RequestMessage, payload: Payload): OpenResult<Payload>;
-  /** Tracks a stream that no request opened; it has no TTL and ends with the scope or by `finish`. */
-  openStream(payload: Payload): OpenResult<Payload>;
-  /** Finds the request that an answer belongs to; the direction is the answer's own. */
-  settle(direction: RequestDirection, answer: ResponseMessage): SettleResult<Payload>;
-  /** Judges a notification; the direction is its own. */
-  notify(direction: RequestDirection, notification: NotificationMessage): NotificationMatch<Payload>;
-  /** Ends all that is open, and forgets it. Answers that come now are late. */
-  end(): void;
-}
-
-/** The scope itself: little more than a number and two lists, so that thousands cost little. */
+/** The scope itself. Its lists are scanned, not indexed: a session has a handful of open requests. */
 export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeState<Payload> {
   readonly number: number;
   readonly kind: ScopeKind;
   readonly realm: string;
   revision: Revision;
-  readonly pending = new LinkList<Entry<Payload>>();
-  readonly tasks = new LinkList<Entry<Payload>>();
-  questions = 0;
-  answeredAt = 0;
+  readonly pending: Entry<Payload>[] = [];
+  readonly tasks: Entry<Payload>[] = [];
+  openServerRequests = 0;
+  serverRequestEndedAt = 0;
   isOver = false;
-  readonly #ledger: PendingRequests<Payload>;
+  readonly #requests: PendingRequests<Payload>;
 
-  constructor(ledger: PendingRequests<Payload>, number: number, { kind, realm, revision }: ScopeDescriptor) {
-    this.#ledger = ledger;
+  constructor(requests: PendingRequests<Payload>, number: number, { kind, realm, revision }: ScopeDescriptor) {
+    this.#requests = requests;
     this.number = number;
     this.kind = kind;
     this.realm = realm;
@@ -113,7 +112,7 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   }
 
   get size(): number {
-    return this.pending.size;
+    return this.pending.length;
   }
 
   setRevision(revision: Revision): void {
@@ -121,49 +120,63 @@ export class RequestScope<Payload> implements CorrelationScope<Payload>, ScopeSt
   }
 
   open(direction: RequestDirection, message: RequestMessage, payload: Payload): OpenResult<Payload> {
-    return this.#ledger.open({ place: this, scope: this, direction, message, payload });
+    return this.#requests.open({ place: this, scope: this, direction, message, payload });
   }
 
   openStream(payload: Payload): OpenResult<Payload> {
     const direction = "client-to-server";
-    return this.#ledger.open({ place: this, scope: this, direction, message: undefined, payload });
+    return this.#requests.open({ place: this, scope: this, direction, message: undefined, payload });
   }
 
-  settle(direction: RequestDirection, answer: ResponseMessage): SettleResult<Payload> {
+  settle(direction: RequestDirection, response: ResponseMessage): SettleResult<Payload> {
     const requester = oppositeDirection(direction);
-    const key = answer.id?.key;
-    // An error without an id answers a request that nobody could read.
-    if (key === undefined) return this.#ledger.strayAnswer(answer, undefined, undefined);
+    const key = response.id?.key;
+    // An error without an id answers a request that the peer could not read.
+    if (key === undefined) return this.#requests.strayResponse(response, undefined, undefined);
     const entry = this.request(requester, key);
-    if (entry !== undefined) return this.#ledger.settle(entry, answer);
-    return this.#ledger.strayAnswer(answer, this.ended(requester, key), undefined);
+    if (entry !== undefined) return this.#requests.settle(entry, response);
+    return this.#requests.strayResponse(response, this.ended(requester, key), undefined);
   }
 
   notify(direction: RequestDirection, notification: NotificationMessage): NotificationMatch<Payload> {
-    return matchNotification(this, this.#ledger, direction, notification);
+    return matchNotification(this, this.#requests, direction, notification);
   }
 
   end(): void {
-    this.#ledger.endScope(this);
+    this.#requests.endScope(this);
   }
 
-  request(side: RequestDirection, key: string): Entry<Payload> | undefined {
-    return this.#ledger.ids.find(spaceOf(this, side), key);
+  request(direction: RequestDirection, key: string): Entry<Payload> | undefined {
+    for (const entry of this.pending) if (entry.hasId(direction, key)) return entry;
+    return undefined;
   }
 
-  listener(side: RequestDirection, key: string): Entry<Payload> | undefined {
-    return this.#ledger.tokens.find(spaceOf(this, side), key);
+  /** Of two requests with the same token, the newer one. */
+  progressListener(direction: RequestDirection, key: string): Entry<Payload> | undefined {
+    return findToken(this.pending, direction, key) ?? findToken(this.tasks, direction, key);
   }
 
-  ended(side: RequestDirection, key: string): Tombstone | undefined {
-    return this.#ledger.tombstones.find(spaceOf(this, side), key, this.#ledger.now);
+  ended(direction: RequestDirection, key: string): Tombstone | undefined {
+    const { tombstones, now } = this.#requests;
+    return tombstones.find(tombstoneKey(this, direction, "id", key), now);
   }
 
-  endedToken(side: RequestDirection, key: string): Tombstone | undefined {
-    return this.#ledger.tokens.ended(spaceOf(this, side), key, this.#ledger.now);
+  endedToken(direction: RequestDirection, key: string): Tombstone | undefined {
+    const { tombstones, now } = this.#requests;
+    return tombstones.find(tombstoneKey(this, direction, "token", key), now);
   }
 
-  endTask(side: RequestDirection, taskId: string): void {
-    if (this.tasks.size > 0) this.#ledger.tokens.endTask(this, side, taskId);
+  endTask(direction: RequestDirection, taskId: string): void {
+    this.#requests.endTask(this, direction, taskId);
   }
+}
+
+function findToken<Payload>(
+  entries: readonly Entry<Payload>[],
+  direction: RequestDirection,
+  key: string,
+): Entry<Payload> | undefined {
+  let newest: Entry<Payload> | undefined;
+  for (const entry of entries) if (entry.hasToken(direction, key)) newest = entry;
+  return newest;
 }

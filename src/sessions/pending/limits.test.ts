@@ -90,7 +90,7 @@ describe("bounds while observing", () => {
     for (const id of [1, 2, 3]) scope.open(up, requestOf("tools/call", {}, id), `r${id}`);
     expect(finished).toEqual(["evicted r1"]);
     expect(diagnostics).toEqual(["pending.evicted r1"]);
-    expect(scope.settle(down, resultOf({}, 1))).toMatchObject({ standing: "late", of: { state: "evicted" } });
+    expect(scope.settle(down, resultOf({}, 1))).toMatchObject({ outcome: "late", of: { state: "evicted" } });
     expect(correlator.statistics()).toMatchObject({ evicted: 1, refused: 0, pending: 2, late: 1 });
   });
 

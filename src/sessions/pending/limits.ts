@@ -1,23 +1,22 @@
-import type { Clock, SetTimer } from "../../core/exchange.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { Diagnostic } from "../../protocol/message.ts";
 import type { CorrelationEntry, Entry, EntryInit } from "./entry.ts";
 import type { MethodRules, TtlOptions } from "./method-rules.ts";
-import { GatewayError } from "../../errors.ts";
-import type { LinkList } from "./link-list.ts";
 
-/** What a correlator is made with. */
+/** What a correlator is created with. */
 export interface CorrelatorDeps<Payload> extends CorrelationOptions {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Terminating refuses at a bound; observing gives up the oldest entry instead. */
+  /** At a limit a terminating correlator refuses; an observing one evicts the oldest entry instead. */
   readonly mode: "terminate" | "observe";
-  /** Told of every finding, with the entry it is about where there is one. */
+  /** Called with every diagnostic, and the entry it is about if there is one. */
   readonly onDiagnostic?: (diagnostic: Diagnostic, about: CorrelationEntry<Payload> | undefined) => void;
-  /** Told of every entry once, when it has reached its final state. */
+  /** Called once for every entry, when it has reached its final state. */
   readonly onFinished?: (entry: CorrelationEntry<Payload>) => void;
 }
 
-/** What of a correlator may change while it runs. */
+/** What may change while a correlator runs. */
 export interface CorrelationOptions {
   readonly limits: CorrelationLimits;
   readonly ttl: TtlOptions;
@@ -25,11 +24,11 @@ export interface CorrelationOptions {
 
 /** How much correlation may remember (SC-051, SC-052, SC-056). */
 export interface CorrelationLimits {
-  /** Open exchanges in one scope. */
+  /** Open requests in one scope. Lookups scan them: thousands are fine, millions are not. */
   readonly perScope: number;
-  /** Open exchanges in all. */
+  /** Open requests in total. */
   readonly total: number;
-  /** Slots beyond both bounds that only handshake, ping and `tasks/cancel` may take. */
+  /** Slots beyond both limits, only for handshake, ping and `tasks/cancel`. */
   readonly reserved: number;
   /** Characters of an id or progress token. */
   readonly idLength: number;
@@ -39,7 +38,7 @@ export interface CorrelationLimits {
   readonly operations: number;
   /** Retries that may join one operation. */
   readonly rounds: number;
-  /** Seconds after which one who was turned away may come back. */
+  /** Seconds after which a refused client may try again. */
   readonly retryAfter: number;
 }
 
@@ -55,33 +54,33 @@ export const defaultCorrelationLimits: CorrelationLimits = {
   retryAfter: 1,
 };
 
-/** What is asked about a request that wants to be tracked. */
+/** A request that wants to be tracked. */
 interface CapacityRequest<Payload> {
-  readonly facts: EntryInit<Payload>;
-  readonly plan: MethodRules;
+  readonly init: EntryInit<Payload>;
+  readonly rules: MethodRules;
   /** Characters of the longer of its id and its progress token. */
   readonly idLength: number;
 }
 
-/** What is to be done with an applicant; at a bound the oldest entry of the full list is at hand. */
+/** Whether there is room for a request; if a list is full, the entries in it. */
 export type CapacityCheck<Payload> =
   | { readonly type: "room" }
-  | { readonly type: "full"; readonly oldest: Entry<Payload> | undefined; readonly error: GatewayError }
+  | { readonly type: "full"; readonly among: readonly Entry<Payload>[]; readonly error: GatewayError }
   | { readonly type: "refused"; readonly error: GatewayError };
 
-/** Whether requests are taken at all. */
+/** Whether new requests are accepted. */
 export type CorrelatorPhase = "running" | "draining" | "closed";
 
 const room = { type: "room" } as const;
 
-/** Judges whether a request may be tracked (SC-051). */
+/** Checks whether a request may be tracked (SC-051). */
 export function checkCapacity<Payload>(
-  { facts, plan, idLength }: CapacityRequest<Payload>,
+  { init, rules, idLength }: CapacityRequest<Payload>,
   phase: CorrelatorPhase,
-  open: LinkList<Entry<Payload>>,
+  open: readonly Entry<Payload>[],
   limits: CorrelationLimits,
 ): CapacityCheck<Payload> {
-  const { scope, direction } = facts;
+  const { scope, direction } = init;
   if (scope?.isOver === true) {
     return { type: "refused", error: new GatewayError("cancelled", "the session or connection has ended") };
   }
@@ -90,24 +89,23 @@ export function checkCapacity<Payload>(
     const details = { retryAfter: limits.retryAfter };
     return {
       type: "refused",
-      error: new GatewayError("shutting_down", "no new requests are taken", { details }),
+      error: new GatewayError("shutting_down", "no new requests are accepted", { details }),
     };
   }
   if (idLength > limits.idLength) {
-    const text = `an id or progress token has ${idLength} characters, at most ${limits.idLength}`;
+    const text = `an id or progress token has ${idLength} characters, at most ${limits.idLength} are allowed`;
     const details = { current: idLength, limit: limits.idLength };
     return { type: "refused", error: new GatewayError("too_large", text, { details }) };
   }
-  const extra = plan.isReserved ? limits.reserved : 0;
-  if (scope !== undefined && scope.pending.size >= limits.perScope + extra) {
+  const extra = rules.isReserved ? limits.reserved : 0;
+  if (scope !== undefined && scope.pending.length >= limits.perScope + extra) {
     return full(scope.pending, limits.perScope, limits.retryAfter);
   }
-  return open.size >= limits.total + extra ? full(open, limits.total, limits.retryAfter) : room;
+  return open.length >= limits.total + extra ? full(open, limits.total, limits.retryAfter) : room;
 }
 
-function full<Payload>(list: LinkList<Entry<Payload>>, limit: number, retryAfter: number): CapacityCheck<Payload> {
-  const text = `too many open requests: ${list.size}, at most ${limit}`;
-  const details = { current: list.size, limit, retryAfter };
-  const error = new GatewayError("rate_limited", text, { details });
-  return { type: "full", oldest: list.first?.item, error };
+function full<Payload>(among: readonly Entry<Payload>[], limit: number, retryAfter: number): CapacityCheck<Payload> {
+  const text = `too many open requests: ${among.length}, at most ${limit}`;
+  const details = { current: among.length, limit, retryAfter };
+  return { type: "full", among, error: new GatewayError("rate_limited", text, { details }) };
 }

@@ -1,10 +1,9 @@
 import type { Message } from "../../protocol/message.ts";
-import type { CorrelationDiagnosticCode } from "./diagnostics.ts";
-import { KeyIndex, KeyNode } from "./key-index.ts";
-import { Link, LinkList } from "./link-list.ts";
-import { digest, type InputRound, providedInputs, requestedInputs } from "./message-fields.ts";
+import type { DiagnosticCode } from "./diagnostics.ts";
+import { digest, providedInputs, requestedInputs } from "./message-fields.ts";
+import type { InputRound } from "./message-fields.ts";
 
-/** What a user asked for once, over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
+/** An operation over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
 export interface MultiRoundTrip {
   /** The number of the entry that began it. */
   readonly number: number;
@@ -14,32 +13,38 @@ export interface MultiRoundTrip {
   readonly rounds: number;
 }
 
-/** What a request of a multi round-trip method is about, and where: only equal ones can belong together. */
+/** What identifies a request of a multi round-trip method: only equal ones can belong together. */
 export interface RequestIdentity {
-  /** Whose operations they are; a retry never joins one of another realm. */
+  /** A retry never joins an operation of another realm. */
   readonly realm: string;
   readonly method: string;
   readonly target: string | undefined;
 }
 
-/** Where a retry belongs. */
+/** The operation that a retry continues, or why there is none. */
 export type RetryMatch =
   | { readonly ok: true; readonly operation: MultiRoundTrip }
-  | { readonly ok: false; readonly finding: CorrelationDiagnosticCode };
+  | { readonly ok: false; readonly finding: DiagnosticCode };
 
 export interface MultiRoundTripLimits {
-  /** Operations that may wait for input at once; the oldest is forgotten for a newer one. */
+  /** Operations that may wait for input at once; the oldest is dropped for a newer one. */
   readonly waiting: number;
   readonly waitingMs: number;
   readonly rounds: number;
 }
 
+interface Waiting {
+  readonly operation: MultiRoundTrip;
+  readonly fingerprint: string;
+  readonly askedAt: number;
+}
+
 /** The operations that wait for the client's next round (SC-056). */
 export class MultiRoundTrips {
   readonly #limits: MultiRoundTripLimits;
-  readonly #index = new KeyIndex<MultiRoundTrip>();
-  /** In order of asking, hence of forgetting. */
-  readonly #queue = new LinkList<WaitingRoundTrip>();
+  /** Oldest first. */
+  readonly #waiting = new Set<Waiting>();
+  readonly #byFingerprint = new Map<string, Waiting[]>();
 
   constructor(limits: MultiRoundTripLimits) {
     this.#limits = limits;
@@ -47,64 +52,55 @@ export class MultiRoundTrips {
 
   /** How many wait. */
   get size(): number {
-    return this.#queue.size;
+    return this.#waiting.size;
   }
 
-  /** Remembers that an answer asked for input, so that the retry can be told. */
-  awaitInput(operation: MultiRoundTrip, asking: RequestIdentity, answer: Message, now: number): void {
-    const round = requestedInputs(answer);
+  /** Remembers that a response asked for input, so that the retry can be matched. */
+  awaitInput(operation: MultiRoundTrip, identity: RequestIdentity, response: Message, now: number): void {
+    const round = requestedInputs(response);
     if (round === undefined) return;
-    this.#forget(now);
-    const waiting = new WaitingRoundTrip(operation, fingerprint(asking, round), now);
-    this.#index.add(waiting);
-    this.#queue.append(waiting.link);
-    while (this.#queue.size > this.#limits.waiting) this.#remove(this.#queue.first);
+    const waiting = { operation, fingerprint: fingerprintOf(identity, round), askedAt: now };
+    this.#waiting.add(waiting);
+    const alike = this.#byFingerprint.get(waiting.fingerprint);
+    if (alike === undefined) this.#byFingerprint.set(waiting.fingerprint, [waiting]);
+    else alike.push(waiting);
+    this.#dropOldest(now);
   }
 
   /**
    * Finds the operation that a retry continues: exactly one must wait with this method, target, full set of keys and
-   * state. It then waits no longer. Everything else stays unlinked: a guess would join strangers.
+   * state. It then waits no longer. Anything else stays unlinked: a guess would join strangers.
    */
-  matchRetry(asking: RequestIdentity, retry: Message, now: number): RetryMatch {
+  matchRetry(identity: RequestIdentity, retry: Message, now: number): RetryMatch {
     const round = providedInputs(retry);
     if (round === undefined) return { ok: false, finding: "mrtr.malformed" };
-    this.#forget(now);
-    const [only, ...others] = this.#index.all(0, fingerprint(asking, round));
-    if (!(only instanceof WaitingRoundTrip)) return { ok: false, finding: "mrtr.unmatched" };
-    if (others.length > 0) return { ok: false, finding: "mrtr.ambiguous" };
-    this.#remove(only.link);
-    const { item: operation } = only;
+    this.#dropOldest(now);
+    const [only, another] = this.#byFingerprint.get(fingerprintOf(identity, round)) ?? [];
+    if (only === undefined) return { ok: false, finding: "mrtr.unmatched" };
+    if (another !== undefined) return { ok: false, finding: "mrtr.ambiguous" };
+    this.#remove(only);
+    const { operation } = only;
     if (operation.rounds >= this.#limits.rounds) return { ok: false, finding: "mrtr.rounds" };
     return { ok: true, operation: { ...operation, rounds: operation.rounds + 1 } };
   }
 
-  #forget(now: number): void {
-    const { waitingMs } = this.#limits;
-    while (this.#queue.first !== undefined && now - this.#queue.first.item.askedAt > waitingMs) {
-      this.#remove(this.#queue.first);
+  #dropOldest(now: number): void {
+    const { waiting: max, waitingMs } = this.#limits;
+    for (const oldest of this.#waiting) {
+      if (this.#waiting.size <= max && now - oldest.askedAt <= waitingMs) return;
+      this.#remove(oldest);
     }
   }
 
-  #remove(link: Link<WaitingRoundTrip> | undefined): void {
-    if (link === undefined) return;
-    link.leave();
-    this.#index.delete(link.item);
+  #remove(waiting: Waiting): void {
+    this.#waiting.delete(waiting);
+    const others = this.#byFingerprint.get(waiting.fingerprint)?.filter((other) => other !== waiting) ?? [];
+    if (others.length === 0) this.#byFingerprint.delete(waiting.fingerprint);
+    else this.#byFingerprint.set(waiting.fingerprint, others);
   }
 }
 
-/** An operation that waits, in the index itself: there may be many, for as long as people think. */
-class WaitingRoundTrip extends KeyNode<MultiRoundTrip> {
-  readonly askedAt: number;
-  readonly link: Link<WaitingRoundTrip>;
-
-  constructor(operation: MultiRoundTrip, key: string, askedAt: number) {
-    super(0, key, operation);
-    this.askedAt = askedAt;
-    this.link = new Link<WaitingRoundTrip>(this);
-  }
-}
-
-/** Digest instead of the texts: state and keys may be as long as a message, and only equality is asked for. */
-function fingerprint({ realm, method, target }: RequestIdentity, { keys, state }: InputRound): string {
+/** A digest, because state and keys may be as long as a message and only equality matters. */
+function fingerprintOf({ realm, method, target }: RequestIdentity, { keys, state }: InputRound): string {
   return digest(JSON.stringify([realm, method, target ?? null, keys, state ?? null]));
 }

@@ -117,8 +117,8 @@ describe("notifications/progress", () => {
     const entry = openedEntry(scope.open(up, requestOf("tools/call", withToken("p")), "call"));
     const codes = [progress("q", 1), progress("p", 3), progress("p", 3), progress("p", 2), progress("p", "4")].map(
       (notification) => {
-        const standing = scope.notify(down, notification);
-        return standing.type === "stray" ? standing.diagnostic.code : standing.type;
+        const outcome = scope.notify(down, notification);
+        return outcome.type === "stray" ? outcome.diagnostic.code : outcome.type;
       },
     );
     expect(codes).toEqual([

@@ -9,11 +9,11 @@ import {
   type RequestDirection,
   type RequestLookup,
 } from "./entry.ts";
-import { correlationDiagnostics } from "./diagnostics.ts";
+import { diagnostics } from "./diagnostics.ts";
 import { cancelTargetOf, progressOf, subscriptionOf } from "./message-fields.ts";
 import type { FinalState } from "./states.ts";
 
-/** What judging may lead to. */
+/** How a match takes effect. */
 export interface NotificationEffects<Payload> {
   touch(entry: Entry<Payload>): void;
   end(entry: Entry<Payload>, state: FinalState): boolean;
@@ -22,97 +22,97 @@ export interface NotificationEffects<Payload> {
 
 const unrelated = { type: "unrelated" } as const;
 
-/** Says what a notification is about, and draws the consequences. */
+/** Finds the request that a notification refers to, and applies its effect: an end, progress, activity. */
 export function matchNotification<Payload>(
-  books: RequestLookup<Payload>,
-  then: NotificationEffects<Payload>,
+  lookup: RequestLookup<Payload>,
+  effects: NotificationEffects<Payload>,
   direction: RequestDirection,
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
   switch (notification.method) {
     case "notifications/cancelled":
-      return matchCancel(books, then, direction, notification);
+      return matchCancel(lookup, effects, direction, notification);
     case "notifications/progress":
-      return matchProgress(books, then, direction, notification);
+      return matchProgress(lookup, effects, direction, notification);
     default:
-      return matchOther(books, then, direction, notification);
+      return matchOther(lookup, effects, direction, notification);
   }
 }
 
-/** A cancel counts only for an open request of the one who sends it (SC-054). */
+/** Only the sender of an open request can cancel it (SC-054). */
 function matchCancel<Payload>(
-  books: RequestLookup<Payload>,
-  then: NotificationEffects<Payload>,
+  lookup: RequestLookup<Payload>,
+  effects: NotificationEffects<Payload>,
   direction: RequestDirection,
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
   const target = cancelTargetOf(notification);
-  if (target === undefined) return stray(then, correlationDiagnostics["cancel.malformed"]);
-  const own = books.request(direction, target.key);
-  if (own?.method === "initialize") return stray(then, correlationDiagnostics["cancel.initialize"], own);
-  if (own?.wantsTask === true) return stray(then, correlationDiagnostics["cancel.task"], own);
-  const theirs = own === undefined ? books.request(oppositeDirection(direction), target.key) : undefined;
-  // MCP 2026-07-28, Cancellation: a server may name the listen request that it ends.
-  const isTornDown = theirs?.plan.isStream === true;
+  if (target === undefined) return stray(effects, diagnostics["cancel.malformed"]);
+  const own = lookup.request(direction, target.key);
+  if (own?.method === "initialize") return stray(effects, diagnostics["cancel.initialize"], own);
+  if (own?.wantsTask === true) return stray(effects, diagnostics["cancel.task"], own);
+  const theirs = own === undefined ? lookup.request(oppositeDirection(direction), target.key) : undefined;
+  // MCP 2026-07-28, Cancellation: a server may cancel the listen request that it ends.
+  const isTornDown = theirs?.rules.isStream === true;
   const cancelled = own ?? (isTornDown ? theirs : undefined);
   if (cancelled !== undefined) {
-    then.end(cancelled, "cancelled");
+    effects.end(cancelled, "cancelled");
     return { type: "cancelled", entry: cancelled };
   }
-  if (books.ended(direction, target.key) !== undefined) return stray(then, correlationDiagnostics["cancel.finished"]);
+  if (lookup.ended(direction, target.key) !== undefined) return stray(effects, diagnostics["cancel.finished"]);
   return theirs === undefined
-    ? stray(then, correlationDiagnostics["cancel.unknown"])
-    : stray(then, correlationDiagnostics["cancel.wrong-side"], theirs);
+    ? stray(effects, diagnostics["cancel.unknown"])
+    : stray(effects, diagnostics["cancel.wrong-side"], theirs);
 }
 
 /** Progress belongs to the request of the other side with exactly this token, and must rise (SC-055). */
 function matchProgress<Payload>(
-  books: RequestLookup<Payload>,
-  then: NotificationEffects<Payload>,
+  lookup: RequestLookup<Payload>,
+  effects: NotificationEffects<Payload>,
   direction: RequestDirection,
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
   const progress = progressOf(notification);
-  if (progress === undefined) return stray(then, correlationDiagnostics["progress.malformed"]);
+  if (progress === undefined) return stray(effects, diagnostics["progress.malformed"]);
   const requester = oppositeDirection(direction);
-  const entry = books.listener(requester, progress.token.key);
-  const hasEnded = entry === undefined && books.endedToken(requester, progress.token.key) !== undefined;
+  const entry = lookup.progressListener(requester, progress.token.key);
+  const hasEnded = entry === undefined && lookup.endedToken(requester, progress.token.key) !== undefined;
   const isKnown = entry !== undefined || hasEnded;
   const [diagnostic] = checkProgress(notification, { isKnown, hasEnded, last: entry?.progress });
-  if (diagnostic !== undefined) return stray(then, diagnostic, entry);
-  // A token that is neither known nor ended is a diagnostic, so there is an entry now.
+  if (diagnostic !== undefined) return stray(effects, diagnostic, entry);
+  // Without an entry there was a diagnostic.
   if (entry === undefined) return unrelated;
   entry.progress = progress.value;
-  then.touch(entry);
+  effects.touch(entry);
   return { type: "progress", entry, value: progress.value };
 }
 
 /** Other notifications may belong to a listen request (SC-057) or end a task. */
 function matchOther<Payload>(
-  books: RequestLookup<Payload>,
-  then: NotificationEffects<Payload>,
+  lookup: RequestLookup<Payload>,
+  effects: NotificationEffects<Payload>,
   direction: RequestDirection,
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
-  const facts = revisions[books.revision];
+  const facts = revisions[lookup.revision];
   const requester = oppositeDirection(direction);
   if (facts.tasks === "core") {
     const task = endedTaskId(notification);
-    if (task !== undefined) books.endTask(requester, task);
+    if (task !== undefined) lookup.endTask(requester, task);
   }
   const subscription = facts.listen ? subscriptionOf(notification) : undefined;
   if (subscription === undefined) return unrelated;
-  const entry = books.request(requester, subscription.key);
-  if (entry?.plan.isStream !== true) return stray(then, correlationDiagnostics["subscription.unknown"], entry);
-  then.touch(entry);
+  const entry = lookup.request(requester, subscription.key);
+  if (entry?.rules.isStream !== true) return stray(effects, diagnostics["subscription.unknown"], entry);
+  effects.touch(entry);
   return { type: "subscription", entry };
 }
 
 function stray<Payload>(
-  then: NotificationEffects<Payload>,
+  effects: NotificationEffects<Payload>,
   diagnostic: Diagnostic,
   about?: Entry<Payload>,
 ): NotificationMatch<Payload> {
-  then.report(diagnostic, about);
+  effects.report(diagnostic, about);
   return { type: "stray", diagnostic };
 }

@@ -82,7 +82,7 @@ describe("expiry", () => {
     entry.touch();
     expect(entry.state).toBe("timed_out");
     expect(scope.settle(down, resultOf({}))).toMatchObject({
-      standing: "late",
+      outcome: "late",
       of: { number: entry.number },
     });
   });
@@ -114,14 +114,11 @@ describe("expiry", () => {
 
   it("[SC-050] follows the configuration", () => {
     const { correlator, time, finished } = createCorrelationBench({
-      ttl: {
-        toolMs: 10 * second,
-        methods: [{ method: "vendor/*", inactivityMs: Infinity, hardMs: 20 * second }],
-      },
+      ttl: { toolMs: 10 * second, hardMs: 20 * second, tools: { slow: Infinity } },
     });
     const scope = correlator.scope(session);
     scope.open(up, call(1), "call");
-    scope.open(up, requestOf("vendor/slow", {}, 2), "slow");
+    scope.open(up, requestOf("tools/call", { name: "slow" }, 2), "slow");
     time.jump(10 * second + tick);
     expect(finished).toEqual(["timed_out call"]);
     time.jump(10 * second);
@@ -140,6 +137,39 @@ describe("expiry", () => {
     scope.settle(down, resultOf({ resultType: "complete" }, "L"));
     stream.finish("ok");
     expect(finished).toEqual(["ok listen", "ok get"]);
+  });
+
+  it("[SC-050] needs one timer, however many requests are open, and none once they have expired", () => {
+    const { correlator, time, finished } = createCorrelationBench();
+    const scope = correlator.scope(session);
+    for (let id = 1; id <= 50; id++) {
+      scope.open(up, call(id), `call ${id}`);
+      time.jump(tick);
+    }
+    expect(time.timers()).toBe(1);
+    time.jump(5 * minute);
+    expect([finished.length, time.timers()]).toEqual([50, 0]);
+  });
+
+  it("is not early for one request because another has ended, and catches up after a long sleep", () => {
+    const { correlator, time, finished } = createCorrelationBench();
+    const scope = correlator.scope(session);
+    scope.open(up, requestOf("tools/list", {}, 1), "list");
+    time.jump(20 * second);
+    scope.settle(down, resultOf({}, 1));
+    scope.open(up, requestOf("tools/list", {}, 2), "second");
+    time.jump(30 * second - 1);
+    expect(finished).toEqual(["ok list"]);
+    time.jump(24 * 60 * minute);
+    expect(finished).toEqual(["ok list", "timed_out second"]);
+  });
+
+  it("ends nothing more once the correlator is closed", () => {
+    const { correlator, time, finished } = createCorrelationBench();
+    correlator.scope(session).open(up, call(), "call");
+    correlator.close();
+    time.jump(60 * minute);
+    expect([finished, time.timers()]).toEqual([["abandoned call"], 0]);
   });
 
   it("[SC-045] and durations do not notice when the clock on the wall is set", () => {
@@ -161,19 +191,19 @@ describe("expiry", () => {
   });
 });
 
-describe("the books", () => {
-  it("hold nothing of a request whose scope was ended while it was opened", () => {
-    const ledger = new PendingRequests<string>({
+describe("pending requests", () => {
+  it("keep nothing of a request whose scope was ended while it was opened", () => {
+    const requests = new PendingRequests<string>({
       ...createJumpingTime(),
       mode: "terminate",
       limits: defaultCorrelationLimits,
       ttl: defaultTtl,
       onFinished: () => scope.end(),
     });
-    const scope = new RequestScope(ledger, 1, session);
+    const scope = new RequestScope(requests, 1, session);
     scope.open(up, call(), "older");
     scope.open(up, call(), "newer");
-    expect([ledger.size, ledger.ids.size, scope.listener(up, "s:p")]).toEqual([0, 0, undefined]);
+    expect([requests.size, scope.size, scope.progressListener(up, "s:p")]).toEqual([0, 0, undefined]);
   });
 });
 

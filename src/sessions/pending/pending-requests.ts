@@ -1,70 +1,80 @@
 import type { GatewayError } from "../../errors.ts";
+import { UnorderedList } from "../../lib/unordered-list.ts";
 import type { Diagnostic, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { createdTaskId, reportsTaskEnd } from "../../protocol/metadata.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation/semantic.ts";
-import { checkCapacity, type CorrelationOptions, type CorrelatorDeps, type CorrelatorPhase } from "./limits.ts";
-import { DeadlineWheel } from "./deadline-wheel.ts";
-import {
-  Entry,
-  type EntryInit,
-  type EntryOwner,
-  type NotificationMatch,
-  type OpenResult,
-  type RequestDirection,
-  type ResponseMessage,
-  type ScopeDescriptor,
-  type ScopeState,
-  type SettleResult,
-  SingleRequestLookup,
-  spaceOf,
+import { diagnostics } from "./diagnostics.ts";
+import { Entry, SingleRequestLookup } from "./entry.ts";
+import type {
+  EntryInit,
+  EntryOwner,
+  NotificationMatch,
+  OpenResult,
+  RequestDirection,
+  ResponseMessage,
+  ScopeDescriptor,
+  ScopeState,
+  SettleResult,
 } from "./entry.ts";
-import { correlationDiagnostics } from "./diagnostics.ts";
-import { KeyIndex, KeyNode } from "./key-index.ts";
-import { LinkList } from "./link-list.ts";
-import { createMethodRules, type MethodRules, type RulesFor, streamRules } from "./method-rules.ts";
-import { matchNotification, type NotificationEffects } from "./notifications.ts";
-import { MultiRoundTrips, type RequestIdentity } from "./multi-round-trips.ts";
-import { ProgressTokens } from "./progress-tokens.ts";
+import { checkCapacity } from "./limits.ts";
+import type { CorrelationOptions, CorrelatorDeps, CorrelatorPhase } from "./limits.ts";
 import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./message-fields.ts";
-import { canTransition, correlationStates, type FinalState } from "./states.ts";
+import { createMethodRules, streamRules } from "./method-rules.ts";
+import type { MethodRules, RulesFor } from "./method-rules.ts";
+import { MultiRoundTrips } from "./multi-round-trips.ts";
+import type { RequestIdentity } from "./multi-round-trips.ts";
+import { matchNotification } from "./notifications.ts";
+import type { NotificationEffects } from "./notifications.ts";
+import { canTransition, correlationStates } from "./states.ts";
+import type { FinalState } from "./states.ts";
 import { CorrelationCounters } from "./statistics.ts";
-import { type Tombstone, Tombstones } from "./tombstones.ts";
+import { tombstoneKey, Tombstones } from "./tombstones.ts";
+import type { Tombstone } from "./tombstones.ts";
 
-/** The books of a correlator: every open entry, what finished ones left behind, and the moves between. */
+/** The two characters that tell the type in the key of an id. */
+const keyPrefix = 2;
+/** Share of all slots at which the shortage is reported, and at which it is over. */
+const highLevel = 0.8;
+const normalLevel = 0.6;
+/** The least time between two looks at all deadlines: a timeout may come this much late. */
+const expiryIntervalMs = 100;
+
+/** All requests that wait for a response, what is remembered of ended ones, and the state changes between. */
 export class PendingRequests<Payload> implements EntryOwner<Payload>, NotificationEffects<Payload> {
   readonly counters = new CorrelationCounters();
-  /** Open requests by id, within scopes. */
-  readonly ids = new KeyIndex<Entry<Payload>>();
-  readonly tokens: ProgressTokens<Payload>;
   readonly tombstones: Tombstones;
   #options: CorrelatorDeps<Payload>;
-  #planOf: RulesFor;
+  #rulesFor: RulesFor;
   readonly #operations: MultiRoundTrips;
-  readonly #wheel: DeadlineWheel<Entry<Payload>>;
-  /** Every open entry, in order of opening. */
-  readonly #open = new LinkList<Entry<Payload>>();
+  readonly #open = new UnorderedList<Entry<Payload>>();
   readonly #drained = Promise.withResolvers<void>();
   #phase: CorrelatorPhase = "running";
   #lastNumber = 0;
   #streams = 0;
+  /** Ended requests whose task is still running. */
+  #tasks = 0;
   #isHigh = false;
+  /** When the expiry timer fires. */
+  #expiryAt = Infinity;
+  #stopTimer: (() => void) | undefined;
 
   constructor(options: CorrelatorDeps<Payload>) {
-    const { limits, ttl, clock, setTimer } = options;
+    const { limits, ttl } = options;
     this.#options = options;
-    this.#planOf = createMethodRules(ttl);
+    this.#rulesFor = createMethodRules(ttl);
     this.tombstones = new Tombstones(limits.tombstones, limits.tombstoneMs);
-    this.tokens = new ProgressTokens(this.tombstones, limits);
-    const waitingMs = ttl.humanMs;
-    this.#operations = new MultiRoundTrips({ waiting: limits.operations, waitingMs, rounds: limits.rounds });
-    this.#wheel = new DeadlineWheel({ clock, setTimer, due: (entry, now) => this.#due(entry, now) });
+    this.#operations = new MultiRoundTrips({
+      waiting: limits.operations,
+      waitingMs: ttl.humanMs,
+      rounds: limits.rounds,
+    });
   }
 
-  /** Takes up other bounds for requests and other times for those that come from now on. */
+  /** Applies other limits and timeouts to requests opened from now on. */
   configure({ limits, ttl }: CorrelationOptions): void {
     this.#options = { ...this.#options, limits, ttl };
-    this.#planOf = createMethodRules(ttl);
+    this.#rulesFor = createMethodRules(ttl);
   }
 
   get size(): number {
@@ -76,72 +86,70 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     return this.#options.clock.now();
   }
 
-  /** Tracks a request from before it is written, or says why it must not go on. */
-  open(facts: EntryInit<Payload>): OpenResult<Payload> {
-    const { scope, message } = facts;
-    const plan = message === undefined ? streamRules : this.#planOf(message.method, message);
+  /** Tracks a request, before it is sent; or says why it must be refused. */
+  open(init: EntryInit<Payload>): OpenResult<Payload> {
+    const { scope, message } = init;
+    const rules = message === undefined ? streamRules : this.#rulesFor(message.method, message);
     const token = message === undefined ? undefined : progressTokenOf(message);
     const idLength = Math.max(message?.id.key.length ?? 0, token?.key.length ?? 0) - keyPrefix;
-    const error = this.#refusal(facts, plan, idLength);
+    const error = this.#makeRoom(init, rules, idLength);
     if (error !== undefined) {
       this.counters.refused++;
       return { ok: false, error };
     }
     const { now } = this;
-    const entry = new Entry(this, facts, plan, ++this.#lastNumber, now);
+    const entry = new Entry(this, init, rules, ++this.#lastNumber, now);
     entry.token = token;
     this.counters.opened++;
-    this.#open.append(entry.ageLink);
-    if (plan.isStream) this.#streams++;
-    if (entry.deadlineLink !== undefined) {
-      this.#wheel.file(entry.deadlineLink, now + Math.min(plan.inactivityMs, plan.hardMs), now);
-    }
-    if (scope !== undefined) this.#enter(scope, entry, message, now);
-    if (message !== undefined) this.#note(entry, message, now);
+    this.#open.add(entry);
+    if (rules.isStream) this.#streams++;
+    this.#expireAt(now + Math.min(rules.inactivityMs, rules.hardMs), now);
+    if (scope !== undefined) this.#addToScope(scope, entry, message, now);
+    if (message !== undefined) this.#readTarget(entry, message, now);
     if (!this.#isHigh && this.#open.size >= this.#options.limits.total * highLevel) {
       this.#isHigh = true;
-      this.report(correlationDiagnostics["pending.high"], undefined);
+      this.report(diagnostics["pending.high"], undefined);
     }
     return { ok: true, entry };
   }
 
-  settle(entry: Entry<Payload>, answer: ResponseMessage): SettleResult<Payload> {
-    if (!entry.isOpen) return this.strayAnswer(answer, entry, entry);
+  settle(entry: Entry<Payload>, response: ResponseMessage): SettleResult<Payload> {
+    if (!entry.isOpen) return this.strayResponse(response, entry, entry);
     const { now } = this;
-    const { place, plan } = entry;
-    const state = outcomeOf(answer, place.revision);
-    this.counters.answered(plan.row, now - entry.openedAt);
+    const { place, rules } = entry;
+    const state = outcomeOf(response, place.revision);
+    this.counters.answered(rules.row, now - entry.openedAt);
     if (state === "input_required") {
       const operation = entry.operation ?? { number: entry.number, startedAt: entry.openedAt, rounds: 0 };
-      this.#operations.awaitInput(operation, askingOf(entry), answer, now);
+      this.#operations.awaitInput(operation, identityOf(entry), response, now);
     } else {
-      this.counters.operated(plan.row, now - (entry.operation?.startedAt ?? entry.openedAt));
+      this.counters.operated(rules.row, now - (entry.operation?.startedAt ?? entry.openedAt));
     }
     if (entry.wantsTask) {
-      const task = createdTaskId(answer);
+      const task = createdTaskId(response);
       entry.createdTask = task === undefined ? undefined : shortName(task);
     }
     this.#end(entry, state, now);
     const { scope, target, direction } = entry;
-    if (plan.isAboutTask && scope !== undefined && target !== undefined) {
-      if (reportsTaskEnd(entry.method, answer)) this.tokens.endTask(scope, direction, target);
+    if (rules.isAboutTask && scope !== undefined && target !== undefined) {
+      if (reportsTaskEnd(entry.method, response)) this.endTask(scope, direction, target);
     }
-    return { standing: "match", entry };
+    return { outcome: "match", entry };
   }
 
-  /** Counts an answer that finds no open request: late or duplicate if one ended, else an orphan (SC-052). */
-  strayAnswer(
-    answer: ResponseMessage,
+  /** Counts a response without an open request: late or duplicate if the request has ended, else an orphan (SC-052). */
+  strayResponse(
+    response: ResponseMessage,
     ended: Tombstone | undefined,
     about: Entry<Payload> | undefined,
   ): SettleResult<Payload> {
     const isDuplicate = ended !== undefined && correlationStates[ended.state].answer === "duplicate";
     const left = ended === undefined ? "none" : isDuplicate ? "answered" : "given-up";
-    for (const diagnostic of checkAnswer(answer, left)) this.report(diagnostic, about);
-    const standing = ended === undefined ? "orphan" : isDuplicate ? "duplicate" : "late";
-    this.counters.stray(standing);
-    if (ended === undefined || standing === "orphan") return { standing: "orphan" };
-    return { standing, of: { number: ended.number, state: ended.state, endedAt: ended.endedAt } };
+    for (const diagnostic of checkAnswer(response, left)) this.report(diagnostic, about);
+    const outcome = ended === undefined ? "orphan" : isDuplicate ? "duplicate" : "late";
+    this.counters.stray(outcome);
+    if (ended === undefined || outcome === "orphan") return { outcome: "orphan" };
+    return { outcome, of: { number: ended.number, state: ended.state, endedAt: ended.endedAt } };
   }
 
   notify(
@@ -149,10 +157,11 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     direction: RequestDirection,
     notification: NotificationMessage,
   ): NotificationMatch<Payload> {
-    const standing = matchNotification(entry.scope ?? new SingleRequestLookup(entry), this, direction, notification);
-    // A log line, say: it belongs to nothing in particular, but somebody is at work.
-    if (standing.type === "unrelated" && direction !== entry.direction) this.touch(entry);
-    return standing;
+    const lookup = entry.scope ?? new SingleRequestLookup(entry);
+    const match = matchNotification(lookup, this, direction, notification);
+    // A log line, for example, names no request, but arrived on this one's stream.
+    if (match.type === "unrelated" && direction !== entry.direction) this.touch(entry);
+    return match;
   }
 
   touch(entry: Entry<Payload>): void {
@@ -172,14 +181,22 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     this.#options.onDiagnostic?.(diagnostic, about);
   }
 
-  /** Ends all that is open in a scope, at once (SC-058). */
+  /** Ends everything that is open in a scope, at once (SC-058). */
   endScope(scope: ScopeState<Payload>): void {
     scope.isOver = true;
-    while (scope.pending.first !== undefined) this.close(scope.pending.first.item);
-    this.tokens.dropTasks(scope);
+    for (let entry = scope.pending[0]; entry !== undefined; entry = scope.pending[0]) this.close(entry);
+    for (let entry = scope.tasks[0]; entry !== undefined; entry = scope.tasks[0]) this.#releaseTask(scope, entry);
   }
 
-  /** Takes no new requests of clients; resolves when all but streams have ended. */
+  /** Releases the progress token of a task that has ended. */
+  endTask(scope: ScopeState<Payload>, direction: RequestDirection, taskId: string): void {
+    if (scope.tasks.length === 0) return;
+    const task = shortName(taskId);
+    const entry = scope.tasks.find((one) => one.createdTask === task && one.direction === direction);
+    if (entry !== undefined) this.#releaseTask(scope, entry);
+  }
+
+  /** Refuses new requests of clients; resolves when everything but streams has ended. */
   async drain(): Promise<void> {
     if (this.#phase === "running") this.#phase = "draining";
     this.#checkDrained();
@@ -189,75 +206,76 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
   /** Ends everything and stops the timer. */
   shutdown(): void {
     this.#phase = "closed";
-    while (this.#open.first !== undefined) this.close(this.#open.first.item);
+    for (const entry of this.#open.items.toSorted((a, b) => a.number - b.number)) this.close(entry);
     this.#checkDrained();
-    this.#wheel.stop();
+    this.#stopTimer?.();
   }
 
-  /** Why a request is refused; while observing, room is made instead. */
-  #refusal(facts: EntryInit<Payload>, plan: MethodRules, idLength: number): GatewayError | undefined {
+  /** Why a request is refused; an observing correlator evicts the oldest entry instead. */
+  #makeRoom(init: EntryInit<Payload>, rules: MethodRules, idLength: number): GatewayError | undefined {
     const { limits, mode } = this.#options;
-    const admission = checkCapacity({ facts, plan, idLength }, this.#phase, this.#open, limits);
-    if (admission.type === "room") return undefined;
-    if (admission.type === "refused" || mode === "terminate") return admission.error;
-    const { oldest } = admission;
-    if (oldest === undefined) return admission.error;
-    this.report(correlationDiagnostics["pending.evicted"], oldest);
+    const check = checkCapacity({ init, rules, idLength }, this.#phase, this.#open.items, limits);
+    if (check.type === "room") return undefined;
+    if (check.type === "refused" || mode === "terminate") return check.error;
+    const oldest = oldestOf(check.among);
+    if (oldest === undefined) return check.error;
+    this.report(diagnostics["pending.evicted"], oldest);
     this.end(oldest, "evicted");
     return undefined;
   }
 
-  #enter(scope: ScopeState<Payload>, entry: Entry<Payload>, message: RequestMessage | undefined, now: number): void {
-    const { token, scopeLink, direction } = entry;
-    if (scopeLink !== undefined) scope.pending.append(scopeLink);
-    if (direction === "server-to-client") scope.questions++;
-    const space = spaceOf(scope, direction);
-    if (message !== undefined) {
-      this.#checkReuse(entry, message, space, now);
-      // Whoever was told of a superseded request may have ended the whole scope.
-      if (!entry.isOpen) return;
-      entry.idNode = new KeyNode(space, message.id.key, entry);
-      this.ids.add(entry.idNode);
+  #addToScope(
+    scope: ScopeState<Payload>,
+    entry: Entry<Payload>,
+    message: RequestMessage | undefined,
+    now: number,
+  ): void {
+    const { token, direction } = entry;
+    if (direction === "server-to-client") scope.openServerRequests++;
+    if (message !== undefined) this.#checkReuse(scope, entry, message, now);
+    // The listener that heard of a superseded request may have ended the whole scope.
+    if (scope.isOver) {
+      this.close(entry);
+      return;
     }
-    if (token !== undefined) {
-      const isTaken = this.tokens.find(space, token.key) !== undefined;
-      if (isTaken) this.report(correlationDiagnostics["progress.token-reused"], entry);
-      this.tokens.add(space, token.key, entry);
+    if (token !== undefined && scope.progressListener(direction, token.key) !== undefined) {
+      this.report(diagnostics["progress.token-reused"], entry);
     }
+    scope.pending.push(entry);
   }
 
-  /** An id in flight is taken over; one used before is remarked on where the revision forbids it (SC-053). */
-  #checkReuse(entry: Entry<Payload>, message: RequestMessage, space: number, now: number): void {
+  /** A request takes over an id in flight; reuse of an ended one is reported if the revision forbids it (SC-053). */
+  #checkReuse(scope: ScopeState<Payload>, entry: Entry<Payload>, message: RequestMessage, now: number): void {
+    const { direction, place } = entry;
     const { key } = message.id;
-    const older = this.ids.find(space, key);
-    const { revision } = entry.place;
+    const older = scope.request(direction, key);
     const wasUsed =
       older === undefined &&
-      revisions[revision].idUniqueness === "session" &&
-      this.tombstones.find(space, key, now) !== undefined;
+      revisions[place.revision].idUniqueness === "session" &&
+      scope.ended(direction, key) !== undefined;
     if (older === undefined && !wasUsed) return;
     if (older !== undefined) {
-      this.report(correlationDiagnostics["id.superseded"], older);
+      this.report(diagnostics["id.superseded"], older);
       this.#end(older, "superseded", now);
     }
     const used = { isInFlight: older !== undefined, wasUsed };
-    for (const diagnostic of checkIdReuse(message, used, revision)) this.report(diagnostic, entry);
+    for (const diagnostic of checkIdReuse(message, used, place.revision)) this.report(diagnostic, entry);
   }
 
   /** Reads what later messages may refer to. */
-  #note(entry: Entry<Payload>, message: RequestMessage, now: number): void {
-    const { plan, place } = entry;
+  #readTarget(entry: Entry<Payload>, message: RequestMessage, now: number): void {
+    const { rules, place } = entry;
     const facts = revisions[place.revision];
     if (facts.tasks === "core") {
       entry.wantsTask = wantsTask(message);
-      if (plan.isAboutTask) entry.target = targetOf(message, "params.taskId");
+      if (rules.isAboutTask) entry.target = targetOf(message, "params.taskId");
     }
-    if (!facts.inputRequired || !plan.mayAskInput || plan.nameSource === undefined) return;
-    entry.target = targetOf(message, plan.nameSource);
+    if (!facts.inputRequired || !rules.mayAskInput || rules.nameSource === undefined) return;
+    entry.target = targetOf(message, rules.nameSource);
     if (!isRetry(message)) return;
-    const joining = this.#operations.matchRetry(askingOf(entry), message, now);
-    if (joining.ok) entry.operation = joining.operation;
-    else this.report(correlationDiagnostics[joining.finding], entry);
+    const match = this.#operations.matchRetry(identityOf(entry), message, now);
+    if (match.ok) entry.operation = match.operation;
+    else this.report(diagnostics[match.finding], entry);
   }
 
   #end(entry: Entry<Payload>, state: FinalState, now: number): boolean {
@@ -265,62 +283,104 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     entry.state = state;
     entry.endedAt = now;
     this.counters.ended(state);
-    entry.ageLink.leave();
-    if (entry.deadlineLink !== undefined) this.#wheel.drop(entry.deadlineLink);
-    if (entry.plan.isStream) this.#streams--;
-    if (entry.scope !== undefined) this.#leave(entry.scope, entry, now);
-    if (this.#isHigh && this.#open.size < this.#options.limits.total * calmLevel) this.#isHigh = false;
+    this.#open.delete(entry);
+    if (entry.rules.isStream) this.#streams--;
+    if (entry.scope !== undefined) this.#removeFromScope(entry.scope, entry, now);
+    if (this.#isHigh && this.#open.size < this.#options.limits.total * normalLevel) this.#isHigh = false;
     this.#options.onFinished?.(entry);
-    // What it was opened with may hold a whole message; a task may live for hours.
+    // The payload may hold a whole message, and a task may run for hours.
     if (entry.createdTask !== undefined) entry.payload = undefined;
     if (this.#phase !== "running") this.#checkDrained();
     return true;
   }
 
-  #leave(scope: ScopeState<Payload>, entry: Entry<Payload>, now: number): void {
-    const { idNode, scopeLink, direction } = entry;
-    scopeLink?.leave();
+  #removeFromScope(scope: ScopeState<Payload>, entry: Entry<Payload>, now: number): void {
+    const { id, direction } = entry;
+    remove(scope.pending, entry);
     if (direction === "server-to-client") {
-      scope.questions--;
-      scope.answeredAt = now;
+      scope.openServerRequests--;
+      scope.serverRequestEndedAt = now;
     }
-    if (idNode !== undefined) {
-      this.ids.delete(idNode);
-      this.tombstones.add(idNode.space, idNode.key, entry);
-    }
-    this.tokens.release(scope, entry);
+    if (id !== undefined) this.tombstones.add(tombstoneKey(scope, direction, "id", id.key), entry);
+    if (entry.token === undefined) return;
+    if (entry.createdTask === undefined || scope.isOver) this.#releaseToken(scope, entry);
+    else this.#keepTask(scope, entry);
+  }
+
+  /** The progress token of a task is live until the task ends (MCP 2025-11-25, Tasks) or the limit is reached. */
+  #keepTask(scope: ScopeState<Payload>, entry: Entry<Payload>): void {
+    const { perScope, total } = this.#options.limits;
+    scope.tasks.push(entry);
+    this.#tasks++;
+    if (scope.tasks.length > perScope || this.#tasks > total) this.#releaseTask(scope, scope.tasks[0] ?? entry);
+  }
+
+  #releaseTask(scope: ScopeState<Payload>, entry: Entry<Payload>): void {
+    remove(scope.tasks, entry);
+    this.#tasks--;
+    this.#releaseToken(scope, entry);
+  }
+
+  #releaseToken(scope: ScopeState<Payload>, entry: Entry<Payload>): void {
+    if (entry.token === undefined) return;
+    this.tombstones.add(tombstoneKey(scope, entry.direction, "token", entry.token.key), entry);
   }
 
   #checkDrained(): void {
     if (this.#open.size === this.#streams) this.#drained.resolve();
   }
 
-  /** Ends an entry whose time has come, or says when to ask again. */
-  #due(entry: Entry<Payload>, now: number): number | undefined {
-    const { plan, scope } = entry;
-    let quietSince = entry.activeAt ?? entry.openedAt;
-    if (scope !== undefined && entry.direction === "client-to-server") {
-      // A call is not idle while the server waits for the client, and which call asked is not always known.
-      quietSince = scope.questions > 0 ? now : Math.max(quietSince, scope.answeredAt);
+  /**
+   * One timer serves all deadlines. It is set for the earliest one and not moved when that entry ends: in steady
+   * traffic it fires a few times a minute, and looking at every open entry then is cheap.
+   */
+  #expireAt(deadline: number, now: number): void {
+    if (deadline >= this.#expiryAt || this.#phase === "closed") return;
+    this.#stopTimer?.();
+    this.#expiryAt = deadline;
+    this.#stopTimer = this.#options.setTimer(Math.max(deadline - now, 1), () => {
+      this.#expiryAt = Infinity;
+      this.#expire();
+    });
+  }
+
+  #expire(): void {
+    const { now } = this;
+    let next = Infinity;
+    for (const entry of this.#open.items.slice()) {
+      const deadline = deadlineOf(entry, now);
+      if (deadline > now) next = Math.min(next, deadline);
+      else this.#end(entry, "timed_out", now);
     }
-    const deadline = Math.min(quietSince + plan.inactivityMs, entry.openedAt + plan.hardMs);
-    if (deadline > now) return deadline;
-    this.#end(entry, "timed_out", now);
-    return undefined;
+    this.#expireAt(Math.max(next, now + expiryIntervalMs), now);
   }
 }
 
-/** The two characters that tell the type in the key of an id. */
-const keyPrefix = 2;
-/** Shares of all slots at which the shortage is reported, and at which it is over. */
-const highLevel = 0.8;
-const calmLevel = 0.6;
+function deadlineOf({ rules, scope, direction, activeAt, openedAt }: Entry<unknown>, now: number): number {
+  let quietSince = activeAt ?? openedAt;
+  if (scope !== undefined && direction === "client-to-server") {
+    // A call is not idle while the server waits for the client, and which call asked is not always known.
+    quietSince = scope.openServerRequests > 0 ? now : Math.max(quietSince, scope.serverRequestEndedAt);
+  }
+  return Math.min(quietSince + rules.inactivityMs, openedAt + rules.hardMs);
+}
 
-/** MCP 2026-07-28, Streamable HTTP: closing the response stream cancels; elsewhere the end of a place says nothing. */
+/** MCP 2026-07-28, Streamable HTTP: closing the response stream cancels; elsewhere the end of a scope says nothing. */
 function closingState({ kind, revision }: ScopeDescriptor): FinalState {
   return kind === "exchange" && revisions[revision].closeCancels ? "cancelled" : "abandoned";
 }
 
-function askingOf({ place, method, target }: Entry<unknown>): RequestIdentity {
+function identityOf({ place, method, target }: Entry<unknown>): RequestIdentity {
   return { realm: place.realm, method, target };
+}
+
+function oldestOf<Payload>(entries: readonly Entry<Payload>[]): Entry<Payload> | undefined {
+  let [oldest] = entries;
+  for (const entry of entries) if (oldest === undefined || entry.number < oldest.number) oldest = entry;
+  return oldest;
+}
+
+function remove<Item>(list: Item[], item: Item): void {
+  const index = list.indexOf(item);
+  if (index >= 0) list.splice(index, 1);
 }

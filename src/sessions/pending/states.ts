@@ -1,4 +1,4 @@
-/** Where a tracked exchange stands. All but the first two are final (SC-049). */
+/** The state of a tracked request. All but the first two are final (SC-049). */
 export type CorrelationState = LiveState | FinalState;
 
 export type LiveState = "pending" | "streaming";
@@ -15,46 +15,46 @@ export type FinalState =
   | "evicted"
   | "orphan";
 
-/** What an answer is worth that finds its exchange in some state. */
+/** How a response relates to the requests that are known. */
 export type ResponseMatch = "match" | "late" | "duplicate" | "orphan";
 
 /** One row of the state table. */
 export interface StateFacts {
   readonly final: boolean;
-  /** What an answer is that comes while the exchange is in this state. */
+  /** How a response is classified that arrives while the request is in this state. */
   readonly answer: ResponseMatch;
   readonly meaning: string;
 }
 
-/** One allowed move. `start` is the moment before anything is known. */
+/** One allowed transition. `start` is the moment before anything is known. */
 export interface Transition {
   readonly from: LiveState | "start";
   readonly to: CorrelationState;
   readonly on: string;
 }
 
-/** Every state and what it means: the same table serves the code and the reference page. */
+/** Every state and its meaning; the reference page is generated from this table. */
 export const correlationStates: Readonly<Record<CorrelationState, StateFacts>> = {
-  pending: { final: false, answer: "match", meaning: "asked, and nothing has come back yet" },
-  streaming: { final: false, answer: "match", meaning: "something has come back, but not the answer" },
+  pending: { final: false, answer: "match", meaning: "sent; nothing has been received yet" },
+  streaming: { final: false, answer: "match", meaning: "something has been received, but not the response" },
   ok: { final: true, answer: "duplicate", meaning: "answered with a result" },
   tool_error: {
     final: true,
     answer: "duplicate",
-    meaning: "answered with a result that says the tool failed",
+    meaning: "answered with a result that has `isError`",
   },
   error: { final: true, answer: "duplicate", meaning: "answered with a JSON-RPC error" },
   input_required: {
     final: true,
     answer: "duplicate",
-    meaning: "answered with questions; the exchange is over, the operation is not",
+    meaning: "answered with a request for input; the operation continues with a retry",
   },
-  cancelled: { final: true, answer: "late", meaning: "taken back by the one who asked" },
-  timed_out: { final: true, answer: "late", meaning: "nothing was heard for too long" },
+  cancelled: { final: true, answer: "late", meaning: "cancelled by its sender" },
+  timed_out: { final: true, answer: "late", meaning: "no activity for too long, or open for too long" },
   abandoned: { final: true, answer: "late", meaning: "the session, process or connection ended first" },
-  superseded: { final: true, answer: "late", meaning: "another request took its id while it was in flight" },
-  evicted: { final: true, answer: "late", meaning: "given up for a newer one at the bound" },
-  orphan: { final: true, answer: "orphan", meaning: "an answer to nothing that is known" },
+  superseded: { final: true, answer: "late", meaning: "another request reused its id while it was open" },
+  evicted: { final: true, answer: "late", meaning: "evicted for a newer one at the limit" },
+  orphan: { final: true, answer: "orphan", meaning: "a response that matches no request" },
 };
 
 const endings: readonly Omit<Transition, "from">[] = [
@@ -63,17 +63,17 @@ const endings: readonly Omit<Transition, "from">[] = [
   { to: "input_required", on: "a result that asks for input" },
   { to: "error", on: "an error" },
   { to: "cancelled", on: "notifications/cancelled from the same side, or a modern HTTP client closes" },
-  { to: "timed_out", on: "no activity for the TTL, or the hard limit" },
+  { to: "timed_out", on: "no activity for the timeout, or the hard limit" },
   { to: "abandoned", on: "the session, process or connection ends" },
-  { to: "superseded", on: "the same key is opened again" },
-  { to: "evicted", on: "the bound is reached while observing" },
+  { to: "superseded", on: "a request with the same id is opened" },
+  { to: "evicted", on: "the limit is reached while observing" },
 ];
 
-/** Every move there is; what is not listed cannot happen. */
+/** Every allowed transition. */
 export const transitions: readonly Transition[] = [
   { from: "start", to: "pending", on: "a request" },
   { from: "start", to: "streaming", on: "a stream that no request opened" },
-  { from: "start", to: "orphan", on: "an answer that fits no request" },
+  { from: "start", to: "orphan", on: "a response that matches no request" },
   { from: "pending", to: "streaming", on: "the first progress or message of the stream" },
   ...endings.map((ending): Transition => ({ from: "pending", ...ending })),
   ...endings.map((ending): Transition => ({ from: "streaming", ...ending })),
@@ -81,7 +81,7 @@ export const transitions: readonly Transition[] = [
 
 const allowed: Readonly<Record<CorrelationState, ReadonlySet<CorrelationState>>> = movesByState();
 
-/** Whether an exchange may go from one state to another; never, once it is in a final one. */
+/** Whether a request may go from one state to another; never out of a final one. */
 export function canTransition(from: CorrelationState, to: CorrelationState): boolean {
   return allowed[from].has(to);
 }

@@ -66,9 +66,9 @@ export class CorrelationCounters {
     this.#ended[state]++;
   }
 
-  stray(standing: Exclude<ResponseMatch, "match">): void {
-    if (standing === "orphan") this.#ended.orphan++;
-    else this.#strays[standing]++;
+  stray(outcome: Exclude<ResponseMatch, "match">): void {
+    if (outcome === "orphan") this.#ended.orphan++;
+    else this.#strays[outcome]++;
   }
 
   /** An answer came to a request of some method after some time. */

@@ -1,68 +1,68 @@
-/** How loudly an error is logged where it is answered. */
+/** The level at which an error is logged. */
 export type ErrorLevel = "debug" | "info" | "warn" | "error";
 
-/** One row of the error table: what a code means to a peer, to an operator and to the log. */
+/** One row of the error table. */
 export interface ErrorFacts {
-  /** HTTP status of the answer; undefined where there is no HTTP answer. */
+  /** HTTP status; undefined if there is no HTTP response. */
   readonly http: number | undefined;
-  /** A second HTTP status and the case in which it is used. */
+  /** A second HTTP status, and when it is used. */
   readonly alternateHttp?: { readonly status: number; readonly when: string };
-  /** JSON-RPC error code; undefined where the answer carries no JSON-RPC error. */
+  /** JSON-RPC error code; undefined if there is no JSON-RPC error. */
   readonly jsonrpc: number | undefined;
-  /** Exit code of the command line where this error ends the process. */
+  /** Exit code if this error ends the process. */
   readonly exitCode?: number;
-  /** Whether the same message may succeed later. Whether it is safe to repeat depends on its method. */
+  /** Whether the same message may succeed later. Whether repeating it is safe depends on its method. */
   readonly retryable: boolean;
   readonly level: ErrorLevel;
-  /** When the error occurs and what the answer reveals, for the reference page. */
+  /** When the error occurs and what the response reveals, for the reference page. */
   readonly description: string;
 }
 
-// Codes above zero are the gateway's decisions: MCP 2026-07-28, "Error codes", keeps -32768 to -32000 for
-// JSON-RPC, the specification and its SDKs. Faults of the gateway itself are -32603.
+// Positive codes are decisions of the gateway: MCP 2026-07-28, "Error codes", reserves -32768 to -32000 for JSON-RPC,
+// the specification and its SDKs. Failures of the gateway itself are -32603.
 const table = {
   parse_error: {
     http: 400,
     jsonrpc: -32700,
     retryable: false,
     level: "info",
-    description: "The body is not UTF-8 JSON.",
+    description: "The body is not valid JSON in UTF-8.",
   },
   invalid_message: {
     http: 400,
     jsonrpc: -32600,
     retryable: false,
     level: "info",
-    description: "The body is JSON but not a JSON-RPC message that this revision allows here.",
+    description: "The body is JSON, but not a JSON-RPC message that the protocol revision allows here.",
   },
   header_mismatch: {
     http: 400,
     jsonrpc: -32020,
     retryable: false,
     level: "info",
-    description: "A header that mirrors the body of a modern request is missing, malformed or different from it.",
+    description: "A header that mirrors the body of a modern request is missing, malformed or differs from the body.",
   },
   missing_capability: {
     http: 400,
     jsonrpc: -32021,
     retryable: false,
     level: "info",
-    description: "The request needs a capability that the client did not declare; the data names it.",
+    description: "The request needs a client capability that the client did not declare; `data` names it.",
   },
   unsupported_revision: {
     http: 400,
     jsonrpc: -32022,
     retryable: false,
     level: "info",
-    description: "The request names a protocol revision that is not served here; the data lists those that are.",
+    description: "The request names a protocol revision that is not supported here; `data` lists the supported ones.",
   },
   method_not_found: {
     http: 200,
-    alternateHttp: { status: 404, when: "the revision is a modern one" },
+    alternateHttp: { status: 404, when: "the revision is modern" },
     jsonrpc: -32601,
     retryable: false,
     level: "info",
-    description: "The method is unknown in this revision, or needs a capability that was not advertised.",
+    description: "The protocol revision has no such method, or the server did not advertise the capability for it.",
   },
   invalid_params: {
     http: 200,
@@ -70,113 +70,114 @@ const table = {
     jsonrpc: -32602,
     retryable: false,
     level: "info",
-    description: "The parameters do not fit the method.",
+    description: "The parameters are not valid for the method.",
   },
   unauthenticated: {
     http: 401,
     jsonrpc: 4010,
     retryable: false,
     level: "info",
-    description: "No valid credentials. Over HTTP a challenge header says how to get some.",
+    description: "The request has no valid credentials. Over HTTP, `WWW-Authenticate` says how to get them.",
   },
   insufficient_scope: {
     http: 403,
     jsonrpc: 4031,
     retryable: false,
     level: "info",
-    description: "The credentials lack a scope. The data names it, and over HTTP the challenge header.",
+    description: "The credentials lack a scope. `data` names it, and over HTTP `WWW-Authenticate` does too.",
   },
   policy_denied: {
     http: 200,
-    alternateHttp: { status: 403, when: "the route is configured to refuse by status" },
+    alternateHttp: { status: 403, when: "`refusalStatus` is `forbidden`" },
     jsonrpc: 4030,
     retryable: false,
     level: "info",
-    description: "The policy refused the message. The answer has the reason of the decision, never its obligations.",
+    description:
+      "The policy denied the message. The response contains the reason of the decision, never its obligations.",
   },
   policy_unavailable: {
     http: 503,
     jsonrpc: 5030,
     retryable: true,
     level: "warn",
-    description: "No decision could be had in time. Refused unless the route is configured to let pass.",
+    description: "Authorization is unavailable; request denied. Fails closed unless you set `failOpen: true`.",
   },
   session_missing: {
     http: 400,
     jsonrpc: -32000,
     retryable: false,
     level: "info",
-    description: "A request that needs a session names none.",
+    description: "The request needs a session but names none.",
   },
   session_unknown: {
     http: 404,
     jsonrpc: -32001,
     retryable: false,
     level: "info",
-    description: "The named session does not exist or has ended; the client starts a new one.",
+    description: "The session does not exist or has ended; the client must start a new one.",
   },
   too_large: {
     http: 413,
     jsonrpc: -32000,
     retryable: false,
     level: "info",
-    description: "The message is larger than the configured limit; the answer gives size and limit.",
+    description: "The message exceeds the configured limit; `data` contains its size and the limit.",
   },
   rate_limited: {
     http: 429,
     jsonrpc: 4290,
     retryable: true,
     level: "info",
-    description: "The caller sent more than its share. Retry-After says when to come back.",
+    description: "The caller exceeded its rate limit. `Retry-After` says when to retry.",
   },
   overloaded: {
     http: 503,
     jsonrpc: 4291,
     retryable: true,
     level: "warn",
-    description: "The gateway is at one of its own bounds. Retry-After says when to come back.",
+    description: "The gateway reached one of its own limits. `Retry-After` says when to retry.",
   },
   shutting_down: {
     http: 503,
     jsonrpc: 5031,
     retryable: true,
     level: "info",
-    description: "The gateway is draining and takes no new work. Retry-After says when to come back.",
+    description: "The gateway is draining and accepts no new requests. `Retry-After` says when to retry.",
   },
   upstream_unreachable: {
     http: 502,
     jsonrpc: -32603,
     retryable: true,
     level: "warn",
-    description: "The upstream server could not be reached. The answer holds no text from upstream.",
+    description: "The upstream server cannot be reached. The response contains no text from the upstream.",
   },
   upstream_invalid: {
     http: 502,
     jsonrpc: -32603,
     retryable: false,
     level: "warn",
-    description: "The upstream server answered with something that is no MCP message. None of it is passed on.",
+    description: "The upstream server sent something that is not a valid MCP message. None of it is forwarded.",
   },
   upstream_timeout: {
     http: 504,
     jsonrpc: -32603,
     retryable: true,
     level: "warn",
-    description: "The upstream server did not answer in time. It may still have acted.",
+    description: "The upstream server did not respond in time. It may still have acted.",
   },
   cancelled: {
     http: undefined,
     jsonrpc: undefined,
     retryable: false,
     level: "debug",
-    description: "The peer went away or cancelled. Nobody is left to answer; never counted as a fault.",
+    description: "The peer disconnected or cancelled. There is no response, and it does not count as a failure.",
   },
   store_failed: {
     http: 503,
     jsonrpc: -32603,
     retryable: true,
     level: "error",
-    description: "The recorder or the state store failed and the configuration says to refuse in that case.",
+    description: "The recorder or the state store failed, and the configuration says to refuse requests then.",
   },
   config_invalid: {
     http: undefined,
@@ -184,32 +185,37 @@ const table = {
     exitCode: 2,
     retryable: false,
     level: "error",
-    description: "The configuration is wrong: the place in the file, what was expected, what was found.",
+    description: "The configuration is invalid. The message says where, what was expected and what was found.",
   },
   internal: {
     http: 500,
     jsonrpc: -32603,
     retryable: false,
     level: "error",
-    description: "A bug in the gateway. The message is hidden; an id ties the answer to the log entry.",
+    description: "A bug in the gateway. The message is hidden; `data.exchange` is the id of the log entry.",
   },
 } as const satisfies Record<string, ErrorFacts>;
 
-/** Every error the gateway can make; the list is closed. */
+/** The code of an error; the list is closed. */
 export type ErrorCode = keyof typeof table;
 
-/** The one table of errors: no status or JSON-RPC number of an error stands anywhere else. */
+/** The only table of errors, their HTTP statuses and their JSON-RPC codes. */
 export const errorTable: Readonly<Record<ErrorCode, ErrorFacts>> = table;
 
-/** What may be known about an error besides its code and message. */
+/** What is known about an error besides its code and message. */
 export interface GatewayErrorOptions {
-  /** Facts that may be shown to the peer. */
+  /** Sent to the peer in `data`. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** What led to this error; for the log, never sent. */
+  /** Logged, never sent. */
   readonly cause?: unknown;
 }
 
-/** The only error class: a code of the closed table, a message fit for the peer, and optional details. */
+/**
+ * The only error class: a code of the table, a message that may be sent to the peer, and optional details.
+ *
+ * @example
+ * throw new GatewayError("rate_limited", "too many requests", { details: { retryAfter: 2 } });
+ */
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly details: Readonly<Record<string, unknown>> | undefined;
@@ -221,15 +227,12 @@ export class GatewayError extends Error {
     this.details = extras.details;
   }
 
-  /** The row of the table for this error. */
+  /** The row of the error table. */
   get facts(): ErrorFacts {
     return errorTable[this.code];
   }
 
-  /**
-   * Makes a GatewayError of whatever was thrown: itself if it is one, `cancelled` for an abort, else `internal`
-   * with the message hidden and the original kept as cause.
-   */
+  /** Converts anything thrown: an abort becomes `cancelled`, other errors `internal` with their message hidden. */
   static from(thrown: unknown): GatewayError {
     if (thrown instanceof GatewayError) return thrown;
     if (thrown instanceof Error && thrown.name === "AbortError") {

@@ -10,10 +10,13 @@ export function renderErrorsPage(): string {
 
 # Errors
 
-Every error that Headgate itself makes. What a peer answered is passed on as it is and never becomes one of these.
-Each error that goes to a peer carries \`data.origin\` (\`"gateway"\`) and \`data.code\` (the code below).
-JSON-RPC codes above zero are decisions of the gateway; -32603 is a fault of the gateway or of what stands behind it.
-"Retry" says whether the same message may succeed later, not whether it is safe to repeat.
+The errors of the gateway itself. Errors of a client or an upstream server are forwarded unchanged.
+
+- In a JSON-RPC error, \`data.origin\` is \`"gateway"\` and \`data.code\` is a code of this table.
+- An HTTP request that is rejected before its body is read (405, 406, 409, 415) gets -32000 with \`data.origin\` alone.
+- A tool, prompt or resource that policy hides gets the same error as one that does not exist, without \`data.origin\`.
+- Positive JSON-RPC codes are decisions of the gateway; -32603 is a failure of the gateway or of an upstream server.
+- "Retry" says whether the same message may succeed later, not whether it is safe to repeat.
 
 | Code | HTTP | JSON-RPC | Retry | Log level | When |
 | --- | --- | --- | --- | --- | --- |
@@ -21,8 +24,8 @@ ${rows.join("\n")}
 `;
 }
 
-function httpCell({ http, alternateHttp: httpInstead, exitCode }: ErrorFacts): string {
+function httpCell({ http, alternateHttp, exitCode }: ErrorFacts): string {
   if (exitCode !== undefined) return `exit code ${exitCode}`;
   if (http === undefined) return "none";
-  return httpInstead === undefined ? String(http) : `${http}; ${httpInstead.status} when ${httpInstead.when}`;
+  return alternateHttp === undefined ? String(http) : `${http}; ${alternateHttp.status} if ${alternateHttp.when}`;
 }

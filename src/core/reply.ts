@@ -102,8 +102,8 @@ export function refusalReply(refusal: ErrorResponse): Reply {
 
 /** MCP 2026-07-28, Streamable HTTP: an unknown method is answered 404 there, and in band before. */
 function statusOf(code: ErrorCode, era: Era): number | undefined {
-  const { http, alternateHttp: httpInstead } = errorTable[code];
-  return code === "method_not_found" && era === "modern" ? (httpInstead?.status ?? http) : http;
+  const { http, alternateHttp } = errorTable[code];
+  return code === "method_not_found" && era === "modern" ? (alternateHttp?.status ?? http) : http;
 }
 
 // What we make ourselves is not bounded by what we accept, and an id that an observing route let pass is echoed.

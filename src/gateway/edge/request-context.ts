@@ -96,7 +96,7 @@ export function revisionProblem(session: Session, header: (name: string) => stri
 
 /** Refuses a request that is none of MCP: by status, and in words. */
 export function refuseHttp(response: ServerResponse, status: number, text: string): void {
-  const message = errorMessage(undefined, { code: -32000, message: text });
+  const message = errorMessage(undefined, { code: -32000, message: text, data: { origin: "gateway" } });
   response.writeHead(status, {
     "content-type": "application/json",
     "content-length": messageBytes(message).length,

@@ -89,8 +89,8 @@ function statusIn(
   refusalStatus: RefusalOptions["refusalStatus"],
 ): number | undefined {
   if (profile === "coaz") return 200;
-  const { http, alternateHttp: httpInstead } = error.facts;
-  return error.code === "policy_denied" && refusalStatus === "forbidden" ? (httpInstead?.status ?? http) : http;
+  const { http, alternateHttp } = error.facts;
+  return error.code === "policy_denied" && refusalStatus === "forbidden" ? (alternateHttp?.status ?? http) : http;
 }
 
 function refusalReply(

@@ -1,7 +1,7 @@
-/** Makes inputs out of a corpus, the same ones for the same seed. */
+/** Makes inputs by mutating a corpus; the same seed gives the same inputs. */
 export function createMutator(seed: number, corpus: readonly Buffer[]): () => Buffer {
   let state = seed >>> 0;
-  /** A small generator (xorshift) whose sequence is part of what a seed means. */
+  /** A xorshift generator, so that a seed reproduces its inputs. */
   const random = (below: number): number => {
     state ^= state << 13;
     state ^= state >>> 17;

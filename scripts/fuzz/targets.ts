@@ -6,11 +6,9 @@ import {
   decodeLabel,
   encodeHeaderValue,
   encodeSseMessage,
-  finalResponseOf,
   frameLine,
   parseHeaderParameters,
   loadSchemaValidator,
-  mcpContextOf,
   metadataOf,
   mirroredHeadersOf,
   parse,
@@ -19,8 +17,10 @@ import {
   validationSettings,
 } from "../../src/protocol/index.ts";
 import type { Message } from "../../src/protocol/index.ts";
+import { mcpContextOf } from "../../src/protocol/http/mcp-context.ts";
+import { finalResponseOf } from "../../src/protocol/sse/final-response.ts";
 
-/** Something that takes any bytes and must not throw. */
+/** Takes any bytes and must not throw. */
 export type FuzzTarget = (input: Buffer) => void;
 
 const schema = await loadSchemaValidator("2026-07-28");
@@ -39,7 +39,7 @@ function messagesOf(input: Buffer): readonly Message[] {
   });
 }
 
-/** Every part of the protocol core that takes bytes or text from a peer. */
+/** Every part of the protocol core that reads bytes or text of a peer. */
 export const fuzzTargets: readonly (readonly [name: string, target: FuzzTarget])[] = [
   [
     "parse and metadata",

@@ -1,18 +1,36 @@
-/** Public surface of the protocol core: `import { parse } from "headgate/protocol"`. */
+/**
+ * Public API of the protocol core: parse MCP messages, read and edit them, and look up what each protocol revision has.
+ *
+ * @example
+ * import { metadataOf, parseText } from "headgate/protocol";
+ *
+ * const text = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"weigh"}}';
+ * const outcome = parseText(text, { revision: "2025-11-25", mode: "enforce" });
+ * if (outcome.ok && outcome.form === "single") metadataOf(outcome.message).target; // { type: "tool", name: "weigh" }
+ */
 
-// For everybody: messages in, facts out.
+// Parse messages.
 export { parse, parseBatch, parseMessage, parseText, peek } from "./parse.ts";
 export type { ParseContext, Peeked } from "./parse.ts";
-export { metadataOf, pointerOf } from "./metadata.ts";
-export type { MessageMetadata, RelatedRequest, MessageTarget, TraceContext, TransportHints } from "./metadata.ts";
-export { defaultLimits, reverseDirection, stdioLineLimit } from "./message.ts";
+export {
+  combineAnswers,
+  defaultLimits,
+  groupByKind,
+  idFrom,
+  messageBytes,
+  reverseDirection,
+  stdioLineLimit,
+} from "./message.ts";
 export type {
   Diagnostic,
   Direction,
   ErrorMessage,
   FailureReason,
+  GroupedMessages,
   Message,
+  MessageBase,
   MessageOutcome,
+  MethodMessage,
   NotificationMessage,
   ParseFailure,
   ParseLimits,
@@ -21,47 +39,61 @@ export type {
   RequestMessage,
   ResultMessage,
 } from "./message.ts";
-export { idFrom } from "./message.ts";
-export { combineAnswers, groupByKind, messageBytes } from "./message.ts";
-export type { GroupedMessages } from "./message.ts";
 
-// Facts of the revisions.
+// Read and edit them.
+export { metadataOf } from "./metadata.ts";
+export type { MessageMetadata, MessageTarget, RelatedRequest, TraceContext, TransportHints } from "./metadata.ts";
+export { memberBoolean, memberInteger, memberSource, memberString, memberType, memberValue } from "./json/read.ts";
+export type { JsonType, ScannedJson } from "./json/read.ts";
+export { replaceMember } from "./json/edit.ts";
+export type { JsonText } from "./json/edit.ts";
+export type { MemberName, Outline } from "./json/outline.ts";
+
+// Look up revisions and methods.
 export {
-  acceptServerRevision,
-  revisionWithoutHeader,
   isModernRevision,
   negotiateRevision,
-  newestCommonRevision,
   newestLegacy,
   newestModern,
   parseRevision,
   revisionNames,
   revisions,
 } from "./revisions.ts";
-export type { ContentKind, Era, Negotiation, Revision, RevisionFacts, ParsedRevision } from "./revisions.ts";
+export type { ContentKind, Era, Negotiation, ParsedRevision, Revision, RevisionFacts } from "./revisions.ts";
 export { methodFacts, methodNames, methodStatus } from "./methods.ts";
-export type { MethodFacts, MethodStatus } from "./methods.ts";
+export type {
+  Capabilities,
+  MethodDirection,
+  MethodFacts,
+  MethodForm,
+  MethodKind,
+  MethodStatus,
+  NameSource,
+  TimeoutClass,
+} from "./methods.ts";
 
-// HTTP: eras, modern checks, mirrored headers.
+// Classify and check HTTP requests, and mirror bodies in headers.
 export { classifyPost, classifyVerb, isJsonContentType } from "./http/era.ts";
 export type { PostClassification, ServedRevisions, VerbClassification } from "./http/era.ts";
 export { checkModernPost } from "./http/modern-post.ts";
-export type { ModernCheckOptions, ModernPost, ModernCheckResult } from "./http/modern-post.ts";
+export type { ModernCheckOptions, ModernCheckResult, ModernPost } from "./http/modern-post.ts";
+export type { LoggingLevel, ModernEnvelope } from "./envelope.ts";
+export type { ErrorResponse } from "./error-response.ts";
+export type { ErrorCode } from "../errors.ts";
 export {
-  checkNameHeader,
-  checkParameterHeaders,
+  decodeHeaderValue,
+  encodeHeaderValue,
   mirroredHeadersOf,
   replaceMirroredHeaders,
 } from "./http/mirrored-headers.ts";
-export type { HeaderLine, HeaderLookup, HeaderMismatch, MirroredHeaders } from "./http/mirrored-headers.ts";
+export type { HeaderLine, HeaderLookup, MirroredHeaders } from "./http/mirrored-headers.ts";
 export { parseHeaderParameters } from "./http/header-parameters.ts";
 export type { HeaderParameter, ParsedHeaderParameters } from "./http/header-parameters.ts";
-export { decodeHeaderValue, encodeHeaderValue } from "./http/mirrored-headers.ts";
-export type { ErrorResponse } from "./error-response.ts";
 
-// Validation levels.
-export { validate, validationLevels, validationSettings } from "./validation/validate.ts";
+// Validate messages.
+export { validate, validationSettings } from "./validation/validate.ts";
 export type {
+  LevelSetting,
   ValidationContext,
   ValidationLevel,
   ValidationReport,
@@ -69,18 +101,8 @@ export type {
 } from "./validation/validate.ts";
 export { loadSchemaValidator } from "./validation/schema-validator.ts";
 export type { SchemaValidator } from "./validation/schema-validator.ts";
-export {
-  checkAnswer,
-  checkCapability,
-  checkIdReuse,
-  checkInputRequired,
-  checkMirroredHeaders,
-  checkProgress,
-  checkRetry,
-  warnUnknownRevision,
-} from "./validation/semantic.ts";
 
-// Framing and labels.
+// Split streams into messages, and label messages for logs.
 export { createSseDecoder } from "./sse/decoder.ts";
 export type { SseDecoder, SseDecoderOptions } from "./sse/decoder.ts";
 export type { SseEnd, SseEvent, SseOverflow } from "./sse/event.ts";
@@ -89,18 +111,4 @@ export type { SseEncoding, SseEventInput } from "./sse/encoder.ts";
 export { createLineReader, frameLine } from "./line-framing.ts";
 export type { LineOverflow, LineReader, LineReaderOptions, LinesEnd } from "./line-framing.ts";
 export { createLabeler, decodeLabel, encodeLabel } from "./ids/label.ts";
-export type { Labeler, LabelDecoding, LabelParts, LabelSubject } from "./ids/label.ts";
-
-// For other libraries: what gateways in front of plain HTTP need.
-export { mcpContextOf } from "./http/mcp-context.ts";
-export type { McpContext, ParsedMcpContext } from "./http/mcp-context.ts";
-export { bodyAfterPolicy, finalResponseOf, isEventStreamContentType } from "./sse/final-response.ts";
-export type { ClientBody, EventStreamBody, FinalResponse, PolicyResult } from "./sse/final-response.ts";
-
-// Source-preserving reading and splicing of members.
-export { memberBoolean, memberInteger, memberSource, memberString, memberType, memberValue } from "./json/read.ts";
-export type { JsonType, ScannedJson } from "./json/read.ts";
-export { insertMember, replaceMember, splice } from "./json/edit.ts";
-export type { Replacement } from "./json/edit.ts";
-export { spanOf } from "./json/outline.ts";
-export type { MemberName, Outline, Span } from "./json/outline.ts";
+export type { LabelDecoding, Labeler, LabelParts, LabelSubject } from "./ids/label.ts";

@@ -30,7 +30,7 @@ export interface Diagnostic {
 }
 
 /** What every parsed message has. */
-interface MessageBase {
+export interface MessageBase {
   /** The UTF-8 bytes that contain this message; for a batch member, the bytes of the whole batch. */
   readonly bytes: Buffer;
   /** The positions of the message and its known members in `bytes`. */

@@ -7,5 +7,5 @@ it("exports exactly what the guide lists", () => {
   const guide = readFileSync(new URL("../../docs/guides/protocol.md", import.meta.url), "utf8");
   const table = guide.slice(guide.indexOf("## All exports"));
   const listed = [...table.matchAll(/`(\w+)`/gu)].map(([, name]) => name);
-  expect(listed.toSorted()).toEqual(Object.keys(api).toSorted());
+  expect(new Set(listed)).toEqual(new Set(Object.keys(api)));
 });

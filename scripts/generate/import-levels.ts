@@ -33,6 +33,7 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
   "server-kit": [["contract", "auth"], ["stores", "sse", "adapters"], ["entity"], ["tools"], ["http"], ["mcp"], ["."]],
   bridge: [["."], ["legacy-to-modern", "modern-to-legacy"]],
+  gateway: [["context.ts"], ["upstream", "wiring"], ["passthrough"], ["route"], ["edge"], ["."]],
   cli: [["."], ["client"], ["traffic"], ["policy", "serve"], ["main.ts"]],
 };
 

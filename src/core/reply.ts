@@ -28,21 +28,21 @@ export function errorMessage(id: RequestId | undefined, error: ErrorBody): Error
   const { code, message, data } = error;
   const member = id === undefined ? "" : `"id":${id.json},`;
   const made = build(`{"jsonrpc":"2.0",${member}"error":${JSON.stringify({ code, message, data })}}`);
-  if (made.kind !== "error") throw new GatewayError("internal", "the answer is no error response");
+  if (made.kind !== "error") throw new GatewayError("internal", "built an invalid error response");
   return made;
 }
 
 /** Makes a response with the given JSON text as its result, and the id exactly as the request wrote it. */
 export function resultMessage(id: RequestId, resultJson: string): ResultMessage {
   const made = build(`{"jsonrpc":"2.0","id":${id.json},"result":${resultJson}}`);
-  if (made.kind !== "result") throw new GatewayError("internal", "the answer is no result");
+  if (made.kind !== "result") throw new GatewayError("internal", "built an invalid result");
   return made;
 }
 
 /**
- * Answers an exchange with an error of ours. A request gets an error response with its id, marked as the gateway's
- * (SC-064); every other message, and an error that has no JSON-RPC form, gets no message but the status alone.
- * A decision may have a JSON-RPC code of its own in place of the table's.
+ * Answers an exchange with an error of the gateway. A request gets an error response with its id, marked as the
+ * gateway's (SC-064). Other messages, and errors without a JSON-RPC code, get only the status. A decision may bring a
+ * JSON-RPC code of its own.
  */
 export function errorReply(
   exchange: Exchange,
@@ -51,11 +51,10 @@ export function errorReply(
 ): Reply {
   const { message } = exchange;
   const status = statusOf(error.code, exchange.era);
-  const retryAfter = retryAfterOf(error);
   const challenge = challengeOf(error);
   const http = {
     ...(status === undefined ? {} : { status }),
-    ...(retryAfter === undefined ? {} : { retryAfter }),
+    ...retryAfterIn(error),
     ...(challenge === undefined ? {} : { challenge }),
   };
   if (message.kind !== "request" || code === undefined) {
@@ -64,7 +63,15 @@ export function errorReply(
   return { message: gatewayErrorMessage(exchange, message.id, error, code), ...http };
 }
 
-/** What a caller is asked to show, where an error of ours says that its credentials do not suffice (`scopes`). */
+/** The reply to a message that was rejected before it became an exchange. */
+export function rejectionReply(error: GatewayError, id: RequestId | undefined): Reply {
+  const { http, jsonrpc = -32603 } = error.facts;
+  const data = { ...error.details, origin: "gateway", code: error.code };
+  const message = errorMessage(id, { code: jsonrpc, message: error.message, data });
+  return { message, ...(http === undefined ? {} : { status: http }), ...retryAfterIn(error) };
+}
+
+/** The challenge for an error that says the caller's credentials do not suffice (`scopes`). */
 export function challengeOf({ code, message, details }: GatewayError): Challenge | undefined {
   if (code !== "unauthenticated" && code !== "insufficient_scope") return undefined;
   const scopes = details?.["scopes"];
@@ -75,13 +82,12 @@ export function challengeOf({ code, message, details }: GatewayError): Challenge
   };
 }
 
-/** Seconds after which whoever met an error may come back, where its details say so (`retryAfter`). */
-export function retryAfterOf({ details }: GatewayError): number | undefined {
+function retryAfterIn({ details }: GatewayError): { readonly retryAfter?: number } {
   const seconds = details?.["retryAfter"];
-  return typeof seconds === "number" ? seconds : undefined;
+  return typeof seconds === "number" ? { retryAfter: seconds } : {};
 }
 
-/** The error response for an error of ours in an exchange, with the id of whichever message it answers. */
+/** The error response for a gateway error in an exchange. */
 export function gatewayErrorMessage(
   exchange: Exchange,
   id: RequestId | undefined,
@@ -93,26 +99,26 @@ export function gatewayErrorMessage(
   return errorMessage(id, { code, message: error.message, data });
 }
 
-/** The answer that a refusal asks for, marked as the gateway's; without an id where the refused message had none. */
+/** The reply to a message that the parser or the checks of its revision refused. */
 export function refusalReply(refusal: ErrorResponse): Reply {
   const { id, code, message, status } = refusal;
   const data = { ...refusal.data, origin: "gateway", code: refusal.error };
   return { message: errorMessage(id, { code, message, data }), status };
 }
 
-/** MCP 2026-07-28, Streamable HTTP: an unknown method is answered 404 there, and in band before. */
+/** MCP 2026-07-28, Streamable HTTP: an unknown method is answered with 404; earlier revisions answer in band. */
 function statusOf(code: ErrorCode, era: Era): number | undefined {
   const { http, alternateHttp } = errorTable[code];
   return code === "method_not_found" && era === "modern" ? (alternateHttp?.status ?? http) : http;
 }
 
-// What we make ourselves is not bounded by what we accept, and an id that an observing route let pass is echoed.
+// Our own messages are not bounded by the limits for received ones, and echo ids that only observing routes accept.
 const ownLimits = { ...defaultLimits, maxBytes: Number.MAX_SAFE_INTEGER };
 
 function build(json: string): Message {
   const outcome = parseText(json, { revision: "unknown", mode: "observe", limits: ownLimits });
   if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new GatewayError("internal", "the answer is no message", {
+  throw new GatewayError("internal", "built an invalid answer", {
     cause: outcome.ok ? "a batch" : outcome.failure,
   });
 }

@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { ServerResponse } from "node:http";
 
 import {
   createSuspendedCalls,
@@ -7,103 +6,83 @@ import {
   type SuspendedCalls,
   type SuspensionLimits,
 } from "../bridge/modern-to-legacy/suspended-calls.ts";
-import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { Config } from "../config/config.ts";
 import { type Clock, type Exchange, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
-import type { Message, ParseLimits } from "../protocol/message.ts";
-import { errorMessage, retryAfterOf } from "../core/reply.ts";
+import type { ErrorCode, GatewayError } from "../errors.ts";
+import type { ParseLimits } from "../protocol/message.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
-import { errorFields, type Logger } from "../telemetry/log.ts";
+import type { Logger } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
-import { createKeepAlive, type SseResponseOptions } from "../transports/http/sse-response.ts";
-import { type ClientAddress, createClientAddress } from "./edge/client-address.ts";
-import { writeJson } from "./edge/http-reply.ts";
-import { forgetRoute } from "./route/route-metrics.ts";
-import type { Route } from "./route/route.ts";
-import type { Config } from "../config/config.ts";
-import { isLoopbackHost } from "./edge/access.ts";
 
-/** What of the shared parts may change while the gateway runs. */
+/** What all parts of a running gateway share. */
+export interface GatewayContext {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly registry: SessionRegistry;
+  readonly events: EventStore;
+  /** Calls of modern clients that wait for input a legacy server asked for. */
+  readonly suspendedCalls: SuspendedCalls;
+  /** Read when needed: a reload changes them in place. */
+  readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
+  /** Creates ids that are short, unique in this process and not secret. */
+  readonly newExchangeId: () => string;
+  /** Counts a message that the gateway refused on a route. */
+  readonly countRefusal: (route: string, code: ErrorCode) => void;
+  /** Logs and counts a failed exchange; returns the error. */
+  readonly reportFailure: (exchange: Exchange, error: GatewayError) => GatewayError;
+}
+
+/** The options of a context that a reload may change. */
 export interface ReloadableContextOptions {
   readonly parse: ParseLimits;
   readonly queueBytes: number;
   readonly sessions: SessionLimits;
   readonly eventStore: EventStoreLimits;
-  readonly parking: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
-  readonly keepAliveMs: number;
-  /** Addresses and networks of proxies that may say who the client is. */
-  readonly trustedProxies: readonly string[];
+  readonly suspension: Pick<SuspensionLimits, "suspended" | "suspendedPerPrincipal">;
 }
 
-/** What the shared parts of a gateway are made of. */
 export interface ContextOptions extends ReloadableContextOptions {
   readonly log: Logger;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
 }
 
-/** The shared parts, and what ends them. */
+/** A context together with the means to change and end it. */
 export interface OwnedContext extends GatewayContext {
-  /** Takes up other settings, for everything that happens from now on. */
-  apply(settings: ReloadableContextOptions): void;
-  /** Forgets what was kept and counted for a route that is no more. */
-  forget(route: string): void;
+  apply(options: ReloadableContextOptions): void;
   close(reason: string): void;
 }
 
-/** Makes what all routes of a gateway share: sessions, kept events, timers, counters. */
+/** Creates what all routes of a gateway share: sessions, stored events, timers, metrics. */
 export function createContext(options: ContextOptions): OwnedContext {
   const { log, clock = systemClock, setTimer = systemTimer } = options;
-  const metrics: Metrics = createMetrics();
+  const metrics = createMetrics();
+  const { refusals, eventStoreBytes } = metrics.metrics;
   const node = randomBytes(4).toString("hex");
   let counter = 0;
-  // Parts of the gateway keep these objects and look into them when they need to: they change in place.
+  let streams = 0;
+  // These objects are shared, and change in place when the configuration is reloaded.
   const sessionLimits = { ...options.sessions };
   const eventLimits = { ...options.eventStore };
-  const parkingLimits = { ...defaultSuspensionLimits, ...options.parking };
+  const suspensionLimits = { ...defaultSuspensionLimits, ...options.suspension };
   const limits = { parse: { ...options.parse }, queueBytes: options.queueBytes };
-  let addressOf = createClientAddress(options.trustedProxies);
   const registry = createSessionRegistry({
     limits: sessionLimits,
     clock,
     setTimer,
     newId: () => randomBytes(24).toString("base64url"),
   });
-  let streams = 0;
   const events = createEventStore(eventLimits, () => `${node}.${(streams++).toString(36)}`);
-  const keepAlive = createKeepAlive(options.keepAliveMs, setTimer);
-  const counted = (route: Route, code: ErrorCode): void => {
-    metrics.metrics.refusals.labels({ route: route.name, code }).inc();
-  };
-  const optionsByRoute = new Map<string, SseResponseOptions>();
-  const streamOptions = ({ name }: Route): SseResponseOptions => {
-    let own = optionsByRoute.get(name);
-    if (own === undefined) {
-      const open = metrics.metrics.streams.labels({ route: name, leg: "client" });
-      own = {
-        get queueBytes() {
-          return limits.queueBytes;
-        },
-        keepAlive,
-        onOpen: () => {
-          open.inc();
-        },
-        onClose: () => {
-          open.dec();
-        },
-        onEvicted: () => {
-          metrics.metrics.evictedReaders.labels({ route: name }).inc();
-          log.warn({ route: name }, "a reader was too slow and has been cut off");
-        },
-      };
-      optionsByRoute.set(name, own);
-    }
-    return own;
-  };
   metrics.onCollect(() => {
-    metrics.metrics.eventStoreBytes.labels({}).set(events.bytes);
+    eventStoreBytes.labels({}).set(events.bytes);
   });
+  const countRefusal = (route: string, code: ErrorCode): void => {
+    refusals.labels({ route, code }).inc();
+  };
 
   return {
     clock,
@@ -112,68 +91,40 @@ export function createContext(options: ContextOptions): OwnedContext {
     metrics,
     registry,
     events,
-    parking: createSuspendedCalls({
+    suspendedCalls: createSuspendedCalls({
       clock,
       setTimer,
       newId: () => randomBytes(18).toString("base64url"),
       instance: node,
       secret: randomBytes(32),
-      limits: parkingLimits,
+      limits: suspensionLimits,
     }),
     limits,
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
-    addressOf: (request) => addressOf(request),
-    streamOptions,
-    countRefusal: counted,
-    reportFailure: (route: Route, exchange: Exchange, error: GatewayError) => {
-      counted(route, error.code);
-      logFailure(log, route, exchange, error);
+    countRefusal,
+    reportFailure: (exchange, error) => {
+      countRefusal(exchange.route, error.code);
+      logFailure(log, exchange, error);
       return error;
     },
-    refuse: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => {
-      counted(route, error.code);
-      // A bug of ours must leave a trace, whatever the caller is told.
-      if (error.code === "internal") log.error({ route: route.name, ...errorFields(error) }, "request failed");
-      const { http, jsonrpc } = error.facts;
-      const retryAfter = retryAfterOf(error);
-      const headers: Record<string, string> = retryAfter === undefined ? {} : { "retry-after": String(retryAfter) };
-      if (http === undefined) {
-        response.destroy();
-        return;
-      }
-      const data = { ...error.details, origin: "gateway", code: error.code };
-      writeJson(
-        response,
-        http,
-        errorMessage(message?.id, { code: jsonrpc ?? -32603, message: error.message, data }),
-        headers,
-      );
-    },
-    apply: (settings) => {
-      Object.assign(sessionLimits, settings.sessions);
-      Object.assign(eventLimits, settings.eventStore);
-      Object.assign(parkingLimits, settings.parking);
-      Object.assign(limits.parse, settings.parse);
-      limits.queueBytes = settings.queueBytes;
-      addressOf = createClientAddress(settings.trustedProxies);
-      keepAlive.setInterval(settings.keepAliveMs);
-    },
-    forget: (route) => {
-      optionsByRoute.delete(route);
-      forgetRoute(route, metrics);
+    apply: (next) => {
+      Object.assign(sessionLimits, next.sessions);
+      Object.assign(eventLimits, next.eventStore);
+      Object.assign(suspensionLimits, next.suspension);
+      Object.assign(limits.parse, next.parse);
+      limits.queueBytes = next.queueBytes;
     },
     close: (reason) => {
       registry.close(reason);
-      keepAlive.close();
     },
   };
 }
 
-function logFailure(log: Logger, route: Route, exchange: Exchange, error: GatewayError): void {
+function logFailure(log: Logger, exchange: Exchange, error: GatewayError): void {
   const fields = {
     exchange: exchange.id,
     trace: traceOf(exchange)?.traceId,
-    route: route.name,
+    route: exchange.route,
     method: exchange.message.method,
     code: error.code,
     reason: error.message,
@@ -182,8 +133,8 @@ function logFailure(log: Logger, route: Route, exchange: Exchange, error: Gatewa
   log[error.facts.level](fields, "exchange failed");
 }
 
-/** What the shared parts are told. */
-export function contextOptionsOf({ limits, sessions, timeouts, listen }: Config): ReloadableContextOptions {
+/** The options that a configuration asks for. */
+export function contextOptionsOf({ limits, sessions }: Config): ReloadableContextOptions {
   return {
     parse: { maxBytes: limits.bodyBytes, maxDepth: limits.depth, maxBatch: limits.batch },
     queueBytes: limits.queueBytes,
@@ -194,53 +145,6 @@ export function contextOptionsOf({ limits, sessions, timeouts, listen }: Config)
       ageMs: sessions.age,
     },
     eventStore: limits.eventStore,
-    parking: { suspended: limits.parked, suspendedPerPrincipal: limits.parkedPerPrincipal },
-    keepAliveMs: timeouts.streamKeepAlive,
-    trustedProxies: listen.trustedProxies,
+    suspension: { suspended: limits.parked, suspendedPerPrincipal: limits.parkedPerPrincipal },
   };
-}
-
-/** How much may run at once. */
-export function concurrencyOf({ limits }: Config) {
-  return { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
-}
-
-/** Hosts that are ours besides those of this machine. */
-export function hostsOf({ listen }: Config): readonly string[] {
-  const publicHost = listen.publicUrl === undefined ? [] : [new URL(listen.publicUrl).host];
-  return isLoopbackHost(listen.host) ? publicHost : [];
-}
-
-/** What stands before our paths where a proxy is before us. */
-export function publicPathOf({ listen }: Config): string {
-  return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
-}
-
-/** Origins that are ours. */
-export function originsOf({ listen }: Config): readonly string[] {
-  return listen.publicUrl === undefined ? [] : [new URL(listen.publicUrl).origin];
-}
-
-/** What all parts of a running gateway share. */
-export interface GatewayContext {
-  readonly clock: Clock;
-  readonly setTimer: SetTimer;
-  readonly log: Logger;
-  readonly metrics: Metrics;
-  readonly registry: SessionRegistry;
-  readonly events: EventStore;
-  /** Where calls of modern clients wait while a legacy server asks. */
-  readonly parking: SuspendedCalls;
-  readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
-  /** Short, unique in this process, and not a secret. */
-  readonly newExchangeId: () => string;
-  /** From which address an HTTP request comes; proxies are believed only where they are trusted. */
-  readonly addressOf: ClientAddress;
-  readonly streamOptions: (route: Route) => SseResponseOptions;
-  /** Counts a message that the gateway itself refused. */
-  readonly countRefusal: (route: Route, code: ErrorCode) => void;
-  /** Logs and counts a failed exchange; the answer is the error to tell the caller. */
-  readonly reportFailure: (route: Route, exchange: Exchange, error: GatewayError) => GatewayError;
-  /** Answers an HTTP request with an error of ours, with the id of the message where there was one. */
-  readonly refuse: (route: Route, response: ServerResponse, error: GatewayError, message: Message | undefined) => void;
 }

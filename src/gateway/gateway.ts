@@ -1,191 +1,126 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
-import { createSubjectTokens } from "../auth/upstream-credentials.ts";
+
 import { exposureProblem } from "../config/auth-checks.ts";
 import type { Config } from "../config/config.ts";
-import { createReloadableSecrets } from "../config/secrets.ts";
-import { GatewayError } from "../errors.ts";
-import { anonymous, systemClock, systemTimer } from "../core/exchange.ts";
-import { composeInterceptors } from "../core/interceptors/compose.ts";
+import { anonymous, systemTimer } from "../core/exchange.ts";
+import type { HeldMessages } from "../core/interceptors/held-messages.ts";
 import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
-import { HeldMessages } from "../core/interceptors/held-messages.ts";
+import type { Interceptor } from "../core/pipeline.ts";
+import { GatewayError } from "../errors.ts";
 import type { DecisionListener } from "../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../policy/provider/provider.ts";
-import { createLogger, errorFields, type Logger } from "../telemetry/log.ts";
-import { watchProcess } from "../telemetry/process-metrics.ts";
+import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/tracing.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
 import type { ChildEnvironment } from "../transports/stdio/environment.ts";
-import { createWatchdog } from "../transports/stdio/watchdog.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
-import { isLoopbackHost } from "./edge/access.ts";
+import { compareConfigs } from "./config-changes.ts";
+import { contextOptionsOf } from "./context.ts";
+import { accessRulesOf, publicPathOf } from "./edge/access.ts";
 import { adminListener, createAdmin } from "./edge/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
-import { compareConfigs } from "./config-changes.ts";
-import { concurrencyOf, contextOptionsOf, createContext, hostsOf, originsOf, publicPathOf } from "./context.ts";
-import { createGatewayAudit } from "./wiring/audit.ts";
-import { createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
-import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
-import { createIssuerClient, createRouteAuthentications } from "./edge/route-authentication.ts";
-import { openDriftGuard } from "./wiring/drift.ts";
-import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
-import { createHttpListener, type HttpListener } from "./edge/listener.ts";
-import { createGatewayTelemetry, createLogRedaction } from "./wiring/telemetry.ts";
-import { openRecording } from "./wiring/recording.ts";
-import type { Route } from "./route/route.ts";
-import { createRouteTable, type TableRoute } from "./route/route-table.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
-import { createTaskOwners } from "./route/task-owners.ts";
+import { createHttpListener, type HttpListener } from "./edge/listener.ts";
+import { createRouteAuthentications } from "./edge/route-authentication.ts";
+import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
+import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
+import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
+import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
+import type { Route } from "./route/route.ts";
+import { createTaskOwners } from "./route/task-owners.ts";
+import { openServices, type Services } from "./services.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
-  /** Steps of your own for every message, beside what the configuration brings. */
+  /** Steps of your own for every message, besides what the configuration brings. */
   readonly interceptors?: readonly MessageInterceptor[];
-  /** Decision points of your own by the name of their route, in place of configured rules. */
+  /** Policy providers of your own by route name, instead of configured rules. */
   readonly policies?: Readonly<Record<string, PolicyProvider>>;
-  /** Told of every decision of a policy, beside log and metrics. */
+  /** Called with every policy decision, besides log and metrics. */
   readonly onDecision?: DecisionListener;
   readonly log?: Logger;
-  /** The environment of which child processes get the few variables that every program needs. */
+  /** The environment from which child processes get the few variables that every program needs. */
   readonly environment?: ChildEnvironment;
-  /** Tells a collector of every message; closed with the gateway. */
+  /** Traces every message; closed with the gateway. */
   readonly telemetry?: Telemetry | undefined;
-  /** Serves `/readyz` and `/metrics` on the clients' listener; for a start without configuration. */
+  /** Serves `/readyz` and `/metrics` on the clients' listener. */
   readonly adminOnSamePort?: boolean;
-  /** Makes the server of routes that are configured as `demo`. */
+  /** Creates the server of routes whose upstream is `demo`. */
   readonly demo?: McpServerFactory;
 }
 
-/** What became of another configuration. */
+/** The result of a reload. */
 export type ReloadOutcome =
   | {
       readonly ok: true;
-      /** Where it differs from the one before, as paths like `routes.files.timeouts.tool`. */
+      /** What differs from the previous configuration, as paths such as `routes.files.timeouts.tool`. */
       readonly changed: readonly string[];
-      /** Those of them that only a restart can bring about; everything else holds from the next message on. */
+      /** The changes among them that need a restart; all others apply from the next message on. */
       readonly needsRestart: readonly string[];
     }
-  /** Nothing has changed: all of it must be good. */
+  /** Nothing was changed. */
   | { readonly ok: false; readonly problem: string };
 
-/** A gateway: routes, sessions and counters; it listens when told to. */
+/** A gateway: routes, sessions and metrics. It listens when told to. */
 export interface Gateway extends AsyncDisposable {
-  /** Begins to listen as configured; resolves with the address of the clients' listener. */
+  /** Starts to listen as configured; resolves with the addresses of the listeners. */
   listen(): Promise<{ readonly url: string; readonly adminUrl: string | undefined }>;
-  /** Takes HTTP requests without listening itself: to be mounted in a server of your own. */
+  /** Serves HTTP requests of a server of your own, without listening itself. */
   readonly handle: RequestListener;
-  /** Serves one client over a channel, such as the standard streams; the route may be left out if there is one only. */
+  /** Serves one client over a channel, such as the standard streams. The route may be omitted if there is only one. */
   serve(channel: Channel, route: string | undefined, onGone: () => void): ChannelEvents;
   /**
-   * Takes another configuration, all of it or nothing. Sessions and streams go on, and their next message finds the new
-   * rules; upstreams that are configured as before keep their connections and processes, others finish running calls
-   * within `shutdown.grace`. Interceptors stay as they are unless others are given.
+   * Applies another configuration, all of it or nothing. Sessions and streams go on under the new rules. Upstreams that
+   * are configured as before keep their connections and processes; others finish running calls within
+   * `shutdown.grace`. Interceptors stay unless others are given.
    */
   reload(config: Config, changes?: Pick<GatewayOptions, "interceptors">): Promise<ReloadOutcome>;
   /** The messages that interceptors hold for a decision. */
   readonly heldMessages: HeldMessages;
-  /** The figures, in the Prometheus text format. */
+  /** The metrics, in the Prometheus text format. */
   metrics(): string;
-  /** Takes no new work, lets running calls finish within the configured time, then ends everything. */
+  /** Refuses new work, lets running calls finish within `shutdown.grace`, then ends everything. */
   close(): Promise<void>;
 }
 
-/** Builds a gateway. Nothing is connected or started before it is needed. */
+const shuttingDown = "the gateway is shutting down";
+
+/**
+ * Creates a gateway. Nothing is connected or started before it is needed.
+ *
+ * @example
+ * const config = parseConfig({ routes: { files: { upstream: { url: "http://127.0.0.1:3000/mcp" } } } });
+ * if (!config.ok) throw new Error(config.problems.join("\n"));
+ * const gateway = createGateway(config.config);
+ * const { url } = await gateway.listen();
+ */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
-  const clock = systemClock;
-  const setTimer = systemTimer;
-  const { log, follow } = openLog(config, options.log);
   let running = config;
-  // The first that can fail: nothing has been opened yet.
-  const driftGuard = openDriftGuard(config.drift, { log, clock });
-  const context = createContext({ ...contextOptionsOf(config), log, clock, setTimer });
-  const watching = watchProcess(context.metrics, clock);
-  const environment = options.environment ?? {};
-  const watchdog = createWatchdog({
-    environment,
-    clock,
-    setTimer,
-    onTrouble: (error) => {
-      log.error(errorFields(error), "the watchdog of child processes is in trouble");
-    },
-  });
-  const held = new HeldMessages({ clock, setTimer, newId: context.newExchangeId });
-  const recording = openRecording(config.record, {
-    clock,
-    setTimer,
-    log,
-    metrics: context.metrics,
-    secrets: (text) => running.secrets.redact(text),
-  });
-  const intercepted = recording === undefined ? {} : { onEvent: recording.onIntercepted };
-  const compose = (interceptors: readonly MessageInterceptor[]) =>
-    composeInterceptors([...driftGuard, ...interceptors], {
-      clock,
-      setTimer,
-      heldMessages: held,
-      ...intercepted,
-    });
-  let custom = compose(options.interceptors ?? []);
-  const concurrency = concurrencyOf(config);
-  const identity = { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() };
-  const doors = createRouteAuthentications(identity);
-  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics: context.metrics });
-  const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
+  let isShuttingDown = false;
+  const listeners: HttpListener[] = [];
+  const services = openServices(config, options, () => running);
+  const { context, log, audit, telemetry, heldMessages } = services;
+  let interceptors = services.composeInterceptors(options.interceptors ?? []);
+  const concurrency = concurrencyLimitsOf(config);
+  const authentications = createRouteAuthentications(services.identity);
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
-  const table = createRouteTable({
-    context,
-    upstreams: {
-      clock,
-      setTimer,
-      log,
-      metrics: context.metrics,
-      limits: context.limits.parse,
-      get stdioLineBytes() {
-        return running.limits.stdioLineBytes;
-      },
-      get queueBytes() {
-        return running.limits.queueBytes;
-      },
-      newId: () => randomBytes(8).toString("hex"),
-      environment,
-      watchdog,
-      demo: options.demo ?? missingDemo,
-      parking: context.parking,
-      onStderr: recording?.onStderr,
-      credentials: identity,
-    },
-    taskOwners: createTaskOwners(clock),
-    policies: {
-      clock,
-      setTimer,
-      log,
-      metrics: context.metrics,
-      limits: context.limits.parse,
-      newDecisionId: context.newExchangeId,
-      onDecision: bothListeners(recording?.onDecision, telemetry.withDecisions(options.onDecision)),
-      audit,
-      providers: options.policies ?? {},
-    },
-    concurrencyLimit: createConcurrencyGuard(createConcurrency(concurrency)),
-    recording,
-    tracing: telemetry.route,
+  const table = openRouteTable(services, options, () => running, {
+    concurrencyGuard: createConcurrencyGuard(createConcurrency(concurrency)),
     onGone: (route) => {
-      edge.use(edgeTable());
-      doors.forget(route.name);
+      router.use(routingTable());
+      authentications.forget(route.name);
       void sse.forget(route, "this route has been taken out of the configuration");
     },
   });
-  doors.prepare(config)();
-  table.prepare(config, custom).commit(config.shutdown.grace);
-  let isShuttingDown = false;
-  const listeners: HttpListener[] = [];
-
+  authentications.prepare(config)();
+  table.prepare(config, interceptors).commit(config.shutdown.grace);
   const admin = createAdmin(context.metrics, () => ({
     isReady: !isShuttingDown,
     routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
   }));
-  const edge = createHttpRouter(
+  const router = createHttpRouter(
     context,
     {
       streamableHttp: createStreamableHttpHandler(context),
@@ -195,80 +130,48 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       receiving: createConcurrency(concurrency),
       isShuttingDown: () => isShuttingDown,
     },
-    edgeTable(),
+    routingTable(),
   );
 
-  function edgeTable(): RoutingTable {
-    const { listen: rules } = running;
-    const guarded = (route: TableRoute) => ({ ...route, authentication: doors.of(route.name) });
-    const routes = table.routes.map(guarded);
+  function routingTable(): RoutingTable {
+    const authenticated = (route: TableRoute) => ({ ...route, authentication: authentications.of(route.name) });
+    const routes = table.routes.map(authenticated);
     return {
-      access: {
-        isLoopback: rules.unixSocket !== undefined || isLoopbackHost(rules.host),
-        allowedHosts: [...rules.allowedHosts, ...hostsOf(running)],
-        allowedOrigins: [...rules.allowedOrigins, ...originsOf(running)],
-        corsOrigins: rules.cors.origins,
-      },
+      access: accessRulesOf(running),
+      corsOrigins: running.listen.cors.origins,
+      trustedProxies: running.listen.trustedProxies,
       routes,
-      draining: table.draining.map(guarded),
-      wellKnown: createWellKnown(routes, publicPathOf(running), (issuer) => doors.issuerDocument(issuer)),
+      draining: table.draining.map(authenticated),
+      wellKnown: createWellKnown(routes, publicPathOf(running), (issuer) => authentications.issuerDocument(issuer)),
     };
   }
 
-  /** Everything that can fail comes first; what follows happens at once, between two messages. */
+  /** Everything that can fail comes first; the rest happens at once, between two messages. */
   function reload(next: Config, changes: Pick<GatewayOptions, "interceptors">): ReloadOutcome {
-    if (isShuttingDown) return { ok: false, problem: "the gateway is shutting down" };
+    if (isShuttingDown) return { ok: false, problem: shuttingDown };
     const { paths, needsRestart, applicable } = compareConfigs(running, next);
     // The listener stays where it is, whatever address the new configuration was checked for.
     const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
     if (exposure !== undefined) return { ok: false, problem: `${running.listen.host}: ${exposure}` };
     try {
-      const steps = changes.interceptors === undefined ? custom : compose(changes.interceptors);
-      const openDoors = doors.prepare(applicable);
+      const steps: Interceptor =
+        changes.interceptors === undefined ? interceptors : services.composeInterceptors(changes.interceptors);
+      const applyAuthentication = authentications.prepare(applicable);
       const prepared = table.prepare(applicable, steps);
       running = applicable;
-      follow(applicable);
+      interceptors = steps;
+      services.followLog(applicable);
       audit.follow(applicable.audit);
       telemetry.follow(applicable.secrets);
-      custom = steps;
-      Object.assign(concurrency, concurrencyOf(applicable));
+      Object.assign(concurrency, concurrencyLimitsOf(applicable));
       context.apply(contextOptionsOf(applicable));
-      openDoors();
+      applyAuthentication();
       prepared.commit(applicable.shutdown.grace);
-      edge.use(edgeTable());
+      router.use(routingTable());
       return { ok: true, changed: paths, needsRestart };
     } catch (error) {
       return { ok: false, problem: GatewayError.from(error).message };
     }
-  }
-
-  async function listen() {
-    // Asked for here and not kept: a configuration that was replaced is to be forgotten, secrets and all.
-    const { listen: place, limits, admin: adminPlace } = running;
-    const { tls, unixSocket, host, port } = place;
-    const main = await createHttpListener(
-      {
-        host,
-        port,
-        unixSocket,
-        tls,
-        headerBytes: limits.headerBytes,
-        onCertificate: (problem) => {
-          if (problem === undefined) log.info({}, "the certificate has been read anew");
-          else log.warn({ problem }, "the new certificate cannot be used; the old one stays");
-        },
-      },
-      edge.handle,
-    );
-    listeners.push(main);
-    let adminUrl: string | undefined;
-    if (options.adminOnSamePort === true) adminUrl = main.address;
-    else if (adminPlace !== false) {
-      const own = await createHttpListener({ ...adminPlace, headerBytes: limits.headerBytes }, adminListener(admin));
-      listeners.push(own);
-      adminUrl = own.address;
-    }
-    return { url: place.publicUrl ?? main.address, adminUrl };
   }
 
   async function close(): Promise<void> {
@@ -276,61 +179,96 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     isShuttingDown = true;
     for (const listener of listeners) listener.stop();
     await within(running.shutdown.grace, table.drain());
-    await held[Symbol.asyncDispose]();
-    await sse.close("the gateway is shutting down");
-    context.close("the gateway is shutting down");
-    await table.close("the gateway is shutting down");
+    heldMessages.close();
+    await sse.close(shuttingDown);
+    context.close(shuttingDown);
+    await table.close(shuttingDown);
     await Promise.all(listeners.map((listener) => listener.close()));
-    await audit.close();
-    await recording?.close();
-    await telemetry.close();
-    await watchdog.close();
-    watching[Symbol.dispose]();
+    await services.close();
   }
 
   return {
-    listen,
-    handle: edge.handle,
+    listen: async () => {
+      const { listen: place, admin: adminPlace } = running;
+      const main = await openMainListener(running, router.handle, log);
+      listeners.push(main);
+      const url = place.publicUrl ?? main.address;
+      if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
+      if (adminPlace === false) return { url, adminUrl: undefined };
+      const { headerBytes } = running.limits;
+      const own = await createHttpListener({ ...adminPlace, headerBytes }, adminListener(admin));
+      listeners.push(own);
+      return { url, adminUrl: own.address };
+    },
+    handle: router.handle,
     reload: async (next, changes = {}) => reload(next, changes),
-    serve: (channel, name, onGone) => {
-      const { routes } = table;
-      const found =
-        (name === undefined && routes.length === 1 ? routes[0]?.route : undefined) ?? routeNamed(routes, name);
-      return serveChannel(context, channel, {
-        route: found,
+    serve: (channel, name, onGone) =>
+      serveChannel(context, channel, {
+        route: routeNamed(table.routes, name),
         principal: anonymous,
         eras: "both",
-        context: { type: "stdio", incarnation: channel.incarnation },
+        transport: { type: "stdio", incarnation: channel.incarnation },
         mayStillRead: true,
         onGone,
-      });
-    },
-    heldMessages: held,
+      }),
+    heldMessages,
     metrics: () => context.metrics.text(),
     close,
     [Symbol.asyncDispose]: close,
   };
 }
 
-/** The log that was handed in, which is its owner's to change, or one that goes with the configuration. */
-function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
-  if (given !== undefined) return { log: given, follow: () => {} };
-  const secrets = createReloadableSecrets(config.secrets);
-  const log = createLogger({
-    level: config.log.level,
-    pretty: false,
-    redact: createLogRedaction(secrets.redact),
-  });
-  return {
-    log,
-    follow: (next) => {
-      secrets.replace(next.secrets);
-      log.setLevel(next.log.level);
+function openRouteTable(
+  services: Services,
+  options: GatewayOptions,
+  running: () => Config,
+  deps: Pick<Parameters<typeof createRouteTable>[0], "concurrencyGuard" | "onGone">,
+): RouteTable {
+  const { context, recording, telemetry, audit, watchdog, identity } = services;
+  const { clock, setTimer, log, metrics, limits, suspendedCalls, newExchangeId } = context;
+  const shared = { clock, setTimer, log, metrics, limits: limits.parse };
+  return createRouteTable({
+    ...deps,
+    context,
+    upstreams: {
+      ...shared,
+      get stdioLineBytes() {
+        return running().limits.stdioLineBytes;
+      },
+      get queueBytes() {
+        return running().limits.queueBytes;
+      },
+      newId: () => randomBytes(8).toString("hex"),
+      environment: options.environment ?? {},
+      watchdog,
+      demo: options.demo ?? missingDemo,
+      suspendedCalls,
+      onStderr: recording?.onStderr,
+      credentials: identity,
     },
-  };
+    policies: {
+      ...shared,
+      newDecisionId: newExchangeId,
+      onDecision: joinListeners(recording?.onDecision, telemetry.withDecisions(options.onDecision)),
+      audit,
+      providers: options.policies ?? {},
+    },
+    taskOwners: createTaskOwners(clock),
+    recording,
+    tracing: telemetry.route,
+  });
 }
 
-function bothListeners(
+function openMainListener({ listen, limits }: Config, handle: RequestListener, log: Logger): Promise<HttpListener> {
+  const { tls, unixSocket, host, port } = listen;
+  const onCertificate = (problem: string | undefined): void => {
+    if (problem === undefined) log.info({}, "reloaded the certificate");
+    else log.warn({ problem }, "cannot use the new certificate; keeping the old one");
+  };
+  return createHttpListener({ host, port, unixSocket, tls, headerBytes: limits.headerBytes, onCertificate }, handle);
+}
+
+function joinListeners(
   one: DecisionListener | undefined,
   other: DecisionListener | undefined,
 ): DecisionListener | undefined {
@@ -341,9 +279,10 @@ function bothListeners(
   };
 }
 
-function routeNamed(routes: readonly { readonly route: Route }[], name: string | undefined): Route {
-  const found = routes.find(({ route }) => route.name === name)?.route;
-  if (found !== undefined) return found;
+function routeNamed(routes: readonly TableRoute[], name: string | undefined): Route {
+  const [only, ...others] = routes;
+  const found = name === undefined && others.length === 0 ? only : routes.find(({ route }) => route.name === name);
+  if (found !== undefined) return found.route;
   const names = routes.map(({ route }) => route.name).join(", ");
   throw new GatewayError("config_invalid", `name one of the routes: ${names}`);
 }

@@ -196,7 +196,7 @@ describe("the listener", () => {
       { log },
     );
     writeFileSync(certFile, "half a certificate");
-    await expect.poll(() => lines.join(""), { timeout: 10_000 }).toContain("the old one stays");
+    await expect.poll(() => lines.join(""), { timeout: 10_000 }).toContain("keeping the old one");
     expect((await overTls(`${gateway.origin}/healthz`)).commonName).toBe("first");
     certificate.replace("second");
     await expect

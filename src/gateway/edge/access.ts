@@ -1,81 +1,102 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** Which Host and Origin headers are let in, and which origins may read the answers. */
+import type { Config } from "../../config/config.ts";
+import { isLoopback } from "../../lib/addresses.ts";
+
+/** Which Host and Origin headers are accepted. */
 export interface AccessRules {
-  /** Whether only this machine can connect; then only names of this machine are believable as Host. */
+  /** Whether only this machine can connect; then only its own names are accepted as Host. */
   readonly isLoopback: boolean;
   /** Hosts besides the loopback names, lower-case, with or without port; `*` for all. */
   readonly allowedHosts: readonly string[];
   /** Origins besides loopback ones; `*` for all. */
   readonly allowedOrigins: readonly string[];
-  /** Origins whose pages may read the answers; they are allowed too. */
-  readonly corsOrigins: readonly string[];
 }
 
-/** What a browser's page may see of an answer besides its body. */
+/** The rules that a configuration asks for. */
+export function accessRulesOf({ listen }: Config): AccessRules {
+  const isOnLoopback = isLoopback(listen.host);
+  const url = listen.publicUrl === undefined ? undefined : new URL(listen.publicUrl);
+  return {
+    isLoopback: listen.unixSocket !== undefined || isOnLoopback,
+    allowedHosts: [...listen.allowedHosts, ...(url !== undefined && isOnLoopback ? [url.host] : [])],
+    allowedOrigins: [...listen.allowedOrigins, ...(url === undefined ? [] : [url.origin])],
+  };
+}
+
+/** The path before ours where a proxy serves the gateway under one. */
+export function publicPathOf({ listen }: Config): string {
+  return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");
+}
+
+/** Decides which requests may come in at a path, and answers browsers (CORS). */
+export interface AccessControl {
+  /** Why a request with these headers is refused; undefined where it is accepted. */
+  problem(host: string | undefined, origin: string | undefined): string | undefined;
+  /** Adds CORS headers to the response. True for a preflight, which is then answered. */
+  handleCors(request: IncomingMessage, response: ServerResponse): boolean;
+}
+
+/** The response headers that a page may read. */
 const exposedHeaders = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After";
 const preflightSeconds = "86400";
 
 const loopbackNames: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]", "::1"]);
 
 /**
- * Makes the check that stands before everything else: a foreign Host on a loopback listener is a rebinding attack, and
- * a foreign Origin a page that should not be calling (MCP, Streamable HTTP, Security Warning). Answers why not, or
- * nothing.
+ * Creates the check before everything else: a foreign Host on a loopback listener is a rebinding attack, and a foreign
+ * Origin a page that should not be calling (MCP, Streamable HTTP, Security Warning). Pages of `corsOrigins` may call
+ * and read the answers.
  */
-export function createAccessCheck(
-  rules: AccessRules,
-): (host: string | undefined, origin: string | undefined) => string | undefined {
-  const hosts = new Set(rules.allowedHosts.map((host) => host.toLowerCase()));
-  const origins = new Set([...rules.allowedOrigins, ...rules.corsOrigins].map((origin) => origin.toLowerCase()));
+export function createAccessControl(rules: AccessRules, corsOrigins: readonly string[]): AccessControl {
+  const hosts = lowerCaseSet(rules.allowedHosts);
+  const readers = lowerCaseSet(corsOrigins);
+  const callers = lowerCaseSet([...rules.allowedOrigins, ...corsOrigins]);
   const checksHost = !hosts.has("*") && (rules.isLoopback || hosts.size > 0);
   const isKnownHost = (host: string): boolean => {
     const name = host.toLowerCase();
     return hosts.has(name) || hosts.has(nameOf(name)) || loopbackNames.has(nameOf(name));
   };
-  /** Clients say the same again and again. */
+  /** Clients send the same Host again and again. */
   let lastKnown: string | undefined;
-  return (host, origin) => {
-    if (checksHost && (host === undefined || host !== lastKnown)) {
-      if (host === undefined || !isKnownHost(host)) return "the Host header names another host";
-      lastKnown = host;
-    }
-    // Only browsers send an Origin; clients without one are not pages.
-    if (origin === undefined || origins.has("*") || origins.has(origin.toLowerCase())) return undefined;
-    const url = URL.parse(origin);
-    if (url !== null && loopbackNames.has(url.hostname)) return undefined;
-    return "the Origin header names an origin that is not allowed";
+  return {
+    problem: (host, origin) => {
+      if (checksHost && (host === undefined || host !== lastKnown)) {
+        if (host === undefined || !isKnownHost(host)) return "the Host header names another host";
+        lastKnown = host;
+      }
+      // Only browsers send an Origin.
+      if (origin === undefined || includesOrigin(callers, origin)) return undefined;
+      return "the Origin header names an origin that is not allowed";
+    },
+    handleCors: (request, response) => {
+      const { origin, "access-control-request-method": method } = request.headers;
+      if (origin === undefined) return false;
+      response.setHeader("vary", "Origin");
+      if (!includesOrigin(readers, origin)) return false;
+      response.setHeader("access-control-allow-origin", origin);
+      response.setHeader("access-control-expose-headers", exposedHeaders);
+      if (request.method !== "OPTIONS" || method === undefined) return false;
+      response.writeHead(204, {
+        "access-control-allow-methods": "GET, POST, DELETE",
+        "access-control-allow-headers": request.headers["access-control-request-headers"] ?? "",
+        "access-control-max-age": preflightSeconds,
+      });
+      response.end();
+      return true;
+    },
   };
 }
 
-/** Answers to browsers (CORS): adds the headers to an answer, and answers preflights itself. */
-export function createCors(
-  corsOrigins: readonly string[],
-): (request: IncomingMessage, response: ServerResponse) => boolean {
-  const origins = new Set(corsOrigins.map((origin) => origin.toLowerCase()));
-  return (request, response) => {
-    const { origin } = request.headers;
-    if (origin === undefined) return false;
-    response.setHeader("vary", "Origin");
-    const url = URL.parse(origin);
-    const isAllowed =
-      origins.has("*") || origins.has(origin.toLowerCase()) || (url !== null && loopbackNames.has(url.hostname));
-    if (!isAllowed) return false;
-    response.setHeader("access-control-allow-origin", origin);
-    response.setHeader("access-control-expose-headers", exposedHeaders);
-    if (request.method !== "OPTIONS" || request.headers["access-control-request-method"] === undefined) return false;
-    response.setHeader("access-control-allow-methods", "GET, POST, DELETE");
-    response.setHeader("access-control-allow-headers", request.headers["access-control-request-headers"] ?? "");
-    response.setHeader("access-control-max-age", preflightSeconds);
-    response.writeHead(204);
-    response.end();
-    return true;
-  };
+function lowerCaseSet(texts: readonly string[]): ReadonlySet<string> {
+  return new Set(texts.map((text) => text.toLowerCase()));
 }
 
-/** Whether an address is reachable from this machine only. */
-export function isLoopbackHost(host: string): boolean {
-  return loopbackNames.has(host) || host.startsWith("127.");
+/** Pages that this machine serves may always call. */
+function includesOrigin(origins: ReadonlySet<string>, origin: string): boolean {
+  if (origins.has("*") || origins.has(origin.toLowerCase())) return true;
+  const url = URL.parse(origin);
+  return url !== null && loopbackNames.has(url.hostname);
 }
 
 function nameOf(host: string): string {

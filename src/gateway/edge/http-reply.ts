@@ -1,46 +1,38 @@
 import type { ServerResponse } from "node:http";
 
-import type { ReplyStream } from "../../core/exchange.ts";
-import type { Reply } from "../../core/pipeline.ts";
-import {
-  combineAnswers,
-  type Message,
-  messageBytes,
-  type ParseOutcome,
-  type RequestId,
-} from "../../protocol/message.ts";
+import type { Challenge, Reply } from "../../core/pipeline.ts";
+import { rejectionReply } from "../../core/reply.ts";
+import type { GatewayError } from "../../errors.ts";
+import { memberInteger } from "../../protocol/json/read.ts";
+import { combineAnswers, type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { type Era, revisions } from "../../protocol/revisions.ts";
 import { encodeSseEvent, encodeSseMessage } from "../../protocol/sse/encoder.ts";
 import type { Session } from "../../sessions/session.ts";
+import { errorFields } from "../../telemetry/log.ts";
 import { endBatched } from "../../transports/http/batched-end.ts";
 import { SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
-import type { SessionStream, SessionStreams } from "../route/session-streams.ts";
-import { parseFailureResponse } from "../../protocol/error-response.ts";
-import { refusalReply } from "../../core/reply.ts";
 import type { GatewayContext } from "../context.ts";
-import type { Route } from "../route/route.ts";
-import { memberInteger } from "../../protocol/json/read.ts";
+import type { SessionStream, SessionStreams } from "../route/session-streams.ts";
+import type { BatchReply, ClientReply } from "./conversation.ts";
 
-/** The answer to one POST: plain JSON as long as nothing streams, an event stream from then on. */
-export interface HttpReply extends ReplyStream {
-  /** Writes the outcome; the stream, if there is one, ends with it. */
-  finish(reply: Reply, status: number): void;
+/** The response to a POST, as its reply needs it. */
+export interface HttpReplyTarget {
+  readonly response: ServerResponse;
+  readonly streamOptions: SseResponseOptions;
+  /** Sets `WWW-Authenticate`. */
+  setChallenge(challenge: Challenge): void;
 }
 
-/** For modern requests: a stream without event ids that belongs to this connection alone (MCP 2026-07-28). */
-export function createModernReply(response: ServerResponse, options: SseResponseOptions): HttpReply {
-  return new ModernReply(response, options);
-}
-
-/** A class for the same reason as that of legacy answers. */
-class ModernReply implements HttpReply {
-  readonly #response: ServerResponse;
-  readonly #options: SseResponseOptions;
+/**
+ * The reply to a modern request: JSON as long as nothing streams, else an event stream without ids that belongs to this
+ * connection alone (MCP 2026-07-28).
+ */
+export class ModernReply implements ClientReply {
+  readonly #target: HttpReplyTarget;
   #stream: SseResponse | undefined;
 
-  constructor(response: ServerResponse, options: SseResponseOptions) {
-    this.#response = response;
-    this.#options = options;
+  constructor(target: HttpReplyTarget) {
+    this.#target = target;
   }
 
   open(): void {
@@ -56,10 +48,10 @@ class ModernReply implements HttpReply {
     return event.ok ? this.#open().write(event.bytes) : undefined;
   }
 
-  finish(reply: Reply, status: number): void {
+  finish(reply: Reply): void {
     const stream = this.#stream;
     if (stream === undefined) {
-      writeJson(this.#response, status, reply.message, retryHeaders(reply));
+      writeReply(this.#target, "modern", reply, noHeaders);
       return;
     }
     if (reply.message !== undefined) void stream.write(encodeSseMessage(messageBytes(reply.message)));
@@ -67,33 +59,28 @@ class ModernReply implements HttpReply {
   }
 
   #open(): SseResponse {
-    return (this.#stream ??= new SseResponse(this.#response, this.#options));
+    const { response, streamOptions } = this.#target;
+    return (this.#stream ??= new SseResponse(response, streamOptions));
   }
 }
 
-/** What a legacy answer needs to know of its session. */
+/** What the reply in a legacy session needs besides its response. */
 export interface LegacyReplyOptions {
-  readonly stream: SseResponseOptions;
-  readonly streams: () => SessionStreams;
   readonly session: Session;
+  readonly streams: () => SessionStreams;
   readonly request: RequestId | undefined;
-  /** The answer to `initialize` names the session, and its client cannot know priming events yet. */
+  /** The answer to `initialize` names the session. */
   readonly isHandshake: boolean;
 }
 
-/** For requests of a legacy session: the stream outlives the connection, so that the client can resume it. */
-export function createLegacyReply(response: ServerResponse, options: LegacyReplyOptions): HttpReply {
-  return new LegacyReply(response, options);
-}
-
-/** A class, because one is made for every request and most never need more than `finish`. */
-class LegacyReply implements HttpReply {
-  readonly #response: ServerResponse;
+/** The reply in a legacy session. Its stream outlives the connection, so that the client can resume it. */
+export class LegacyReply implements ClientReply {
+  readonly #target: HttpReplyTarget;
   readonly #options: LegacyReplyOptions;
   #stream: SessionStream | undefined;
 
-  constructor(response: ServerResponse, options: LegacyReplyOptions) {
-    this.#response = response;
+  constructor(target: HttpReplyTarget, options: LegacyReplyOptions) {
+    this.#target = target;
     this.#options = options;
   }
 
@@ -113,27 +100,23 @@ class LegacyReply implements HttpReply {
     if (this.#isPrimed()) this.#stream?.pause(retryMs);
   }
 
-  finish(reply: Reply, status: number): void {
-    // A client that left before anything streamed may come back for the answer, which then is on a stream.
-    if (this.#stream === undefined && !this.#response.destroyed) {
-      const own = this.#headers();
-      const headers = reply.retryAfter === undefined ? own : { ...own, ...retryHeaders(reply) };
-      writeJson(this.#response, status, reply.message, headers);
+  finish(reply: Reply): void {
+    // A client that left before anything streamed may come back for the answer, so that goes on a stream.
+    if (this.#stream === undefined && !this.#target.response.destroyed) {
+      writeReply(this.#target, "legacy", reply, this.#headers());
       return;
     }
-    const answer = this.#open();
-    if (reply.message !== undefined) void answer.write(reply.message);
-    answer.end();
+    const stream = this.#open();
+    if (reply.message !== undefined) void stream.write(reply.message);
+    stream.end();
   }
 
   #open(): SessionStream {
     if (this.#stream === undefined) {
-      const { stream, streams, request } = this.#options;
-      this.#stream = streams().open(request);
-      const response = this.#response;
-      if (!response.headersSent && !response.destroyed) {
-        this.#stream.attach(new SseResponse(response, stream, this.#headers()));
-      }
+      const { response, streamOptions } = this.#target;
+      this.#stream = this.#options.streams().open(this.#options.request);
+      if (!response.headersSent && !response.destroyed)
+        this.#stream.attach(new SseResponse(response, streamOptions, this.#headers()));
       if (this.#isPrimed()) this.#stream.prime();
     }
     return this.#stream;
@@ -144,114 +127,127 @@ class LegacyReply implements HttpReply {
     return isHandshake && !session.isOver ? { "mcp-session-id": session.id } : noHeaders;
   }
 
-  /** Clients older than 2025-11-25 choke on events without data. */
+  /** Clients older than 2025-11-25 fail on events without data. */
   #isPrimed(): boolean {
     const { session, isHandshake } = this.#options;
     return !isHandshake && session.revision !== undefined && revisions[session.revision].primingEvent;
   }
 }
 
-const noHeaders: Readonly<Record<string, string>> = {};
+/** The reply to a batch: one array, or a stream as soon as any member streams; 202 where there are no answers. */
+export class HttpBatchReply implements BatchReply {
+  readonly #target: HttpReplyTarget;
+  readonly #streams: () => SessionStreams;
+  readonly #answers: Message[] = [];
+  #stream: SessionStream | undefined;
 
-function retryHeaders({ retryAfter }: Reply): Readonly<Record<string, string>> {
-  return retryAfter === undefined ? noHeaders : { "retry-after": String(retryAfter) };
+  constructor(target: HttpReplyTarget, streams: () => SessionStreams) {
+    this.#target = target;
+    this.#streams = streams;
+  }
+
+  open(): void {
+    this.#open();
+  }
+
+  write(message: Message): void | Promise<void> {
+    return this.#open().write(message);
+  }
+
+  add(answer: Message): void {
+    if (this.#stream === undefined) this.#answers.push(answer);
+    else void this.#stream.write(answer);
+  }
+
+  finish(): void {
+    const { response } = this.#target;
+    if (this.#stream !== undefined) {
+      this.#stream.end();
+      return;
+    }
+    const body = combineAnswers(this.#answers.map(messageBytes), true);
+    if (body === undefined) writeJson(response, 202, undefined);
+    else if (!response.destroyed) writeBody(response, 200, body, noHeaders);
+  }
+
+  #open(): SessionStream {
+    if (this.#stream === undefined) {
+      const { response, streamOptions } = this.#target;
+      this.#stream = this.#streams().open(undefined);
+      if (!response.destroyed) this.#stream.attach(new SseResponse(response, streamOptions));
+      for (const answer of this.#answers) void this.#stream.write(answer);
+    }
+    return this.#stream;
+  }
 }
 
-/** Writes a whole answer: a message as JSON, or nothing. */
+const noHeaders: Readonly<Record<string, string>> = {};
+
+function writeReply(target: HttpReplyTarget, era: Era, reply: Reply, headers: Readonly<Record<string, string>>): void {
+  const { message, challenge, retryAfter } = reply;
+  if (challenge !== undefined) target.setChallenge(challenge);
+  const all = retryAfter === undefined ? headers : { ...headers, "retry-after": String(retryAfter) };
+  writeJson(target.response, replyStatus(era, reply), message, all);
+}
+
+/** Writes a whole response: a message as JSON, or no body. */
 export function writeJson(
   response: ServerResponse,
   status: number,
   message: Message | undefined,
-  headers: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>> = noHeaders,
 ): void {
   if (response.headersSent || response.destroyed) return;
   if (message === undefined) {
     response.writeHead(status === 200 ? 202 : status, { ...headers, "content-length": 0 });
     response.end();
-    return;
+  } else {
+    writeBody(response, status, messageBytes(message), headers);
   }
-  const body = messageBytes(message);
-  const length = body.length;
+}
+
+function writeBody(
+  response: ServerResponse,
+  status: number,
+  body: Buffer,
+  headers: Readonly<Record<string, string>>,
+): void {
+  const { length } = body;
   response.writeHead(
     status,
     headers === noHeaders
       ? { "content-type": "application/json", "content-length": length }
       : { ...headers, "content-type": "application/json", "content-length": length },
   );
-  // As text of single bytes, head and body leave in one write; with a buffer Node gathers them, which costs more.
-  if (length <= gatheredFrom) endBatched(response, body.toString("latin1"));
+  // Needed by bench load: "150 B call". As a latin1 string, head and body leave in one write; a buffer costs a writev.
+  if (length <= copiedUpTo) endBatched(response, body.toString("latin1"));
   else response.end(body);
 }
 
 /** Beyond this length copying costs more than gathering. */
-const gatheredFrom = 16 * 1024;
+const copiedUpTo = 16 * 1024;
 
-/**
- * Answers a batch (MCP 2025-03-26): each member goes its own way; the answers come back as one array, or on a stream
- * as soon as any of them streams. A batch without requests is answered 202.
- */
-export async function answerBatch(
+/** Refuses an HTTP request with a gateway error, and counts it. */
+export function refuseRequest(
   gateway: GatewayContext,
-  visit: { readonly response: ServerResponse; readonly route: Route },
-  outcome: ParseOutcome & { ok: true },
-  session: Session,
-  run: (message: Message, reply: ReplyStream) => Promise<Reply>,
-): Promise<void> {
-  if (outcome.form !== "batch") return;
-  const { response, route } = visit;
-  let stream: SessionStream | undefined;
-  const early: Message[] = [];
-  const open = (): SessionStream => {
-    if (stream === undefined) {
-      stream = route.streamsOf(session).open(undefined);
-      if (!response.destroyed) stream.attach(new SseResponse(response, gateway.streamOptions(route)));
-      for (const message of early) void stream.write(message);
-      early.length = 0;
-    }
-    return stream;
-  };
-  const answered = (message: Message): void => {
-    if (stream === undefined) early.push(message);
-    else void stream.write(message);
-  };
-  const reply: ReplyStream = {
-    open: () => {
-      open();
-    },
-    write: (message) => open().write(message),
-  };
-  await Promise.all(
-    outcome.members.map(async (member) => {
-      if (!member.ok) {
-        const refusal = refusalReply(parseFailureResponse(member.failure)).message;
-        if (refusal !== undefined) answered(refusal);
-        return;
-      }
-      const { message } = member;
-      if (message.kind === "result" || message.kind === "error") {
-        session.deliverResponse(message);
-        return;
-      }
-      const answer = await run(message, reply);
-      if (answer.message !== undefined) answered(answer.message);
-    }),
-  );
-  if (stream !== undefined) {
-    stream.end();
-    return;
-  }
-  const body = combineAnswers(early.map(messageBytes), true);
-  if (response.destroyed) return;
-  if (body === undefined) {
-    response.writeHead(202, { "content-length": 0 });
-    response.end();
-    return;
-  }
-  response.writeHead(200, { "content-type": "application/json", "content-length": body.length });
-  response.end(body);
+  route: string,
+  response: ServerResponse,
+  error: GatewayError,
+): void {
+  gateway.countRefusal(route, error.code);
+  // A bug of ours must leave a trace, whatever the caller is told.
+  if (error.code === "internal") gateway.log.error({ route, ...errorFields(error) }, "request failed");
+  writeRejection(response, rejectionReply(error, undefined));
 }
 
-/** Errors that MCP 2026-07-28 ties to an HTTP status; all others go in band. */
+/** Writes a rejection; one without an HTTP status closes the connection. */
+export function writeRejection(response: ServerResponse, { message, status, retryAfter }: Reply): void {
+  if (status === undefined) response.destroy();
+  else
+    writeJson(response, status, message, retryAfter === undefined ? noHeaders : { "retry-after": String(retryAfter) });
+}
+
+/** JSON-RPC errors that MCP 2026-07-28 ties to an HTTP status; all others are answered with 200. */
 const modernStatus: Readonly<Record<number, number>> = {
   [-32700]: 400,
   [-32600]: 400,
@@ -262,11 +258,10 @@ const modernStatus: Readonly<Record<number, number>> = {
 };
 
 /**
- * The HTTP status of an answer: the upstream's own where it spoke HTTP, else what the era ties to the error.
- * A legacy client would take a 404 for the end of its session, so it never gets one this way.
+ * The HTTP status of an answer: the upstream's where it spoke HTTP, else what the era ties to the error. A legacy client
+ * would take a 404 for the end of its session, so it never gets one here.
  */
-export function replyStatus(era: Era, reply: Reply): number {
-  const { message, status } = reply;
+function replyStatus(era: Era, { message, status }: Reply): number {
   if (message === undefined) return status ?? 202;
   if (message.kind !== "error") return 200;
   if (era === "legacy") return status === undefined || status === 404 ? 200 : status;

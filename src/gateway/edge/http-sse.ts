@@ -13,7 +13,7 @@ import type { Route } from "../route/route.ts";
 export interface HttpSseHandlers {
   readonly stream: RouteHandler;
   readonly messages: RouteHandler;
-  /** Ends the connections of a route that is no more. */
+  /** Ends the connections of a removed route. */
   forget(route: Route, reason: string): Promise<void>;
   close(reason: string): Promise<void>;
 }
@@ -22,44 +22,44 @@ export interface HttpSseHandlers {
 export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const principals = new WeakMap<IncomingMessage, Principal>();
-  /** The credentials that were shown last for a connection, and those of them that hold for longest. */
-  const shown = new WeakMap<Channel, { readonly last: Principal; readonly longest: Principal }>();
+  /** The credentials presented last on a connection, and those of them that expire last. */
+  const presented = new WeakMap<Channel, { readonly last: Principal; readonly longest: Principal }>();
   const principalOf = (request: IncomingMessage): Principal => principals.get(request) ?? anonymous;
 
   function serverOf(route: Route): SseServer {
     let server = servers.get(route);
     if (server === undefined) {
       server = createSseServer({
-        stream: gateway.streamOptions(route),
+        stream: route.streamOptions,
         maxBytes: () => gateway.limits.parse.maxBytes,
         newId: () => randomBytes(24).toString("base64url"),
         setTimer: gateway.setTimer,
         principalOf,
         accept: (channel, request) => {
           const first = principalOf(request);
-          shown.set(channel, { last: first, longest: first });
-          const longest = (): Principal => shown.get(channel)?.longest ?? first;
+          presented.set(channel, { last: first, longest: first });
+          const longest = (): Principal => presented.get(channel)?.longest ?? first;
           const stop = onExpiry(longest, gateway, () => {
             void channel.close("the client's credentials have expired");
           });
           return serveChannel(gateway, channel, {
             route,
             get principal() {
-              return shown.get(channel)?.last ?? first;
+              return presented.get(channel)?.last ?? first;
             },
             eras: "legacy",
-            context: { type: "sse", stream: channel.incarnation },
+            transport: { type: "sse", stream: channel.incarnation },
             mayStillRead: false,
             onGone: stop,
           });
         },
         renew: (channel, request) => {
           const last = principalOf(request);
-          shown.set(channel, { last, longest: longerOf(shown.get(channel)?.longest ?? last, last) });
+          presented.set(channel, { last, longest: longerOf(presented.get(channel)?.longest ?? last, last) });
         },
         publicPath,
         onRefused: (error) => {
-          gateway.countRefusal(route, error.code);
+          gateway.countRefusal(route.name, error.code);
         },
       });
       servers.set(route, server);

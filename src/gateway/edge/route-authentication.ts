@@ -19,65 +19,68 @@ import { createCompositeAuthenticator } from "../../auth/composite.ts";
 import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { isLoopbackHost } from "./access.ts";
+import { isLoopback } from "../../lib/addresses.ts";
+import { longestTimer } from "../../lib/timer-span.ts";
 import { type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 
-/** Whoever sent a request, and the door it came in by. */
+/** The sender of an HTTP request. */
 export interface HttpCaller {
   readonly principal: Principal;
   readonly authentication: RouteAuthentication;
+  /** The client's IP address; undefined on a Unix socket. */
+  readonly address: string | undefined;
 }
 
-/** A caller, or the error to answer with and the challenge that goes with it. */
+/** The caller, or the error to answer with and its challenge. */
 export type AuthenticationOutcome =
   | { readonly ok: true; readonly principal: Principal }
   | { readonly ok: false; readonly error: GatewayError; readonly challenge: string | undefined };
 
-/** Where the callers of one route come in. */
+/** Authenticates the callers of one route. */
 export interface RouteAuthentication {
-  /** Finds out who sends a request: at once where that is known already. Never rejects. */
+  /** Authenticates a request, synchronously where the credentials are already known. Never rejects. */
   authenticate(request: IncomingMessage): AuthenticationOutcome | Promise<AuthenticationOutcome>;
   /** The value of `WWW-Authenticate` for a request that was refused. */
   challenge(request: IncomingMessage, facts: Challenge): string;
-  /** The metadata of the endpoint at a path (RFC 9728); undefined where tokens are not to be had by OAuth. */
+  /** The protected resource metadata of the endpoint at a path (RFC 9728); undefined without OAuth. */
   metadata(request: IncomingMessage, path: string): Readonly<Record<string, unknown>> | undefined;
-  /** Issuers whose tokens are taken, the preferred one first. */
+  /** Accepted token issuers, the preferred one first. */
   readonly issuers: readonly string[];
-  /** Lower-case names of headers that hold callers' credentials, which go no further than this. */
+  /** Lower-case names of headers with credentials, which are never forwarded. */
   readonly credentialHeaders: ReadonlySet<string>;
 }
 
 export interface RouteAuthenticationOptions {
   readonly route: string;
-  /** Undefined where nobody is asked who they are. */
+  /** Undefined where callers stay anonymous. */
   readonly authenticator: Authenticator | undefined;
   readonly issuers: readonly string[];
   readonly credentialHeaders: ReadonlySet<string>;
-  /** Scopes that every caller needs, and more that clients may ask for. */
+  /** Scopes that every caller needs; `offeredScopes` are listed in the metadata besides. */
   readonly scopes: readonly string[];
   readonly offeredScopes: readonly string[];
   /** Paths of the route's endpoints. */
   readonly endpoints: readonly string[];
   readonly publicUrl: string | undefined;
-  /** Whether only this machine can connect; then its own names are the names of the endpoints. */
+  /** Whether only this machine can connect; then the loopback names are valid audiences. */
   readonly isLoopback: boolean;
-  /** Told why somebody was not let in, for the log. */
+  /** Called with each failed authentication, for the log. */
   readonly onFailure: (failure: AuthenticationFailure) => void;
 }
 
-/** After how many seconds a caller that could not be checked may come back. */
+/** Seconds to wait when credentials could not be verified. */
 const retryAfter = 5;
 const loopbackNames = ["127.0.0.1", "localhost", "[::1]"];
 const anonymousOutcome: AuthenticationOutcome = { ok: true, principal: anonymous };
 
-/** Makes the door of a route. */
+/** Creates the authentication of a route. */
 export function createRouteAuthentication(options: RouteAuthenticationOptions): RouteAuthentication {
   const { authenticator, issuers, credentialHeaders, scopes, endpoints, publicUrl } = options;
   const certificates = new WeakMap<Socket, Uint8Array>();
   const named = publicUrl === undefined ? undefined : endpoints.map((path) => canonicalResource(publicUrl + path));
   const byPort = new Map<number, readonly string[]>();
 
-  /** Names are taken from where we listen, never from the Host header: a caller could say anything there. */
+  /** Audiences come from the listening address, never from the Host header, which the caller chooses. */
   function audienceOf({ socket }: IncomingMessage): readonly string[] | undefined {
     if (named !== undefined || !options.isLoopback || socket.localPort === undefined) return named;
     const { localPort: port } = socket;
@@ -104,7 +107,7 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     return known;
   }
 
-  /** The canonical URI of an endpoint as this client knows it; undefined where its Host header is none. */
+  /** The canonical URI of an endpoint as this client knows it; undefined for an invalid Host header. */
   function resourceOf(request: IncomingMessage, path: string): string | undefined {
     if (publicUrl !== undefined) return canonicalResource(publicUrl + path);
     const { host = "" } = request.headers;
@@ -120,7 +123,7 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     });
   }
 
-  function judge(request: IncomingMessage, known: Authentication): AuthenticationOutcome {
+  function checkScopes(request: IncomingMessage, known: Authentication): AuthenticationOutcome {
     if (!known.ok) return refuse(request, known.failure);
     for (const scope of scopes) {
       if (known.principal.scopes.has(scope)) continue;
@@ -141,7 +144,7 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
       });
       return { ok: false, error: unavailable, challenge: undefined };
     }
-    // RFC 6750 section 3.1: a malformed request is 400, and only what was sent can be wrong.
+    // RFC 6750, section 3.1: a malformed request is answered with 400; missing credentials get no error code.
     const code = error === "invalid_request" ? "invalid_message" : "unauthenticated";
     const facts = error === "missing" ? {} : { error, description };
     const said = challenge(request, { ...facts, scopes });
@@ -156,9 +159,9 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     authenticate: (request) => {
       if (authenticator === undefined) return anonymousOutcome;
       const answer = authenticator.authenticate(new RequestCredentials(request, sources));
-      if (!(answer instanceof Promise)) return judge(request, answer);
+      if (!(answer instanceof Promise)) return checkScopes(request, answer);
       return answer.then(
-        (known) => judge(request, known),
+        (known) => checkScopes(request, known),
         (error: unknown) => ({ ok: false, error: GatewayError.from(error), challenge: undefined }),
       );
     },
@@ -175,13 +178,13 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
   };
 }
 
-/** Where the parts of credentials come from that are not in headers. */
+/** Sources of credentials outside the headers. */
 interface CredentialSources {
   certificateOf(request: IncomingMessage): Uint8Array | undefined;
   audienceOf(request: IncomingMessage): readonly string[] | undefined;
 }
 
-/** What a request shows. A class: to make an object with getters of its own for each request costs more than to use it. */
+/** The credentials of a request. A class, because an object literal with getters costs more to create than to use. */
 class RequestCredentials implements Credentials {
   readonly header: Credentials["header"];
   readonly #request: IncomingMessage;
@@ -206,7 +209,7 @@ class RequestCredentials implements Credentials {
   }
 }
 
-/** The endpoint that a request belongs to: what is posted for an event stream is part of that stream's endpoint. */
+/** The endpoint of a request: `/messages` belongs to the endpoint `/sse`. */
 function endpointOf(url: string): string {
   const [path = ""] = url.split("?");
   return path.replace(/\/messages$/u, "/sse");
@@ -219,13 +222,13 @@ export interface RouteAuthenticationDeps {
   readonly subjectTokens: SubjectTokens;
 }
 
-/** The doors of all routes. */
+/** The authentication of all routes. */
 export interface RouteAuthentications {
-  /** Builds the doors of a configuration; they are put in place by the answer. */
+  /** Builds the authentication for a configuration. The returned function puts it in place. */
   prepare(config: Config): () => void;
-  /** The door of a route, also of one that is being left. */
+  /** The authentication of a route, draining ones included. */
   of(route: string): RouteAuthentication;
-  /** The metadata of an issuer that some door takes tokens of, as it publishes them. */
+  /** The metadata that a configured issuer publishes. */
   issuerDocument(issuer: string): Promise<Readonly<Record<string, unknown>> | undefined>;
   forget(route: string): void;
 }
@@ -233,15 +236,15 @@ export interface RouteAuthentications {
 const askMs = 10_000;
 const askBytes = 1024 * 1024;
 
-/** Asks authorization servers over the network, within bounds. */
+/** Creates the HTTP client for authorization servers. */
 export function createIssuerClient(setTimer: SetTimer): HttpClient {
   return createHttpClient({ timeoutMs: askMs, maxBytes: askBytes, setTimer });
 }
 
-/** Makes the doors; the first configuration comes in like every later one. */
+/** Creates an empty set; the first configuration is applied like every later one. */
 export function createRouteAuthentications(deps: RouteAuthenticationDeps): RouteAuthentications {
   let opened: readonly OpenAuthenticator[] = [];
-  let doors = new Map<string, RouteAuthentication>();
+  let byRoute = new Map<string, RouteAuthentication>();
 
   return {
     prepare: (config) => {
@@ -251,20 +254,20 @@ export function createRouteAuthentications(deps: RouteAuthenticationDeps): Route
       );
       return () => {
         opened = next;
-        doors = new Map([...doors, ...made]);
+        byRoute = new Map([...byRoute, ...made]);
       };
     },
     of: (route) => {
-      const door = doors.get(route);
-      if (door === undefined) throw new RangeError(`there is no route ${route}`);
-      return door;
+      const found = byRoute.get(route);
+      if (found === undefined) throw new RangeError(`unknown route ${route}`);
+      return found;
     },
     issuerDocument: async (url) => {
       const found = opened.find(({ issuer }) => issuer?.url === url)?.issuer;
       return (await found?.metadata())?.document;
     },
     forget: (route) => {
-      doors.delete(route);
+      byRoute.delete(route);
     },
   };
 }
@@ -293,27 +296,24 @@ function routeAuthenticationOf(
     offeredScopes: auth.offeredScopes,
     endpoints: prefixes.flatMap((prefix) => [`${prefix}/mcp`, `${prefix}/sse`]),
     publicUrl: listen.publicUrl?.replace(/\/$/u, ""),
-    isLoopback: listen.unixSocket === undefined && isLoopbackHost(listen.host),
+    isLoopback: listen.unixSocket === undefined && isLoopback(listen.host),
     onFailure: ({ error, description, cause }) => {
       const level = error === "unavailable" ? "warn" : error === "missing" ? "debug" : "info";
       const reason = cause instanceof Error ? cause.message : undefined;
-      log[level]({ route: name, error, description, reason }, "a caller was not let in");
+      log[level]({ route: name, error, description, reason }, "authentication failed");
     },
   });
 }
 
-/** Node's timers hold 31 bits. */
-const longestMs = 2 ** 31 - 1;
-
-/** Of two sets of credentials those that hold for longer. */
+/** The one of two principals whose credentials expire later. */
 export function longerOf(one: Principal, other: Principal): Principal {
   const never = Number.POSITIVE_INFINITY;
   return (other.expiresAt ?? never) >= (one.expiresAt ?? never) ? other : one;
 }
 
 /**
- * Calls back when the credentials of a caller have expired. Who that is is asked again when the time comes: newer
- * credentials may have been shown meanwhile. The answer stops the waiting.
+ * Calls back when the caller's credentials have expired. `principalOf` is read again at that time, because newer
+ * credentials may have been presented. The returned function stops the timer.
  */
 export function onExpiry(
   principalOf: () => Principal,
@@ -326,7 +326,7 @@ export function onExpiry(
     if (expiresAt === undefined) return;
     const leftMs = expiresAt - clock.wall();
     if (leftMs <= 0) callback();
-    else stop = setTimer(Math.min(leftMs, longestMs), wait);
+    else stop = setTimer(Math.min(leftMs, longestTimer), wait);
   };
   wait();
   return () => {

@@ -1,13 +1,17 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+
 import { GatewayError } from "../../errors.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
-import { type AccessRules, createAccessCheck, createCors } from "./access.ts";
-import type { Concurrency } from "../route/limits.ts";
 import type { GatewayContext } from "../context.ts";
-import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
+import type { Concurrency } from "../route/limits.ts";
 import type { Route } from "../route/route.ts";
+import type { TableRoute } from "../route/route-table.ts";
+import { type AccessControl, type AccessRules, createAccessControl } from "./access.ts";
+import { createClientAddress } from "./client-address.ts";
+import { refuseRequest } from "./http-reply.ts";
+import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 
-/** Serves one request of a known caller at a route. */
+/** Serves one HTTP request of a known caller at a route. */
 export type RouteHandler = (
   request: IncomingMessage,
   response: ServerResponse,
@@ -15,27 +19,22 @@ export type RouteHandler = (
   caller: HttpCaller,
 ) => void | Promise<void>;
 
-/** A route and where it is found. */
-export interface ServedRoute {
-  readonly route: Route;
-  /** What its paths begin with; nothing for the one that is served at `/mcp`. */
-  readonly prefixes: readonly string[];
-  /** Takes the place of Streamable HTTP on a route that only observes. */
-  readonly serve?: RouteHandler | undefined;
-}
-
-/** A route with the door by which its callers come in. */
-export interface AuthenticatedRoute extends ServedRoute {
+/** A route together with its authentication. */
+export interface AuthenticatedRoute extends TableRoute {
   readonly authentication: RouteAuthentication;
 }
 
-/** What may be another after a reload: who is let in, and what is where. */
+/** Everything about routing that a reload may change. */
 export interface RoutingTable {
   readonly access: AccessRules;
+  /** Origins whose pages may read what is served outside routes. */
+  readonly corsOrigins: readonly string[];
+  /** Addresses and networks of proxies whose `X-Forwarded-For` is believed. */
+  readonly trustedProxies: readonly string[];
   readonly routes: readonly AuthenticatedRoute[];
-  /** Routes that are being left: open sessions are served to their end, and nothing new begins. */
+  /** Routes that are no longer configured: open sessions are served to their end, and no new ones begin. */
   readonly draining: readonly AuthenticatedRoute[];
-  /** Documents for clients, by their paths; pages of any origin may read them. */
+  /** Metadata documents by path, readable from any origin. */
   readonly wellKnown: ReadonlyMap<string, RequestListener>;
 }
 
@@ -44,9 +43,9 @@ export interface HttpRouterDeps {
   /** The two endpoints of HTTP+SSE (2024-11-05). */
   readonly sseStream: RouteHandler;
   readonly sseMessages: RouteHandler;
-  /** More paths of the gateway's own; used when there is no separate admin listener. */
+  /** Admin paths, where there is no separate admin listener. */
   readonly extra: Readonly<Record<string, RequestListener>>;
-  /** Counts the messages that are being received; what runs is counted where it runs. */
+  /** Counts bodies that are being received; running requests are counted by their route. */
   readonly receiving: Concurrency;
   readonly isShuttingDown: () => boolean;
 }
@@ -58,151 +57,142 @@ interface RouteEndpoint {
   readonly route: Route;
   readonly serve: RouteHandler;
   readonly authentication: RouteAuthentication;
-  /** Served only to those who have a session already. */
+  readonly access: AccessControl;
+  /** Served only to clients that already have a session. */
   readonly isDraining: boolean;
 }
 
-/** Where HTTP requests come in. */
+/** Takes every HTTP request to its endpoint. */
 export interface HttpRouter {
-  /** Takes every HTTP request: checks who calls from where, finds the route, bounds the load. */
+  /** Checks Host and Origin, finds the endpoint, authenticates the caller and bounds the load. */
   readonly handle: RequestListener;
-  /** Takes another table for every request from now on. */
+  /** Uses another table from the next request on. */
   use(table: RoutingTable): void;
 }
 
-/** Makes the edge. */
-export function createHttpRouter(gateway: GatewayContext, options: HttpRouterDeps, first: RoutingTable): HttpRouter {
-  let current = read(first);
-  const { receiving } = options;
-
-  function read({ access, routes, draining: leaving, wellKnown }: RoutingTable) {
-    const places = new Map<string, RouteEndpoint>();
-    const add = (
-      isLeaving: boolean,
-      { route, prefixes, authentication: door, serve = options.streamableHttp }: AuthenticatedRoute,
-    ): void => {
-      for (const prefix of prefixes) {
-        places.set(`${prefix}/mcp`, { route, authentication: door, serve, isDraining: isLeaving });
-        if (!isLeaving)
-          places.set(`${prefix}/sse`, {
-            route,
-            authentication: door,
-            serve: options.sseStream,
-            isDraining: isLeaving,
-          });
-        places.set(`${prefix}/messages`, {
-          route,
-          authentication: door,
-          serve: options.sseMessages,
-          isDraining: false,
-        });
-      }
-    };
-    // A path that has been given to another route is that route's.
-    for (const route of leaving) add(true, route);
-    for (const route of routes) add(false, route);
-    return {
-      checkAccess: createAccessCheck(access),
-      cors: createCors(access.corsOrigins),
-      places,
-      wellKnown,
-    };
-  }
-
-  /** Takes a place for a body to be read in; false when there is none and the request has been refused. */
-  function makeRoom(request: IncomingMessage, response: ServerResponse, route: Route, principal: string): boolean {
-    const error = receiving.enter(principal);
-    if (error !== undefined) {
-      gateway.refuse(route, response, error, undefined);
-      return false;
-    }
-    onBodyReceived(request, () => {
-      receiving.leave(principal);
-    });
-    return true;
-  }
+/** Creates the router. */
+export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, first: RoutingTable): HttpRouter {
+  let current = compile(first, deps);
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
-    const { checkAccess, cors, places, wellKnown } = current;
     const path = pathOf(request.url ?? "/");
-    const refusal = checkAccess(request.headers.host, request.headers.origin);
-    if (refusal !== undefined) {
-      const document = wellKnown.get(path);
-      if (document === undefined || checkAccess(request.headers.host, undefined) !== undefined) {
-        respondText(response, 403, refusal);
-      } else {
-        document(request, response);
-      }
+    const endpoint = current.endpoints.get(path);
+    const access = endpoint?.access ?? current.access;
+    const { host, origin } = request.headers;
+    const problem = access.problem(host, origin);
+    if (problem !== undefined) {
+      const document = current.wellKnown.get(path);
+      if (document === undefined || access.problem(host, undefined) !== undefined) respondText(response, 403, problem);
+      else document(request, response);
       return;
     }
-    if (request.headers.origin !== undefined && cors(request, response)) return;
-    const place = places.get(path);
-    if (place === undefined || (place.isDraining && request.headers["mcp-session-id"] === undefined)) {
-      elsewhere(request, response, path);
+    if (origin !== undefined && access.handleCors(request, response)) return;
+    if (endpoint === undefined || (endpoint.isDraining && request.headers["mcp-session-id"] === undefined)) {
+      serveOther(request, response, path);
       return;
     }
-    if (options.isShuttingDown()) {
-      gateway.refuse(
-        place.route,
-        response,
-        new GatewayError("shutting_down", "the gateway is shutting down", {
-          details: { retryAfter: shutdownSeconds },
-        }),
-        undefined,
-      );
+    if (deps.isShuttingDown()) {
+      const details = { retryAfter: shutdownSeconds };
+      const error = new GatewayError("shutting_down", "the gateway is shutting down", { details });
+      refuseRequest(gateway, endpoint.route.name, response, error);
       return;
     }
-    const admission = place.authentication.authenticate(request);
-    if (admission instanceof Promise) {
-      void admission.then((known) => {
-        // A client that left meanwhile waits for nothing.
-        if (!request.destroyed) enter(request, response, place, known);
+    const outcome = endpoint.authentication.authenticate(request);
+    if (outcome instanceof Promise) {
+      void outcome.then((late) => {
+        if (!request.destroyed) enter(request, response, endpoint, late);
       });
     } else {
-      enter(request, response, place, admission);
+      enter(request, response, endpoint, outcome);
     }
   }
 
   function enter(
     request: IncomingMessage,
     response: ServerResponse,
-    { route, authentication: door, serve }: RouteEndpoint,
-    admission: AuthenticationOutcome,
+    { route, authentication, serve }: RouteEndpoint,
+    outcome: AuthenticationOutcome,
   ): void {
-    if (!admission.ok) {
-      const { error, challenge } = admission;
+    if (!outcome.ok) {
+      const { error, challenge } = outcome;
       if (challenge !== undefined) response.setHeader("www-authenticate", challenge);
-      gateway.refuse(route, response, error, undefined);
+      refuseRequest(gateway, route.name, response, error);
       return;
     }
-    const { principal } = admission;
-    if (request.method === "POST" && !makeRoom(request, response, route, principal.id)) return;
-    void serve(request, response, route, { principal, authentication: door });
+    const { principal } = outcome;
+    if (request.method === "POST") {
+      const overload = countBody(request, principal.id);
+      if (overload !== undefined) {
+        refuseRequest(gateway, route.name, response, overload);
+        return;
+      }
+    }
+    void serve(request, response, route, { principal, authentication, address: current.addressOf(request) });
   }
 
-  function elsewhere(request: IncomingMessage, response: ServerResponse, path: string): void {
-    const own = options.extra[path] ?? current.wellKnown.get(path);
+  /** Counts a body until it has been received; an error where too many are. */
+  function countBody(request: IncomingMessage, principal: string): GatewayError | undefined {
+    const { receiving } = deps;
+    const error = receiving.enter(principal);
+    if (error === undefined)
+      onBodyReceived(request, () => {
+        receiving.leave(principal);
+      });
+    return error;
+  }
+
+  function serveOther(request: IncomingMessage, response: ServerResponse, path: string): void {
+    const own = deps.extra[path] ?? current.wellKnown.get(path);
     if (own !== undefined) own(request, response);
     else if (path === "/healthz") respondText(response, 200, "ok");
-    else if (path === "/") respondText(response, 200, `headgate: MCP endpoints are ${endpoints()}`);
-    else respondText(response, 404, `nothing is served here; MCP endpoints are ${endpoints()}`);
+    else if (path === "/") respondText(response, 200, `headgate: MCP endpoints are ${mcpPaths()}`);
+    else respondText(response, 404, `nothing is served here; MCP endpoints are ${mcpPaths()}`);
   }
 
-  function endpoints(): string {
-    return [...current.places]
-      .flatMap(([path, { isDraining: isLeaving }]) => (path.endsWith("/mcp") && !isLeaving ? [path] : []))
-      .join(", ");
+  function mcpPaths(): string {
+    const live = [...current.endpoints].filter(([path, { isDraining }]) => path.endsWith("/mcp") && !isDraining);
+    return live.map(([path]) => path).join(", ");
   }
 
   return {
     handle,
     use: (table) => {
-      current = read(table);
+      current = compile(table, deps);
     },
   };
 }
 
-/** A short answer for people. */
+/** Prepares a table for lookups by path. */
+function compile(table: RoutingTable, { streamableHttp, sseStream, sseMessages }: HttpRouterDeps) {
+  const endpoints = new Map<string, RouteEndpoint>();
+  const add = (isDraining: boolean, { route, prefixes, authentication, cors, passThrough }: AuthenticatedRoute) => {
+    const access = createAccessControl(table.access, cors.origins);
+    const common = { route, authentication, access };
+    const serve: RouteHandler =
+      passThrough === undefined
+        ? streamableHttp
+        : (request, response, { retainUpstream }, { principal }) => {
+            const { credentialHeaders } = authentication;
+            return passThrough(request, response, { principal, credentialHeaders, retainUpstream });
+          };
+    for (const prefix of prefixes) {
+      endpoints.set(`${prefix}/mcp`, { ...common, serve, isDraining });
+      if (!isDraining) endpoints.set(`${prefix}/sse`, { ...common, serve: sseStream, isDraining });
+      endpoints.set(`${prefix}/messages`, { ...common, serve: sseMessages, isDraining: false });
+    }
+  };
+  // A configured route takes over the paths of a draining one.
+  for (const route of table.draining) add(true, route);
+  for (const route of table.routes) add(false, route);
+  return {
+    endpoints,
+    access: createAccessControl(table.access, table.corsOrigins),
+    addressOf: createClientAddress(table.trustedProxies),
+    wellKnown: table.wellKnown,
+  };
+}
+
+/** Answers with a line of text. */
 export function respondText(response: ServerResponse, status: number, text: string): void {
   const body = Buffer.from(`${text}\n`);
   response.writeHead(status, { "content-type": "text/plain; charset=utf-8", "content-length": body.length });

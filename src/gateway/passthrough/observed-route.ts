@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 
 import { createExchange, timingOf } from "../../core/exchange.ts";
 import {
@@ -15,7 +15,6 @@ import { defaultTtl } from "../../sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../sessions/pending/limits.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
-import type { RouteHandler } from "../edge/router.ts";
 import { createPassThrough } from "./pass-through.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
@@ -32,10 +31,25 @@ export interface ObservedRouteDeps {
   readonly newExchangeId: () => string;
 }
 
-/** Serves a route that only watches. */
+/** The caller of a request that is passed through. */
+export interface PassThroughCaller {
+  readonly principal: Principal;
+  /** Lower-case names of headers that are not forwarded. */
+  readonly credentialHeaders: ReadonlySet<string>;
+  /** Keeps the upstream open until the returned function is called. */
+  readonly retainUpstream: () => () => void;
+}
+
+/** Passes one HTTP request through. */
+export type PassThroughHandler = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  caller: PassThroughCaller,
+) => Promise<void>;
+
+/** A route in observe mode. */
 export interface ObservedRoute {
-  readonly serve: RouteHandler;
-  /** Forgets what was being watched. */
+  readonly handle: PassThroughHandler;
   close(): void;
 }
 
@@ -63,10 +77,10 @@ export function createObservedRoute(
     log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
   });
   return {
-    serve: async (request, response, route, { authentication: door, principal }) => {
-      const release = route.retainUpstream();
+    handle: async (request, response, { principal, credentialHeaders, retainUpstream }) => {
+      const release = retainUpstream();
       try {
-        await pass(request, response, door.credentialHeaders, principal);
+        await pass(request, response, credentialHeaders, principal);
       } finally {
         release();
       }

@@ -1,3 +1,4 @@
+import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { createGlobTest } from "../../lib/glob.ts";
@@ -174,4 +175,9 @@ export function createConcurrencyGuard(running: Concurrency): Guard {
 function counts({ direction, message }: Exchange): boolean {
   if (direction !== "client-to-server" || message.kind !== "request") return false;
   return methodFacts(message.method)?.timeoutClass !== "stream";
+}
+
+/** The bounds that a configuration asks for; mutable, because a reload changes them in place. */
+export function concurrencyLimitsOf({ limits }: Config) {
+  return { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
 }

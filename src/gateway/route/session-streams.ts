@@ -2,7 +2,8 @@ import type { ReplyStream } from "../../core/exchange.ts";
 import { type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { encodePrimingEvent, encodeSseEvent } from "../../protocol/sse/encoder.ts";
 import { type EventStore, type StoredStream, streamOfEventId } from "../../sessions/event-store.ts";
-import type { SseResponse } from "../../transports/http/sse-response.ts";
+import { createKeepAlive, type SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
+import type { GatewayContext } from "../context.ts";
 
 /** Streams that ended this recently can still be resumed: their last events may not have reached the client. */
 const keptAfterEnd = 16;
@@ -151,4 +152,28 @@ export class SessionStream implements ReplyStream {
     this.#stored.append(block);
     return this.#response?.write(block);
   }
+}
+
+/** How a route writes event streams: its keep-alive, the bound for slow readers, and metrics. */
+export function createStreamOptions(gateway: GatewayContext, route: string, keepAliveMs: number): SseResponseOptions {
+  const { limits, log, setTimer } = gateway;
+  const { streams, evictedReaders } = gateway.metrics.metrics;
+  const open = streams.labels({ route, leg: "client" });
+  return {
+    // Read with every write: a reload changes it.
+    get queueBytes() {
+      return limits.queueBytes;
+    },
+    keepAlive: createKeepAlive(keepAliveMs, setTimer),
+    onOpen: () => {
+      open.inc();
+    },
+    onClose: () => {
+      open.dec();
+    },
+    onEvicted: () => {
+      evictedReaders.labels({ route }).inc();
+      log.warn({ route }, "disconnected a client that read too slowly");
+    },
+  };
 }

@@ -11,7 +11,7 @@ import { createYieldScheduler } from "./yield-scheduler.ts";
 import type { UpstreamHealth } from "../upstream/health.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
 
-/** How what is replaced is let go. */
+/** How an upstream is drained. */
 export interface DrainOptions {
   /** What sessions that end by it are told. */
   readonly reason: string;
@@ -19,7 +19,6 @@ export interface DrainOptions {
   readonly graceMs: number;
 }
 
-/** What a passage needs of the route it is part of. */
 export interface UpstreamBindingDeps {
   readonly eventsFor: LinkEventsFor;
   /** Sends a request of ours upstream. */
@@ -28,31 +27,31 @@ export interface UpstreamBindingDeps {
 }
 
 /**
- * A route's way to one upstream: its links, what is known of it, the calls that run there. A route whose upstream
- * changes gets a new one; the old one stays for the sessions that began on it, until they have been let go.
+ * A route's connection to one upstream: its links, its health and the calls that run there. A route whose upstream
+ * changes gets a new binding; the old one stays until the sessions that started on it have been drained.
  */
 export interface UpstreamBinding {
   readonly upstream: OpenUpstream;
   readonly links: Links;
   /** What is known of header parameters; absent where the upstream compares them itself. */
   readonly toolHeaders: ToolHeaders | undefined;
-  /** What headers that repeat arguments are compared with, and computed from. */
+  /** The source for headers that repeat tool arguments. */
   readonly parameters: ParameterFacts;
-  /** The link for an exchange; a passage that is being left opens no new ones. */
+  /** The link for an exchange. A draining binding opens no new ones. */
   linkFor(exchange: Exchange, session: Session | undefined): UpstreamLink;
-  /** A request goes out on one of its links. One of the other two follows. */
+  /** A request is sent over one of the links; `answered` or `failed` follows. */
   begin(exchange: Exchange): void;
   answered(exchange: Exchange, reply: Reply): void;
   failed(exchange: Exchange, failure: GatewayError): void;
-  /** Says that something uses the upstream beside the links; the answer says that it is done. */
+  /** Keeps the upstream open for a use beside the links, until the returned function is called. */
   retain(): () => void;
-  /** Lets go: each session ends when its calls are answered, and everything at the latest when the grace is over. */
-  drain(farewell: DrainOptions): Promise<void>;
+  /** Ends each session when its calls are answered, and everything when the grace period is over. */
+  drain(options: DrainOptions): Promise<void>;
   /** Ends all links, then connections and processes. */
   close(reason: string): Promise<void>;
 }
 
-/** Makes a passage; nothing is opened before a message goes out. */
+/** Creates a binding; nothing is opened before the first message. */
 export function createUpstreamBinding(
   upstream: OpenUpstream,
   health: UpstreamHealth,
@@ -60,22 +59,22 @@ export function createUpstreamBinding(
 ): UpstreamBinding {
   const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
   const { setTimer } = deps;
-  const others = new InFlightCounter();
-  const turn = createYieldScheduler(setTimer);
-  let isLeft = false;
+  const sessionless = new InFlightCounter();
+  const yieldTurn = createYieldScheduler(setTimer);
+  let isDraining = false;
 
   const isCounted = (exchange: Exchange): boolean => exchange.session === undefined && !isListening(exchange);
 
-  /** Ends a session when all its calls are answered and the answers written, or when the time is over. */
-  async function part(session: Session, reason: string, over: Promise<void>): Promise<void> {
+  /** Ends a session when its calls are answered and the answers written, or when the time is over. */
+  async function drainSession(session: Session, reason: string, over: Promise<void>): Promise<void> {
     let isOver = false;
     const timeUp = over.then(() => {
       isOver = true;
     });
     do {
       await Promise.race([session.inFlight.whenIdle(), timeUp]);
-      // The answer is known before it is written, and ending a session ends its streams: it takes another turn.
-      await turn();
+      // An answer is written one turn after it is known, and ending the session would end its stream.
+      await yieldTurn();
     } while (!isOver && session.inFlight.count > 0);
     session.end(reason, "reload");
   }
@@ -83,7 +82,7 @@ export function createUpstreamBinding(
   const toolHeaders = createToolHeaders(deps.ask);
 
   async function close(reason: string): Promise<void> {
-    isLeft = true;
+    isDraining = true;
     await links.close(reason);
     await upstream.close(reason);
   }
@@ -103,32 +102,32 @@ export function createUpstreamBinding(
     linkFor: (exchange, session) => {
       const known = session === undefined ? undefined : links.of(session);
       if (known !== undefined) return known;
-      if (isLeft) throw new GatewayError("shutting_down", "this route has been taken out of service");
+      if (isDraining) throw new GatewayError("shutting_down", "this route has been taken out of service");
       return links.for(exchange, session);
     },
     begin: (exchange) => {
-      if (isCounted(exchange)) others.begin();
+      if (isCounted(exchange)) sessionless.begin();
     },
     answered: (exchange, reply) => {
-      if (!isLeft) health.answered(reply.message);
-      if (isCounted(exchange)) others.end();
+      if (!isDraining) health.answered(reply.message);
+      if (isCounted(exchange)) sessionless.end();
     },
     failed: (exchange, failure) => {
-      if (!isLeft) health.failed(failure);
-      if (isCounted(exchange)) others.end();
+      if (!isDraining) health.failed(failure);
+      if (isCounted(exchange)) sessionless.end();
     },
     retain: () => {
-      others.begin();
+      sessionless.begin();
       return () => {
-        others.end();
+        sessionless.end();
       };
     },
     drain: async ({ reason, graceMs }) => {
-      isLeft = true;
+      isDraining = true;
       const over = Promise.withResolvers<void>();
       const stop = setTimer(graceMs, over.resolve);
-      const sessions = links.sessions.map((session) => part(session, reason, over.promise));
-      await Promise.all([...sessions, Promise.race([others.whenIdle(), over.promise])]);
+      const sessions = links.sessions.map((session) => drainSession(session, reason, over.promise));
+      await Promise.all([...sessions, Promise.race([sessionless.whenIdle(), over.promise])]);
       stop();
       await close(reason);
     },
@@ -136,7 +135,7 @@ export function createUpstreamBinding(
   };
 }
 
-/** A request that only listens may stay for hours: whoever listens is to listen to the new upstream soon. */
+/** Whether a request only opens a stream (`subscriptions/listen`): it may stay open for hours and does no work. */
 export function isListening({ message }: Exchange): boolean {
   return message.kind === "request" && methodFacts(message.method)?.timeoutClass === "stream";
 }

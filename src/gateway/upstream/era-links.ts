@@ -152,6 +152,9 @@ export function createEraLinks(options: EraLinksDeps): EraLinks {
       get hasBackpressure() {
         return straight?.hasBackpressure ?? false;
       },
+      get resolvedLink() {
+        return servesModern() === true ? plainLink() : undefined;
+      },
       request: (exchange) => {
         const link = choose(exchange);
         return link instanceof Promise ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);

@@ -59,7 +59,7 @@ export interface UpstreamDeps {
   /** Makes the built-in demo server. */
   readonly demo: McpServerFactory;
   /** Where calls of modern clients wait while a legacy server asks. */
-  readonly parking: SuspendedCalls;
+  readonly suspendedCalls: SuspendedCalls;
   /** Told of lines that children write to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   /** What credentials for upstreams are obtained with. */
@@ -105,7 +105,7 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
         createModernToLegacyLink({
           openLegacy: (own) => upstream.open({ ...scope, era: "legacy", session: undefined }, own),
           events,
-          suspendedCalls: deps.parking,
+          suspendedCalls: deps.suspendedCalls,
           setTimer,
           newId,
         }),

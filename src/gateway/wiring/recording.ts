@@ -163,21 +163,6 @@ function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
   return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "refuse" };
 }
 
-/** One tap that tells two. */
-export function joinWireObservers(one: WireObserver, other: WireObserver | undefined): WireObserver {
-  if (other === undefined) return one;
-  return {
-    received: (leg, message, exchange) => {
-      one.received(leg, message, exchange);
-      other.received(leg, message, exchange);
-    },
-    sent: (leg, message, exchange) => {
-      one.sent(leg, message, exchange);
-      other.sent(leg, message, exchange);
-    },
-  };
-}
-
 type RetentionConfig = Exclude<Config["record"], false | undefined>["retention"];
 
 /** What retention needs of the gateway around it. */

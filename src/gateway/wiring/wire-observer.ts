@@ -64,3 +64,18 @@ export function createMeteringObserver(route: string, { metrics }: Metrics): Wir
     },
   };
 }
+
+/** An observer that calls two. */
+export function joinWireObservers(one: WireObserver, other: WireObserver | undefined): WireObserver {
+  if (other === undefined) return one;
+  return {
+    received: (leg, message, exchange) => {
+      one.received(leg, message, exchange);
+      other.received(leg, message, exchange);
+    },
+    sent: (leg, message, exchange) => {
+      one.sent(leg, message, exchange);
+      other.sent(leg, message, exchange);
+    },
+  };
+}

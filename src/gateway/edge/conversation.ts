@@ -1,0 +1,312 @@
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import type { Exchange, Principal, ReplyStream, TransportContext } from "../../core/exchange.ts";
+import type { Reply } from "../../core/pipeline.ts";
+import { refusalReply, rejectionReply } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
+
+import { parseFailureResponse } from "../../protocol/error-response.ts";
+import type { ErrorResponse } from "../../protocol/error-response.ts";
+import { classifyPost } from "../../protocol/http/era.ts";
+import type { ServedRevisions } from "../../protocol/http/era.ts";
+import { mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
+import type { ModernCheckResult } from "../../protocol/http/modern-post.ts";
+import type { HeaderLookup } from "../../protocol/http/mirrored-headers.ts";
+import { memberString } from "../../protocol/json/read.ts";
+import type { Message, MethodMessage, ParseOutcome, RequestId, RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { parse } from "../../protocol/parse.ts";
+import { parseRevision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
+import type { Revision } from "../../protocol/revisions.ts";
+import type { Session } from "../../sessions/session.ts";
+import type { GatewayContext } from "../context.ts";
+import type { Route } from "../route/route.ts";
+import { checkModernMessage } from "./modern-check.ts";
+
+/** Where the reply to one message goes, and the messages that the server sends before it. */
+export interface ClientReply extends ReplyStream {
+  /** Writes the answer, if there is one; nothing follows it. */
+  finish(reply: Reply): void;
+}
+
+/** Where the answers to a batch go. */
+export interface BatchReply extends ReplyStream {
+  add(answer: Message): void;
+  /** All members have been answered. */
+  finish(): void;
+}
+
+/**
+ * A client's connection: everything in which Streamable HTTP, HTTP+SSE, stdio and in-process clients differ. Over
+ * Streamable HTTP each POST is one; elsewhere one lasts for the whole conversation.
+ */
+export interface ClientConnection {
+  readonly route: Route;
+  readonly principal: Principal;
+  readonly transport: TransportContext;
+  /** The eras that the client may speak on this connection. */
+  readonly serving: ServedRevisions;
+  /** The HTTP headers of the message. Undefined where the transport has none. */
+  readonly header: HeaderLookup | undefined;
+  /** The session of the message, if it belongs to one. */
+  readonly session: Session | undefined;
+  /** The error for a message that needs a session and has none. */
+  readonly sessionError: () => GatewayError;
+  /** Whether `initialize` opens a session here; false for a POST that already names one. */
+  readonly mayInitialize: boolean;
+  /** A session was opened for this connection. */
+  sessionOpened(session: Session): void;
+  /** The upstream refused the session that was opened. */
+  sessionRefused(session: Session): void;
+  replyTo(message: Message, session: Session | undefined): ClientReply;
+  replyToBatch(session: Session): BatchReply;
+  /** Watches a running exchange, to cancel it when the client goes away. The returned function stops watching. */
+  watch(exchange: Exchange): (() => void) | undefined;
+  /** Cancels a running modern request. Absent on HTTP, where closing the response cancels. */
+  cancel?(request: RequestId): void;
+  /** Acknowledges a message that has no reply. */
+  acknowledge(): void;
+  /** Refuses a message with an error of the gateway; without a message, something that could not be parsed. */
+  reject(reply: Reply, message: Message | undefined): void;
+}
+
+const withoutStream: ReplyStream = { open: () => {}, write: () => {} };
+const noHeaders: HeaderLookup = () => undefined;
+
+/**
+ * Takes one frame of a client, a message or a batch, to its route. The promise, if there is one, resolves when the
+ * client has been answered.
+ */
+export function receive(gateway: GatewayContext, client: ClientConnection, bytes: Buffer): Promise<void> | undefined {
+  const { session, header } = client;
+  const revision = session?.revision ?? revisionNamedBy(header) ?? revisionWithoutHeader;
+  const outcome = parse(bytes, { revision, mode: "enforce", limits: gateway.limits.parse });
+  const headers = header ?? headersFromBody(outcome);
+  const classified = classifyPost(outcome, headers, client.serving);
+  if (!classified.ok) return refuse(gateway, client, classified.response);
+  if (classified.era === "modern") return receiveModern(gateway, client, classified.message, headers);
+  if (classified.era === "legacy" && outcome.ok) return receiveLegacy(gateway, client, outcome);
+  client.acknowledge();
+  return undefined;
+}
+
+function refuse(gateway: GatewayContext, client: ClientConnection, refusal: ErrorResponse): undefined {
+  gateway.countRefusal(client.route.name, refusal.error);
+  client.reject(refusalReply(refusal), undefined);
+}
+
+function reject(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  error: GatewayError,
+  message: Message | undefined,
+): undefined {
+  gateway.countRefusal(client.route.name, error.code);
+  client.reject(rejectionReply(error, message?.id), message);
+}
+
+function receiveModern(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: MethodMessage,
+  header: HeaderLookup,
+): Promise<void> | undefined {
+  // Tool parameters in headers are checked only where the client sent real headers.
+  const tools = client.header === undefined ? undefined : client.route.toolHeaders;
+  const checked = checkModernMessage({ message, header }, client, tools, (revision) =>
+    exchangeOf(gateway, client, message, revision, undefined, withoutStream),
+  );
+  return checked instanceof Promise
+    ? checked.then((late) => runModern(gateway, client, message, late))
+    : runModern(gateway, client, message, checked);
+}
+
+function runModern(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: MethodMessage,
+  checked: ModernCheckResult,
+): Promise<void> | undefined {
+  if (!checked.ok) return refuse(gateway, client, checked.response);
+  if (client.cancel !== undefined && message.method === "notifications/cancelled") {
+    const target = metadataOf(message).related;
+    if (target !== undefined) client.cancel(target.id);
+    return undefined;
+  }
+  const reply = client.replyTo(message, undefined);
+  return converse(gateway, client, message, { revision: checked.revision, session: undefined, reply });
+}
+
+function receiveLegacy(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  outcome: ParseOutcome & { ok: true },
+): Promise<void> | undefined {
+  const { session } = client;
+  const message = outcome.form === "single" ? outcome.message : undefined;
+  if (message?.method === "initialize" && message.kind === "request" && client.mayInitialize)
+    return initialize(gateway, client, message);
+  if (session === undefined) return reject(gateway, client, client.sessionError(), message);
+  const problem = revisionProblem(session, client.header);
+  if (problem !== undefined) return reject(gateway, client, new GatewayError("invalid_message", problem), message);
+  session.touch(gateway.clock.now());
+  if (outcome.form === "batch") return receiveBatch(gateway, client, outcome.members, session);
+  if (outcome.message.kind === "result" || outcome.message.kind === "error") {
+    deliverResponse(gateway, session, outcome.message);
+    client.acknowledge();
+    return undefined;
+  }
+  const reply = client.replyTo(outcome.message, session);
+  return converse(gateway, client, outcome.message, { revision: revisionOf(session), session, reply });
+}
+
+/** Each member of a batch is answered on its own (MCP 2025-03-26; the parser refuses batches of other revisions). */
+async function receiveBatch(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  members: (ParseOutcome & { ok: true; form: "batch" })["members"],
+  session: Session,
+): Promise<void> {
+  const reply = client.replyToBatch(session);
+  const memberReply: ClientReply = {
+    open: () => reply.open(),
+    write: (message) => reply.write(message),
+    finish: ({ message }) => {
+      if (message !== undefined) reply.add(message);
+    },
+  };
+  const running = members.map(async (member) => {
+    if (!member.ok) {
+      memberReply.finish(refusalReply(parseFailureResponse(member.failure)));
+      return;
+    }
+    const { message } = member;
+    if (message.kind === "request" || message.kind === "notification")
+      await converse(gateway, client, message, { revision: revisionOf(session), session, reply: memberReply });
+    else deliverResponse(gateway, session, message);
+  });
+  await Promise.all(running);
+  reply.finish();
+}
+
+/** Opens a session with the client's own handshake. The upstream's answer decides whether it lives. */
+async function initialize(gateway: GatewayContext, client: ClientConnection, message: RequestMessage): Promise<void> {
+  const { route } = client;
+  client.session?.end("the client initialized again");
+  let session: Session;
+  try {
+    session = gateway.registry.open(route.name, client.principal);
+  } catch (error) {
+    return reject(gateway, client, GatewayError.from(error), message);
+  }
+  route.registerSession(session);
+  const proposed = revisionIn(message, "params.protocolVersion");
+  const isLegacy = proposed !== undefined && revisions[proposed].era === "legacy";
+  const revision = isLegacy ? proposed : revisionWithoutHeader;
+  session.revision = revision;
+  client.sessionOpened(session);
+  const reply = client.replyTo(message, session);
+  const onAnswer = ({ message: answer }: Reply): void => {
+    if (answer?.kind === "result") {
+      session.revision = revisionIn(answer, "result.protocolVersion") ?? revision;
+      session.state = "active";
+    } else {
+      client.sessionRefused(session);
+    }
+  };
+  await converse(gateway, client, message, { revision, session, reply, onAnswer });
+}
+
+/** How a message is answered. */
+interface Turn {
+  readonly revision: Revision;
+  readonly session: Session | undefined;
+  readonly reply: ClientReply;
+  /** Called before the answer is written. */
+  readonly onAnswer?: (answer: Reply) => void;
+}
+
+/** Sends one message through its route and writes what comes back. */
+async function converse(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: Message,
+  { revision, session, reply, onAnswer }: Turn,
+): Promise<void> {
+  const exchange = exchangeOf(gateway, client, message, revision, session, reply);
+  const stopWatching = client.watch(exchange);
+  if (session !== undefined) session.running++;
+  let answer: Reply;
+  try {
+    answer = await client.route.answer(exchange);
+  } finally {
+    if (session !== undefined) {
+      session.running--;
+      session.touch(gateway.clock.now());
+    }
+    stopWatching?.();
+  }
+  onAnswer?.(answer);
+  reply.finish(answer);
+}
+
+function deliverResponse(gateway: GatewayContext, session: Session, message: Message): void {
+  if (!session.deliverResponse(message))
+    gateway.log.debug({ route: session.route, id: message.id?.key }, "client answered an unknown request");
+}
+
+function exchangeOf(
+  gateway: GatewayContext,
+  client: ClientConnection,
+  message: Message,
+  revision: Revision,
+  session: Session | undefined,
+  reply: ReplyStream,
+): Exchange {
+  return createExchange({
+    id: gateway.newExchangeId(),
+    message,
+    route: client.route.name,
+    principal: client.principal,
+    revision,
+    session,
+    transport: client.transport,
+    timing: timingOf(gateway.clock),
+    reply: message.kind === "request" ? reply : undefined,
+  });
+}
+
+function revisionOf(session: Session): Revision {
+  return session.revision ?? revisionWithoutHeader;
+}
+
+/** The headers that a modern message would have over HTTP, for transports without any. */
+function headersFromBody(outcome: ParseOutcome): HeaderLookup {
+  const message = outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+  if (message?.kind !== "request" && message?.kind !== "notification") return noHeaders;
+  if (memberString(message, "params._meta.io.modelcontextprotocol/protocolVersion") === undefined) return noHeaders;
+  const mirrored = mirroredHeadersOf(message, "");
+  const lines = mirrored.ok ? mirrored.headers : [];
+  return (name) => lines.find(([line]) => line.toLowerCase() === name)?.[1];
+}
+
+/** The revision in the header `MCP-Protocol-Version`, if it is one we know. */
+function revisionNamedBy(header: HeaderLookup | undefined): Revision | undefined {
+  const named = header?.("mcp-protocol-version")?.trim();
+  const parsed = named === undefined ? undefined : parseRevision(named);
+  return parsed?.ok === true ? parsed.revision : undefined;
+}
+
+function revisionIn(message: Message, path: Parameters<typeof memberString>[1]): Revision | undefined {
+  const named = memberString(message, path);
+  const parsed = named === undefined ? undefined : parseRevision(named);
+  return parsed?.ok === true ? parsed.revision : undefined;
+}
+
+/** A version header must be known and the one that the session agreed on (SC-004, SC-005). */
+function revisionProblem(session: Session, header: HeaderLookup | undefined): string | undefined {
+  const named = header?.("mcp-protocol-version")?.trim();
+  if (named === undefined || session.revision === undefined || named === session.revision) return undefined;
+  return parseRevision(named).ok
+    ? `the header MCP-Protocol-Version says ${named}, but this session agreed on ${session.revision}`
+    : `the header MCP-Protocol-Version names an unsupported version: ${named}`;
+}

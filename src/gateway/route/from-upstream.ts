@@ -1,0 +1,116 @@
+import { createExchange, timingOf } from "../../core/exchange.ts";
+import type { Exchange, TransportContext } from "../../core/exchange.ts";
+import type { Handler, Reply } from "../../core/pipeline.ts";
+import { gatewayErrorMessage } from "../../core/reply.ts";
+import { GatewayError } from "../../errors.ts";
+import type { Message } from "../../protocol/message.ts";
+import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
+import type { RouteTracing } from "../../telemetry/tracing.ts";
+import type { UpstreamLink } from "../../transports/transport.ts";
+import type { GatewayContext } from "../context.ts";
+import type { LinkEventsFor, LinkScope } from "../upstream/links.ts";
+import type { WireObserver } from "../wiring/wire-observer.ts";
+
+export interface FromUpstreamDeps {
+  readonly route: string;
+  readonly observer: WireObserver;
+  readonly tracing: RouteTracing | undefined;
+  /** The pipeline towards the client; a reload replaces it. */
+  readonly pipeline: () => Handler;
+}
+
+/** Creates the handlers for what an upstream sends of its own accord: notifications, requests, and its end. */
+export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDeps): LinkEventsFor {
+  const { clock, newExchangeId, log } = gateway;
+  const { route, observer, tracing, pipeline } = deps;
+
+  const enter: Handler = (exchange) => {
+    observer.received("upstream", exchange.message, exchange);
+    return pipeline()(exchange);
+  };
+  const receive = tracing === undefined ? enter : tracing.received(enter);
+
+  function exchangeOf(
+    scope: LinkScope,
+    link: UpstreamLink,
+    message: Message,
+    related: Exchange | undefined,
+    transport: TransportContext,
+  ): Exchange {
+    const newest = scope.era === "modern" ? newestModern : newestLegacy;
+    return createExchange({
+      id: newExchangeId(),
+      direction: "server-to-client",
+      message,
+      route,
+      principal: related?.principal ?? scope.session?.principal ?? scope.principal,
+      revision: related?.revision ?? scope.session?.revision ?? newest,
+      session: scope.session,
+      transport,
+      timing: timingOf(clock),
+      parent: related,
+      ...(link.hasBackpressure ? {} : { isUnpaced: true }),
+    });
+  }
+
+  /**
+   * Sends the outcome of a server's request back to it. Not `async`: thousands of requests may wait for people, and a
+   * suspended frame keeps more than these two callbacks.
+   */
+  function answerWhenKnown(link: UpstreamLink, exchange: Exchange, outcome: Promise<Reply>): void {
+    outcome.then(
+      ({ message }) => answer(link, exchange, message),
+      (error: unknown) => {
+        const failure = gateway.reportFailure(exchange, GatewayError.from(error));
+        const code = failure.facts.jsonrpc ?? -32603;
+        return answer(link, exchange, gatewayErrorMessage(exchange, exchange.message.id, failure, code));
+      },
+    );
+  }
+
+  async function answer(link: UpstreamLink, exchange: Exchange, message: Message | undefined): Promise<void> {
+    if (message === undefined) return;
+    try {
+      observer.sent("upstream", message, exchange);
+      await link.send({ ...exchange, direction: "client-to-server", message, original: message });
+    } catch (error) {
+      gateway.reportFailure(exchange, GatewayError.from(error));
+    }
+  }
+
+  return (opened) => {
+    const { scope } = opened;
+    return {
+      message: (message, related, transport) => {
+        if (message.kind === "result" || message.kind === "error") {
+          log.debug({ route, id: message.id?.key }, "upstream answered an unknown request");
+          return undefined;
+        }
+        const exchange = exchangeOf(scope, opened.link, message, related, transport);
+        const outcome = receive(exchange);
+        if (message.kind === "notification") {
+          return outcome.then(
+            () => {},
+            (error: unknown) => {
+              gateway.reportFailure(exchange, GatewayError.from(error));
+            },
+          );
+        }
+        // The stream goes on while the client works on the request.
+        answerWhenKnown(opened.link, exchange, outcome);
+        return undefined;
+      },
+      malformed: (bytes, reason) => {
+        log.warn({ route, bytes: bytes.length, reason }, "upstream sent malformed data");
+      },
+      error: ({ code, message }) => {
+        log.debug({ route, code, reason: message }, "could not notify the upstream");
+      },
+      closed: ({ code, message }) => {
+        opened.forget();
+        log.info({ route, code, reason: message }, "upstream connection ended");
+        scope.session?.end(message, "upstream");
+      },
+    };
+  };
+}

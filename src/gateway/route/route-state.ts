@@ -1,0 +1,138 @@
+import { isDeepStrictEqual } from "node:util";
+
+import type { RouteConfig } from "../../config/config.ts";
+import type { Guard, Interceptor } from "../../core/pipeline.ts";
+import { newestModern } from "../../protocol/revisions.ts";
+import type { GatewayContext } from "../context.ts";
+import { createObservedRoute, type PassThroughHandler } from "../passthrough/observed-route.ts";
+import { createUpstreamHealth, type UpstreamHealth } from "../upstream/health.ts";
+import {
+  isSameUpstream,
+  type OpenUpstream,
+  openUpstream,
+  type UpstreamDeps,
+  type UpstreamIdentity,
+  upstreamIdentityOf,
+} from "../upstream/open-upstream.ts";
+import { type OpenPolicy, openPolicy, type PolicyDeps } from "../wiring/policy.ts";
+import type { GatewayRecording } from "../wiring/recording.ts";
+import { createMeteringObserver, joinWireObservers, type WireObserver } from "../wiring/wire-observer.ts";
+import { createExchangeLog } from "./exchange-log.ts";
+import { createRateGuard } from "./limits.ts";
+import type { ListChanges } from "./list-changes.ts";
+import type { ReloadableRouteDeps } from "./route.ts";
+
+/** What the state of a route is made with, besides its configuration. */
+export interface RouteStateDeps {
+  readonly context: GatewayContext;
+  readonly upstreams: UpstreamDeps;
+  readonly policies: PolicyDeps;
+  /** Bounds how many requests run at once over all routes. */
+  readonly concurrencyGuard: Guard;
+  /** Keeps the tasks of each caller from others. */
+  readonly taskOwners: Guard;
+  /** Absent where nothing is recorded. */
+  readonly recording: GatewayRecording | undefined;
+}
+
+/** A route under one configuration: what that opened. */
+export interface RouteState {
+  readonly config: RouteConfig;
+  readonly identity: UpstreamIdentity;
+  readonly upstream: OpenUpstream;
+  /** Present in observe mode. */
+  readonly passThrough: PassThroughHandler | undefined;
+  readonly health: UpstreamHealth;
+  readonly rateGuard: Guard | undefined;
+  readonly policy: OpenPolicy | undefined;
+}
+
+/** Something that is closed again when the configuration cannot be used. */
+export type Closable = Pick<OpenUpstream, "close">;
+
+/**
+ * Opens the state of a route. Whatever is configured as before is taken over from the previous state: connections and
+ * processes, rate counters (a reload must not reset them) and what a policy remembers.
+ */
+export function openRouteState(
+  config: RouteConfig,
+  before: RouteState | undefined,
+  deps: RouteStateDeps,
+  opened: Closable[],
+): RouteState {
+  const { context, policies } = deps;
+  const isSame = (key: "rates" | "policy"): boolean => isDeepStrictEqual(before?.config[key], config[key]);
+  const rateGuard =
+    before !== undefined && isSame("rates") ? before.rateGuard : createRateGuard(config.rates, context.clock.now);
+  const policy = before !== undefined && isSame("policy") ? before.policy : openPolicy(config, policies);
+  if (policy !== undefined && policy !== before?.policy) opened.push(policy);
+  const identity = upstreamIdentityOf(config);
+  if (before !== undefined && isSameUpstream(before.identity, identity)) {
+    return { ...before, config, rateGuard, policy };
+  }
+  const { upstream, passThrough } = openRouteUpstream(config, deps);
+  opened.push(upstream);
+  const health = createUpstreamHealth(config.name, context.metrics, context.clock);
+  return { config, identity, upstream, passThrough, health, rateGuard, policy };
+}
+
+function openRouteUpstream(config: RouteConfig, deps: RouteStateDeps): Pick<RouteState, "upstream" | "passThrough"> {
+  const { clock, setTimer, log, newExchangeId } = deps.context;
+  const upstream = openUpstream(config, deps.upstreams);
+  if (config.mode !== "observe" || upstream.http === undefined) return { upstream, passThrough: undefined };
+  const observed = createObservedRoute(config.name, upstream.http, {
+    limits: deps.upstreams.limits,
+    log,
+    clock,
+    setTimer,
+    observer: wireObserverOf(config.name, deps),
+    newExchangeId,
+  });
+  const close = async (reason: string): Promise<void> => {
+    observed.close();
+    await upstream.close(reason);
+  };
+  return { upstream: { ...upstream, close }, passThrough: observed.handle };
+}
+
+/** The observer of a route's messages: metrics, and the recorder where one runs. */
+export function wireObserverOf(route: string, { context, recording }: RouteStateDeps): WireObserver {
+  return joinWireObservers(createMeteringObserver(route, context.metrics), recording?.observer);
+}
+
+/** Steps that live as long as the route's name is configured. */
+export interface LastingSteps {
+  readonly pendingGuard: Guard;
+  readonly listChanges: ListChanges;
+}
+
+/** What a route gets from its state. The order of the pipeline is written here and nowhere else. */
+export function routeDepsOf(
+  state: RouteState,
+  interceptors: Interceptor,
+  { pendingGuard, listChanges }: LastingSteps,
+  { context, recording, concurrencyGuard, taskOwners }: RouteStateDeps,
+): ReloadableRouteDeps {
+  const { config, upstream, health, rateGuard, policy } = state;
+  const { metrics, log, clock } = context;
+  return {
+    serving: { eras: "both", supported: [newestModern] },
+    forwardHeaders: config.forwardHeaders,
+    keepAliveMs: config.timeouts.streamKeepAlive,
+    upstream,
+    health,
+    steps: [
+      createExchangeLog(config.name, metrics, log, clock.now),
+      ...(recording === undefined ? [] : [recording.gate]),
+      ...(rateGuard === undefined ? [] : [rateGuard]),
+      concurrencyGuard,
+      taskOwners,
+      interceptors,
+      // After everything that could change a message, so that the policy decides about what is sent.
+      ...(policy === undefined ? [] : [policy.step]),
+      listChanges.guard,
+      pendingGuard,
+    ],
+    isGuarded: policy !== undefined,
+  };
+}

@@ -1,0 +1,118 @@
+import type { Exchange } from "../../core/exchange.ts";
+import type { Handler, Reply } from "../../core/pipeline.ts";
+import { GatewayError } from "../../errors.ts";
+import type { SessionRegistry } from "../../sessions/registry.ts";
+import type { Session } from "../../sessions/session.ts";
+import type { RouteTracing } from "../../telemetry/tracing.ts";
+import type { UpstreamLink } from "../../transports/transport.ts";
+import type { WireObserver } from "../wiring/wire-observer.ts";
+import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers.ts";
+import type { UpstreamBinding } from "./upstream-binding.ts";
+
+/** What a route sends to. A reload replaces it. */
+export interface UpstreamTarget {
+  readonly binding: UpstreamBinding;
+  /** Whether a policy decides about messages, so that headers must match what it saw. */
+  readonly isGuarded: boolean;
+}
+
+export interface ToUpstreamDeps {
+  readonly registry: SessionRegistry;
+  readonly observer: WireObserver;
+  readonly tracing: RouteTracing | undefined;
+  readonly target: () => UpstreamTarget;
+  /** Whether a session's client takes messages at any time, without opening a stream for them. */
+  readonly isAlwaysListening: (session: Session) => boolean;
+}
+
+/** The innermost handler towards the upstream. */
+export interface ToUpstream {
+  readonly handle: Handler;
+  /** The binding that a session started on. */
+  bindingOf(session: Session): UpstreamBinding | undefined;
+}
+
+/** Creates the handler that sends messages to the upstream: the last one of the pipeline. */
+export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
+  const { registry, observer, tracing, target } = deps;
+  /** A session stays on the upstream it started on. The link is kept once it no longer changes. */
+  const startedOn = new WeakMap<
+    Session,
+    { readonly binding: UpstreamBinding; readonly link: UpstreamLink | undefined }
+  >();
+
+  function toUpstream(exchange: Exchange): Promise<Reply> {
+    const session = registry.forContext(exchange.session);
+    if (exchange.session !== undefined && session === undefined) return Promise.reject(sessionEnded());
+    const started = session === undefined ? undefined : startedOn.get(session);
+    const { binding: current, isGuarded } = target();
+    const binding = started?.binding ?? current;
+    let link = started?.link;
+    if (link === undefined) {
+      const opened = binding.linkFor(exchange, session);
+      link = opened.resolvedLink ?? opened;
+      if (session !== undefined) startedOn.set(session, { binding, link: opened.resolvedLink });
+    }
+    if (exchange.message.kind !== "request") return send(binding, link, exchange, session);
+    const { parameters } = binding;
+    if (!needsParameterHeaders(exchange, parameters, isGuarded)) return request(binding, link, exchange);
+    const chosen = link;
+    return withParameterHeaders(exchange, parameters, isGuarded).then((fitting) => request(binding, chosen, fitting));
+  }
+
+  function send(
+    binding: UpstreamBinding,
+    link: UpstreamLink,
+    exchange: Exchange,
+    session: Session | undefined,
+  ): Promise<Reply> {
+    return tracing === undefined
+      ? sendOver(link, exchange, session)
+      : tracing.send(exchange, binding.upstream.destination, (traced) => sendOver(link, traced, session));
+  }
+
+  async function sendOver(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
+    const { message } = exchange;
+    observer.sent("upstream", message, exchange);
+    const reply = await link.send(exchange);
+    const isInitialized = message.method === "notifications/initialized" && session !== undefined;
+    if (isInitialized && deps.isAlwaysListening(session)) void link.listen();
+    return reply;
+  }
+
+  function request(binding: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    return tracing === undefined
+      ? requestOver(binding, link, exchange)
+      : tracing.send(exchange, binding.upstream.destination, (traced) => requestOver(binding, link, traced));
+  }
+
+  function requestOver(binding: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+    observer.sent("upstream", exchange.message, exchange);
+    binding.begin(exchange);
+    let answer: Promise<Reply>;
+    try {
+      answer = link.request(exchange);
+    } catch (error) {
+      answer = Promise.reject(GatewayError.from(error));
+    }
+    return answer.then(
+      (reply) => {
+        binding.answered(exchange, reply);
+        if (reply.message !== undefined) observer.received("upstream", reply.message, exchange);
+        return reply;
+      },
+      (error: unknown) => {
+        const failure = GatewayError.from(error);
+        binding.failed(exchange, failure);
+        throw failure;
+      },
+    );
+  }
+
+  return { handle: toUpstream, bindingOf: (session) => startedOn.get(session)?.binding };
+}
+
+/** The error for a message whose session has ended meanwhile. */
+export function sessionEnded(): GatewayError {
+  return new GatewayError("session_unknown", "the session has ended; open a new one with initialize");
+}

@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+
+import { createSubjectTokens } from "../auth/upstream-credentials.ts";
+import type { Config } from "../config/config.ts";
+import { createReloadableSecrets } from "../config/secrets.ts";
+import { systemClock, systemTimer } from "../core/exchange.ts";
+import { composeInterceptors } from "../core/interceptors/compose.ts";
+import { HeldMessages } from "../core/interceptors/held-messages.ts";
+import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
+import type { Interceptor } from "../core/pipeline.ts";
+import { createLogger, errorFields, type Logger } from "../telemetry/log.ts";
+import { watchProcess } from "../telemetry/process-metrics.ts";
+import type { Telemetry } from "../telemetry/tracing.ts";
+import type { ChildEnvironment } from "../transports/stdio/environment.ts";
+import { createWatchdog, type Watchdog } from "../transports/stdio/watchdog.ts";
+import { contextOptionsOf, createContext, type OwnedContext } from "./context.ts";
+import { createIssuerClient, type RouteAuthenticationDeps } from "./edge/route-authentication.ts";
+import { createGatewayAudit, type GatewayAudit } from "./wiring/audit.ts";
+import { openDriftGuard } from "./wiring/drift.ts";
+import { type GatewayRecording, openRecording } from "./wiring/recording.ts";
+import { createGatewayTelemetry, createLogRedaction, type GatewayTelemetry } from "./wiring/telemetry.ts";
+
+/** What a gateway runs besides its routes: one of each, for all of them. */
+export interface Services {
+  readonly context: OwnedContext;
+  readonly log: Logger;
+  /** Applies the log level and the secrets of another configuration. */
+  followLog(config: Config): void;
+  readonly heldMessages: HeldMessages;
+  readonly recording: GatewayRecording | undefined;
+  readonly audit: GatewayAudit;
+  readonly telemetry: GatewayTelemetry;
+  readonly watchdog: Watchdog;
+  readonly identity: RouteAuthenticationDeps;
+  /** Makes one step of interceptors and the drift guard. */
+  composeInterceptors(interceptors: readonly MessageInterceptor[]): Interceptor;
+  close(): Promise<void>;
+}
+
+export interface ServiceOptions {
+  readonly log?: Logger;
+  readonly environment?: ChildEnvironment;
+  readonly telemetry?: Telemetry | undefined;
+}
+
+/** Opens the services of a gateway. `running` gives the configuration as of now. */
+export function openServices(config: Config, options: ServiceOptions, running: () => Config): Services {
+  const clock = systemClock;
+  const setTimer = systemTimer;
+  const { log, follow } = openLog(config, options.log);
+  // First, because it can fail while nothing else is open.
+  const driftGuard = openDriftGuard(config.drift, { log, clock });
+  const context = createContext({ ...contextOptionsOf(config), log, clock, setTimer });
+  const { metrics, newExchangeId } = context;
+  const processMetrics = watchProcess(metrics, clock);
+  const watchdog = createWatchdog({
+    environment: options.environment ?? {},
+    clock,
+    setTimer,
+    onTrouble: (error) => {
+      log.error(errorFields(error), "the watchdog of child processes failed");
+    },
+  });
+  const heldMessages = new HeldMessages({ clock, setTimer, newId: newExchangeId });
+  const redact = (text: string): string => running().secrets.redact(text);
+  const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact });
+  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics });
+  const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
+  return {
+    context,
+    log,
+    followLog: follow,
+    heldMessages,
+    recording,
+    audit,
+    telemetry,
+    watchdog,
+    identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() },
+    composeInterceptors: (interceptors) =>
+      composeInterceptors([...driftGuard, ...interceptors], {
+        clock,
+        setTimer,
+        heldMessages,
+        ...(recording === undefined ? {} : { onEvent: recording.onIntercepted }),
+      }),
+    close: async () => {
+      await audit.close();
+      await recording?.close();
+      await telemetry.close();
+      await watchdog.close();
+      processMetrics[Symbol.dispose]();
+    },
+  };
+}
+
+/** A logger that was passed in belongs to its owner; one of our own follows the configuration. */
+function openLog(config: Config, given: Logger | undefined): { log: Logger; follow: (next: Config) => void } {
+  if (given !== undefined) return { log: given, follow: () => {} };
+  const secrets = createReloadableSecrets(config.secrets);
+  const log = createLogger({ level: config.log.level, pretty: false, redact: createLogRedaction(secrets.redact) });
+  return {
+    log,
+    follow: (next) => {
+      secrets.replace(next.secrets);
+      log.setLevel(next.log.level);
+    },
+  };
+}

@@ -305,5 +305,5 @@ function lostEventsError(request: RequestId): Message {
 
 /** Refuses a request that is not MCP. */
 function refuseHttp(response: ServerResponse, status: number, text: string): void {
-  writeJson(response, status, errorMessage(undefined, { code: -32000, message: text }));
+  writeJson(response, status, errorMessage(undefined, { code: -32000, message: text, data: { origin: "gateway" } }));
 }

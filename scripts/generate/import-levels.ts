@@ -31,7 +31,7 @@ export const rooms: Readonly<Partial<Record<Unit, readonly (readonly string[])[]
   sessions: [["pending"], ["."]],
   recorder: [["."], ["filter"], ["store"], ["replay"], ["drift"]],
   policy: [["provider", "pdp", "testing"], ["cel", "sideband", "audit"], ["authzen"], ["enforcement"], ["."]],
-  "server-kit": [["contract", "auth"], ["stores", "sse", "adapters"], ["entity"], ["tools"], ["http"], ["mcp"], ["."]],
+  "server-kit": [["stores", "sse", "auth"], ["entity"], ["settings"], ["tools"], ["http"], ["mcp", "adapters"], ["."]],
   bridge: [["."], ["legacy-to-modern", "modern-to-legacy"]],
   gateway: [["context.ts"], ["upstream", "wiring"], ["passthrough"], ["route"], ["edge"], ["."]],
   cli: [["."], ["client"], ["traffic"], ["policy", "serve"], ["main.ts"]],

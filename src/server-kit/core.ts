@@ -1,22 +1,22 @@
 import type { Implementation, McpServer, ServerNotifier, ServerOptions } from "@modelcontextprotocol/server";
 
-import { GatewayError } from "../errors.ts";
 import type { Clock, SetTimer } from "../core/exchange.ts";
+import { GatewayError } from "../errors.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { createKitServer, type ExtendContext, toAuthInfo } from "./mcp/mcp-server.ts";
-import { createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
-import type { ConnectionContext, KitCore } from "./contract/contract.ts";
 import { createCursors } from "./entity/cursor.ts";
-import type { KitTool } from "./tools/define-tool.ts";
-import type { Entity } from "./entity/entity.ts";
-import { createExecutor } from "./tools/executor.ts";
-import { kitFailure } from "./contract/failure.ts";
-import { restOpenApiPaths } from "./http/open-api.ts";
+import { type Entity, modelOf } from "./entity/entity.ts";
+import { kitFailure } from "./entity/failure.ts";
 import { createRecords, type Records, tableOf } from "./entity/records.ts";
+import type { ConnectionContext, KitCore } from "./http/contract.ts";
+import { restOpenApiPaths } from "./http/open-api.ts";
 import { createRestHandler } from "./http/rest.ts";
-import type { KitSettings } from "./contract/settings.ts";
-import type { EntityStore } from "./stores/store.ts";
+import { createKitServer, type ExtendContext, toAuthInfo } from "./mcp/mcp-server.ts";
 import { createStreamableHandler, createStreamableSessions } from "./mcp/streamable-http.ts";
+import type { KitSettings } from "./settings/settings.ts";
+import type { EntityStore } from "./stores/store.ts";
+import type { KitTool } from "./tools/define-tool.ts";
+import { createExecutor } from "./tools/executor.ts";
+import { createToolCatalog, type ToolCatalog } from "./tools/tool-catalog.ts";
 
 /** What a core is made from. */
 export interface CoreDeps {
@@ -35,9 +35,9 @@ export interface CoreDeps {
   readonly newUuid: () => string;
 }
 
-/** The core with what only create.ts needs of it. */
+/** The core, with what only the kit itself uses. */
 export interface ReloadableCore extends KitCore {
-  /** Replaces the settings; says which changes need a restart and are left as they were (KO-142). */
+  /** Replaces the settings; returns a note for each change that needs a restart and is ignored (KO-142). */
   reload(settings: KitSettings): readonly string[];
   records(entity: string): Records | undefined;
   warnings(): readonly string[];
@@ -52,22 +52,33 @@ const restartOnlySettings = [
   "restRoute",
 ] as const satisfies readonly (keyof KitSettings)[];
 
-/** Puts the core together; the store is opened and every schema compiled, once. */
-export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
-  const { clock, setTimer, newId, log } = parts;
-  const store = withStoreFailures(parts.store);
-  const shared = { store, cursors: createCursors(parts.cursorSecret), clock, newUuid: parts.newUuid };
-  const records = parts.entities.map((entity) => createRecords(entity, shared));
-  let catalogue: ToolCatalog = createToolCatalog(records, parts.tools, parts.settings);
-  const current = (): ToolCatalog => catalogue;
-  const settings = (): KitSettings => catalogue.settings;
-  await parts.store.open(parts.entities.map(tableOf));
+/** Creates the core: opens the store and compiles every schema once. */
+export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
+  const { clock, setTimer, newId, log, extend } = deps;
+  const models = deps.entities.map(modelOf);
+  const recordDeps = {
+    store: withStoreFailures(deps.store),
+    cursors: createCursors(deps.cursorSecret),
+    clock,
+    newUuid: deps.newUuid,
+  };
+  const records = models.map((model) => createRecords(model, recordDeps));
+  let catalog: ToolCatalog = createToolCatalog(records, deps.tools, deps.settings);
+  const currentCatalog = (): ToolCatalog => catalog;
+  const settings = (): KitSettings => catalog.settings;
+  await deps.store.open(models.map(tableOf));
 
-  const executor = createExecutor(current, clock, newId);
-  const { info, serverOptions: options, extend } = parts;
-  const notify = (): ServerNotifier => streamable.notify;
-  const serverParts = { info, options, extend, catalog: current, executor, newId, notify };
-  const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverParts, connection);
+  const executor = createExecutor(currentCatalog, clock, newId);
+  const serverDeps = {
+    info: deps.info,
+    options: deps.serverOptions,
+    extend,
+    catalog: currentCatalog,
+    executor,
+    newId,
+    notify: (): ServerNotifier => streamable.notify,
+  };
+  const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverDeps, connection);
   const sessions = createStreamableSessions({
     settings,
     clock,
@@ -83,69 +94,66 @@ export async function createCore(parts: CoreDeps): Promise<ReloadableCore> {
     createServer: () => createServer({ via: "streamable-http", sessionId: undefined, log, era: "modern" }),
     onError: (error) => log.debug({ reason: error.message }, "streamable request refused"),
   });
-  const rest = createRestHandler(current, executor);
-  if (extend !== undefined) tryHook();
+  if (extend !== undefined) {
+    tryExtend(() => createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" }));
+  }
 
   return {
     settings,
-    allowsAnonymous: () => catalogue.allowsAnonymous(),
+    allowsAnonymous: () => catalog.allowsAnonymous(),
     authorize: (caller, tool) => executor.authorize(tool, caller),
-    capabilityTools: (principal) => catalogue.capabilityTools(principal),
+    capabilityTools: (principal) => catalog.capabilityTools(principal),
     createServer,
     toAuthInfo,
     streamable: async (request, caller) => streamable.handle(request, caller),
-    rest,
+    rest: createRestHandler(currentCatalog, executor),
     onCall: (listener) => executor.onCall(listener),
     storeHealth: async () => {
       try {
-        await parts.store.check();
+        await deps.store.check();
         return { ok: true };
       } catch (error) {
         return { ok: false, reason: error instanceof Error ? error.message : String(error) };
       }
     },
     streamableSessions: () => sessions.size,
-    counts: () => ({ entities: catalogue.entities.length, tools: catalogue.tools.size }),
-    openApi: () => restOpenApiPaths(catalogue),
+    counts: () => ({ entities: catalog.entities.length, tools: catalog.tools.size }),
+    openApi: () => restOpenApiPaths(catalog),
     drain: async (timeoutMs) => {
-      let stop: (() => void) | undefined;
-      const tooLong = new Promise<boolean>((resolve) => {
-        stop = setTimer(timeoutMs, () => resolve(false));
-      });
-      const drained = await Promise.race([executor.idle().then(() => true), tooLong]);
-      stop?.();
+      const { promise: timedOut, resolve } = Promise.withResolvers<boolean>();
+      const stop = setTimer(timeoutMs, () => resolve(false));
+      const drained = await Promise.race([executor.idle().then(() => true), timedOut]);
+      stop();
       return drained;
     },
     close: async () => {
       await streamable.close();
-      await parts.store.close();
+      await deps.store.close();
     },
     reload: (next) => {
-      const before = catalogue.settings;
-      const fixed = restartOnlySettings.filter((name) => before[name] !== next[name]);
+      const before = catalog.settings;
+      const ignored = restartOnlySettings.filter((name) => before[name] !== next[name]);
       const kept = Object.fromEntries(restartOnlySettings.map((name) => [name, before[name]]));
-      catalogue = createToolCatalog(records, parts.tools, { ...next, ...kept });
+      catalog = createToolCatalog(records, deps.tools, { ...next, ...kept });
       streamable.notify.toolsChanged();
-      return fixed.map((name) => `${name} changed; that needs a restart and stays as it was`);
+      return ignored.map((name) => `${name} changed; restart to apply it`);
     },
     records: (name) => records.find(({ entity }) => entity.name === name),
-    warnings: () => [...catalogue.warnings, ...lenientScopeWarnings(catalogue)],
+    warnings: () => [...catalog.warnings, ...lenientScopeWarnings(catalog)],
   };
+}
 
-  /** A hook that fails, as by a tool that the catalogue has already, fails at start-up and not at the first client. */
-  function tryHook(): void {
-    try {
-      createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" });
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new GatewayError("config_invalid", `the hook extend of createServerKit fails: ${reason}`, {
-        cause: error,
-      });
-    }
+/** Runs the `extend` hook once at start-up, so that a failing hook does not wait for the first client. */
+function tryExtend(createServer: () => McpServer): void {
+  try {
+    createServer();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new GatewayError("config_invalid", `the extend hook of createServerKit failed: ${reason}`, { cause: error });
   }
 }
 
-/** Says at start-up that scopes bind nobody who does not log in (KO-139). */
+/** Warns that scopes do not apply to anonymous callers in development (KO-139). */
 function lenientScopeWarnings({ settings, tools }: ToolCatalog): readonly string[] {
   const isLenient = !settings.deployed && !settings.requireAuthentication;
   const scoped = [...tools.values()].filter(
@@ -153,12 +161,12 @@ function lenientScopeWarnings({ settings, tools }: ToolCatalog): readonly string
   );
   if (!isLenient || scoped.length === 0) return [];
   return [
-    `${scoped.length} tools need scopes, but anonymous callers pass them in ${settings.environmentName}; ` +
-      "set requireAuthentication to true to try the rules",
+    `${scoped.length} tools require scopes, but anonymous callers may call them in ${settings.environmentName}; ` +
+      "set requireAuthentication to true to enforce them",
   ];
 }
 
-/** A store whose faults are failures in words for the caller; the reason goes to the log only. */
+/** Turns errors of the store into failures for the caller; the reason only goes to the log. */
 function withStoreFailures(store: EntityStore): EntityStore {
   const guard =
     <Given extends readonly unknown[], Result>(call: (...given: Given) => Promise<Result>) =>

@@ -6,82 +6,92 @@ import type { z } from "zod";
 import type { Authenticator } from "../auth/authenticator.ts";
 import { type Clock, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
 import { createLogger, type Logger } from "../telemetry/log.ts";
-import type { HttpEdge, HttpEdgeDeps, KitCore, KitEnvironment, PeerDetails } from "./contract/contract.ts";
-import { createCore } from "./core.ts";
-import type { KitTool } from "./tools/define-tool.ts";
+import { type KitListenOptions, listen } from "./adapters/node.ts";
+import { createCore, type ReloadableCore } from "./core.ts";
 import type { Entity } from "./entity/entity.ts";
-import {
-  detectEnvironment,
-  type EnvironmentVariables,
-  type KitSettings,
-  type KitSettingsInput,
-  loadSettings,
-} from "./contract/settings.ts";
+import { createTypedRecords, type TypedRecords } from "./entity/records.ts";
+import type { HttpEdge, IdentifyRequest, PeerDetails } from "./http/contract.ts";
 import { createHttpEdge } from "./http/edge.ts";
 import { refuseRequest } from "./http/refusal.ts";
 import type { ExtendContext } from "./mcp/mcp-server.ts";
 import { openStdio, type StdioSession, type StdioStreams } from "./mcp/stdio.ts";
+import { detectEnvironment, type EnvironmentVariables, loadSettings } from "./settings/load-settings.ts";
+import type { KitEnvironment, KitSettings, KitSettingsInput } from "./settings/settings.ts";
 import { sqliteStore } from "./stores/sqlite.ts";
 import type { EntityStore } from "./stores/store.ts";
-import { createTypedRecords, type TypedRecords } from "./entity/records.ts";
-import { type KitListenOptions, listen, type ListeningServer } from "./adapters/node.ts";
+import type { KitTool } from "./tools/define-tool.ts";
 
-/** How callers are known. */
+/** How callers are authenticated. */
 export interface KitAuth {
   /** Verifies bearer tokens. */
   readonly authenticator?: Authenticator;
-  /** The host's own login (KO-140). */
-  readonly identify?: NonNullable<HttpEdgeDeps["identify"]>;
-  /** Named in the protected-resource metadata (RFC 9728). */
+  /** Uses the host's own login (KO-140). */
+  readonly identify?: IdentifyRequest;
+  /** Authorization servers named in the protected-resource metadata (RFC 9728). */
   readonly authorizationServers?: readonly string[];
 }
 
-/** Everything `createServerKit` takes; only the name is needed. */
+/** The options of `createServerKit`. */
 export interface ServerKitOptions {
-  /** The name that clients see. */
+  /** The server's name, as clients see it. */
   readonly name: string;
   readonly version?: string;
   readonly entities?: readonly Entity[];
   readonly tools?: readonly KitTool[];
-  /** Where records are kept; SQLite in memory unless told, with a warning. */
+  /** Where records are stored. Default: SQLite in memory, with a warning. */
   readonly store?: EntityStore;
   readonly auth?: KitAuth;
-  /** Outrank the file and the environment. */
+  /** Override the settings file and the environment variables. */
   readonly settings?: KitSettingsInput;
   /** A JSON or YAML file with settings. */
   readonly settingsFile?: string;
-  /** Environment variables; those of the process unless told. */
+  /** Default: `process.env`. */
   readonly env?: EnvironmentVariables;
-  /** Gets each fresh server, to add resources, prompts and whatever else MCP has. */
+  /** Gets each new server of the official SDK, to register resources, prompts and anything else. */
   readonly extend?: (server: McpServer, context: ExtendContext) => void;
-  /** More options of the SDK's server: capabilities, instructions and the like. */
+  /** More options of the SDK's server, such as capabilities and instructions. */
   readonly serverOptions?: ServerOptions;
-  /** Signs cursors; servers behind one address share it. A random one unless told. */
+  /** Signs list cursors; servers behind one address must share it. Default: random. */
   readonly cursorSecret?: string | Uint8Array;
   readonly log?: Logger;
+  /** Default: `detectEnvironment(env)`. */
   readonly environment?: KitEnvironment;
   readonly clock?: Clock;
   readonly setTimer?: SetTimer;
 }
 
-/** A server kit: entities and tools behind every enabled transport. */
-export interface ServerKit extends AsyncDisposable, Omit<HttpEdge, "warnings"> {
-  /** Answers any request; 404 for paths that are not the kit's. */
+/** Entities and tools, served on every enabled transport. */
+export interface ServerKit extends HttpEdge, AsyncDisposable {
+  /** Answers any request; 404 for a path that is not the kit's. */
   fetch(request: Request, peer?: PeerDetails): Promise<Response>;
   settings(): KitSettings;
   /** Serves the local user over stdio. */
   serveStdio(streams?: StdioStreams): StdioSession;
-  /** Records for the host's own code: same schema and hooks, but no scopes and every row. */
+  /** Records for the host's own code: the same schema and hooks, without access rules. */
   records<Schema extends z.ZodObject>(entity: Entity<Schema>): TypedRecords<Schema>;
-  /** New settings from code for the requests to come; says what needs a restart (KO-142). */
+  /** Applies new settings to later requests; returns a note for each change that needs a restart (KO-142). */
   reload(settings: KitSettingsInput): readonly string[];
-  /** What the operator should know at start-up. */
-  warnings(): readonly string[];
-  readonly core: KitCore;
 }
 
-/** Makes a kit, opens its store and compiles its schemas; wrong settings or declarations fail here, in words. */
+/**
+ * Creates a kit: opens its store and compiles its schemas. Rejects invalid settings and declarations.
+ *
+ * @example
+ * const kit = await createServerKit({
+ *   name: "notes",
+ *   entities: [Note],
+ *   settings: { enableHttpSseTransport: true },
+ * });
+ * app.use(toExpress(kit));
+ */
 export async function createServerKit(options: ServerKitOptions): Promise<ServerKit> {
+  return (await assembleKit(options)).kit;
+}
+
+/** Creates a kit and gives access to its core. */
+export async function assembleKit(
+  options: ServerKitOptions,
+): Promise<{ readonly kit: ServerKit; readonly core: ReloadableCore }> {
   const { name, version = "0.0.0", entities = [], tools = [], auth = {} } = options;
   const variables = options.env ?? process.env;
   const environment = options.environment ?? detectEnvironment(variables);
@@ -116,36 +126,35 @@ export async function createServerKit(options: ServerKitOptions): Promise<Server
   }
   const inMemory =
     options.store === undefined && entities.length > 0
-      ? ["no store was given: records are kept in memory and end with the process"]
+      ? ["no store configured: records are kept in memory and lost when the process ends"]
       : [];
   const warnings = (): readonly string[] => [...edge.warnings(), ...core.warnings(), ...inMemory];
   for (const warning of warnings()) log.warn({}, warning);
 
-  const open = new Set<StdioSession>();
+  const stdioSessions = new Set<StdioSession>();
   let closing: Promise<void> | undefined;
   const shutdown = async (): Promise<void> => {
     closing ??= (async () => {
       await edge.shutdown();
-      await Promise.all([...open].map(async (session) => session.close()));
+      await Promise.all([...stdioSessions].map(async (session) => session.close()));
       await core.close();
     })();
     return closing;
   };
-  return {
+  const kit: ServerKit = {
     ...edge,
-    core,
     settings: () => core.settings(),
     warnings,
     fetch: async (request, peer) => (await edge.handle(request, peer)) ?? refuseRequest("not_found"),
     serveStdio: (streams) => {
       const session = openStdio(core, log, streams);
-      open.add(session);
-      void session.ended.then(() => open.delete(session));
+      stdioSessions.add(session);
+      void session.ended.then(() => stdioSessions.delete(session));
       return session;
     },
     records: (entity) => {
       const records = core.records(entity.name);
-      if (records === undefined) throw new TypeError(`${entity.name} is no entity of this kit`);
+      if (records === undefined) throw new TypeError(`${entity.name} is not an entity of this kit`);
       return createTypedRecords(entity, records, log);
     },
     reload: (code) => {
@@ -156,45 +165,56 @@ export async function createServerKit(options: ServerKitOptions): Promise<Server
     shutdown,
     [Symbol.asyncDispose]: shutdown,
   };
+  return { kit, core };
 }
 
-/** A kit and where it listens. */
+/** The options of `startServerKit`. */
 export interface StartServerKitOptions extends ServerKitOptions {
   readonly listen?: KitListenOptions;
   readonly stdio?: StdioStreams;
-  /** Takes the boot report; standard error unless told, because standard output belongs to the protocol. */
+  /** Gets the boot report. Default: standard error, because standard output belongs to the protocol. */
   readonly report?: (text: string) => void;
 }
 
-/** A kit that serves what its settings switch on. */
+/** A kit that serves every enabled transport. */
 export interface RunningServerKit extends AsyncDisposable {
   readonly kit: ServerKit;
-  /** Where HTTP is served; undefined where it is off. */
+  /** The base URL; undefined if HTTP is disabled. */
   readonly url: string | undefined;
-  /** Resolves when the kit has stopped: by `close`, or by the end of stdin where stdio is all there is (KO-137). */
+  /** Resolves after `close`, or when stdin ends and stdio is the only transport (KO-137). */
   readonly stopped: Promise<void>;
   close(): Promise<void>;
 }
 
-/** Makes a kit and serves stdio and HTTP as its settings say: a whole server in one call. */
+/**
+ * Creates a kit and serves stdio and HTTP as its settings say.
+ *
+ * @example
+ * const { url } = await startServerKit({
+ *   name: "notes",
+ *   entities: [Note],
+ *   settings: { enableHttpSseTransport: true },
+ *   listen: { port: 5110 },
+ * });
+ */
 export async function startServerKit(options: StartServerKitOptions): Promise<RunningServerKit> {
   const kit = await createServerKit(options);
   const { enableStdioTransport, enableHttpSseTransport, enableStreamableHttp, enableRest } = kit.settings();
-  const isHttpOn = enableHttpSseTransport || enableStreamableHttp || enableRest;
-  const listening: ListeningServer | undefined = isHttpOn ? await listen(kit, options.listen) : undefined;
-  const stdio: StdioSession | undefined = enableStdioTransport ? kit.serveStdio(options.stdio) : undefined;
+  const isHttpEnabled = enableHttpSseTransport || enableStreamableHttp || enableRest;
+  const server = isHttpEnabled ? await listen(kit, options.listen) : undefined;
+  const stdio = enableStdioTransport ? kit.serveStdio(options.stdio) : undefined;
   const report = options.report ?? ((text: string) => void process.stderr.write(`${text}\n`));
-  report(kit.bootReport() + (listening === undefined ? "" : `\n  Address: ${listening.url}`));
+  report(kit.bootReport() + (server === undefined ? "" : `\n  Address: ${server.url}`));
 
   const { promise: stopped, resolve } = Promise.withResolvers<void>();
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
     closing ??= (async () => {
-      await (listening === undefined ? kit.shutdown() : listening.close());
+      await (server === undefined ? kit.shutdown() : server.close());
       resolve();
     })();
     return closing;
   };
-  if (stdio !== undefined && listening === undefined) void stdio.ended.then(close);
-  return { kit, url: listening?.url, stopped, close, [Symbol.asyncDispose]: close };
+  if (stdio !== undefined && server === undefined) void stdio.ended.then(close);
+  return { kit, url: server?.url, stopped, close, [Symbol.asyncDispose]: close };
 }

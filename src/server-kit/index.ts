@@ -4,20 +4,13 @@ export { toFastify } from "./adapters/fastify.ts";
 export { toHono } from "./adapters/hono.ts";
 export { listen, toNodeListener } from "./adapters/node.ts";
 export type { ListeningServer, KitListenOptions } from "./adapters/node.ts";
-export type {
-  KitCaller,
-  CallEvent,
-  CapabilityTool,
-  Failure,
-  FailureCode,
-  FieldIssue,
-  HttpEdge,
-  KitCore,
-  KitEnvironment,
-  KitHealth,
-  PeerDetails,
-  TransportName,
-} from "./contract/contract.ts";
+export type { KitCaller } from "./tools/tool-entry.ts";
+export type { CallEvent } from "./tools/executor.ts";
+export type { CapabilityTool } from "./tools/tool-catalog.ts";
+export type { Failure, FailureCode, FieldIssue } from "./entity/failure.ts";
+export type { HttpEdge, KitCore, KitHealth, PeerDetails } from "./http/contract.ts";
+export type { KitEnvironment } from "./settings/settings.ts";
+export type { TransportName } from "./entity/entity.ts";
 export { createServerKit } from "./create-server-kit.ts";
 export type { KitAuth, ServerKit, ServerKitOptions } from "./create-server-kit.ts";
 export { defineTool } from "./tools/define-tool.ts";
@@ -25,11 +18,11 @@ export type { ContentTool, KitTool, ToolRunContext, TypedTool } from "./tools/de
 export { entityFromTable } from "./entity/drizzle.ts";
 export { defineEntity } from "./entity/entity.ts";
 export type { Entity, EntityHooks, EntityOptions } from "./entity/entity.ts";
-export { detectEnvironment } from "./contract/settings.ts";
-export { kitFailure } from "./contract/failure.ts";
+export { detectEnvironment } from "./settings/load-settings.ts";
+export { kitFailure } from "./entity/failure.ts";
 export type { FilterOf } from "./entity/filter.ts";
-export type { OperationName } from "./contract/operations.ts";
-export type { KitSettings, KitSettingsInput } from "./contract/settings.ts";
+export type { OperationName } from "./entity/operations.ts";
+export type { KitSettings, KitSettingsInput } from "./settings/settings.ts";
 export { startServerKit } from "./create-server-kit.ts";
 export type { RunningServerKit, StartServerKitOptions } from "./create-server-kit.ts";
 export { memoryStore } from "./stores/memory.ts";

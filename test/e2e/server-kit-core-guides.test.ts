@@ -4,9 +4,9 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
-import { failureStatus } from "../../src/server-kit/contract/contract.ts";
-import { operationNames } from "../../src/server-kit/contract/operations.ts";
-import { settingsSchema } from "../../src/server-kit/contract/settings.ts";
+import { failureStatus } from "../../src/server-kit/entity/failure.ts";
+import { operationNames } from "../../src/server-kit/entity/operations.ts";
+import { settingsSchema } from "../../src/server-kit/settings/settings.ts";
 import { startProcess, type RunningProcess } from "../support/process.ts";
 
 const root = resolve(import.meta.dirname, "../..");

@@ -102,7 +102,7 @@ describe("a kit on PostgreSQL", () => {
       error: "store_failed",
       message: "the store did not answer; try again later",
     });
-    expect(await kit.core.storeHealth()).toMatchObject({ ok: false });
+    expect(await kit.health()).toMatchObject({ status: "degraded" });
     await server.start();
     await expect.poll(async () => (await list()).status).toBe(200);
   });

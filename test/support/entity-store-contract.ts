@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import type { Row, Scalar } from "../../src/server-kit/contract/row.ts";
+import type { Row, Scalar } from "../../src/server-kit/stores/row.ts";
 import {
   allRows,
   comparePositions,

@@ -3,16 +3,12 @@ import { z } from "zod";
 
 import type { Authenticator } from "../../src/auth/authenticator.ts";
 import type { Clock, Principal, SetTimer } from "../../src/core/exchange.ts";
-import type {
-  CallEvent,
-  KitCaller,
-  CapabilityTool,
-  HttpEdgeDeps,
-  HttpEdge,
-  KitCore,
-} from "../../src/server-kit/contract/contract.ts";
+import type { CallEvent } from "../../src/server-kit/tools/executor.ts";
+import type { KitCaller } from "../../src/server-kit/tools/tool-entry.ts";
+import type { CapabilityTool } from "../../src/server-kit/tools/tool-catalog.ts";
+import type { HttpEdgeDeps, HttpEdge, KitCore } from "../../src/server-kit/http/contract.ts";
 import { createHttpEdge } from "../../src/server-kit/http/edge.ts";
-import { parseSettings, type KitSettings, type KitSettingsInput } from "../../src/server-kit/contract/settings.ts";
+import { parseSettings, type KitSettings, type KitSettingsInput } from "../../src/server-kit/settings/settings.ts";
 import type { LogFields, Logger } from "../../src/telemetry/log.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 

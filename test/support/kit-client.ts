@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 
-import type { HttpEdge, PeerDetails } from "../../src/server-kit/contract/contract.ts";
+import type { HttpEdge, PeerDetails } from "../../src/server-kit/http/contract.ts";
 
 /** A raw client of the document's profile that talks to an edge without a socket. */
 export interface KitClient {

@@ -62,19 +62,22 @@ export async function createTestKit(options: TestKitOptions = {}): Promise<TestK
     waits.waiting -= 1;
     return "done";
   }
-  const wait = defineTool("Probe_Wait", {
+  const wait = defineTool({
+    name: "Probe_Wait",
     description: "Waits until it is let go or nobody waits for it any more.",
     input: z.object({}),
     requireAuthentication: false,
     run: async (_given, { signal }) => hold(signal),
   });
-  const big = defineTool("Probe_Big", {
+  const big = defineTool({
+    name: "Probe_Big",
     description: "Answers with a text of so many bytes.",
     input: z.object({ bytes: z.int() }),
     requireAuthentication: false,
     run: ({ bytes }) => "x".repeat(bytes),
   });
-  const progress = defineTool("Probe_Progress", {
+  const progress = defineTool({
+    name: "Probe_Progress",
     description: "Tells its progress, and then waits like the other one.",
     input: z.object({}),
     requireAuthentication: false,

@@ -1,8 +1,10 @@
 import { Client, InMemoryTransport, type JSONRPCMessage } from "@modelcontextprotocol/client";
 
 import { anonymous, type Principal } from "../../src/core/exchange.ts";
-import type { KitCaller, TransportName } from "../../src/server-kit/contract/contract.ts";
-import { createServerKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create-server-kit.ts";
+import type { KitCaller } from "../../src/server-kit/tools/tool-entry.ts";
+import type { TransportName } from "../../src/server-kit/entity/entity.ts";
+import { assembleKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create-server-kit.ts";
+import type { KitCore } from "../../src/server-kit/http/contract.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 
 /** A log that nobody reads. */
@@ -10,9 +12,12 @@ export function quietLog(): Logger {
   return createLogger({ level: "silent", pretty: false, destination: { write: () => {} } });
 }
 
-/** A kit in development with HTTP on, with nothing taken from the process around it. */
-export async function createTestKit(options: Partial<ServerKitOptions> = {}): Promise<ServerKit> {
-  return createServerKit({
+/** A kit whose core tests can reach. */
+export type TestKit = ServerKit & { readonly core: KitCore };
+
+/** A kit in development with HTTP enabled, independent of the environment. */
+export async function createTestKit(options: Partial<ServerKitOptions> = {}): Promise<TestKit> {
+  const { kit, core } = await assembleKit({
     name: "test",
     env: {},
     environment: { deployed: false, name: "test" },
@@ -20,6 +25,7 @@ export async function createTestKit(options: Partial<ServerKitOptions> = {}): Pr
     ...options,
     settings: { enableHttpSseTransport: true, ...options.settings },
   });
+  return { ...kit, core };
 }
 
 /** A caller as the edge would make it. */
@@ -36,7 +42,7 @@ export function callerFor(principal: Principal = anonymous, via: KitCaller["via"
 
 /** An official client on a server of the kit, over memory; every message comes from the given principal. */
 export async function connectInMemory(
-  kit: ServerKit,
+  kit: TestKit,
   principal: Principal = anonymous,
   via: TransportName = "streamable-http",
 ): Promise<Client> {

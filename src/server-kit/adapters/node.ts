@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 
-import type { HttpEdge, PeerDetails } from "../contract/contract.ts";
+import type { HttpEdge, PeerDetails } from "../http/contract.ts";
 
 /** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
 const backlog = 4096;

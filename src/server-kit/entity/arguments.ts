@@ -1,63 +1,63 @@
 import { z } from "zod";
 
-import type { FieldIssue } from "../contract/contract.ts";
-import { type Entity, isWritable } from "./entity.ts";
-import { invalidArguments } from "../contract/failure.ts";
-import { type Field, jsonSchemaOf } from "../contract/fields.ts";
-import { isObject, type JsonObject, type JsonValue } from "../contract/row.ts";
+import { type FieldIssue, invalidArguments } from "./failure.ts";
+import { type EntityModel, isWritable } from "./entity.ts";
+import { type Field, jsonSchemaOf } from "./fields.ts";
+import { isObject } from "../../lib/is-object.ts";
+import type { JsonObject, JsonValue } from "../stores/row.ts";
 import { filterSchema } from "./filter.ts";
-import type { OperationName } from "../contract/operations.ts";
+import type { OperationName } from "./operations.ts";
 
-/** Which fields a call may send, and which of them it must. */
+/** The fields that a call may send. */
 export interface InputFields {
   readonly fields: readonly Field[];
-  /** Only what is given counts: nothing is required, defaults stay out, null clears what may be missing. */
+  /** Nothing is required, defaults do not apply, and null clears an optional field. */
   readonly isPartial: boolean;
 }
 
 /** The fields of a new record. */
-export function createFields(entity: Entity): InputFields {
+export function createFields(entity: EntityModel): InputFields {
   return { fields: writable(entity), isPartial: false };
 }
 
-/** The fields of a change; the key is asked for apart. */
-export function updateFields(entity: Entity): InputFields {
+/** The fields of a change, without the key. */
+export function updateFields(entity: EntityModel): InputFields {
   return { fields: writable(entity).filter(({ name }) => name !== entity.key.name), isPartial: true };
 }
 
-/** The fields of a record that may exist already: the key belongs to it even where the server usually makes it. */
-export function upsertFields(entity: Entity): InputFields {
+/** The fields of an upsert; includes the key even if the server usually generates it. */
+export function upsertFields(entity: EntityModel): InputFields {
   const others = writable(entity).filter(({ name }) => name !== entity.key.name);
   return { fields: [entity.key, ...others], isPartial: false };
 }
 
-/** What was sent for the fields of a plan; `undefined` is a field to be cleared. */
+/** The values that a call sent, by field; `undefined` clears the field. */
 export type FieldValues = ReadonlyMap<string, JsonValue | undefined>;
 
-/** Checks fields one by one; what is wrong goes to `issues`, so that all of it is told at once. */
+/** Validates fields one by one and collects what is wrong in `issues`. */
 export function readFields(
-  plan: InputFields,
+  { fields, isPartial }: InputFields,
   given: Readonly<Record<string, unknown>>,
   issues: FieldIssue[],
   at = "",
 ): FieldValues {
   const read = new Map<string, JsonValue | undefined>();
-  for (const field of plan.fields) {
+  for (const field of fields) {
     const value = given[field.name];
-    if (plan.isPartial && value === undefined) continue;
-    if (plan.isPartial && value === null && field.optional && !field.nullable) {
+    if (isPartial && value === undefined) continue;
+    if (isPartial && value === null && field.optional && !field.nullable) {
       read.set(field.name, undefined);
       continue;
     }
     const parsed = field.schema.safeParse(value);
     if (!parsed.success) issues.push(...toFieldIssues(parsed.error.issues, join(at, field.name)));
-    // The field's schema has said that JSON can carry it.
+    // Every field's schema produces JSON.
     else if (parsed.data !== undefined) read.set(field.name, parsed.data as JsonValue);
   }
   return read;
 }
 
-/** The arguments as an object without anything undeclared (KO-012); throws in words otherwise. */
+/** The arguments as an object; anything undeclared is an issue (KO-012). */
 export function readObject(
   given: unknown,
   allowed: readonly string[],
@@ -69,14 +69,14 @@ export function readObject(
     return {};
   }
   for (const name of Object.keys(given)) {
-    if (!allowed.includes(name)) issues.push({ path: join(at, name), message: "is no argument of this tool" });
+    if (!allowed.includes(name)) issues.push({ path: join(at, name), message: "unknown argument" });
   }
   return given;
 }
 
-/** The value of the key; reports what is wrong with it. */
+/** The value of the key. */
 export function readKey(
-  entity: Entity,
+  entity: EntityModel,
   given: Readonly<Record<string, unknown>>,
   issues: FieldIssue[],
   at = "",
@@ -87,7 +87,7 @@ export function readKey(
   return null;
 }
 
-/** An integer between bounds, or nothing. */
+/** An optional integer within bounds. */
 export function readInteger(
   given: Readonly<Record<string, unknown>>,
   name: string,
@@ -104,12 +104,15 @@ export function readInteger(
   return undefined;
 }
 
-/** Throws what was found wrong, if anything. */
-export function throwIfInvalid(issues: readonly FieldIssue[]): void {
+/** Reads arguments; throws a failure with all issues if there are any. */
+export function readArguments<Value>(read: (issues: FieldIssue[]) => Value): Value {
+  const issues: FieldIssue[] = [];
+  const value = read(issues);
   if (issues.length > 0) throw invalidArguments(issues);
+  return value;
 }
 
-/** What zod found, with dotted paths. */
+/** The issues of zod, with dotted paths. */
 export function toFieldIssues(issues: readonly z.core.$ZodIssue[], at = ""): readonly FieldIssue[] {
   return issues.map(({ path, message }) => ({
     path: [...(at === "" ? [] : [at]), ...path.map(String)].join("."),
@@ -117,7 +120,7 @@ export function toFieldIssues(issues: readonly z.core.$ZodIssue[], at = ""): rea
   }));
 }
 
-function writable(entity: Entity): readonly Field[] {
+function writable(entity: EntityModel): readonly Field[] {
   return [...entity.fields.values()].filter(({ name }) => isWritable(entity, name));
 }
 
@@ -125,13 +128,13 @@ function join(at: string, name: string): string {
   return at === "" ? name : `${at}.${name}`;
 }
 
-/** The most records one call creates, changes or deletes by key. */
+/** How many records one call creates, changes or deletes by key at most. */
 export const maxBatchRecords = 100;
-/** The most records that deleting by filter takes at once. */
+/** How many records one call deletes by filter at most. */
 export const maxDeleteWhere = 1000;
 
-/** What clients are told about the arguments of an operation. */
-export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageSize: number): JsonObject {
+/** The input schema of an operation, as clients see it. */
+export function inputSchemaOf(entity: EntityModel, operation: OperationName, maxPageSize: number): JsonObject {
   const key = { [entity.key.name]: withoutDefault(entity.key.json) };
   const version: JsonObject =
     entity.version === undefined
@@ -198,14 +201,14 @@ export function inputSchemaOf(entity: Entity, operation: OperationName, maxPageS
   }
 }
 
-/** The check of what an operation gives, and the same as JSON Schema. */
+/** What an operation returns, as validator and as JSON Schema. */
 export interface OutputSchema {
   readonly schema: z.ZodType;
   readonly json: JsonObject;
 }
 
-/** What an operation gives (KO-013, KO-018); hidden fields are not in it. */
-export function outputSchemaOf(entity: Entity, operation: OperationName): OutputSchema {
+/** The output schema of an operation, without hidden fields (KO-013, KO-018). */
+export function outputSchemaOf(entity: EntityModel, operation: OperationName): OutputSchema {
   const fields = [...entity.fields.values()].filter(({ name }) => !entity.hidden.has(name));
   const row = z.strictObject(Object.fromEntries(fields.map(({ name, schema }) => [name, schema])));
   const items = z.array(row);
@@ -242,11 +245,11 @@ export function outputSchemaOf(entity: Entity, operation: OperationName): Output
   }
 }
 
-function fieldsSchema(plan: InputFields, more: JsonObject = {}, requiredMore: readonly string[] = []): JsonObject {
-  const properties = Object.fromEntries(plan.fields.map((field) => [field.name, fieldInput(field, plan)]));
-  const required = plan.isPartial
+function fieldsSchema(input: InputFields, more: JsonObject = {}, requiredMore: readonly string[] = []): JsonObject {
+  const properties = Object.fromEntries(input.fields.map((field) => [field.name, fieldInput(field, input)]));
+  const required = input.isPartial
     ? []
-    : plan.fields.filter(({ schema }) => !schema.safeParse(undefined).success).map(({ name }) => name);
+    : input.fields.filter(({ schema }) => !schema.safeParse(undefined).success).map(({ name }) => name);
   return object({ ...more, ...properties }, [...requiredMore, ...required]);
 }
 

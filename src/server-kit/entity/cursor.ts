@@ -1,24 +1,24 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 
-import { isScalar, type JsonValue, type Scalar } from "../contract/row.ts";
+import { isScalar, type JsonValue, type Scalar } from "../stores/row.ts";
 
-/** What a cursor belongs to: it is refused for any other list. */
+/** The list that a cursor belongs to. */
 export interface CursorScope {
   readonly entity: string;
   readonly sort: readonly string[];
   readonly filter: JsonValue | undefined;
 }
 
-/** Makes and reads cursors: the sort values of the last record seen, bound to their list and signed (KO-014). */
+/** Writes and reads cursors: the sort values of a page's last record, signed for one list (KO-014). */
 export interface Cursors {
   write(scope: CursorScope, position: readonly (Scalar | null)[]): string;
-  /** The position, or undefined for a text that is no cursor of this list. */
+  /** The position, or undefined if the text is not a cursor of this list. */
   read(scope: CursorScope, cursor: string): readonly (Scalar | null)[] | undefined;
 }
 
 const macBytes = 16;
 
-/** Cursors under a secret; servers that share a list share the secret. */
+/** Creates cursors signed with a secret, which all servers behind one address share. */
 export function createCursors(secret: string | Uint8Array): Cursors {
   const sign = (scope: CursorScope, body: string): Buffer =>
     createHmac("sha256", secret).update(digestOf(scope)).update("\n").update(body).digest().subarray(0, macBytes);

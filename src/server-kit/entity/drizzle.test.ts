@@ -6,6 +6,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 
 import { createTestKit, requestRest } from "../../../test/support/server-kit.ts";
 import { entityFromTable } from "./drizzle.ts";
+import { modelOf } from "./entity.ts";
 import { sqliteStore } from "../stores/sqlite.ts";
 
 const sites = sqliteTable("trial_sites", {
@@ -56,7 +57,7 @@ describe("entityFromTable", () => {
     type Out = (typeof Site)["schema"]["_output"];
     expectTypeOf<Out["seenAt"]>().toEqualTypeOf<string | null>();
     expectTypeOf<Out["active"]>().toEqualTypeOf<boolean>();
-    expect(Site.key.name).toBe("id");
+    expect(modelOf(Site).key.name).toBe("id");
   });
 
   it("reads the types of PostgreSQL tables", () => {
@@ -68,7 +69,7 @@ describe("entityFromTable", () => {
       at: timestamp("at", { withTimezone: true }).notNull(),
       data: jsonb("data"),
     });
-    const Visit = entityFromTable("Visit", table);
+    const Visit = modelOf(entityFromTable("Visit", table));
     expect([...Visit.fields.values()].map(({ name, kind, nullable }) => [name, kind, nullable])).toEqual([
       ["id", "string", false],
       ["count", "integer", false],
@@ -83,6 +84,6 @@ describe("entityFromTable", () => {
   it("refuses what it cannot serve, in words", () => {
     const loose = pgTable("loose", { id: uuid("id").primaryKey(), at: timestamp("at") });
     expect(() => entityFromTable("Loose", loose)).toThrow("entity Loose, field at: a timestamp without time zone");
-    expect(() => entityFromTable("Nothing", { $inferSelect: {} })).toThrow("entity Nothing: this is no Drizzle table");
+    expect(() => entityFromTable("Nothing", { $inferSelect: {} })).toThrow("entity Nothing: not a Drizzle table");
   });
 });

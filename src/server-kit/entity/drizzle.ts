@@ -2,10 +2,10 @@ import { z } from "zod";
 
 import { GatewayError } from "../../errors.ts";
 import { defineEntity, type Entity, type EntityOptions } from "./entity.ts";
-import type { JsonValue, Scalar } from "../contract/row.ts";
+import type { JsonValue, Scalar } from "../stores/row.ts";
 import type { ColumnMapping } from "../stores/store.ts";
 
-/** What is read of a Drizzle column; no type of the package itself is needed, so it stays optional. */
+/** The part of a Drizzle column that is read; the package stays optional. */
 interface DrizzleColumn {
   readonly name: string;
   readonly dataType: string;
@@ -20,26 +20,30 @@ interface DrizzleColumn {
   readonly withTimezone?: boolean | undefined;
 }
 
-/** A Drizzle table, as far as the kit looks at it. */
+/** The part of a Drizzle table that the kit reads. */
 export interface DrizzleTable {
   readonly $inferSelect: Readonly<Record<string, unknown>>;
 }
 
-/** A record of a Drizzle table as JSON has it: dates are ISO 8601 text. */
+/** A record of a Drizzle table as JSON: dates are ISO 8601 strings. */
 export type DrizzleRecord<Table extends DrizzleTable> = {
   [Name in keyof Table["$inferSelect"]]: Jsonified<Table["$inferSelect"][Name]>;
 };
 
 type Jsonified<Value> = Value extends Date ? string : Value extends bigint ? never : Value;
 
-/** The schema that a table stands for. */
+/** The schema of a Drizzle table. */
 export type DrizzleSchema<Table extends DrizzleTable> = z.ZodObject<{
   [Name in keyof DrizzleRecord<Table> & string]: z.ZodType<DrizzleRecord<Table>[Name]>;
 }>;
 
 /**
- * An entity from a Drizzle table: one definition for the database and the server. The store opens the same database
- * and leaves the table itself to Drizzle's migrations.
+ * Declares an entity from a Drizzle table. The store opens the same database and leaves the table to Drizzle's
+ * migrations.
+ *
+ * @example
+ * const sites = pgTable("sites", { id: uuid().primaryKey(), name: text().notNull() });
+ * const Site = entityFromTable("Site", sites, { description: "Clinical trial sites" });
  */
 export function entityFromTable<Table extends DrizzleTable>(
   name: string,
@@ -54,7 +58,7 @@ export function entityFromTable<Table extends DrizzleTable>(
     columnShapes.set(field, { column: column.name, ...codecOf(column) });
   }
   const [primary] = columns.find(([, column]) => column.primary) ?? [];
-  // The shape was made from the columns that the type is inferred from.
+  // The shape comes from the columns that the type is inferred from.
   const schema = z.object(shape) as unknown as DrizzleSchema<Table>;
   return defineEntity(name, schema, {
     ...(primary === undefined ? {} : { key: primary as keyof z.output<DrizzleSchema<Table>> & string }),
@@ -74,7 +78,7 @@ function readDrizzleTable(
   };
   const [tableName, columns] = [read("drizzle:Name"), read("drizzle:Columns")];
   if (typeof tableName !== "string" || typeof columns !== "object" || columns === null) {
-    throw new GatewayError("config_invalid", `entity ${entity}: this is no Drizzle table`);
+    throw new GatewayError("config_invalid", `entity ${entity}: not a Drizzle table`);
   }
   // Drizzle keeps its columns by field name under this symbol.
   return { tableName, columns: Object.entries(columns as Readonly<Record<string, DrizzleColumn>>) };
@@ -103,7 +107,7 @@ function valueSchema(entity: string, field: string, column: DrizzleColumn): z.Zo
       if (column.columnType === "PgTimestamp" && column.withTimezone !== true) {
         throw new GatewayError(
           "config_invalid",
-          `entity ${entity}, field ${field}: a timestamp without time zone is another time on every machine; ` +
+          `entity ${entity}, field ${field}: a timestamp without time zone means another time on every machine; ` +
             "declare it withTimezone: true",
         );
       }
@@ -126,10 +130,10 @@ function codecOf({ columnType, dataType, mode }: DrizzleColumn): Omit<ColumnMapp
     case "PgBoolean":
       return { encode: (value) => String(value), decode: (value) => value === true };
     case "PgUUID":
-      // No text to the database, so it has no collation; its order is that of its text all the same.
+      // Not text to the database, so it has no collation; it sorts like its text anyway.
       return { encode: (value) => value };
     case "PgTimestamp":
-      // The database counts microseconds, which JavaScript's dates do not: a record would never be what was read.
+      // The database stores microseconds, JavaScript only milliseconds: an unchanged row would look changed.
       return {
         encode: (value) => value,
         decode: toIso,

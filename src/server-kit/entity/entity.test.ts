@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 
-import { defineEntity } from "./entity.ts";
+import { defineEntity, modelOf } from "./entity.ts";
 
 const schema = z.object({
   id: z.uuid(),
@@ -18,12 +18,12 @@ describe("defineEntity", () => {
   });
 
   it("makes a UUID key itself unless the client is to give it", () => {
-    expect(defineEntity("Site", schema).generated.get("id")).toBe("uuid");
-    expect(defineEntity("Site", schema, { generated: { id: "client" } }).generated.has("id")).toBe(false);
+    expect(modelOf(defineEntity("Site", schema)).generated.get("id")).toBe("uuid");
+    expect(modelOf(defineEntity("Site", schema, { generated: { id: "client" } })).generated.has("id")).toBe(false);
   });
 
   it("filters and sorts by single values that are not hidden", () => {
-    const { filterable, sortable } = defineEntity("Site", schema, { hidden: ["secret"] });
+    const { filterable, sortable } = modelOf(defineEntity("Site", schema, { hidden: ["secret"] }));
     expect(filterable.map(({ name }) => name)).toEqual(["id", "name", "count", "note"]);
     expect(sortable).toEqual(filterable);
   });
@@ -45,11 +45,14 @@ describe("defineEntity", () => {
   it.each([
     [() => defineEntity("1st", schema), "entity 1st: its name must be letters"],
     [() => defineEntity("Site", z.object({ name: z.string() })), "option key names the field id"],
-    [() => defineEntity("Site", z.object({ id: z.string().optional() })), "its key id must be a single value"],
+    [() => defineEntity("Site", z.object({ id: z.string().optional() })), "its key id must be a required scalar"],
     [() => defineEntity("Site", schema, { hidden: ["id"] }), "its key id cannot be hidden"],
     [() => defineEntity("Site", schema, { readOnly: ["name"] }), "clients cannot send name, so the schema needs"],
-    [() => defineEntity("Site", schema, { version: "name" }), "option version names the field name, which is no"],
-    [() => defineEntity("Site", schema, { sortable: ["tags"] }), "option sortable names tags, which is no single"],
+    [
+      () => defineEntity("Site", schema, { version: "name" }),
+      "option version names the field name, which is not an integer",
+    ],
+    [() => defineEntity("Site", schema, { sortable: ["tags"] }), "option sortable names tags, which is not a scalar"],
     [
       () => defineEntity("Site", schema, { filterable: ["secret"], hidden: ["secret"] }),
       "option filterable names secret, which option hidden hides",

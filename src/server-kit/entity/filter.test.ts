@@ -1,21 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 
-import { defineEntity } from "./entity.ts";
+import { defineEntity, modelOf } from "./entity.ts";
 import { filterSchema, parseEntityFilter } from "./filter.ts";
 
-const { filterable } = defineEntity(
-  "Site",
-  z.object({
-    id: z.string(),
-    name: z.string().nullable(),
-    size: z.int(),
-    open: z.boolean(),
-    at: z.iso.datetime(),
-    phase: z.enum(["I", "II"]),
-    secret: z.string().default(""),
-  }),
-  { hidden: ["secret"] },
+const { filterable } = modelOf(
+  defineEntity(
+    "Site",
+    z.object({
+      id: z.string(),
+      name: z.string().nullable(),
+      size: z.int(),
+      open: z.boolean(),
+      at: z.iso.datetime(),
+      phase: z.enum(["I", "II"]),
+      secret: z.string().default(""),
+    }),
+    { hidden: ["secret"] },
+  ),
 );
 
 function problem(filter: unknown): unknown {
@@ -59,16 +61,16 @@ describe("parseFilter", () => {
 
   it.each([
     ["x", "filter: expected an object"],
-    [{ none: 1 }, "filter.none: is no field that can be filtered by"],
+    [{ none: 1 }, "filter.none: not a filterable field"],
     [{ size: "1" }, "filter.size: expected integer"],
     [{ size: { gt: 1.5 } }, "filter.size.gt: expected integer"],
     [
       { size: { like: 1 } },
-      "filter.size.like: is no operator; there are eq, ne, gt, gte, lt, lte, in, contains, startsWith, isNull",
+      "filter.size.like: unknown operator; use eq, ne, gt, gte, lt, lte, in, contains, startsWith or isNull",
     ],
-    [{ open: { contains: "x" } }, "filter.open.contains: is for free text fields only"],
+    [{ open: { contains: "x" } }, "filter.open.contains: only for free text fields"],
     [{ at: { gte: "soon" } }, "filter.at.gte: expected date-time"],
-    [{ at: { startsWith: "2026" } }, "filter.at.startsWith: is for free text fields only"],
+    [{ at: { startsWith: "2026" } }, "filter.at.startsWith: only for free text fields"],
     [{ name: { in: [1] } }, "filter.name.in: expected values of type string"],
     [{ name: { isNull: "yes" } }, "filter.name.isNull: expected boolean"],
     [{ or: { name: "x" } }, "filter.or: expected an array of filters"],
@@ -79,7 +81,7 @@ describe("parseFilter", () => {
   });
 
   it("[KO-017] does not know a hidden field", () => {
-    expect(problem({ secret: "x" })).toBe("filter.secret: is no field that can be filtered by");
+    expect(problem({ secret: "x" })).toBe("filter.secret: not a filterable field");
     expect(JSON.stringify(filterSchema(filterable))).not.toContain("secret");
   });
 

@@ -1,6 +1,7 @@
-import type { FieldIssue } from "../contract/contract.ts";
-import type { Field } from "../contract/fields.ts";
-import { isObject, isScalar, type JsonObject, type JsonValue, type Scalar } from "../contract/row.ts";
+import type { FieldIssue } from "./failure.ts";
+import type { Field } from "./fields.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { isScalar, type JsonObject, type JsonValue, type Scalar } from "../stores/row.ts";
 import type { RowCondition } from "../stores/store.ts";
 
 type FieldTests<Value> = {
@@ -16,7 +17,7 @@ type FieldTests<Value> = {
   readonly isNull?: boolean;
 };
 
-/** A filter over records of a type: fields with a value or tests, and `and`, `or`, `not` around them. */
+/** A filter: fields with a value or tests, combined by `and`, `or` and `not`. */
 export type FilterOf<Record_> = {
   readonly [Name in keyof Record_ as NonNullable<Record_[Name]> extends Scalar ? Name : never]?:
     | NonNullable<Record_[Name]>
@@ -27,7 +28,7 @@ export type FilterOf<Record_> = {
   readonly not?: FilterOf<Record_>;
 };
 
-/** The condition of a filter, or what is wrong with it. */
+/** The condition of a filter, or the issues it has. */
 export type ParsedFilter =
   | { readonly ok: true; readonly condition: RowCondition }
   | { readonly ok: false; readonly issues: readonly FieldIssue[] };
@@ -37,7 +38,7 @@ const maxTerms = 20;
 const comparisons = ["eq", "ne", "gt", "gte", "lt", "lte"] as const;
 const logical = new Set(["and", "or", "not"]);
 
-/** Reads a filter; only the given fields can be named (KO-012, KO-017). */
+/** Parses a filter over the given fields (KO-012, KO-017). */
 export function parseEntityFilter(filter: unknown, fields: readonly Field[], path = "filter"): ParsedFilter {
   const issues: FieldIssue[] = [];
   let terms = 0;
@@ -64,7 +65,7 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
       };
     }
     const field = byName.get(name);
-    if (field === undefined) return fail(place, "is no field that can be filtered by");
+    if (field === undefined) return fail(place, "not a filterable field");
     if (!isObject(test)) return compare(field, "eq", test, place);
     const parts = Object.entries(test).map(([operator, operand]) =>
       term(field, operator, operand, `${place}.${operator}`),
@@ -87,14 +88,14 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
       }
       case "contains":
       case "startsWith":
-        if (!isFreeText(field)) return fail(place, "is for free text fields only");
+        if (!isFreeText(field)) return fail(place, "only for free text fields");
         if (typeof operand !== "string") return fail(place, "expected string");
         return { kind: operator, field: field.name, value: operand };
       case "isNull":
         if (typeof operand !== "boolean") return fail(place, "expected boolean");
         return { kind: "isNull", field: field.name, value: operand };
       default:
-        return fail(place, "is no operator; there are eq, ne, gt, gte, lt, lte, in, contains, startsWith, isNull");
+        return fail(place, "unknown operator; use eq, ne, gt, gte, lt, lte, in, contains, startsWith or isNull");
     }
   }
 
@@ -110,13 +111,13 @@ export function parseEntityFilter(filter: unknown, fields: readonly Field[], pat
   }
 }
 
-/** A filter as JSON Schema: the filter itself, and the definitions it refers to, which stand at the schema's root. */
+/** A filter as JSON Schema, with the definitions that belong at the root of the schema. */
 export interface FilterSchema {
   readonly filter: JsonObject;
   readonly definitions: Readonly<Record<string, JsonObject>>;
 }
 
-/** The JSON Schema of a filter over some fields, for a member `filter` of the arguments. */
+/** The JSON Schema of the argument `filter`. */
 export function filterSchema(fields: readonly Field[]): FilterSchema {
   const nested = { $ref: "#/properties/filter" };
   const definitions: Record<string, JsonObject> = {};
@@ -125,7 +126,7 @@ export function filterSchema(fields: readonly Field[]): FilterSchema {
     if (logical.has(field.name)) continue;
     const isNullable = field.nullable || field.optional;
     if (field.choices === undefined) {
-      // Fields of one kind have the same tests, which are said once.
+      // Fields of one kind share a definition.
       const name = `${typeOf(field)}${isNullable ? "OrNull" : ""}Test`;
       definitions[name] ??= testSchema(field);
       properties[field.name] = { $ref: `#/$defs/${name}` };
@@ -167,7 +168,7 @@ function testSchema(field: Field): JsonObject {
   return { anyOf: [value, { type: "object", properties: tests, additionalProperties: false }] };
 }
 
-/** Text without a form of its own, such as that of a date or a UUID, which databases may keep as no text at all. */
+/** Text without a format; databases may store dates and UUIDs as other types than text. */
 function isFreeText({ kind, format, choices }: Field): boolean {
   return kind === "string" && format === undefined && choices === undefined;
 }

@@ -7,9 +7,9 @@ import type { Principal } from "../../core/exchange.ts";
 import { createToolCatalog } from "../tools/tool-catalog.ts";
 import { createCursors } from "./cursor.ts";
 import { defineTool } from "../tools/define-tool.ts";
-import { defineEntity } from "./entity.ts";
+import { defineEntity, modelOf } from "./entity.ts";
 import { createRecords } from "./records.ts";
-import { parseSettings } from "../contract/settings.ts";
+import { parseSettings } from "../settings/settings.ts";
 import { memoryStore } from "../stores/memory.ts";
 
 const Site = defineEntity("TrialSite", z.object({ id: z.uuid(), name: z.string() }), {
@@ -114,16 +114,16 @@ describe("tools of entities", () => {
   });
 
   it("[KO-008] of one name fail at start-up with both declarations", async () => {
-    const twin = defineTool("Visit_List", { description: "", input: z.object({}), run: () => "" });
+    const twin = defineTool({ name: "Visit_List", description: "", input: z.object({}), run: () => "" });
     await expect(createTestKit({ entities: [Visit], tools: [twin] })).rejects.toThrow(
       "custom tool Visit_List and operation List of entity Visit are both named Visit_List",
     );
     const namesake = defineEntity("visit", z.object({ id: z.string() }));
     await expect(createTestKit({ entities: [Visit, namesake] })).rejects.toThrow(
-      "the entities Visit and visit have one name",
+      "the entities Visit and visit have the same name",
     );
-    const dotted = defineTool("a.b", { description: "", input: z.object({}), run: () => "" });
-    await expect(createTestKit({ tools: [dotted] })).rejects.toThrow("custom tool a.b: a.b is no legal tool name");
+    const dotted = defineTool({ name: "a.b", description: "", input: z.object({}), run: () => "" });
+    await expect(createTestKit({ tools: [dotted] })).rejects.toThrow("custom tool a.b: a.b is not a valid tool name");
   });
 
   it("[KO-019] say what they do to the world", async () => {
@@ -188,9 +188,9 @@ describe("tools of entities", () => {
     await using kit = await createTestKit({ entities: [Visit], settings });
     expect(kit.warnings()).toEqual(
       expect.arrayContaining([
-        "allowedEntities names Vist, but no entity is called that",
-        "deniedEntities names No, but no entity is called that",
-        "entityOverrides names Nope, but no entity is called that",
+        "allowedEntities names the unknown entity Vist",
+        "deniedEntities names the unknown entity No",
+        "entityOverrides names the unknown entity Nope",
       ]),
     );
     await expect(createTestKit({ entities: [Visit], settings: { ...settings, strict: true } })).rejects.toThrow("Vist");
@@ -200,7 +200,11 @@ describe("tools of entities", () => {
     const clock = { now: () => 0, wall: () => 0 };
     const parts = { store: memoryStore(), cursors: createCursors("x"), clock, newUuid: () => "" };
     const settings = parseSettings({}, { deployed: false, name: "test" });
-    const catalogue = createToolCatalog([createRecords(Site, parts), createRecords(Visit, parts)], [], settings);
+    const catalogue = createToolCatalog(
+      [createRecords(modelOf(Site), parts), createRecords(modelOf(Visit), parts)],
+      [],
+      settings,
+    );
     const listFor = (principal: Principal) => catalogue.list({ principal, via: "http-sse" });
     expect(listFor(operator)).toBe(listFor(principalNamed("other", { scopes: operator.scopes })));
     expect(listFor(stranger)).not.toBe(listFor(operator));
@@ -211,7 +215,7 @@ describe("tools of entities", () => {
     await using lax = await createTestKit({ entities: [Site] });
     expect(await namesFor(lax)).toHaveLength(5);
     expect(await namesFor(lax, stranger)).toEqual([]);
-    expect(lax.warnings().join()).toContain("5 tools need scopes, but anonymous callers pass them");
+    expect(lax.warnings().join()).toContain("5 tools require scopes, but anonymous callers may call them");
     await using deployed = await createTestKit({
       entities: [Site],
       environment: { deployed: true, name: "production" },
@@ -246,7 +250,7 @@ describe("tools of entities", () => {
       deniedEntities: ["Visit"],
       httpSseRoute: "/other",
     });
-    expect(notes).toEqual(["httpSseRoute changed; that needs a restart and stays as it was"]);
+    expect(notes).toEqual(["httpSseRoute changed; restart to apply it"]);
     expect(kit.settings().httpSseRoute).toBe("/mcp");
     expect((await client.listTools()).tools).toEqual([]);
     await expect(client.callTool({ name: "Visit_List", arguments: {} })).rejects.toMatchObject({

@@ -3,11 +3,10 @@ import { z } from "zod";
 
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
-import { connectInMemory, createTestKit } from "../../../test/support/server-kit.ts";
-import type { ServerKit } from "../create-server-kit.ts";
+import { connectInMemory, createTestKit, type TestKit } from "../../../test/support/server-kit.ts";
 import { defineEntity } from "./entity.ts";
-import { kitFailure } from "../contract/failure.ts";
-import { operationNames } from "../contract/operations.ts";
+import { kitFailure } from "./failure.ts";
+import { operationNames } from "./operations.ts";
 import { memoryStore } from "../stores/memory.ts";
 
 const Site = defineEntity(
@@ -31,7 +30,7 @@ const Site = defineEntity(
   },
 );
 
-async function createSiteKit(): Promise<ServerKit> {
+async function createSiteKit(): Promise<TestKit> {
   const { clock, setTimer } = createFakeTime();
   return createTestKit({ entities: [Site], clock, setTimer });
 }
@@ -43,7 +42,7 @@ interface Result {
   readonly code: unknown;
 }
 
-async function call(kit: ServerKit, operation: string, given: Record<string, unknown> = {}): Promise<Result> {
+async function call(kit: TestKit, operation: string, given: Record<string, unknown> = {}): Promise<Result> {
   const client = await connectInMemory(kit);
   const result = await client.callTool({ name: `Site_${operation}`, arguments: given });
   const [block] = result.content;
@@ -94,16 +93,16 @@ describe("operations of an entity", () => {
     const foreign = await call(kit, "List", { cursor: nextCursor });
     expect(foreign).toMatchObject({
       code: "validation_failed",
-      error: expect.stringContaining("cursor: is no cursor of this list"),
+      error: expect.stringContaining("cursor: not a cursor of this list"),
     });
   });
 
   it.each([
     [{ pageSize: 0 }, "pageSize: expected an integer from 1 to 200"],
     [{ pageSize: 201 }, "pageSize: expected an integer from 1 to 200"],
-    [{ page: 1 }, "page: is no argument of this tool"],
-    [{ sort: ["secret"] }, "sort.0: is no field that can be sorted by"],
-    [{ filter: { secret: "hush" } }, "filter.secret: is no field that can be filtered by"],
+    [{ page: 1 }, "page: unknown argument"],
+    [{ sort: ["secret"] }, "sort.0: not a sortable field"],
+    [{ filter: { secret: "hush" } }, "filter.secret: not a filterable field"],
     [{ cursor: 1 }, "cursor: expected string"],
   ])("[KO-012] [KO-022] refuse to list with %j", async (given, message) => {
     await using kit = await createSiteKit();
@@ -113,7 +112,7 @@ describe("operations of an entity", () => {
   it("[KO-022] name every field and rule that was broken", async () => {
     await using kit = await createSiteKit();
     expect((await call(kit, "Create", { name: "x", state: "closed", secret: "y" })).error).toBe(
-      "invalid arguments: state: is no argument of this tool; secret: is no argument of this tool; " +
+      "invalid arguments: state: unknown argument; secret: unknown argument; " +
         "id: Invalid input: expected string, received undefined; name: Too small: expected string to have >=2 characters",
     );
   });
@@ -199,7 +198,7 @@ describe("operations of an entity", () => {
     const late = await call(kit, "Update", { id: "a", name: "Moss", expectedVersion: 1 });
     expect(late).toMatchObject({
       code: "version_mismatch",
-      error: "the Site has version 2, not 1; get it again and repeat",
+      error: "the Site has version 2, not 1; get it again and retry",
     });
     expect((await call(kit, "Delete", { id: "a", expectedVersion: 1 })).code).toBe("version_mismatch");
     expect((await call(kit, "Delete", { id: "a", expectedVersion: 2 })).value).toEqual({

@@ -2,13 +2,7 @@ import type { z } from "zod";
 
 import type { Clock, Principal } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { type FieldValues, toFieldIssues } from "./arguments.ts";
-import type { Cursors } from "./cursor.ts";
-import type { Entity } from "./entity.ts";
-import { invalidArguments, kitFailure, notFound } from "../contract/failure.ts";
-import { type FilterOf, parseEntityFilter } from "./filter.ts";
-import { defaultOf } from "../contract/fields.ts";
-import { isScalar, type JsonObject, type JsonValue, type Row, type Scalar } from "../contract/row.ts";
+import { isScalar, type JsonValue, type Row } from "../stores/row.ts";
 import {
   allRows,
   type EntityStore,
@@ -18,17 +12,23 @@ import {
   type SortKey,
   sortPosition,
 } from "../stores/store.ts";
+import { type FieldValues, toFieldIssues } from "./arguments.ts";
+import type { Cursors } from "./cursor.ts";
+import { type Entity, type EntityModel, type FieldGenerator, isWritable, modelOf } from "./entity.ts";
+import { invalidArguments, kitFailure, notFound } from "./failure.ts";
+import { defaultOf } from "./fields.ts";
+import { type FilterOf, parseEntityFilter } from "./filter.ts";
 
-/** Who asks, as far as records care. */
+/** The caller of an operation. */
 export interface RecordContext {
   readonly principal: Principal;
   readonly signal: AbortSignal;
   readonly log: Logger;
-  /** The host's own code, which `visibleTo` does not bind. */
+  /** Set for the host's own code, which `visibleTo` does not restrict. */
   readonly bypassesVisibility?: true;
 }
 
-/** What records are made of besides their entity. */
+/** What all records share. */
 export interface RecordDeps {
   readonly store: EntityStore;
   readonly cursors: Cursors;
@@ -36,7 +36,7 @@ export interface RecordDeps {
   readonly newUuid: () => string;
 }
 
-/** A list, as far as it has been checked. */
+/** A validated list request. */
 export interface ListRequest {
   readonly where: RowCondition;
   readonly filter: JsonValue | undefined;
@@ -46,17 +46,24 @@ export interface ListRequest {
   readonly includeTotal: boolean;
 }
 
-/** A change of a record that exists. */
+/** One page of a list. */
+export interface RecordPage {
+  readonly items: readonly Row[];
+  readonly nextCursor?: string;
+  readonly total?: number;
+}
+
+/** A change of an existing record. */
 export interface UpdateRequest {
   readonly key: JsonValue;
   readonly given: FieldValues;
   readonly expectedVersion: number | undefined;
 }
 
-/** The records of one entity: reading and changing them under the entity's rules, for a caller. */
+/** Reads and changes the records of one entity, under its rules and for a caller. */
 export interface Records {
-  readonly entity: Entity;
-  list(request: ListRequest, caller: RecordContext): Promise<JsonObject>;
+  readonly entity: EntityModel;
+  list(request: ListRequest, caller: RecordContext): Promise<RecordPage>;
   count(where: RowCondition, caller: RecordContext): Promise<number>;
   get(key: JsonValue, caller: RecordContext): Promise<Row>;
   create(given: readonly FieldValues[], caller: RecordContext): Promise<readonly Row[]>;
@@ -64,15 +71,15 @@ export interface Records {
   upsert(key: JsonValue, given: FieldValues, caller: RecordContext): Promise<Row>;
   remove(requests: readonly Omit<UpdateRequest, "given">[], caller: RecordContext): Promise<void>;
   removeWhere(where: RowCondition, max: number, caller: RecordContext): Promise<number>;
-  /** What a new record would have without anything given. */
+  /** The defaults of a new record. */
   defaults(): Row;
 }
 
-// Only another writer in the same instant makes one needed; five of them in a row is a conflict.
+// An update is repeated when another writer was faster; after this many times it is a conflict.
 const maxAttempts = 5;
 
 /** The table of an entity, as stores see it. */
-export function tableOf(entity: Entity): EntityTable {
+export function tableOf(entity: EntityModel): EntityTable {
   return {
     entity: entity.name,
     name: entity.name,
@@ -82,165 +89,46 @@ export function tableOf(entity: Entity): EntityTable {
   };
 }
 
-/** Records of an entity in a store. */
-export function createRecords(entity: Entity, { store, cursors, clock, newUuid }: RecordDeps): Records {
+/** The records of an entity in a store. */
+export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
+  const { store, cursors } = deps;
   const table = tableOf(entity);
-  const { hooks } = entity.options;
+  const rows = createRowBuilder(entity, deps);
   const keySort: readonly SortKey[] = [{ field: entity.key.name, descending: false }];
-  return {
-    entity,
-    list: async (request, caller) => {
-      const sort = request.sort.some(({ field }) => field === entity.key.name)
-        ? request.sort
-        : [...request.sort, ...keySort];
-      const scope = { entity: entity.name, sort: sort.map(sortText), filter: request.filter };
-      const position = request.cursor === undefined ? undefined : cursors.read(scope, request.cursor);
-      if (request.cursor !== undefined && position === undefined) {
-        throw invalidArguments([
-          {
-            path: "cursor",
-            message: "is no cursor of this list; repeat filter and sort, or start without one",
-          },
-        ]);
-      }
-      const where = visible(request.where, caller);
-      // One more than asked for tells whether there is another page.
-      const found = await store.list(table, { where, sort, after: position, limit: request.pageSize + 1 });
-      const items = found.slice(0, request.pageSize);
-      const last = found.length > items.length ? items.at(-1) : undefined;
-      return {
-        items,
-        ...(last === undefined ? {} : { nextCursor: cursors.write(scope, sortPosition(sort, last)) }),
-        ...(request.includeTotal ? { total: await store.count(table, where) } : {}),
-      };
-    },
-    count: async (where, caller) => store.count(table, visible(where, caller)),
-    get: find,
-    create: async (given, caller) => {
-      const rows: Row[] = [];
-      for (const fields of given) rows.push(await prepareNew(fields, caller));
-      await commit(rows.map((row) => ({ kind: "insert", table, row })));
-      for (const record of rows) await after("create", record, caller);
-      return rows;
-    },
-    update: async (requests, caller) =>
-      persist(async () => {
-        const changes: Extract<RowChange, { kind: "replace" }>[] = [];
-        for (const request of requests) changes.push(await prepareChange(request, caller));
-        return changes;
-      }, caller),
-    upsert: async (key, given, caller) => {
-      const [existing] = await store.list(table, {
-        where: hasKey(key),
-        sort: keySort,
-        after: undefined,
-        limit: 1,
-      });
-      if (existing === undefined) {
-        const row = await prepareNew(new Map([...given, [entity.key.name, key]]), caller);
-        await commit([{ kind: "insert", table, row }]);
-        await after("create", row, caller);
-        return row;
-      }
-      const [row] = await persist(async () => {
-        // A record that the caller cannot see is not there for it, and cannot be made either.
-        const before = await find(key, caller);
-        return [await replacing(before, { ...kept(before), ...Object.fromEntries(defined(given)) }, caller)];
-      }, caller);
-      return row ?? existing;
-    },
-    remove: async (requests, caller) => {
-      const rows: Row[] = [];
-      for (const { key, expectedVersion } of requests) {
-        const row = await find(key, caller);
-        checkVersion(row, expectedVersion);
-        await hooks.beforeDelete?.(row, caller);
-        rows.push(row);
-      }
-      await commit(rows.map((expected) => ({ kind: "remove", table, expected })));
-      for (const record of rows) await after("delete", record, caller);
-    },
-    removeWhere: async (where, max, caller) => {
-      const rows = await store.list(table, {
-        where: visible(where, caller),
-        sort: keySort,
-        after: undefined,
-        limit: max + 1,
-      });
-      if (rows.length > max) {
-        throw kitFailure("conflict", `the filter matches more than ${max} records; narrow it or raise max`);
-      }
-      for (const row of rows) await hooks.beforeDelete?.(row, caller);
-      await commit(rows.map((expected) => ({ kind: "remove", table, expected })));
-      for (const record of rows) await after("delete", record, caller);
-      return rows.length;
-    },
-    defaults: () =>
-      Object.fromEntries(
-        [...entity.fields.values()].flatMap((field) => {
-          const value = entity.generated.has(field.name) ? undefined : defaultOf(field);
-          return value === undefined ? [] : [[field.name, value]];
-        }),
-      ),
-  };
+
+  const first = async (where: RowCondition): Promise<Row | undefined> =>
+    (await store.list(table, { where, sort: keySort, after: undefined, limit: 1 }))[0];
 
   async function find(key: JsonValue, caller: RecordContext): Promise<Row> {
-    const where = visible(hasKey(key), caller);
-    const [row] = await store.list(table, { where, sort: keySort, after: undefined, limit: 1 });
+    const row = await first(visible(entity, hasKey(entity, key), caller));
     if (row === undefined) throw notFound(entity.name);
     return row;
   }
 
-  async function prepareNew(given: FieldValues, caller: RecordContext): Promise<Row> {
-    const row: Record<string, JsonValue> = Object.fromEntries(defined(given));
-    for (const [field, generator] of entity.generated) row[field] ??= generated(generator);
-    if (entity.version !== undefined) row[entity.version] = 1;
-    const checked = check(row);
-    const replaced = await hooks.beforeCreate?.(checked, caller);
-    return replaced === undefined ? checked : check(replaced);
+  async function insert(created: readonly Row[], caller: RecordContext): Promise<void> {
+    await commit(created.map((row) => ({ kind: "insert", table, row })));
+    for (const row of created) await notifyHook(entity, "create", row, caller);
   }
 
-  async function prepareChange(request: UpdateRequest, caller: RecordContext) {
-    const before = await find(request.key, caller);
-    checkVersion(before, request.expectedVersion);
-    const next: Record<string, JsonValue> = { ...before };
-    for (const [name, value] of request.given) {
-      if (value === undefined) delete next[name];
-      else next[name] = value;
-    }
-    return replacing(before, next, caller);
+  async function removeAll(doomed: readonly Row[], caller: RecordContext): Promise<void> {
+    for (const row of doomed) await entity.options.hooks?.beforeDelete?.(row, caller);
+    await commit(doomed.map((expected) => ({ kind: "remove", table, expected })));
+    for (const row of doomed) await notifyHook(entity, "delete", row, caller);
   }
 
-  async function replacing(
-    before: Row,
-    wanted: Row,
-    caller: RecordContext,
-  ): Promise<Extract<RowChange, { kind: "replace" }>> {
-    const next: Record<string, JsonValue> = { ...wanted };
-    for (const [field, generator] of entity.generated) {
-      if (generator === "updatedAt") next[field] = generated(generator);
-    }
-    if (entity.version !== undefined) next[entity.version] = Number(before[entity.version] ?? 0) + 1;
-    const checked = check(next);
-    const replaced = await hooks.beforeUpdate?.(checked, before, caller);
-    const row = replaced === undefined ? checked : check(replaced);
-    return { kind: "replace", table, expected: before, row };
-  }
-
-  /** Reads, changes and writes again until nobody was quicker. */
-  async function persist(
-    prepare: () => Promise<readonly Extract<RowChange, { kind: "replace" }>[]>,
+  /** Reads, changes and writes again until no other writer was faster. */
+  async function replaceAll(
+    prepare: () => Promise<readonly { readonly expected: Row; readonly row: Row }[]>,
     caller: RecordContext,
   ): Promise<readonly Row[]> {
     for (let attempt = 1; ; attempt++) {
-      const changes = await prepare();
+      const replaced = await prepare();
       caller.signal.throwIfAborted();
-      const applied = await store.apply(changes);
-      if (applied.ok) {
-        for (const { row } of changes) await after("update", row, caller);
-        return changes.map(({ row }) => row);
-      }
-      if (attempt === maxAttempts) throw changedMeanwhile();
+      const applied = await store.apply(replaced.map((one) => ({ kind: "replace", table, ...one })));
+      if (!applied.ok && attempt < maxAttempts) continue;
+      if (!applied.ok) throw changedMeanwhile();
+      for (const { row } of replaced) await notifyHook(entity, "update", row, caller);
+      return replaced.map(({ row }) => row);
     }
   }
 
@@ -252,91 +140,206 @@ export function createRecords(entity: Entity, { store, cursors, clock, newUuid }
     throw kitFailure("conflict", `a ${entity.name} with this ${entity.key.name} exists already`);
   }
 
-  function changedMeanwhile(): Error {
-    return kitFailure("conflict", `the ${entity.name} was changed meanwhile; get it again and repeat`);
-  }
+  const changedMeanwhile = (): Error =>
+    kitFailure("conflict", `the ${entity.name} has changed in the meantime; get it again and retry`);
 
-  function checkVersion(row: Row, expected: number | undefined): void {
-    if (expected === undefined || entity.version === undefined) return;
-    const current = row[entity.version];
-    if (current === expected) return;
-    throw kitFailure(
-      "version_mismatch",
-      `the ${entity.name} has version ${JSON.stringify(current)}, not ${expected}; get it again and repeat`,
-    );
-  }
-
-  /** The whole record by the whole schema, with rules between fields; null and absent as every store keeps them. */
-  function check(row: Row): Row {
-    const parsed = entity.schema.safeParse(row);
-    if (!parsed.success) throw invalidArguments(toFieldIssues(parsed.error.issues));
-    const checked: Record<string, JsonValue> = {};
-    for (const field of entity.fields.values()) {
-      // The fields' schemas have said that JSON can carry them.
-      const value = parsed.data[field.name] as JsonValue | undefined;
-      if (value !== undefined) checked[field.name] = value;
-      else if (field.nullable) checked[field.name] = null;
-    }
-    return checked;
-  }
-
-  /** What a replaced record keeps: everything that clients cannot send. */
-  function kept(before: Row): Row {
-    return Object.fromEntries(
-      Object.entries(before).filter(
-        ([name]) =>
-          name === entity.key.name ||
-          name === entity.version ||
-          entity.generated.has(name) ||
-          entity.readOnly.has(name) ||
-          entity.hidden.has(name),
+  return {
+    entity,
+    list: async (request, caller) => {
+      const hasKeySort = request.sort.some(({ field }) => field === entity.key.name);
+      const sort = hasKeySort ? request.sort : [...request.sort, ...keySort];
+      const scope = { entity: entity.name, sort: sort.map(formatSortKey), filter: request.filter };
+      const after = request.cursor === undefined ? undefined : cursors.read(scope, request.cursor);
+      if (request.cursor !== undefined && after === undefined) {
+        throw invalidArguments([
+          { path: "cursor", message: "not a cursor of this list; repeat filter and sort, or omit it" },
+        ]);
+      }
+      const where = visible(entity, request.where, caller);
+      // One more than requested shows whether there is another page.
+      const found = await store.list(table, { where, sort, after, limit: request.pageSize + 1 });
+      const items = found.slice(0, request.pageSize);
+      const last = found.length > items.length ? items.at(-1) : undefined;
+      return {
+        items,
+        ...(last === undefined ? {} : { nextCursor: cursors.write(scope, sortPosition(sort, last)) }),
+        ...(request.includeTotal ? { total: await store.count(table, where) } : {}),
+      };
+    },
+    count: async (where, caller) => store.count(table, visible(entity, where, caller)),
+    get: find,
+    create: async (given, caller) => {
+      const created: Row[] = [];
+      for (const values of given) created.push(await rows.create(values, caller));
+      await insert(created, caller);
+      return created;
+    },
+    update: async (requests, caller) =>
+      replaceAll(async () => {
+        const replaced: { readonly expected: Row; readonly row: Row }[] = [];
+        for (const { key, given, expectedVersion } of requests) {
+          const expected = await find(key, caller);
+          checkVersion(entity, expected, expectedVersion);
+          replaced.push({ expected, row: await rows.update(expected, given, caller) });
+        }
+        return replaced;
+      }, caller),
+    upsert: async (key, given, caller) => {
+      // Looks at all records: one that the caller cannot see must not be created again.
+      if ((await first(hasKey(entity, key))) === undefined) {
+        const row = await rows.create(new Map([...given, [entity.key.name, key]]), caller);
+        await insert([row], caller);
+        return row;
+      }
+      const [row] = await replaceAll(async () => {
+        const expected = await find(key, caller);
+        return [{ expected, row: await rows.replace(expected, given, caller) }];
+      }, caller);
+      return row ?? {};
+    },
+    remove: async (requests, caller) => {
+      const doomed: Row[] = [];
+      for (const { key, expectedVersion } of requests) {
+        const row = await find(key, caller);
+        checkVersion(entity, row, expectedVersion);
+        doomed.push(row);
+      }
+      await removeAll(doomed, caller);
+    },
+    removeWhere: async (condition, max, caller) => {
+      const where = visible(entity, condition, caller);
+      const doomed = await store.list(table, { where, sort: keySort, after: undefined, limit: max + 1 });
+      if (doomed.length > max) {
+        throw kitFailure("conflict", `the filter matches more than ${max} records; narrow it or raise max`);
+      }
+      await removeAll(doomed, caller);
+      return doomed.length;
+    },
+    defaults: () =>
+      Object.fromEntries(
+        [...entity.fields.values()].flatMap((field) => {
+          const value = entity.generated.has(field.name) ? undefined : defaultOf(field);
+          return value === undefined ? [] : [[field.name, value]];
+        }),
       ),
-    );
-  }
-
-  function visible(where: RowCondition, { principal, bypassesVisibility: seesAll }: RecordContext): RowCondition {
-    const filter = seesAll === true ? undefined : entity.options.visibleTo?.(principal);
-    if (filter === undefined) return where;
-    const parsed = parseEntityFilter(filter, [...entity.fields.values()], "visibleTo");
-    if (!parsed.ok) throw new TypeError(`entity ${entity.name}: ${JSON.stringify(parsed.issues)}`);
-    return { kind: "and", parts: [where, parsed.condition] };
-  }
-
-  function hasKey(value: JsonValue): RowCondition {
-    return isScalar(value)
-      ? { kind: "compare", field: entity.key.name, operator: "eq", value }
-      : { kind: "not", part: allRows };
-  }
-
-  async function after(operation: "create" | "update" | "delete", record: Row, caller: RecordContext): Promise<void> {
-    try {
-      await hooks.afterChange?.({ operation, record }, caller);
-    } catch (error) {
-      // The change is made; the caller has to hear that and nothing else.
-      const reason = error instanceof Error ? error.message : String(error);
-      caller.log.error({ entity: entity.name, operation, reason }, "the afterChange hook failed");
-    }
-  }
-
-  function generated(generator: "uuid" | "createdAt" | "updatedAt"): Scalar {
-    return generator === "uuid" ? newUuid() : new Date(clock.wall()).toISOString();
-  }
+  };
 }
 
-function defined(given: FieldValues): readonly (readonly [string, JsonValue])[] {
-  return [...given].flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const]));
+/** Builds the rows to be stored: generated fields, version, schema and hooks applied. */
+interface RowBuilder {
+  create(given: FieldValues, caller: RecordContext): Promise<Row>;
+  /** Changes only the given fields. */
+  update(before: Row, given: FieldValues, caller: RecordContext): Promise<Row>;
+  /** Replaces everything that clients can send. */
+  replace(before: Row, given: FieldValues, caller: RecordContext): Promise<Row>;
+}
+
+function createRowBuilder(entity: EntityModel, { clock, newUuid }: RecordDeps): RowBuilder {
+  const { hooks } = entity.options;
+  const generate = (generator: FieldGenerator): string =>
+    generator === "uuid" ? newUuid() : new Date(clock.wall()).toISOString();
+
+  async function change(before: Row, changed: Row, caller: RecordContext): Promise<Row> {
+    const next: Record<string, JsonValue> = { ...changed };
+    for (const [field, generator] of entity.generated) {
+      if (generator === "updatedAt") next[field] = generate(generator);
+    }
+    if (entity.version !== undefined) next[entity.version] = Number(before[entity.version] ?? 0) + 1;
+    const row = validate(entity, next);
+    const replaced = await hooks?.beforeUpdate?.(row, before, caller);
+    return replaced === undefined ? row : validate(entity, replaced);
+  }
+
+  return {
+    create: async (given, caller) => {
+      const next = withValues({}, given);
+      for (const [field, generator] of entity.generated) next[field] ??= generate(generator);
+      if (entity.version !== undefined) next[entity.version] = 1;
+      const row = validate(entity, next);
+      const replaced = await hooks?.beforeCreate?.(row, caller);
+      return replaced === undefined ? row : validate(entity, replaced);
+    },
+    update: async (before, given, caller) => change(before, withValues(before, given), caller),
+    replace: async (before, given, caller) => {
+      const kept = Object.entries(before).filter(([name]) => name === entity.key.name || !isWritable(entity, name));
+      return change(before, withValues(Object.fromEntries(kept), given), caller);
+    },
+  };
+}
+
+function withValues(row: Row, given: FieldValues): Record<string, JsonValue> {
+  const next: Record<string, JsonValue> = { ...row };
+  for (const [name, value] of given) {
+    if (value === undefined) delete next[name];
+    else next[name] = value;
+  }
+  return next;
+}
+
+/** Applies the whole schema, with rules between fields, and normalizes null and absent as every store does. */
+function validate(entity: EntityModel, record: Readonly<Record<string, unknown>>): Row {
+  const parsed = entity.schema.safeParse(record);
+  if (!parsed.success) throw invalidArguments(toFieldIssues(parsed.error.issues));
+  const row: Record<string, JsonValue> = {};
+  for (const field of entity.fields.values()) {
+    // Every field's schema produces JSON.
+    const value = parsed.data[field.name] as JsonValue | undefined;
+    if (value !== undefined) row[field.name] = value;
+    else if (field.nullable) row[field.name] = null;
+  }
+  return row;
+}
+
+function checkVersion(entity: EntityModel, row: Row, expected: number | undefined): void {
+  if (expected === undefined || entity.version === undefined) return;
+  const current = row[entity.version];
+  if (current === expected) return;
+  throw kitFailure(
+    "version_mismatch",
+    `the ${entity.name} has version ${JSON.stringify(current)}, not ${expected}; get it again and retry`,
+  );
+}
+
+/** Restricts a condition to what the caller can see. */
+function visible(entity: EntityModel, where: RowCondition, caller: RecordContext): RowCondition {
+  const filter = caller.bypassesVisibility === true ? undefined : entity.options.visibleTo?.(caller.principal);
+  if (filter === undefined) return where;
+  const parsed = parseEntityFilter(filter, [...entity.fields.values()], "visibleTo");
+  if (!parsed.ok) throw new TypeError(`entity ${entity.name}: ${JSON.stringify(parsed.issues)}`);
+  return { kind: "and", parts: [where, parsed.condition] };
+}
+
+function hasKey(entity: EntityModel, value: JsonValue): RowCondition {
+  return isScalar(value)
+    ? { kind: "compare", field: entity.key.name, operator: "eq", value }
+    : { kind: "not", part: allRows };
+}
+
+async function notifyHook(
+  entity: EntityModel,
+  operation: "create" | "update" | "delete",
+  record: Row,
+  caller: RecordContext,
+): Promise<void> {
+  try {
+    await entity.options.hooks?.afterChange?.({ operation, record }, caller);
+  } catch (error) {
+    // The change is stored, so the call succeeds.
+    const reason = error instanceof Error ? error.message : String(error);
+    caller.log.error({ entity: entity.name, operation, reason }, "the afterChange hook failed");
+  }
 }
 
 /** A sort key as clients write it. */
-function sortText({ field, descending }: SortKey): string {
+function formatSortKey({ field, descending }: SortKey): string {
   return descending ? `-${field}` : field;
 }
 
 /** The records of an entity for the host's own code, with the types of its schema. */
 export interface TypedRecords<Schema extends z.ZodObject> {
-  /** What is generated may be left out, or be given. */
+  /** Generated fields may be omitted. */
   create(record: Partial<z.input<Schema>>): Promise<z.output<Schema>>;
-  /** Rejects if there is none. */
+  /** Rejects if there is no such record. */
   get(key: string | number): Promise<z.output<Schema>>;
   list(filter?: FilterOf<z.output<Schema>>, limit?: number): Promise<readonly z.output<Schema>[]>;
   count(filter?: FilterOf<z.output<Schema>>): Promise<number>;
@@ -344,22 +347,19 @@ export interface TypedRecords<Schema extends z.ZodObject> {
 
 const hostPrincipal: Principal = { id: "host", kind: "key", scopes: new Set(), claims: {} };
 
-/** Records that the host reads and makes itself; rows have passed the schema, which is what the types say. */
+/** Records for the host's own code: the same schema and hooks, but no restriction to visible rows. */
 export function createTypedRecords<Schema extends z.ZodObject>(
   entity: Entity<Schema>,
   records: Records,
   log: Logger,
 ): TypedRecords<Schema> {
-  const caller = {
-    principal: hostPrincipal,
-    signal: new AbortController().signal,
-    log,
-    bypassesVisibility: true as const,
-  };
+  const { signal } = new AbortController();
+  const caller: RecordContext = { principal: hostPrincipal, signal, log, bypassesVisibility: true };
+  // Rows have passed the schema, which is what the type says.
   const typed = (row: Row): z.output<Schema> => row as z.output<Schema>;
-  const conditionOf = (filter: FilterOf<z.output<Schema>> | undefined) => {
+  const conditionOf = (filter: FilterOf<z.output<Schema>> | undefined): RowCondition => {
     if (filter === undefined) return allRows;
-    const parsed = parseEntityFilter(filter, [...entity.fields.values()]);
+    const parsed = parseEntityFilter(filter, [...modelOf(entity).fields.values()]);
     if (!parsed.ok) throw invalidArguments(parsed.issues);
     return parsed.condition;
   };
@@ -371,19 +371,9 @@ export function createTypedRecords<Schema extends z.ZodObject>(
     },
     get: async (key) => typed(await records.get(key, caller)),
     list: async (filter, limit = 1000) => {
-      const page = await records.list(
-        {
-          where: conditionOf(filter),
-          filter: undefined,
-          sort: [],
-          cursor: undefined,
-          pageSize: limit,
-          includeTotal: false,
-        },
-        caller,
-      );
-      // A page is made of rows; only its member `items` holds any.
-      return (page["items"] as readonly Row[]).map(typed);
+      const where = conditionOf(filter);
+      const all = { where, filter: undefined, sort: [], cursor: undefined, pageSize: limit, includeTotal: false };
+      return (await records.list(all, caller)).items.map(typed);
     },
     count: async (filter) => records.count(conditionOf(filter), caller),
   };

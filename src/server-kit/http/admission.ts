@@ -1,183 +1,191 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
-import type { Clock } from "../../core/exchange.ts";
-import type { KitCore, PeerDetails } from "../contract/contract.ts";
-import type { InboundRequest } from "./authentication.ts";
+import type { Clock, Principal } from "../../core/exchange.ts";
+import { isLoopback } from "../../lib/addresses.ts";
+import { createTrustedNetworks, forwardedAddress, plainAddress } from "../../lib/forwarded-address.ts";
+import { createTokenBuckets } from "../../lib/token-bucket.ts";
+import type { KitSettings } from "../settings/settings.ts";
+import type { KitCore, PeerDetails } from "./contract.ts";
 import { checkOrigin } from "./origins.ts";
-import { createPeerReader, type Peer, type PeerReader } from "../contract/peer.ts";
 import { type HttpRefusal, refuseRequest } from "./refusal.ts";
 import type { RouteKind } from "./routes.ts";
 
-/** What is checked before anybody asks who is calling. */
-export interface RequestChecks {
-  /** Reads where a request comes from and what it asks for. */
-  read(request: Request, facts: PeerDetails, url: URL, kind: RouteKind): InboundRequest;
-  /** Host, origin, HTTPS and the limit on new streams, in this order. */
-  check(arrival: InboundRequest, kind: RouteKind): HttpRefusal | undefined;
-  /** Takes calls from a caller's share (KO-113). */
-  takeCalls(key: string, calls: number): HttpRefusal | undefined;
-  /** Notes credentials that were refused: an address may not try them without end. */
-  recordAuthFailure(arrival: InboundRequest): void;
+/** The client of a request, and how it addresses the server. */
+export interface Peer {
+  readonly address: string | undefined;
+  readonly isHttps: boolean;
+  /** Host and port by which the client knows the server. */
+  readonly host: string;
+  /** The path in front of the kit's routes as the client sees them, without a trailing slash (KO-052). */
+  readonly prefix: string;
+  /** Whether the request came to a loopback address without a trusted proxy. */
+  readonly isLocal: boolean;
 }
 
-/** Makes the checks; every setting is read anew with each request (KO-142). */
-export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks {
-  const opens = createKeyedRateLimit(() => ({ perMinute: core.settings().rateLimit.streamOpensPerMinute }), clock);
-  const calls = createKeyedRateLimit(() => ({ perMinute: core.settings().rateLimit.callsPerMinute }), clock);
-  let proxies: readonly string[] | undefined;
-  let readPeer: PeerReader = createPeerReader([]);
+/** A request on one of the kit's routes. */
+export interface InboundRequest {
+  readonly request: Request;
+  readonly details: PeerDetails;
+  readonly peer: Peer;
+  readonly url: URL;
+  /** Whether a token in the query is accepted: only where a browser cannot send a header (KO-102). */
+  readonly allowsQueryToken: boolean;
+  /** The URL of the base route as the client knows it. */
+  readonly resource: string;
+  /** The audience that tokens must have (RFC 8707); undefined if only the client's Host header names the server. */
+  readonly audience: readonly string[] | undefined;
+  /** Where a challenge sends clients that want to log in (RFC 9728). */
+  readonly resourceMetadataUrl: string;
+}
 
-  function peerOf(request: Request, facts: PeerDetails): Peer {
+/** The checks before authentication, and the rate limits. */
+export interface RequestChecks {
+  read(request: Request, details: PeerDetails, url: URL, kind: RouteKind): InboundRequest;
+  /** Checks host, origin, HTTPS and the limit on new streams, in this order. */
+  check(inbound: InboundRequest, kind: RouteKind): HttpRefusal | undefined;
+  /** Counts calls against the caller's rate limit (KO-113). */
+  takeCalls(principal: Principal, peer: Peer, calls: number): HttpRefusal | undefined;
+  /** Counts rejected credentials against the rate limit of the address. */
+  recordAuthFailure(inbound: InboundRequest): void;
+}
+
+/** Creates the checks; settings are read at each request (KO-142). */
+export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks {
+  const opens = createMinuteLimit(() => core.settings().rateLimit.streamOpensPerMinute, clock);
+  const calls = createMinuteLimit(() => core.settings().rateLimit.callsPerMinute, clock);
+  let proxies: readonly string[] | undefined;
+  let readPeer = createPeerReader([]);
+
+  function peerOf(request: Request, details: PeerDetails): Peer {
     const { trustedProxies } = core.settings();
     if (trustedProxies !== proxies) {
       proxies = trustedProxies;
       readPeer = createPeerReader(trustedProxies);
     }
-    return readPeer(request, facts);
+    return readPeer(request, details);
   }
 
-  const limited = (retryAfterSeconds: number | undefined): HttpRefusal | undefined =>
+  const refusalAfter = (retryAfterSeconds: number | undefined): HttpRefusal | undefined =>
     retryAfterSeconds === undefined ? undefined : refuseRequest("rate_limited", { retryAfterSeconds });
 
   return {
-    read: (request, facts, url, kind) => {
-      const peer = peerOf(request, facts);
-      const { httpSseRoute, publicUrl } = core.settings();
-      const resource = publicBase(peer, core) + httpSseRoute;
-      // A Host header is what the client made of it: whoever has a token for another server could name that one. On
-      // loopback it was checked.
-      const isKnown = publicUrl !== undefined || peer.isLocal;
+    read: (request, details, url, kind) => {
+      const settings = core.settings();
+      const peer = peerOf(request, details);
+      const base = publicBase(peer, settings);
+      const resource = base + settings.httpSseRoute;
       return {
         request,
-        details: facts,
+        details,
         peer,
         url,
         allowsQueryToken: kind === "sse",
         resource,
-        audience: isKnown ? [resource] : undefined,
-        resourceMetadataUrl: metadataUrl(peer, core),
+        // A client with a token for another server could send that server's name as Host; on loopback Host is checked.
+        audience: settings.publicUrl !== undefined || peer.isLocal ? [resource] : undefined,
+        // RFC 9728 puts the well-known part in front of the whole path, but a prefix belongs to the host.
+        resourceMetadataUrl: base + metadataPrefix + settings.httpSseRoute,
       };
     },
     check: ({ request, peer }, kind) => {
       const settings = core.settings();
-      const foreign = checkOrigin({ headers: request.headers, host: peer.host, isLocal: peer.isLocal }, settings);
-      if (foreign !== undefined) return foreign;
+      const refusal = checkOrigin({ headers: request.headers, host: peer.host, isLocal: peer.isLocal }, settings);
+      if (refusal !== undefined) return refusal;
       if (settings.requireHttps && !peer.isHttps) return refuseRequest("https_required");
       if (!settings.enableRateLimiting) return undefined;
-      const address = addressKey(peer);
       const isOpening = kind === "sse" && request.method === "GET";
-      return limited(isOpening ? opens.take(address) : calls.peek(`failed ${address}`));
+      return refusalAfter(isOpening ? opens.take(addressKey(peer)) : calls.peek(failureKey(peer)));
     },
-    takeCalls: (key, count) => {
+    takeCalls: (principal, peer, count) => {
       if (!core.settings().enableRateLimiting) return undefined;
+      const key = principal.kind === "anonymous" ? `address ${addressKey(peer)}` : `caller ${principal.id}`;
       for (let taken = 0; taken < count; taken += 1) {
         const wait = calls.take(key);
-        if (wait !== undefined) return limited(wait);
+        if (wait !== undefined) return refusalAfter(wait);
       }
       return undefined;
     },
     recordAuthFailure: ({ peer }) => {
-      if (core.settings().enableRateLimiting) calls.take(`failed ${addressKey(peer)}`);
+      if (core.settings().enableRateLimiting) calls.take(failureKey(peer));
     },
   };
 }
 
-/** By what a caller's share is counted: its name, or its address where it has none (KO-113). */
-export function rateLimitKey(principal: { readonly id: string; readonly kind: string }, peer: Peer): string {
-  return principal.kind === "anonymous" ? `address ${addressKey(peer)}` : `caller ${principal.id}`;
-}
-
-/** The address of this server as this client sees it, in front of the routes. */
-function publicBase(peer: Peer, core: KitCore): string {
-  const { publicUrl } = core.settings();
+/** The base URL of the server as the client sees it. */
+function publicBase(peer: Peer, { publicUrl }: KitSettings): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/+$/u, "");
   return `${peer.isHttps ? "https" : "http"}://${peer.host}${peer.prefix}`;
-}
-
-/**
- * Where the metadata of the base route is. RFC 9728 puts the well-known part in front of the whole path; behind a
- * prefix that belongs to the host, so it stands in front of our own path there and the challenge says so.
- */
-function metadataUrl(peer: Peer, core: KitCore): string {
-  return `${publicBase(peer, core)}${metadataPrefix}${core.settings().httpSseRoute}`;
 }
 
 function addressKey({ address }: Peer): string {
   return address ?? "unknown";
 }
 
-/** How many of something one key may have: all at once or spread, but no more than this in a minute. */
-export interface MinuteRate {
-  readonly perMinute: number;
+function failureKey(peer: Peer): string {
+  return `failed ${addressKey(peer)}`;
 }
 
-/** Counts what keys take. */
-export interface KeyedRateLimit {
-  /** Takes one; answers with the seconds to wait where there is none left. */
-  take(key: string): number | undefined;
-  /** The seconds to wait if one were taken now, without taking it. */
-  peek(key: string): number | undefined;
-  /** Keys that are remembered. */
-  readonly size: number;
-}
-
-interface Bucket {
-  tokens: number;
-  filledAt: number;
-}
-
-/** A bound on what strangers can make us remember. */
-const maxBuckets = 10_000;
-const sweepAtOnce = 2;
-
-/**
- * Token buckets, one for each key. The rate is asked for at each use, so that a changed setting holds at once (KO-142).
- * A full bucket says no more than none, so those are dropped, a few with every new one.
- */
-export function createKeyedRateLimit(rate: () => MinuteRate, clock: Clock): KeyedRateLimit {
-  const buckets = new Map<string, Bucket>();
-
-  function fill(bucket: Bucket, now: number): Bucket {
-    const { perMinute } = rate();
-    bucket.tokens = Math.min(perMinute, bucket.tokens + ((now - bucket.filledAt) * perMinute) / 60_000);
-    bucket.filledAt = now;
-    return bucket;
-  }
-
-  function sweep(now: number): void {
-    let looked = 0;
-    for (const [key, bucket] of buckets) {
-      if (looked++ === sweepAtOnce) break;
-      buckets.delete(key);
-      if (fill(bucket, now).tokens < rate().perMinute && buckets.size < maxBuckets - 1) buckets.set(key, bucket);
-    }
-  }
-
-  const waitOf = ({ tokens }: Bucket): number | undefined =>
-    tokens >= 1 ? undefined : ((1 - tokens) * 60) / rate().perMinute;
-
-  function bucketOf(key: string): Bucket {
-    const now = clock.now();
-    const known = buckets.get(key);
-    if (known !== undefined) return fill(known, now);
-    sweep(now);
-    const made = { tokens: rate().perMinute, filledAt: now };
-    buckets.set(key, made);
-    return made;
-  }
-
-  return {
-    take: (key) => {
-      const bucket = bucketOf(key);
-      const wait = waitOf(bucket);
-      if (wait === undefined) bucket.tokens -= 1;
-      return wait;
-    },
-    peek: (key) => {
-      const known = buckets.get(key);
-      return known === undefined ? undefined : waitOf(fill(known, clock.now()));
-    },
-    get size() {
-      return buckets.size;
-    },
+/** Creates the function that reads the peer of a request. Forwarded headers count only from a trusted proxy (KO-100). */
+export function createPeerReader(trustedProxies: readonly string[]): (request: Request, details: PeerDetails) => Peer {
+  const isTrusted = createTrustedNetworks(trustedProxies);
+  return (request, details) => {
+    const address = plainAddress(details.address);
+    const localAddress = plainAddress(details.localAddress);
+    const url = new URL(request.url);
+    const { headers } = request;
+    const own: Peer = {
+      address,
+      isHttps: details.encrypted ?? url.protocol === "https:",
+      host: headers.get("host") ?? url.host,
+      prefix: (details.prefix ?? "").replace(/\/$/u, ""),
+      isLocal: localAddress !== undefined && isLoopback(localAddress),
+    };
+    if (address === undefined || !isTrusted(address)) return own;
+    const scheme = lastListValue(headers.get("x-forwarded-proto"));
+    return {
+      address: forwardedAddress(address, headers.get("x-forwarded-for") ?? "", isTrusted),
+      isHttps: scheme === undefined ? own.isHttps : scheme.toLowerCase() === "https",
+      host: lastListValue(headers.get("x-forwarded-host")) ?? own.host,
+      prefix: cleanPrefix(lastListValue(headers.get("x-forwarded-prefix"))) + own.prefix,
+      isLocal: false,
+    };
   };
+}
+
+/** The value of the nearest proxy: proxies append. */
+function lastListValue(list: string | null): string | undefined {
+  const last = list?.split(",").at(-1)?.trim();
+  return last === "" ? undefined : last;
+}
+
+/** The prefix becomes part of URLs, so it must be a plain path. */
+function cleanPrefix(prefix: string | undefined): string {
+  return prefix !== undefined && /^(?:\/[\w.~-]+)+\/?$/u.test(prefix) ? prefix.replace(/\/$/u, "") : "";
+}
+
+/** A rate limit per key, as a token bucket that refills in a minute. */
+export interface MinuteLimit {
+  /** Takes a token; returns the seconds to wait if there is none. */
+  take(key: string): number | undefined;
+  /** The seconds to wait for a token, without taking it. */
+  peek(key: string): number | undefined;
+}
+
+/** Creates a rate limit; it starts anew when the rate changes (KO-142). */
+export function createMinuteLimit(perMinute: () => number, clock: Clock): MinuteLimit {
+  const create = (burst: number) => createTokenBuckets({ perSecond: burst / 60, burst }, () => clock.now());
+  let rate = perMinute();
+  let buckets = create(rate);
+
+  function use(key: string, tokens: number): number | undefined {
+    if (perMinute() !== rate) {
+      rate = perMinute();
+      buckets = create(rate);
+    }
+    const bucket = buckets.get(key);
+    if (bucket.tokens < 1) return buckets.waitMs(bucket) / 1000;
+    bucket.tokens -= tokens;
+    return undefined;
+  }
+
+  return { take: (key) => use(key, 1), peek: (key) => use(key, 0) };
 }

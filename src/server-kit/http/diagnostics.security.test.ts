@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeAuthenticator, createFakeKit } from "../../../test/support/fake-kit.ts";
-import { type KitSettingsInput, parseSettings } from "../contract/settings.ts";
+import { type KitSettingsInput, parseSettings } from "../settings/settings.ts";
 import { formatBootReport, securityWarnings } from "./diagnostics.ts";
 
 const production = { deployed: true, name: "production" };

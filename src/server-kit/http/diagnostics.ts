@@ -1,24 +1,24 @@
 import { createRegistry, type Registry } from "../../telemetry/metrics.ts";
 import type { MetricDefinition } from "../../telemetry/metric-names.ts";
-import type { KitCore, KitHealth } from "../contract/contract.ts";
-import type { KitSettings } from "../contract/settings.ts";
+import type { KitCore, KitHealth } from "./contract.ts";
+import type { KitSettings } from "../settings/settings.ts";
 import type { SseSessions } from "../sse/sessions.ts";
 import { GatewayError } from "../../errors.ts";
 
 const durationBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60] as const;
 
-/** Every metric of a kit's HTTP edge (KO-123); label values come from closed sets or from declared tools only. */
+/** Every metric of a kit's HTTP edge (KO-123). Label values come from closed sets or declared tools. */
 export const edgeMetricDefinitions = {
   sessions: {
     name: "headgate_kit_sessions",
     type: "gauge",
-    help: "Event streams of the HTTP+SSE profile that are open now.",
+    help: "Open HTTP+SSE event streams.",
     labels: [],
   },
   sessionsEnded: {
     name: "headgate_kit_sessions_ended_total",
     type: "counter",
-    help: "Event streams that are over, by why they ended.",
+    help: "Ended HTTP+SSE event streams, by reason.",
     labels: ["reason"],
   },
   calls: {
@@ -30,40 +30,40 @@ export const edgeMetricDefinitions = {
   callDuration: {
     name: "headgate_kit_call_duration_seconds",
     type: "histogram",
-    help: "Time that the executor took for a call.",
+    help: "Duration of tool calls.",
     labels: ["tool"],
     buckets: durationBuckets,
   },
   ackLatency: {
     name: "headgate_kit_ack_latency_seconds",
     type: "histogram",
-    help: "Time from the arrival of a post to the ack of its request.",
+    help: "Time from receiving a POST to the ack of its request.",
     labels: [],
     buckets: durationBuckets,
   },
   refused: {
     name: "headgate_kit_refused_total",
     type: "counter",
-    help: "Requests that were refused, by code of the refusal.",
+    help: "Refused requests, by refusal code.",
     labels: ["code"],
   },
   bytesOut: {
     name: "headgate_kit_bytes_out_total",
     type: "counter",
-    help: "Bytes of events written to streams of the HTTP+SSE profile.",
+    help: "Bytes written to HTTP+SSE event streams.",
     labels: [],
   },
 } as const satisfies Record<string, MetricDefinition>;
 
-/** The metrics of one edge. */
+/** The metrics of one HTTP edge. */
 export type EdgeMetrics = Registry<typeof edgeMetricDefinitions>;
 
-/** A fresh set of them. */
+/** Creates the metrics of an HTTP edge. */
 export function createEdgeMetrics(): EdgeMetrics {
   return createRegistry(edgeMetricDefinitions);
 }
 
-/** The section of the start-up report about MCP, one `name: value` a line (KO-122). */
+/** The section about MCP in the start-up report, one `name: value` per line (KO-122). */
 export function formatBootReport(settings: KitSettings, counts: ReturnType<KitCore["counts"]>): string {
   const onOff = (value: boolean): string => (value ? "enabled" : "disabled");
   const { enableHttpSseTransport, enableStreamableHttp, httpSseRoute, requireAuthentication } = settings;
@@ -87,13 +87,13 @@ export function formatBootReport(settings: KitSettings, counts: ReturnType<KitCo
   return ["Model Context Protocol", ...rows.map(([name, value]) => `  ${name}: ${value}`)].join("\n");
 }
 
-/** From this share of the connection limit on the kit counts as degraded (KO-120). */
+/** The kit is degraded from this share of the connection limit on (KO-120). */
 const degradedShare = 0.8;
 
-/** What is known about the store without asking it again. */
+/** The last known health of the store. */
 export type StoreHealth = Awaited<ReturnType<KitCore["storeHealth"]>>;
 
-/** How full and how well the kit is; no open connection is healthy (A24). */
+/** The health of a kit; no open connection is healthy. */
 export function describeHealth(
   core: KitCore,
   sessions: SseSessions,
@@ -106,7 +106,7 @@ export function describeHealth(
     ? isCrowded
       ? `${sessions.size} of ${max} connections are in use`
       : undefined
-    : `the store fails: ${store.reason ?? "no reason given"}`;
+    : `the store failed: ${store.reason ?? "no reason given"}`;
   return {
     status: isStopping ? "stopping" : reason === undefined ? "healthy" : "degraded",
     ...(reason === undefined ? {} : { reason }),
@@ -118,32 +118,32 @@ export function describeHealth(
   };
 }
 
-/** Whether anybody can log in at all. */
+/** How callers can log in. */
 export interface LoginMethods {
   readonly hasAuthenticator: boolean;
   readonly hasHostLogin: boolean;
 }
 
-/** Refuses to start where everybody would have to log in and nobody can (KO-049). */
+/** Throws if authentication is required and there is no way to log in (KO-049). */
 export function requireLoginMethod(settings: KitSettings, { hasAuthenticator, hasHostLogin }: LoginMethods): void {
-  const isHttpOn = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
-  if (!isHttpOn || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
+  const isHttpEnabled = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
+  if (!isHttpEnabled || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
   const why = settings.isAuthenticationExplicit
     ? "requireAuthentication is true"
     : `authentication is required in ${settings.environmentName}`;
   throw new GatewayError(
     "config_invalid",
-    `server kit: ${why}, but there is no token verifier and no host login. ` +
-      "Give createServerKit an `auth` that verifies tokens or identifies the host's users, " +
+    `server kit: ${why}, but there is neither a token verifier nor a host login. ` +
+      "Pass `auth` to createServerKit, " +
       "or set requireAuthentication to false and accept the risk.",
   );
 }
 
-/** What an operator should worry about, each with the setting to change (KO-101, KO-108, KO-111). */
+/** Unsafe settings, each with what to change (KO-101, KO-108, KO-111). */
 export function securityWarnings(settings: KitSettings): readonly string[] {
   const { deployed, environmentName, requireAuthentication, requireHttps, enableCors, allowedOrigins } = settings;
-  const isHttpOn = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
-  if (!isHttpOn) return [];
+  const isHttpEnabled = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
+  if (!isHttpEnabled) return [];
   return [
     ...(deployed && !requireAuthentication
       ? [
@@ -158,10 +158,10 @@ export function securityWarnings(settings: KitSettings): readonly string[] {
         ]
       : []),
     ...(enableCors && allowedOrigins.length === 0
-      ? ["CORS is on but allowedOrigins is empty: no page of another origin can call. List the exact origins."]
+      ? ["CORS is enabled but allowedOrigins is empty, so no other origin can call. List the exact origins."]
       : []),
     ...(deployed && settings.allowQueryToken === true && !settings.enableRateLimiting
-      ? ["allowQueryToken is on without rate limits: query tokens are refused. Set enableRateLimiting to true."]
+      ? ["allowQueryToken is set without rate limits, so query tokens are refused. Set enableRateLimiting to true."]
       : []),
   ];
 }

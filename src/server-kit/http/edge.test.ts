@@ -272,7 +272,7 @@ describe("health and metrics", () => {
     core.reload({ maxConcurrentConnections: 0 });
     expect((await edge.health()).status).toBe("healthy");
     core.store = { ok: false, reason: "disk full" };
-    expect(await edge.health()).toMatchObject({ status: "degraded", reason: "the store fails: disk full" });
+    expect(await edge.health()).toMatchObject({ status: "degraded", reason: "the store failed: disk full" });
     const probe = await ask(edge, "/mcp/health");
     expect([probe.status, await probe.json()]).toEqual([200, { status: "degraded" }]);
   });

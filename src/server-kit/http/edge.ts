@@ -1,6 +1,6 @@
-import type { HttpEdge, HttpEdgeDeps, KitHealth, PeerDetails } from "../contract/contract.ts";
-import { createRouteHandlers } from "./route-handlers.ts";
+import { createSseSessions } from "../sse/sessions.ts";
 import { createRequestChecks } from "./admission.ts";
+import type { HttpEdge, HttpEdgeDeps, KitHealth, PeerDetails } from "./contract.ts";
 import {
   createEdgeMetrics,
   describeHealth,
@@ -12,23 +12,22 @@ import {
 import { sseOpenApiPaths } from "./open-api.ts";
 import { corsHeaders, preflight } from "./origins.ts";
 import { HttpRefusal, refuseRequest } from "./refusal.ts";
+import { createRouteHandlers } from "./route-handlers.ts";
 import { allowHeader, findRoute, type KitRoute, routeMethods } from "./routes.ts";
-import { createSseSessions } from "../sse/sessions.ts";
 
-/** Makes the HTTP edge of a kit; throws where the settings could serve nobody. */
-export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
-  const { core, clock, setTimer, newId } = options;
-  const settings = core.settings();
-  requireLoginMethod(settings, {
-    hasAuthenticator: options.authenticator !== undefined,
-    hasHostLogin: options.identify !== undefined,
+/** Creates the HTTP edge of a kit; throws if authentication is required and nobody can log in. */
+export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
+  const { core, clock, setTimer, newId } = deps;
+  requireLoginMethod(core.settings(), {
+    hasAuthenticator: deps.authenticator !== undefined,
+    hasHostLogin: deps.identify !== undefined,
   });
-  const log = options.log.child({ logger: settings.transport.loggerCategory });
+  const log = deps.log.child({ logger: core.settings().transport.loggerCategory });
   const registry = createEdgeMetrics();
   const { metrics } = registry;
   const openSessions = metrics.sessions.labels({});
   const bytesOut = metrics.bytesOut.labels({});
-  const listeners = new Set<(health: KitHealth) => void>();
+  const healthListeners = new Set<(health: KitHealth) => void>();
   let store: StoreHealth = { ok: true };
   let isStopping = false;
   let stopped: Promise<void> | undefined;
@@ -53,21 +52,21 @@ export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
     onEnd: (reason) => metrics.sessionsEnded.labels({ reason }).inc(),
     onChange: () => {
       openSessions.set(sessions.size);
-      push();
+      notifyHealth();
     },
   });
-  const forecourt = createRequestChecks(core, clock);
-  const answers = createRouteHandlers({ ...options, log }, forecourt, sessions, metrics.ackLatency.labels({}));
-
+  const checks = createRequestChecks(core, clock);
+  const handlers = createRouteHandlers({ ...deps, log }, checks, sessions, metrics.ackLatency.labels({}));
   const stopCounting = core.onCall(({ tool, via, outcome, durationMs }) => {
     metrics.calls.labels({ tool, via, outcome }).inc();
     metrics.callDuration.labels({ tool }).observe(durationMs / 1000);
   });
+  let stopHeartbeat = scheduleHeartbeat();
 
-  function push(): void {
-    if (listeners.size === 0) return;
+  function notifyHealth(): void {
+    if (healthListeners.size === 0) return;
     const current = describeHealth(core, sessions, store, isStopping);
-    for (const listener of listeners) listener(current);
+    for (const listener of healthListeners) listener(current);
   }
 
   async function health(): Promise<KitHealth> {
@@ -75,67 +74,63 @@ export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
     return describeHealth(core, sessions, store, isStopping);
   }
 
-  /** The diagnostic heartbeat (KO-039): says in log and health that the transport lives; never an event. */
-  function pulse(): () => void {
-    let stop = setTimer(core.settings().transport.heartbeatInterval, tick);
-    function tick(): void {
+  /** The diagnostic heartbeat (KO-039): a log line and a health update, never an event. */
+  function scheduleHeartbeat(): () => void {
+    return setTimer(core.settings().transport.heartbeatInterval, () => {
       log.debug({ connections: sessions.size, evictions: sessions.evictions }, "transport heartbeat");
-      push();
-      stop = setTimer(core.settings().transport.heartbeatInterval, tick);
-    }
-    return () => stop();
+      notifyHealth();
+      stopHeartbeat = scheduleHeartbeat();
+    });
   }
-  const stopPulse = pulse();
 
-  async function answer(route: KitRoute, request: Request, facts: PeerDetails, url: URL): Promise<Response> {
+  async function respond(route: KitRoute, request: Request, details: PeerDetails, url: URL): Promise<Response> {
     const { kind } = route;
-    const { method } = request;
-    if (kind === "health") return healthResponse();
+    if (kind === "health") {
+      const { status } = await health();
+      return Response.json(
+        { status },
+        { status: status === "stopping" ? 503 : 200, headers: { "cache-control": "no-store" } },
+      );
+    }
     if (isStopping) return refuseRequest("shutting_down");
-    const arrival = forecourt.read(request, facts, url, kind);
-    const early = forecourt.check(arrival, kind);
-    if (early !== undefined) return early;
-    if (method === "OPTIONS") return preflight(request.headers, kind, allowHeader(kind), core.settings());
+    const inbound = checks.read(request, details, url, kind);
+    const refusal = checks.check(inbound, kind);
+    if (refusal !== undefined) return refusal;
+    const { method, headers } = request;
+    if (method === "OPTIONS") return preflight(headers, kind, allowHeader(kind), core.settings());
     if (!(routeMethods[kind] as readonly string[]).includes(method)) {
       return refuseRequest("method_not_allowed", { headers: { allow: allowHeader(kind) } });
     }
-    return answers[kind](arrival, route.rest);
+    return handlers[kind](inbound, route.rest);
   }
 
-  async function drainAndEnd(): Promise<void> {
+  async function shutdown(): Promise<void> {
     isStopping = true;
-    push();
+    notifyHealth();
     const { shutdownTimeout } = core.settings().transport;
     await Promise.all([core.drain(shutdownTimeout), sessions.drain(shutdownTimeout)]);
     await sessions.endAll();
-    stopPulse();
+    stopHeartbeat();
     stopCounting();
   }
 
-  async function healthResponse(): Promise<Response> {
-    const { status } = await health();
-    return Response.json(
-      { status },
-      { status: status === "stopping" ? 503 : 200, headers: { "cache-control": "no-store" } },
-    );
-  }
-
   return {
-    handle: async (request, facts = {}) => {
+    handle: async (request, details = {}) => {
       const url = new URL(request.url);
       const route = findRoute(url.pathname, core.settings());
       if (route === undefined) return undefined;
       let response: Response;
       try {
-        response = await answer(route, request, facts, url);
+        response = await respond(route, request, details, url);
       } catch (error) {
         const id = newId();
-        log.error({ id, route: route.kind, error: describeError(error) }, "request failed");
+        // The response never carries the stack.
+        const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
+        log.error({ id, route: route.kind, error: reason }, "request failed");
         response = refuseRequest("internal_error", { id });
       }
       if (response instanceof HttpRefusal) metrics.refused.labels({ code: response.code }).inc();
-      const cors = corsHeaders(request.headers.get("origin"), core.settings());
-      for (const [name, value] of Object.entries(cors)) {
+      for (const [name, value] of Object.entries(corsHeaders(request.headers.get("origin"), core.settings()))) {
         if (name === "vary") response.headers.append(name, value);
         else response.headers.set(name, value);
       }
@@ -143,9 +138,9 @@ export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
     },
     health,
     onHealth: (listener) => {
-      listeners.add(listener);
+      healthListeners.add(listener);
       return () => {
-        listeners.delete(listener);
+        healthListeners.delete(listener);
       };
     },
     metrics: () => registry.text(),
@@ -153,13 +148,8 @@ export function createHttpEdge(options: HttpEdgeDeps): HttpEdge {
     bootReport: () => formatBootReport(core.settings(), core.counts()),
     warnings: () => securityWarnings(core.settings()),
     shutdown: async () => {
-      stopped ??= drainAndEnd();
+      stopped ??= shutdown();
       return stopped;
     },
   };
-}
-
-/** The stack for the log only: an answer never carries it. */
-function describeError(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

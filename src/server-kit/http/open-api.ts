@@ -1,12 +1,13 @@
-import type { KitSettings } from "../contract/settings.ts";
+import type { KitSettings } from "../settings/settings.ts";
 import { httpRefusals } from "./refusal.ts";
+import { restRoutes } from "./rest.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
-import { failureStatus } from "../contract/contract.ts";
-import type { OperationName } from "../contract/operations.ts";
-import type { JsonObject } from "../contract/row.ts";
+import { failureStatus } from "../entity/failure.ts";
+import type { OperationName } from "../entity/operations.ts";
+import type { JsonObject } from "../stores/row.ts";
 import type { ToolEntry } from "../tools/tool-entry.ts";
 
-/** OpenAPI paths of the document's profile, with stable operation ids and media types (KO-143). */
+/** OpenAPI paths of the HTTP+SSE profile, with stable operation ids (KO-143). */
 export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, unknown>> {
   if (!settings.enableHttpSseTransport) return {};
   const base = settings.httpSseRoute;
@@ -14,7 +15,7 @@ export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, 
     [`${base}/sse`]: {
       get: {
         operationId: "McpSseStream",
-        summary: "Opens an event stream and the session that lives as long as it.",
+        summary: "Opens an event stream; the session lives as long as the stream.",
         responses: {
           200: { description: "The stream.", content: { "text/event-stream": {} } },
           ...refusalResponses([400, 401, 403, 429, 503]),
@@ -24,7 +25,7 @@ export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, 
     [`${base}/rpc`]: {
       post: {
         operationId: "McpRpcSubmit",
-        summary: "Submits a JSON-RPC message, or a batch of them, to a session.",
+        summary: "Submits a JSON-RPC message or batch to a session.",
         parameters: [
           { name: "sessionId", in: "query", schema: { type: "string" } },
           { name: "X-Mcp-Session", in: "header", schema: { type: "string" } },
@@ -56,48 +57,35 @@ export function sseOpenApiPaths(settings: KitSettings): Readonly<Record<string, 
 function refusalResponses(statuses: readonly number[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     statuses.map((status) => {
-      const codes = Object.entries(httpRefusals).flatMap(([code, facts]) => (facts.status === status ? [code] : []));
+      const codes = Object.entries(httpRefusals).flatMap(([code, refusal]) =>
+        refusal.status === status ? [code] : [],
+      );
       return [status, { description: codes.join(", "), content: { "application/json": {} } }];
     }),
   );
 }
 
-const restPlaces: Readonly<Record<OperationName, { readonly method: string; readonly path: string }>> = {
-  List: { method: "get", path: "" },
-  Create: { method: "post", path: "" },
-  Get: { method: "get", path: "/{id}" },
-  Update: { method: "patch", path: "/{id}" },
-  Upsert: { method: "put", path: "/{id}" },
-  Delete: { method: "delete", path: "/{id}" },
-  Count: { method: "get", path: "/$count" },
-  New: { method: "get", path: "/$new" },
-  CreateMany: { method: "post", path: "/$createMany" },
-  UpdateMany: { method: "post", path: "/$updateMany" },
-  DeleteMany: { method: "post", path: "/$deleteMany" },
-  DeleteWhere: { method: "post", path: "/$deleteWhere" },
-};
-
 /** OpenAPI paths of the REST operations, from the schemas of the tools. */
-export function restOpenApiPaths(catalogue: ToolCatalog): Readonly<Record<string, unknown>> {
-  const { entities, settings } = catalogue;
+export function restOpenApiPaths(catalog: ToolCatalog): Readonly<Record<string, unknown>> {
+  const { entities, settings } = catalog;
   const paths: Record<string, Record<string, unknown>> = {};
   if (!settings.enableRest) return paths;
   for (const { entity, operations } of entities) {
     for (const name of operations) {
-      const entry = catalogue.operation(entity.name, name);
+      const entry = catalog.operation(entity.name, name);
       if (entry === undefined) continue;
-      const { method, path } = restPlaces[name];
+      const { method, path } = restRoutes[name];
       const full = `${settings.restRoute}/${entity.name}${path}`;
-      paths[full] = { ...paths[full], [method]: describe(entry, name) };
+      paths[full] = { ...paths[full], [method.toLowerCase()]: describe(entry, name) };
     }
   }
   return paths;
 }
 
 function describe(entry: ToolEntry, operation: OperationName): JsonObject {
-  const { method, path } = restPlaces[operation];
-  const hasBody = method === "post" || method === "patch" || method === "put";
-  const isQuery = method === "get" && path !== "/{id}";
+  const { method, path } = restRoutes[operation];
+  const hasBody = method === "POST" || method === "PATCH" || method === "PUT";
+  const isQuery = method === "GET" && path !== "/{id}";
   return {
     operationId: entry.name,
     summary: entry.title,
@@ -110,7 +98,7 @@ function describe(entry: ToolEntry, operation: OperationName): JsonObject {
       ? { requestBody: { required: true, content: { "application/json": { schema: entry.inputSchema } } } }
       : {}),
     responses: {
-      [method === "post" && operation.startsWith("Create") ? 201 : 200]: {
+      [method === "POST" && operation.startsWith("Create") ? 201 : 200]: {
         description: "Done.",
         content: { "application/json": { schema: entry.outputSchema ?? {} } },
       },
@@ -124,7 +112,7 @@ function describe(entry: ToolEntry, operation: OperationName): JsonObject {
 }
 
 function queryParameters({ inputSchema }: ToolEntry): readonly JsonObject[] {
-  // Every input schema of the kit is an object's with properties.
+  // Every input schema of the kit describes an object.
   const properties = (inputSchema["properties"] ?? {}) as Readonly<Record<string, JsonObject>>;
   return Object.entries(properties).map(([name, schema]) =>
     name === "filter"

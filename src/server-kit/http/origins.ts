@@ -3,23 +3,23 @@ import { localhostAllowedHostnames, validateHostHeader } from "@modelcontextprot
 import { refuseRequest, type HttpRefusal } from "./refusal.ts";
 import { routeMethods, type RouteKind } from "./routes.ts";
 
-/** The settings that say which pages may call. */
+/** The settings about browser origins. */
 export interface OriginSettings {
   readonly enableCors: boolean;
   readonly allowedOrigins: readonly string[];
 }
 
-/** What the check of a request's origin needs to know about the request. */
+/** What is checked of a request. */
 export interface OriginCheck {
   readonly headers: Headers;
-  /** Host and port by which the client knows us. */
+  /** Host and port by which the client knows the server. */
   readonly host: string;
-  /** Whether the request came to a loopback address from somebody who is no trusted proxy. */
+  /** Whether the request came to a loopback address without a trusted proxy. */
   readonly isLocal: boolean;
 }
 
 const profileHeaders = ["Authorization", "Content-Type", "X-Mcp-Session"];
-// What clients of Streamable HTTP send (MCP 2025-11-25 and 2026-07-28, Transports).
+// Headers of Streamable HTTP clients (MCP 2025-11-25 and 2026-07-28, Transports).
 const streamableHeaders = [
   "Accept",
   "Last-Event-ID",
@@ -35,8 +35,8 @@ const extraHeaders: Readonly<Partial<Record<RouteKind, readonly string[]>>> = {
 const exposedHeaders = "X-Mcp-Session, Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
 /**
- * Refuses what a page of a foreign origin sends, and on loopback what was sent to a foreign name: a browser sends
- * `Origin` by itself, so this holds whether or not CORS is on (KO-112; MCP 2025-11-25, Streamable HTTP, Security).
+ * Refuses requests of other origins, whether or not CORS is enabled, and on loopback requests for another host name
+ * (KO-112; MCP 2025-11-25, Streamable HTTP, Security).
  */
 export function checkOrigin(
   { headers, host, isLocal }: OriginCheck,
@@ -49,7 +49,7 @@ export function checkOrigin(
   return refuseRequest("origin_refused");
 }
 
-/** The CORS headers for an answer to this origin; none where CORS is off or the origin is not listed (KO-111). */
+/** The CORS headers of a response to this origin; none if CORS is disabled or the origin is not listed (KO-111). */
 export function corsHeaders(
   origin: string | null,
   { enableCors, allowedOrigins }: OriginSettings,
@@ -64,7 +64,7 @@ export function corsHeaders(
   };
 }
 
-/** The answer to a preflight: what an allowed origin may send, and nothing for any other (KO-109, KO-110). */
+/** The response to a preflight request (KO-109, KO-110). */
 export function preflight(headers: Headers, kind: RouteKind, allow: string, settings: OriginSettings): Response {
   const granted = corsHeaders(headers.get("origin"), settings);
   const isGranted = "access-control-allow-origin" in granted;
@@ -88,12 +88,12 @@ export function preflight(headers: Headers, kind: RouteKind, allow: string, sett
   });
 }
 
-/** The document names GET, POST and OPTIONS for its three routes, whichever of them it is. */
+/** The HTTP+SSE profile allows GET, POST and OPTIONS on all of its routes. */
 function corsMethods(kind: RouteKind): string {
   return [...new Set(["GET", "POST", ...routeMethods[kind], "OPTIONS"])].join(", ");
 }
 
-/** Headers of MCP 2026-07-28 whose names come from the tools' own schemas: those that the page asks for. */
+/** The requested `Mcp-Param-*` headers, whose names come from the tools' schemas (MCP 2026-07-28). */
 function requestedParamHeaders(headers: Headers): readonly string[] {
   const asked = (headers.get("access-control-request-headers") ?? "").split(",").map((name) => name.trim());
   return asked.filter((name) => /^mcp-param-[\w-]{1,100}$/iu.test(name)).slice(0, 50);
@@ -106,7 +106,7 @@ function isAllowed(origin: string, allowedOrigins: readonly string[]): boolean {
 function isOwnOrigin(origin: string, host: string): boolean {
   if (!URL.canParse(origin)) return false;
   const page = new URL(origin);
-  // With the page's scheme a default port is left out on both sides; TLS may have ended before us.
+  // Uses the page's scheme, because TLS may have ended at a proxy; default ports are omitted on both sides.
   const own = `${page.protocol}//${host}`;
   return page.host !== "" && URL.canParse(own) && new URL(own).host === page.host;
 }

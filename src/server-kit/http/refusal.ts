@@ -1,61 +1,61 @@
 import { formatChallenge } from "../../auth/resource-server.ts";
-import type { ToolRefusal } from "../contract/contract.ts";
+import type { ToolRefusal } from "../tools/tool-entry.ts";
 
-/** What a refusal means: its HTTP status, and when it is given. */
+/** What a refusal code means. */
 interface HttpRefusalDefinition {
   readonly status: number;
-  /** For people; the answer carries it unless whoever refuses says something more exact. */
+  /** The default message. */
   readonly message: string;
-  /** Seconds until it makes sense to come back, where that is known beforehand. */
+  /** The default of Retry-After, in seconds. */
   readonly retryAfter?: number;
 }
 
-/** Every refusal that the HTTP endpoints of a kit give, by the code that clients may rely on (KO-141). */
+/** Every refusal of the HTTP endpoints, by its stable code (KO-141). */
 export const httpRefusals = {
   invalid_jsonrpc: { status: 400, message: "The body is not a JSON-RPC 2.0 message or batch of them." },
   session_mismatch: { status: 400, message: "X-Mcp-Session and sessionId name different sessions." },
   https_required: { status: 400, message: "MCP HTTP+SSE requires HTTPS in production" },
-  unauthorized: { status: 401, message: "This needs valid credentials." },
-  insufficient_scope: { status: 403, message: "The credentials lack a scope that this needs." },
-  origin_refused: { status: 403, message: "Pages of this origin may not call this server." },
-  host_refused: { status: 403, message: "This server is not called by this name." },
-  session_principal_mismatch: { status: 403, message: "The session belongs to somebody else." },
-  not_found: { status: 404, message: "There is nothing here." },
-  unknown_session: { status: 404, message: "There is no such session; open a stream first." },
-  method_not_allowed: { status: 405, message: "This method is not served here; Allow names those that are." },
+  unauthorized: { status: 401, message: "Valid credentials are required." },
+  insufficient_scope: { status: 403, message: "The credentials lack a required scope." },
+  origin_refused: { status: 403, message: "This origin is not allowed." },
+  host_refused: { status: 403, message: "This host name is not allowed." },
+  session_principal_mismatch: { status: 403, message: "The session belongs to another principal." },
+  not_found: { status: 404, message: "Not found." },
+  unknown_session: { status: 404, message: "Unknown session; open a stream first." },
+  method_not_allowed: { status: 405, message: "Method not allowed; see the Allow header." },
   too_large: { status: 413, message: "The body is larger than maxRequestBytes." },
   unsupported_media_type: { status: 415, message: "The body must be application/json." },
-  rate_limited: { status: 429, message: "Too many requests; Retry-After says when to come back." },
+  rate_limited: { status: 429, message: "Too many requests; see the Retry-After header." },
   max_connections_exceeded: {
     status: 429,
-    message: "As many streams are open as maxConcurrentConnections allows.",
+    message: "The limit of maxConcurrentConnections is reached.",
     retryAfter: 5,
   },
-  internal_error: { status: 500, message: "Something failed on this side; the id is in the log too." },
+  internal_error: { status: 500, message: "Internal error; the id is in the server's log." },
   authentication_unavailable: {
     status: 503,
-    message: "Credentials cannot be checked at the moment.",
+    message: "Credentials cannot be verified at the moment.",
     retryAfter: 5,
   },
   shutting_down: { status: 503, message: "The server is shutting down.", retryAfter: 5 },
 } as const satisfies Record<string, HttpRefusalDefinition>;
 
-/** A code of the table above. */
+/** The code of a refusal. */
 export type HttpRefusalCode = keyof typeof httpRefusals;
 
-/** What one refusal says besides its code. */
+/** What a refusal says besides its code. */
 export interface HttpRefusalDetails {
   readonly message?: string;
-  /** Tells apart cases that share a code; stable, like the codes. */
+  /** Distinguishes cases that share a code; stable. */
   readonly reason?: string;
-  /** Ties the answer to a log record. */
+  /** The id of the log record. */
   readonly id?: string;
   readonly retryAfterSeconds?: number;
   readonly requiredScopes?: readonly string[];
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The answer to a request that is refused: JSON with a stable code, never with anything internal. */
+/** The response to a refused request: JSON with a stable code. */
 export class HttpRefusal extends Response {
   readonly code: HttpRefusalCode;
 
@@ -85,7 +85,7 @@ export class HttpRefusal extends Response {
   }
 }
 
-/** Makes such an answer. */
+/** Creates the response to a refused request. */
 export function refuseRequest(code: HttpRefusalCode, details?: HttpRefusalDetails): HttpRefusal {
   return new HttpRefusal(code, details);
 }

@@ -1,129 +1,112 @@
-import type { ToolCatalog } from "../tools/tool-catalog.ts";
-import { type Failure, failureStatus, type KitCaller } from "../contract/contract.ts";
-import type { Entity } from "../entity/entity.ts";
+import { isObject } from "../../lib/is-object.ts";
+import type { EntityModel } from "../entity/entity.ts";
+import { type Failure, failureStatus } from "../entity/failure.ts";
+import { type OperationName, operationNames, operations } from "../entity/operations.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
-import { refuseRequest, refuseToolCall } from "./refusal.ts";
-import { type OperationName, operations } from "../contract/operations.ts";
+import type { ToolCatalog } from "../tools/tool-catalog.ts";
+import type { KitCaller } from "../tools/tool-entry.ts";
 import { readJsonBody } from "./json-body.ts";
-import { isObject } from "../contract/row.ts";
+import { refuseRequest, refuseToolCall } from "./refusal.ts";
 
-/** Answers REST requests by the same executor as every tool (KO-020, KO-021). */
+/** Answers REST requests with the executor that runs every tool (KO-020, KO-021). */
 export type RestHandler = (request: Request, caller: KitCaller, path: string) => Promise<Response>;
 
-/** The operations behind a path that begins with `$`, with their method. */
-const namedOperations: Readonly<Record<string, { readonly method: string; readonly operation: OperationName }>> = {
-  $count: { method: "GET", operation: "Count" },
-  $new: { method: "GET", operation: "New" },
-  $createMany: { method: "POST", operation: "CreateMany" },
-  $updateMany: { method: "POST", operation: "UpdateMany" },
-  $deleteMany: { method: "POST", operation: "DeleteMany" },
-  $deleteWhere: { method: "POST", operation: "DeleteWhere" },
+/** The method and path of each operation, after the entity's name. */
+export const restRoutes: Readonly<Record<OperationName, { readonly method: string; readonly path: string }>> = {
+  List: { method: "GET", path: "" },
+  Create: { method: "POST", path: "" },
+  Get: { method: "GET", path: "/{id}" },
+  Update: { method: "PATCH", path: "/{id}" },
+  Upsert: { method: "PUT", path: "/{id}" },
+  Delete: { method: "DELETE", path: "/{id}" },
+  Count: { method: "GET", path: "/$count" },
+  New: { method: "GET", path: "/$new" },
+  CreateMany: { method: "POST", path: "/$createMany" },
+  UpdateMany: { method: "POST", path: "/$updateMany" },
+  DeleteMany: { method: "POST", path: "/$deleteMany" },
+  DeleteWhere: { method: "POST", path: "/$deleteWhere" },
 };
 
-const onCollection: Readonly<Record<string, OperationName>> = { GET: "List", POST: "Create" };
-const onRecord: Readonly<Record<string, OperationName>> = {
-  GET: "Get",
-  PATCH: "Update",
-  PUT: "Upsert",
-  DELETE: "Delete",
-};
+const namedPaths = new Set(Object.values(restRoutes).map(({ path }) => path));
 
-/** REST over a catalogue that may be replaced between requests. */
-export function createRestHandler(catalogue: () => ToolCatalog, executor: Executor): RestHandler {
+/** Creates the REST handler over a catalog that a reload may replace. */
+export function createRestHandler(catalog: () => ToolCatalog, executor: Executor): RestHandler {
   return async (request, caller, path) => {
-    const current = catalogue();
-    const [, name = "", last, ...rest] = path.split("/");
+    const current = catalog();
+    const [, name = "", last = "", ...rest] = path.split("/");
     const exposed = current.entities.find(({ entity }) => entity.name.toLowerCase() === name.toLowerCase());
     if (exposed === undefined || rest.length > 0) return refuseRequest("not_found");
     const { entity } = exposed;
-    const method = request.method === "HEAD" ? "GET" : request.method;
-    const { operation, methods } = matchOperation(method, last);
-    const allowed = methods.filter((candidate) =>
-      exposed.operations.includes(matchOperation(candidate, last).operation ?? "List"),
+    const isNamed = last === "" || namedPaths.has(`/${last}`);
+    const route = last === "" ? "" : isNamed ? `/${last}` : "/{id}";
+    const candidates = operationNames.filter(
+      (candidate) => restRoutes[candidate].path === route && exposed.operations.includes(candidate),
     );
-    if (allowed.length === 0) return refuseRequest("not_found");
+    if (candidates.length === 0) return refuseRequest("not_found");
+    const method = request.method === "HEAD" ? "GET" : request.method;
+    const operation = candidates.find((candidate) => restRoutes[candidate].method === method);
     const entry = operation === undefined ? undefined : current.operation(entity.name, operation);
     if (operation === undefined || entry === undefined) {
-      return refuseRequest("method_not_allowed", { headers: { allow: allowed.join(", ") } });
+      const allow = candidates.map((candidate) => restRoutes[candidate].method).join(", ");
+      return refuseRequest("method_not_allowed", { headers: { allow } });
     }
-    const given = await readArguments(request, method, entity, last, current.settings.transport.maxRequestBytes);
+    const key = isNamed ? undefined : { [entity.key.name]: keyOf(entity, last) };
+    const given = await readArguments(request, method, entity, key, current.settings.transport.maxRequestBytes);
     if (!given.ok) return given.response;
-    const outcome = await executor.run(entry, given.value, caller);
-    return toResponse(outcome, caller, operation, entity);
+    return toResponse(await executor.run(entry, given.value, caller), caller, operation, entity);
   };
-}
-
-function matchOperation(
-  method: string,
-  last: string | undefined,
-): { readonly operation: OperationName | undefined; readonly methods: readonly string[] } {
-  const special = last === undefined ? undefined : namedOperations[last];
-  if (special !== undefined) {
-    return {
-      operation: special.method === method ? special.operation : undefined,
-      methods: [special.method],
-    };
-  }
-  const table = last === undefined || last === "" ? onCollection : onRecord;
-  return { operation: table[method], methods: Object.keys(table) };
 }
 
 type RestArguments =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly response: Response };
 
-/** The arguments of the tool of the same operation, out of path, query, body and `If-Match`. */
+/** The arguments of the operation, from path, query, body and `If-Match`. */
 async function readArguments(
   request: Request,
   method: string,
-  entity: Entity,
-  last: string | undefined,
+  entity: EntityModel,
+  key: Readonly<Record<string, unknown>> | undefined,
   maxBytes: number,
 ): Promise<RestArguments> {
-  const isSpecial = last !== undefined && last in namedOperations;
-  const key = last === undefined || last === "" || isSpecial ? {} : { [entity.key.name]: keyOf(entity, last) };
-  if (method === "GET" && Object.keys(key).length === 0) return readQuery(new URL(request.url));
-  if (method === "GET") return { ok: true, value: key };
-  const match = versionOf(entity, request.headers.get("if-match"));
-  if (method === "DELETE") return { ok: true, value: { ...key, ...match } };
+  if (method === "GET") return { ok: true, value: key ?? readQuery(new URL(request.url)) };
+  const version = versionOf(entity, request.headers.get("if-match"));
+  if (method === "DELETE") return { ok: true, value: { ...key, ...version } };
   const body = await readJsonBody(request, maxBytes);
-  if (!body.ok) return body;
-  return { ok: true, value: isObject(body.value) ? { ...body.value, ...key, ...match } : body.value };
+  if (!body.ok || !isObject(body.value)) return body;
+  return { ok: true, value: { ...body.value, ...key, ...version } };
 }
 
-function readQuery({ searchParams }: URL): RestArguments {
-  const members: Record<string, unknown> = {};
-  for (const [name, text] of searchParams) {
-    switch (name) {
-      case "pageSize":
-        members[name] = Number(text);
-        break;
-      case "includeTotal":
-        members[name] = text === "true" ? true : text === "false" ? false : text;
-        break;
-      case "sort":
-        members[name] = text.split(",");
-        break;
-      case "filter":
-        try {
-          members[name] = JSON.parse(text);
-        } catch {
-          members[name] = text;
-        }
-        break;
-      default:
-        members[name] = text;
-    }
+function readQuery({ searchParams }: URL): Readonly<Record<string, unknown>> {
+  return Object.fromEntries([...searchParams].map(([name, text]) => [name, readParameter(name, text)]));
+}
+
+/** A query parameter as JSON; what does not parse is left to the validation of the arguments. */
+function readParameter(name: string, text: string): unknown {
+  switch (name) {
+    case "pageSize":
+      return Number(text);
+    case "includeTotal":
+      return text === "true" ? true : text === "false" ? false : text;
+    case "sort":
+      return text.split(",");
+    case "filter":
+      try {
+        return JSON.parse(text);
+      } catch {
+        return text;
+      }
+    default:
+      return text;
   }
-  return { ok: true, value: members };
 }
 
-function keyOf({ key }: Entity, segment: string): unknown {
+function keyOf({ key }: EntityModel, segment: string): unknown {
   const text = decodeSegment(segment);
   return key.kind === "integer" || key.kind === "number" ? Number(text) : text;
 }
 
-/** What is no percent-encoding is taken as it stands; no record will have it as its key. */
+/** Invalid percent-encoding is taken literally; no record has such a key. */
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
@@ -132,12 +115,12 @@ function decodeSegment(segment: string): string {
   }
 }
 
-function versionOf(entity: Entity, header: string | null): Readonly<Record<string, unknown>> {
+function versionOf(entity: EntityModel, header: string | null): Readonly<Record<string, unknown>> {
   if (entity.version === undefined || header === null || header === "*") return {};
   return { expectedVersion: Number(header.replace(/^W\//u, "").replaceAll('"', "")) };
 }
 
-function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: OperationName, entity: Entity): Response {
+function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: OperationName, entity: EntityModel): Response {
   switch (outcome.kind) {
     case "data": {
       const version = entity.version === undefined ? undefined : outcome.value[entity.version];
@@ -157,7 +140,7 @@ function toResponse(outcome: ToolOutcome, caller: KitCaller, operation: Operatio
     case "fault":
       return refuseRequest("internal_error", { id: outcome.id });
     case "cancelled":
-      // Nobody is there to read it.
+      // The client has disconnected.
       return new Response(null, { status: 503 });
     case "unknown":
     case "result":

@@ -1,80 +1,86 @@
 import { protectedResourceMetadata } from "../../auth/resource-server.ts";
 import type { Principal } from "../../core/exchange.ts";
 import type { HistogramChild } from "../../telemetry/metrics.ts";
-import type { CapabilityTool, HttpEdgeDeps, KitCaller } from "../contract/contract.ts";
-import { rateLimitKey, type RequestChecks } from "./admission.ts";
-import { createRequestAuthentication, type InboundRequest } from "./authentication.ts";
+import type { KitSettings } from "../settings/settings.ts";
+import type { SseSession } from "../sse/session.ts";
+import type { SseSessions } from "../sse/sessions.ts";
+import type { CapabilityTool } from "../tools/tool-catalog.ts";
+import type { KitCaller } from "../tools/tool-entry.ts";
+import type { InboundRequest, RequestChecks } from "./admission.ts";
+import { createRequestAuthentication } from "./authentication.ts";
+import type { HttpEdgeDeps } from "./contract.ts";
 import { type HttpRefusal, refuseRequest } from "./refusal.ts";
 import type { RouteKind } from "./routes.ts";
 import { readSessionId, submit } from "./submission.ts";
-import type { SseSession } from "../sse/session.ts";
-import type { SseSessions } from "../sse/sessions.ts";
-import type { KitSettings } from "../contract/settings.ts";
 
-type KitRouteHandler = (arrival: InboundRequest, rest: string) => Promise<Response>;
+type KitRouteHandler = (inbound: InboundRequest, rest: string) => Promise<Response>;
 
-/** What every route answers once its request has passed the first checks. */
+/** What answers each route, for requests that have passed the checks before authentication. */
 export type KitRouteHandlers = Readonly<Record<Exclude<RouteKind, "health">, KitRouteHandler>>;
 
-/** Makes the answers of all routes; who is calling is found out here. */
+/** Creates the handlers of all routes; each authenticates its caller. */
 export function createRouteHandlers(
-  options: HttpEdgeDeps,
-  forecourt: RequestChecks,
+  deps: HttpEdgeDeps,
+  checks: RequestChecks,
   sessions: SseSessions,
   ackLatency: HistogramChild,
 ): KitRouteHandlers {
-  const { core, clock, log, newId } = options;
-  const door = createRequestAuthentication(options);
+  const { core, clock, log, newId } = deps;
+  const authenticate = createRequestAuthentication(deps);
 
-  /** Who it is, if that is enough and the share is not used up. */
-  async function admit(arrival: InboundRequest, kind: RouteKind): Promise<Principal | HttpRefusal> {
-    const admission = await door(arrival);
-    if (!admission.ok) {
-      if (admission.hadCredentials) forecourt.recordAuthFailure(arrival);
-      return admission.response;
+  /** The principal, or the refusal of a caller that is not authenticated or over its rate limit. */
+  async function admit(inbound: InboundRequest, calls = 1): Promise<Principal | HttpRefusal> {
+    const authentication = await authenticate(inbound);
+    if (authentication.ok) {
+      const { principal } = authentication;
+      return checks.takeCalls(principal, inbound.peer, calls) ?? principal;
     }
-    const { principal } = admission;
-    const isCounted = kind !== "sse";
-    return (isCounted ? forecourt.takeCalls(rateLimitKey(principal, arrival.peer), 1) : undefined) ?? principal;
+    if (authentication.hadCredentials) checks.recordAuthFailure(inbound);
+    return authentication.response;
   }
 
+  const withPrincipal =
+    (handle: (inbound: InboundRequest, principal: Principal, rest: string) => Promise<Response>): KitRouteHandler =>
+    async (inbound, rest) => {
+      const principal = await admit(inbound);
+      return principal instanceof Response ? principal : handle(inbound, principal, rest);
+    };
+
   function callerOf(
-    arrival: InboundRequest,
+    { request, resourceMetadataUrl }: InboundRequest,
     principal: Principal,
     via: KitCaller["via"],
-    session: SseSession | undefined,
+    session?: SseSession,
   ): KitCaller {
     const requestId = newId();
-    const trace = readTraceparent(arrival.request.headers);
     return {
       principal,
       via,
-      signal: session?.signal ?? arrival.request.signal,
+      signal: session?.signal ?? request.signal,
       sessionId: session?.id,
       requestId,
-      log: (session?.log ?? log).child({
-        request: requestId,
-        ...(trace === undefined ? {} : { traceparent: trace }),
-      }),
-      resourceMetadataUrl: arrival.resourceMetadataUrl,
+      log: (session?.log ?? log).child({ request: requestId, ...traceFields(request.headers) }),
+      resourceMetadataUrl,
     };
   }
 
-  const sse: KitRouteHandler = async (arrival) => {
-    const principal = await admit(arrival, "sse");
+  const rpcPath = ({ peer }: InboundRequest): string => `${peer.prefix}${core.settings().httpSseRoute}/rpc`;
+
+  const sse: KitRouteHandler = async (inbound) => {
+    // Opening a stream has a limit of its own.
+    const principal = await admit(inbound, 0);
     if (principal instanceof Response) return principal;
-    const trace = readTraceparent(arrival.request.headers);
     const session = sessions.open({
       principal,
-      log: trace === undefined ? log : log.child({ traceparent: trace }),
-      endpoint: (id) => `${rpcPath(arrival)}?sessionId=${id}&format=message`,
+      log: log.child(traceFields(inbound.request.headers)),
+      endpoint: (id) => `${rpcPath(inbound)}?sessionId=${id}&format=message`,
     });
     if (session === undefined) return refuseRequest("max_connections_exceeded");
-    const isHttp1 = arrival.details.httpVersion?.startsWith("1") === true;
+    const isHttp1 = inbound.details.httpVersion?.startsWith("1") === true;
     return new Response(session.body, {
       headers: {
         "content-type": "text/event-stream",
-        // Nobody on the way may compress or keep it (KO-058).
+        // No proxy may compress or buffer the stream (KO-058).
         "cache-control": "no-cache, no-transform",
         "x-accel-buffering": "no",
         "x-mcp-session": session.id,
@@ -83,117 +89,93 @@ export function createRouteHandlers(
     });
   };
 
-  const rpc: KitRouteHandler = async (arrival) => {
+  const rpc: KitRouteHandler = async (inbound) => {
     const startedAt = clock.now();
-    const { request, url, peer } = arrival;
+    const { request, url, peer } = inbound;
     const named = readSessionId(request.headers, url);
-    const principal = await admit(arrival, "rpc");
+    const principal = await admit(inbound);
     if (principal instanceof Response) {
-      // Whoever comes with credentials that have run out has used the session for the last time (KO-106).
-      const stale = named.ok && principal.status === 401 ? sessions.get(named.id) : undefined;
-      if (stale?.isExpired === true) stale.end("token-expired");
+      // A caller whose credentials have expired loses its session (KO-106).
+      const session = named.ok && principal.status === 401 ? sessions.get(named.id) : undefined;
+      if (session?.isExpired === true) session.end("token-expired");
       return principal;
     }
     if (!named.ok) return named.response;
     const session = sessions.get(named.id);
     if (session === undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
-    // A session id is no credential (A12).
+    // A session id is not a credential.
     if (session.principal.id !== principal.id) return refuseRequest("session_principal_mismatch");
     session.renew(principal);
-    const refused = await submit({
+    const refusal = await submit({
       request,
       url,
       session,
-      rules: core.settings().transport,
-      takeMore: (calls) => forecourt.takeCalls(rateLimitKey(principal, peer), calls),
-      authInfo: () => core.toAuthInfo(callerOf(arrival, principal, "http-sse", session)),
+      limits: core.settings().transport,
+      takeMore: (calls) => checks.takeCalls(principal, peer, calls),
+      authInfo: () => core.toAuthInfo(callerOf(inbound, principal, "http-sse", session)),
       onAck: () => ackLatency.observe((clock.now() - startedAt) / 1000),
     });
-    if (refused !== undefined) return refused;
+    if (refusal !== undefined) return refusal;
     return new Response(null, {
       status: 202,
-      headers: { location: `${rpcPath(arrival)}?sessionId=${session.id}` },
+      headers: { location: `${rpcPath(inbound)}?sessionId=${session.id}` },
     });
   };
 
-  const capabilities: KitRouteHandler = async (arrival) => {
-    const principal = await admit(arrival, "capabilities");
-    if (principal instanceof Response) return principal;
-    const document = describeCapabilities(core.settings(), arrival.peer.prefix, core.capabilityTools(principal));
-    // It differs by caller, so nobody on the way may keep it.
-    return Response.json(document, { headers: { "cache-control": "private, no-store" } });
+  return {
+    sse,
+    rpc,
+    capabilities: withPrincipal(async ({ peer }, principal) => {
+      const document = describeCapabilities(core.settings(), peer.prefix, core.capabilityTools(principal));
+      // The document depends on the caller.
+      return Response.json(document, { headers: { "cache-control": "private, no-store" } });
+    }),
+    streamable: withPrincipal(async (inbound, principal) =>
+      core.streamable(inbound.request, callerOf(inbound, principal, "streamable-http")),
+    ),
+    rest: withPrincipal(async (inbound, principal, path) =>
+      core.rest(inbound.request, callerOf(inbound, principal, "rest"), path),
+    ),
+    metadata: async ({ resource }) => {
+      const { authorizationServers = [] } = deps;
+      return Response.json(protectedResourceMetadata({ resource, authorizationServers, scopes: [] }));
+    },
   };
-
-  const streamable: KitRouteHandler = async (arrival) => {
-    const principal = await admit(arrival, "streamable");
-    if (principal instanceof Response) return principal;
-    return core.streamable(arrival.request, callerOf(arrival, principal, "streamable-http", undefined));
-  };
-
-  const rest: KitRouteHandler = async (arrival, path) => {
-    const principal = await admit(arrival, "rest");
-    if (principal instanceof Response) return principal;
-    return core.rest(arrival.request, callerOf(arrival, principal, "rest", undefined), path);
-  };
-
-  const metadata: KitRouteHandler = (arrival) =>
-    Promise.resolve(
-      Response.json(
-        protectedResourceMetadata({
-          resource: arrival.resource,
-          authorizationServers: options.authorizationServers ?? [],
-          scopes: [],
-        }),
-      ),
-    );
-
-  function rpcPath({ peer }: InboundRequest): string {
-    return `${peer.prefix}${core.settings().httpSseRoute}/rpc`;
-  }
-
-  return { sse, rpc, capabilities, streamable, rest, metadata };
 }
 
-/** The trace that a request belongs to, if it says so in the form of W3C Trace Context. */
-function readTraceparent(headers: Headers): string | undefined {
+/** The trace of a request, if it has a valid W3C Trace Context header. */
+function traceFields(headers: Headers): { readonly traceparent?: string } {
   const value = headers.get("traceparent");
-  return value !== null && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/u.test(value) ? value : undefined;
+  const isValid = value !== null && /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/u.test(value);
+  return isValid ? { traceparent: value } : {};
 }
 
-/** One way to reach the server, as the capability document describes it (KO-115). */
-export type CapabilityTransport =
-  | {
-      readonly kind: "http+sse";
-      readonly streamEndpoint: string;
-      readonly submitEndpoint: string;
-      readonly capabilityEndpoint: string | null;
-      readonly requireAuthentication: boolean;
-    }
-  | {
-      readonly kind: "streamable-http";
-      readonly endpoint: string;
-      readonly capabilityEndpoint: string | null;
-      readonly requireAuthentication: boolean;
-    };
+/** One way to reach the server, in the capability document (KO-115). */
+type CapabilityTransport = {
+  readonly capabilityEndpoint: string | null;
+  readonly requireAuthentication: boolean;
+} & (
+  | { readonly kind: "http+sse"; readonly streamEndpoint: string; readonly submitEndpoint: string }
+  | { readonly kind: "streamable-http"; readonly endpoint: string }
+);
 
-/** What `GET <base>/capabilities` returns; the version is that of this document's form. */
-export interface CapabilityDocument {
+/** The response of `GET <base>/capabilities`; `version` is that of the document's format. */
+interface CapabilityDocument {
   readonly version: "2.0";
   readonly transports: readonly CapabilityTransport[];
   readonly tools: readonly CapabilityTool[];
 }
 
-/** Describes the server to a caller: how to reach it, and the tools that this caller may call (KO-114 to KO-118). */
+/** Describes the transports, and the tools that a caller may call (KO-114 to KO-118). */
 function describeCapabilities(
   settings: KitSettings,
   prefix: string,
   tools: readonly CapabilityTool[],
 ): CapabilityDocument {
   const base = prefix + settings.httpSseRoute;
-  const { requireAuthentication, publishCapabilityEndpoint } = settings;
   const shared = {
-    capabilityEndpoint: publishCapabilityEndpoint ? `${base}/capabilities` : null,
-    requireAuthentication,
+    capabilityEndpoint: settings.publishCapabilityEndpoint ? `${base}/capabilities` : null,
+    requireAuthentication: settings.requireAuthentication,
   };
   return {
     version: "2.0",

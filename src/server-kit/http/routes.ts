@@ -1,17 +1,17 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
-import type { KitSettings } from "../contract/settings.ts";
+import type { KitSettings } from "../settings/settings.ts";
 
-/** What a path of the kit is for. */
+/** The kinds of routes. */
 export type RouteKind = "sse" | "rpc" | "capabilities" | "health" | "streamable" | "rest" | "metadata";
 
-/** A path of the kit with what is served there. */
+/** A route of the kit. */
 export interface KitRoute {
   readonly kind: RouteKind;
-  /** What follows the REST route; empty elsewhere. */
+  /** The path after the REST route; empty for other kinds. */
   readonly rest: string;
 }
 
-/** Methods of a route; those of the SDK's handler and of REST are checked by the core. */
+/** The methods of each route. */
 export const routeMethods = {
   sse: ["GET"],
   rpc: ["POST"],
@@ -27,7 +27,7 @@ export function allowHeader(kind: RouteKind): string {
   return [...routeMethods[kind], "OPTIONS"].join(", ");
 }
 
-/** Finds the route of a path; undefined where the path is not ours, or what it is for is switched off (KO-030). */
+/** The route of a path; undefined if it is not the kit's or is disabled (KO-030). */
 export function findRoute(path: string, settings: KitSettings): KitRoute | undefined {
   const { httpSseRoute: base, restRoute, enableHttpSseTransport, enableStreamableHttp, enableRest } = settings;
   const isOn = enableHttpSseTransport || enableStreamableHttp;

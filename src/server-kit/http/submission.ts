@@ -14,27 +14,27 @@ import type { ReplyStyle } from "../sse/sse-transport.ts";
 const sessionHeader = "x-mcp-session";
 const invalidRequest = -32_600;
 
-/** The bounds of what a client may submit. */
+/** The limits of one POST. */
 export interface SubmitLimits {
   readonly maxRequestBytes: number;
   readonly maxBatchSize: number;
 }
 
-/** A post to a session, with what the edge knows of it. */
+/** A POST to a session. */
 export interface Submission {
   readonly request: Request;
   readonly url: URL;
   readonly session: SseSession;
-  readonly rules: SubmitLimits;
-  /** Counts further calls of a batch against the caller's share; answers where there is none left. */
+  readonly limits: SubmitLimits;
+  /** Counts the further calls of a batch against the caller's rate limit. */
   readonly takeMore: (calls: number) => HttpRefusal | undefined;
-  /** Says to the server who sent a message, made for each of them. */
+  /** The caller of a message, for the SDK; called once per message. */
   readonly authInfo: () => AuthInfo;
-  /** Told for every request that was acknowledged. */
+  /** Called for every acknowledged request. */
   readonly onAck: () => void;
 }
 
-/** The id of the session that a post names, or why it names none (KO-082 to KO-084). */
+/** The session id of a POST, or the response that refuses it (KO-082 to KO-084). */
 export function readSessionId(
   headers: Headers,
   url: URL,
@@ -50,28 +50,25 @@ export function readSessionId(
     : { ok: true, id };
 }
 
-/**
- * Takes what a client posted: one message, or a batch whose elements are handled one by one. Everything is checked
- * before anything runs; undefined means accepted.
- */
+/** Validates a posted message or batch, then hands its messages to the session. Returns undefined if accepted. */
 export async function submit(submission: Submission): Promise<HttpRefusal | undefined> {
-  const { request, url, session, rules, takeMore, authInfo, onAck } = submission;
+  const { request, url, session, limits, takeMore, authInfo, onAck } = submission;
   if (!isJsonContentType(request.headers.get("content-type"))) return refuseRequest("unsupported_media_type");
-  const body = await readRequestBody(request, rules.maxRequestBytes);
+  const body = await readRequestBody(request, limits.maxRequestBytes);
   if (body.tooLarge) return refuseRequest("too_large");
-  // The stream may have gone while the body came.
+  // The stream may have closed while the body was read.
   if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
   const style: ReplyStyle = url.searchParams.get("format") === "message" ? "standard" : "document";
 
-  const parsed = parseBody(body.text, rules.maxBatchSize);
+  const parsed = parseBody(body.text, limits.maxBatchSize);
   if (!parsed.ok) {
-    // The document's own client looks for this on the stream only (KO-085); a running call must not get it for its answer.
+    // Clients of this profile expect the error on the stream (KO-085), unless a running call has the same id.
     if (parsed.id !== undefined && !session.isRunning(parsed.id)) {
       session.reject(parsed.id, style, invalidRequest, "Invalid request");
     }
     return refuseRequest("invalid_jsonrpc", { reason: parsed.reason });
   }
-  // Before the ids are looked at: from there on nothing waits, so that no other post can come in between.
+  // Nothing is awaited after this, so that no other POST can use the same ids in between.
   await session.prepare();
   if (session.endReason !== undefined) return refuseRequest("unknown_session", { reason: "session_unknown" });
   const requests = parsed.messages.filter(isRequest);

@@ -16,7 +16,8 @@ import {
 } from "@modelcontextprotocol/server";
 
 import { anonymous } from "../../core/exchange.ts";
-import type { ConnectionContext, KitCaller } from "../contract/contract.ts";
+import type { ConnectionContext } from "../http/contract.ts";
+import type { KitCaller } from "../tools/tool-entry.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 

@@ -3,7 +3,7 @@ import type { Readable, Writable } from "node:stream";
 import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
 import type { Logger } from "../../telemetry/log.ts";
-import type { KitCore } from "../contract/contract.ts";
+import type { KitCore } from "../http/contract.ts";
 
 /** The streams of a stdio session; those of the process unless told. */
 export interface StdioStreams {

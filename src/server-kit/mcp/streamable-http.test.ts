@@ -4,16 +4,16 @@ import { z } from "zod";
 
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
-import { createTestKit } from "../../../test/support/server-kit.ts";
+import { createTestKit, type TestKit } from "../../../test/support/server-kit.ts";
 import type { Principal } from "../../core/exchange.ts";
-import type { ServerKit } from "../create-server-kit.ts";
 import { defineTool } from "../tools/define-tool.ts";
 import { defineEntity } from "../entity/entity.ts";
 
 const Note = defineEntity("Note", z.object({ id: z.string(), text: z.string() }), {
   operations: ["List", "Create"],
 });
-const Ask = defineTool("ask", {
+const Ask = defineTool({
+  name: "ask",
   description: "Asks the client.",
   input: z.object({}),
   enabledTransports: ["streamable-http"],
@@ -26,7 +26,8 @@ const Ask = defineTool("ask", {
     return JSON.stringify(answer?.content);
   },
 });
-const Admin = defineTool("admin", {
+const Admin = defineTool({
+  name: "admin",
   description: "",
   input: z.object({}),
   requiredScopes: ["admin"],
@@ -40,7 +41,7 @@ const admin = principalNamed("somebody", { scopes: new Set(["admin"]) });
 async function createNamedKit(
   people: Readonly<Record<string, Principal>>,
   options: Parameters<typeof createTestKit>[0] = {},
-): Promise<ServerKit> {
+): Promise<TestKit> {
   return createTestKit({
     entities: [Note],
     tools: [Ask, Admin],
@@ -49,7 +50,7 @@ async function createNamedKit(
   });
 }
 
-async function connect(kit: ServerKit, era: "2025-11-25" | "2026-07-28", user?: () => string): Promise<Client> {
+async function connect(kit: TestKit, era: "2025-11-25" | "2026-07-28", user?: () => string): Promise<Client> {
   const client = new Client(
     { name: "test", version: "1.0.0" },
     {
@@ -69,7 +70,7 @@ async function connect(kit: ServerKit, era: "2025-11-25" | "2026-07-28", user?: 
   return client;
 }
 
-async function post(kit: ServerKit, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+async function post(kit: TestKit, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
   return kit.fetch(
     new Request("http://localhost/mcp", {
       method: "POST",
@@ -141,7 +142,8 @@ describe("Streamable HTTP on the base route", () => {
   });
 
   it("refuses a call whose parameter header contradicts its arguments", async () => {
-    const Region = defineTool("region", {
+    const Region = defineTool({
+      name: "region",
       description: "",
       input: z.object({ region: z.string().meta({ "x-mcp-header": "Region" }) }),
       run: ({ region }) => region,

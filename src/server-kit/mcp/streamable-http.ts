@@ -12,9 +12,9 @@ import {
 
 import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import type { KitCaller } from "../contract/contract.ts";
-import { isObject } from "../contract/row.ts";
-import type { KitSettings } from "../contract/settings.ts";
+import type { KitCaller } from "../tools/tool-entry.ts";
+import { isObject } from "../../lib/is-object.ts";
+import type { KitSettings } from "../settings/settings.ts";
 import { peekJsonBody } from "../http/json-body.ts";
 import { refuseRequest, refuseToolCall } from "../http/refusal.ts";
 import type { Executor } from "../tools/executor.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createFakeAuthenticator, createFakeKit } from "../../../test/support/fake-kit.ts";
-import type { ConnectionContext, HttpEdge } from "../contract/contract.ts";
+import type { ConnectionContext, HttpEdge } from "../http/contract.ts";
 import { settled } from "../../../test/support/fake-time.ts";
 import { ask, dataOf, openKitClient, toolCall, type KitClient } from "../../../test/support/kit-client.ts";
 

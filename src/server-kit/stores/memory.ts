@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 
-import type { JsonValue, Row } from "../contract/row.ts";
+import type { JsonValue, Row } from "./row.ts";
 import {
   type ApplyResult,
   comparePositions,
@@ -11,7 +11,12 @@ import {
   sortPosition,
 } from "./store.ts";
 
-/** A store that keeps records in this process and forgets them with it. */
+/**
+ * A store in the memory of this process.
+ *
+ * @example
+ * const kit = await createServerKit({ name: "notes", entities: [Note], store: memoryStore() });
+ */
 export function memoryStore(): EntityStore {
   const tables = new Map<string, Map<JsonValue, Row>>();
   const rowsOf = (table: EntityTable): Map<JsonValue, Row> => {
@@ -31,7 +36,7 @@ export function memoryStore(): EntityStore {
         .map(({ row }) => structuredClone(row)),
     count: async (table, where) => [...rowsOf(table).values()].filter((row) => matchesCondition(where, row)).length,
     apply: async (changes) => {
-      // Nothing awaits in here, so that nobody sees half of it; what was done is undone when one change fails.
+      // Synchronous, so that no other call sees half of the changes; a failed change undoes the earlier ones.
       const undo: (() => void)[] = [];
       for (const [index, change] of changes.entries()) {
         const problem = applyOne(rowsOf(change.table), change, undo);

@@ -1,30 +1,27 @@
 import { GatewayError } from "../../errors.ts";
-import { createTableSql } from "./sql.ts";
-import type { SqlDialect, TableSql } from "./sql.ts";
-import type { ApplyResult, RowChange, EntityStore, EntityTable } from "./store.ts";
+import { createSql, type SqlDialect, type TableSql } from "./sql.ts";
+import type { ApplyResult, EntityStore, EntityTable, RowChange } from "./store.ts";
+
+const columnTypes = {
+  integer: "bigint",
+  number: "double precision",
+  boolean: "smallint",
+  string: "text",
+  json: "text",
+} as const;
 
 const dialect: SqlDialect = {
   placeholder: (position) => `$${position}`,
   contains: (column, value) => `strpos(${column}, ${value}) > 0`,
   startsWith: (column, value) => `starts_with(${column}, ${value})`,
-  columnType: (kind) => {
-    switch (kind) {
-      case "integer":
-        return "bigint";
-      case "number":
-        return "double precision";
-      case "boolean":
-        return "smallint";
-      case "string":
-      case "json":
-        return "text";
-    }
-  },
+  columnType: (kind) => columnTypes[kind],
   collation: 'COLLATE "C"',
+  // Another process may add the same column at the same time.
+  addColumn: "ADD COLUMN IF NOT EXISTS",
   same: (column, value) => `${column} IS NOT DISTINCT FROM ${value}`,
 };
 
-/** One connection of a pool, as far as the store needs it. */
+/** The part of a `pg` connection that the store uses. */
 export interface PostgresClient {
   query(
     text: string,
@@ -36,7 +33,7 @@ export interface PostgresClient {
   release(fault?: Error): void;
 }
 
-/** A pool of the package `pg`, or what looks like one. */
+/** The part of a `pg` pool that the store uses. */
 export interface PostgresPool {
   connect(): Promise<PostgresClient>;
   query: PostgresClient["query"];
@@ -44,27 +41,26 @@ export interface PostgresPool {
 }
 
 /**
- * A store in PostgreSQL, by a connection string or a pool that stays yours. Needs the optional package `pg`, which is
- * loaded when the store opens.
+ * A store in PostgreSQL, from a connection string or a pool, which stays yours to close. Needs the optional package
+ * `pg`, which is loaded when the store opens.
+ *
+ * @example
+ * const store = postgresStore("postgres://localhost/notes");
+ * const kit = await createServerKit({ name: "notes", entities: [Note], store });
  */
 export function postgresStore(connection: string | PostgresPool): EntityStore {
-  const tables = new Map<string, TableSql>();
+  const sqlOf = createSql(dialect);
   let pool = typeof connection === "string" ? undefined : connection;
-  const sqlOf = (table: EntityTable): TableSql => {
-    const sql = tables.get(table.name) ?? createTableSql(table, dialect);
-    tables.set(table.name, sql);
-    return sql;
-  };
   const opened = (): PostgresPool => {
     if (pool === undefined) throw new GatewayError("store_failed", "the store is not open");
     return pool;
   };
   return {
-    open: async (all) => {
+    open: async (tables) => {
       if (typeof connection === "string") pool ??= await connect(connection);
       const client = await opened().connect();
       try {
-        for (const table of all) await openTable(client, table, sqlOf(table));
+        for (const table of tables) await openTable(client, sqlOf(table));
       } finally {
         client.release();
       }
@@ -90,7 +86,7 @@ export function postgresStore(connection: string | PostgresPool): EntityStore {
         await client.query("ROLLBACK").catch(() => {});
         throw error;
       } finally {
-        // A connection that failed inside a transaction is not given to anybody else.
+        // The pool discards a connection that failed inside a transaction.
         client.release(fault);
       }
     },
@@ -121,26 +117,14 @@ async function applyAll(
   return { ok: true };
 }
 
-async function openTable(client: PostgresClient, table: EntityTable, sql: TableSql): Promise<void> {
-  const name = table.mapping?.name ?? table.name;
-  const isOurs = table.mapping?.isManaged ?? true;
-  if (isOurs) await client.query(sql.create);
+async function openTable(client: PostgresClient, sql: TableSql): Promise<void> {
+  if (sql.create !== undefined) await client.query(sql.create);
   const { rows } = await client.query(
     "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
-    [`"${name}"`],
+    [`"${sql.name}"`],
   );
   const existing = new Set(rows.map((row) => row["attname"]));
-  for (const field of table.fields) {
-    const column = table.mapping?.columns.get(field.name)?.column ?? field.name;
-    if (existing.has(column)) continue;
-    if (!isOurs) {
-      throw new GatewayError(
-        "config_invalid",
-        `entity ${table.entity}: the table ${name} has no column ${column} for the field ${field.name}`,
-      );
-    }
-    await client.query(`ALTER TABLE "${name}" ADD COLUMN IF NOT EXISTS "${column}" ${dialect.columnType(field.kind)}`);
-  }
+  for (const text of sql.addColumns(existing)) await client.query(text);
 }
 
 async function connect(connectionString: string): Promise<PostgresPool> {
@@ -150,7 +134,7 @@ async function connect(connectionString: string): Promise<PostgresPool> {
     });
   });
   const pool = new pg.Pool({ connectionString });
-  // A connection that breaks while nobody uses it is replaced by the pool; without a listener it ends the process.
+  // The pool replaces an idle connection that breaks; without a listener the error would end the process.
   pool.on("error", () => {});
   return pool;
 }

@@ -1,218 +1,246 @@
-import { isScalar, type JsonValue, type Row, type Scalar } from "../contract/row.ts";
-import type { EntityTable, RowChange, RowCondition, RowQuery, SortKey } from "./store.ts";
+import { GatewayError } from "../../errors.ts";
+import { isScalar, type JsonValue, type Row, type Scalar } from "./row.ts";
+import type { EntityTable, FieldKind, RowChange, RowCondition, RowQuery, SortKey, TableField } from "./store.ts";
 
-/** What SQL calls a value; `null` is a value like others here. */
+/** A value that a driver binds to a placeholder. */
 export type SqlParameter = string | number | null;
 
-/** A statement with its values. */
+/** A statement with its parameters. */
 export interface SqlStatement {
   readonly text: string;
   readonly values: readonly SqlParameter[];
 }
 
-/** What differs from one database to the other. */
+/** What differs between databases. */
 export interface SqlDialect {
   readonly placeholder: (position: number) => string;
   readonly contains: (column: string, value: string) => string;
   readonly startsWith: (column: string, value: string) => string;
-  readonly columnType: (kind: EntityTable["fields"][number]["kind"]) => string;
-  /** Makes the order of text that of its bytes. */
+  readonly columnType: (kind: FieldKind) => string;
+  /** Sorts text by its bytes. */
   readonly collation: string;
-  /** How two values are the same although both may be null. */
+  readonly addColumn: string;
+  /** Equality for which null equals null. */
   readonly same: (column: string, value: string) => string;
 }
 
-/** Writes the statements of one table in one dialect; values never stand in the text. */
+/** The statements of one table in one dialect; values are always parameters. */
 export interface TableSql {
-  readonly create: string;
+  /** The table's name in the database. */
+  readonly name: string;
+  /** What creates the table; undefined if something else manages it. */
+  readonly create: string | undefined;
+  /** What adds the columns that the existing table lacks; throws if something else manages the table. */
+  addColumns(existing: ReadonlySet<unknown>): readonly string[];
   list(query: RowQuery): SqlStatement;
   count(where: RowCondition): SqlStatement;
   change(change: RowChange): SqlStatement;
-  /** A row as the driver gave it, in the form of the entity. */
+  /** The row of a driver, in the form of the entity. */
   decode(raw: Readonly<Record<string, unknown>>): Row;
 }
 
-/** The statements for a table. */
-export function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
-  const name = quote(table.mapping?.name ?? table.name);
-  const columnOf = (field: string): string => quote(table.mapping?.columns.get(field)?.column ?? field);
-  const comparedOf = (field: string): string =>
-    table.mapping?.columns.get(field)?.compared?.(columnOf(field)) ?? columnOf(field);
-  const columns = table.fields.map((field) => columnOf(field.name));
+/** Creates the statements of tables, each table's once. */
+export function createSql(dialect: SqlDialect): (table: EntityTable) => TableSql {
+  const tables = new Map<string, TableSql>();
+  return (table) => {
+    const sql = tables.get(table.name) ?? createTableSql(table, dialect);
+    tables.set(table.name, sql);
+    return sql;
+  };
+}
+
+function createTableSql(table: EntityTable, dialect: SqlDialect): TableSql {
+  const columns = createColumns(table, dialect);
+  const name = table.mapping?.name ?? table.name;
+  const isManaged = table.mapping?.isManaged ?? true;
+  const all = table.fields.map((field) => columns.quoted(field.name)).join(", ");
+  const from = `FROM ${quote(name)} WHERE`;
   return {
-    create:
-      `CREATE TABLE IF NOT EXISTS ${name} (` +
+    name,
+    create: isManaged
+      ? `CREATE TABLE IF NOT EXISTS ${quote(name)} (${table.fields.map(definition).join(", ")})`
+      : undefined,
+    addColumns: (existing) =>
       table.fields
-        .map(({ name: field, kind }) => {
-          const isKey = field === table.key ? " NOT NULL PRIMARY KEY" : "";
-          return `${columnOf(field)} ${dialect.columnType(kind)}${isKey}`;
-        })
-        .join(", ") +
-      ")",
-    list: ({ where, sort, after, limit }) => {
-      const values = createParameterList(dialect);
-      const conditions = [conditionSql(where, values)];
-      if (after !== undefined) conditions.push(afterSql(sort, after, values));
-      const order = sort.map((key) => orderSql(key)).join(", ");
-      const text =
-        `SELECT ${columns.join(", ")} FROM ${name} WHERE ${conditions.join(" AND ")} ` +
-        `ORDER BY ${order} LIMIT ${values.add(limit)}`;
-      return { text, values: values.all };
-    },
-    count: (where) => {
-      const values = createParameterList(dialect);
-      const text = `SELECT count(*) AS count FROM ${name} WHERE ${conditionSql(where, values)}`;
-      return { text, values: values.all };
-    },
-    change: (change) => changeSql(change),
+        .filter((field) => !existing.has(columns.name(field.name)))
+        .map((field) => {
+          if (isManaged) return `ALTER TABLE ${quote(name)} ${dialect.addColumn} ${definition(field)}`;
+          throw new GatewayError(
+            "config_invalid",
+            `entity ${table.entity}: the table ${name} has no column ${columns.name(field.name)} for the field ${field.name}`,
+          );
+        }),
+    list: ({ where, sort, after, limit }) =>
+      statement(dialect, (add) => {
+        const conditions = [conditionSql(where, columns, add)];
+        if (after !== undefined) conditions.push(afterSql(sort, after, columns, add));
+        const order = sort.map(({ field, descending }) => {
+          return `${columns.ordered(field)} ${descending ? "DESC NULLS LAST" : "ASC NULLS FIRST"}`;
+        });
+        return `SELECT ${all} ${from} ${conditions.join(" AND ")} ORDER BY ${order.join(", ")} LIMIT ${add(limit)}`;
+      }),
+    count: (where) =>
+      statement(dialect, (add) => `SELECT count(*) AS count ${from} ${conditionSql(where, columns, add)}`),
+    change: (change) =>
+      statement(dialect, (add) => {
+        const encode = (field: TableField, row: Row): string => add(columns.encode(field, row[field.name]));
+        const unchanged = (expected: Row): string =>
+          table.fields
+            .map((field) => dialect.same(columns.compared(field.name), encode(field, expected)))
+            .join(" AND ");
+        switch (change.kind) {
+          case "insert": {
+            const list = table.fields.map((field) => encode(field, change.row)).join(", ");
+            const key = columns.quoted(table.key);
+            return `INSERT INTO ${quote(name)} (${all}) VALUES (${list}) ON CONFLICT (${key}) DO NOTHING`;
+          }
+          case "replace": {
+            const list = table.fields.map((field) => `${columns.quoted(field.name)} = ${encode(field, change.row)}`);
+            return `UPDATE ${quote(name)} SET ${list.join(", ")} WHERE ${unchanged(change.expected)}`;
+          }
+          case "remove":
+            return `DELETE ${from} ${unchanged(change.expected)}`;
+        }
+      }),
     decode: (raw) => {
       const row: Record<string, JsonValue> = {};
       for (const field of table.fields) {
-        const value = decoded(field, raw[table.mapping?.columns.get(field.name)?.column ?? field.name]);
+        const value = columns.decode(field, raw[columns.name(field.name)]);
         if (value !== null || field.nullable) row[field.name] = value;
       }
       return row;
     },
   };
 
-  function changeSql(change: RowChange): SqlStatement {
-    const values = createParameterList(dialect);
-    switch (change.kind) {
-      case "insert": {
-        const list = table.fields.map((field) => values.add(encoded(field, change.row[field.name])));
-        const text =
-          `INSERT INTO ${name} (${columns.join(", ")}) VALUES (${list.join(", ")}) ` +
-          `ON CONFLICT (${columnOf(table.key)}) DO NOTHING`;
-        return { text, values: values.all };
+  function definition({ name: field, kind }: TableField): string {
+    const isKey = field === table.key ? " NOT NULL PRIMARY KEY" : "";
+    return `${columns.quoted(field)} ${dialect.columnType(kind)}${isKey}`;
+  }
+}
+
+/** The columns of a table, by field. */
+interface Columns {
+  readonly dialect: SqlDialect;
+  name(field: string): string;
+  quoted(field: string): string;
+  /** The expression that is compared. */
+  compared(field: string): string;
+  /** The expression that is sorted by. */
+  ordered(field: string): string;
+  scalar(field: string, value: Scalar): SqlParameter;
+  encode(field: TableField, value: JsonValue | undefined): SqlParameter;
+  decode(field: TableField, value: unknown): JsonValue;
+}
+
+function createColumns(table: EntityTable, dialect: SqlDialect): Columns {
+  const mappingOf = (field: string) => table.mapping?.columns.get(field);
+  const columns: Columns = {
+    dialect,
+    name: (field) => mappingOf(field)?.column ?? field,
+    quoted: (field) => quote(columns.name(field)),
+    compared: (field) => mappingOf(field)?.compared?.(columns.quoted(field)) ?? columns.quoted(field),
+    ordered: (field) => {
+      const isText = table.fields.some(({ name, kind }) => name === field && kind === "string");
+      const column = columns.compared(field);
+      return isText && mappingOf(field)?.encode === undefined ? `${column} ${dialect.collation}` : column;
+    },
+    scalar: (field, value) => {
+      const encoded = mappingOf(field)?.encode?.(value) ?? value;
+      return typeof encoded === "boolean" ? Number(encoded) : encoded;
+    },
+    encode: (field, value) => {
+      if (value === undefined || value === null) return null;
+      if (field.kind !== "json" && isScalar(value)) return columns.scalar(field.name, value);
+      return JSON.stringify(value);
+    },
+    decode: ({ name, kind }, value) => {
+      if (value === undefined || value === null) return null;
+      const decode = mappingOf(name)?.decode;
+      if (decode !== undefined) return decode(value);
+      switch (kind) {
+        case "boolean":
+          return value === true || value === 1;
+        case "integer":
+        case "number":
+          return Number(value);
+        case "json":
+          // Written by JSON.stringify, or parsed already by the driver of a JSON column.
+          return (typeof value === "string" ? JSON.parse(value) : value) as JsonValue;
+        case "string":
+          return typeof value === "string" ? value : JSON.stringify(value);
       }
-      case "replace": {
-        const list = table.fields.map(
-          (field) => `${columnOf(field.name)} = ${values.add(encoded(field, change.row[field.name]))}`,
-        );
-        const text = `UPDATE ${name} SET ${list.join(", ")} WHERE ${unchanged(change.expected, values)}`;
-        return { text, values: values.all };
-      }
-      case "remove":
-        return {
-          text: `DELETE FROM ${name} WHERE ${unchanged(change.expected, values)}`,
-          values: values.all,
-        };
-    }
-  }
+    },
+  };
+  return columns;
+}
 
-  function unchanged(expected: Row, values: ParameterList): string {
-    return table.fields
-      .map((field) => dialect.same(comparedOf(field.name), values.add(encoded(field, expected[field.name]))))
-      .join(" AND ");
-  }
+/** Binds a parameter and returns its placeholder. */
+type AddParameter = (value: SqlParameter) => string;
 
-  function conditionSql(condition: RowCondition, values: ParameterList): string {
-    switch (condition.kind) {
-      case "all":
-        return "1 = 1";
-      case "and":
-      case "or": {
-        if (condition.parts.length === 0) return condition.kind === "and" ? "1 = 1" : "1 = 0";
-        const joint = condition.kind === "and" ? " AND " : " OR ";
-        return `(${condition.parts.map((part) => conditionSql(part, values)).join(joint)})`;
-      }
-      case "not":
-        return `NOT ${conditionSql(condition.part, values)}`;
-      case "compare": {
-        const column = comparedOf(condition.field);
-        const value = values.add(scalar(condition.field, condition.value));
-        // Two-valued on purpose: what is null compares to nothing, and NOT of that is true.
-        if (condition.operator === "ne") return `(${column} IS NULL OR ${column} <> ${value})`;
-        return `(${column} IS NOT NULL AND ${ordered(condition.field)} ${comparisonSymbols[condition.operator]} ${value})`;
-      }
-      case "in": {
-        if (condition.values.length === 0) return "1 = 0";
-        const column = comparedOf(condition.field);
-        const list = condition.values.map((value) => values.add(scalar(condition.field, value)));
-        return `(${column} IS NOT NULL AND ${column} IN (${list.join(", ")}))`;
-      }
-      case "contains":
-      case "startsWith": {
-        const column = comparedOf(condition.field);
-        return `(${column} IS NOT NULL AND ${dialect[condition.kind](column, values.add(condition.value))})`;
-      }
-      case "isNull":
-        return `(${comparedOf(condition.field)} IS ${condition.value ? "" : "NOT "}NULL)`;
-    }
-  }
-
-  /** Everything behind a position: greater in the first key, or the same there and greater in the next, and so on. */
-  function afterSql(sort: readonly SortKey[], after: readonly (Scalar | null)[], values: ParameterList): string {
-    const [key, ...rest] = sort;
-    if (key === undefined) return "1 = 0";
-    const [value = null, ...others] = after;
-    const column = comparedOf(key.field);
-    const further = afterSql(rest, others, values);
-    if (value === null) {
-      const beyond = key.descending ? "1 = 0" : `${column} IS NOT NULL`;
-      return `(${beyond} OR (${column} IS NULL AND ${further}))`;
-    }
-    const bound = values.add(scalar(key.field, value));
-    const beyond = key.descending
-      ? `(${column} IS NULL OR ${ordered(key.field)} < ${bound})`
-      : `(${column} IS NOT NULL AND ${ordered(key.field)} > ${bound})`;
-    const same = values.add(scalar(key.field, value));
-    return `(${beyond} OR (${column} IS NOT NULL AND ${column} = ${same} AND ${further}))`;
-  }
-
-  function orderSql({ field, descending }: SortKey): string {
-    return `${ordered(field)} ${descending ? "DESC NULLS LAST" : "ASC NULLS FIRST"}`;
-  }
-
-  function ordered(field: string): string {
-    const isText = table.fields.some(({ name: other, kind }) => other === field && kind === "string");
-    const isPlain = table.mapping?.columns.get(field)?.encode === undefined;
-    return isText && isPlain ? `${comparedOf(field)} ${dialect.collation}` : comparedOf(field);
-  }
-
-  function scalar(field: string, value: Scalar): SqlParameter {
-    return plain(table.mapping?.columns.get(field)?.encode?.(value) ?? value);
-  }
-
-  function encoded(field: EntityTable["fields"][number], value: unknown): SqlParameter {
-    if (value === undefined || value === null) return null;
-    if (field.kind !== "json" && isScalar(value)) return scalar(field.name, value);
-    return JSON.stringify(value);
-  }
-
-  function decoded(field: EntityTable["fields"][number], value: unknown): JsonValue {
-    if (value === undefined || value === null) return null;
-    const decode = table.mapping?.columns.get(field.name)?.decode;
-    if (decode !== undefined) return decode(value);
-    switch (field.kind) {
-      case "boolean":
-        return value === true || value === 1;
-      case "integer":
-      case "number":
-        return Number(value);
-      case "json":
-        // Written by JSON.stringify, or by a driver that parsed a JSON column already.
-        return (typeof value === "string" ? JSON.parse(value) : value) as JsonValue;
-      case "string":
-        return typeof value === "string" ? value : JSON.stringify(value);
-    }
-  }
+function statement({ placeholder }: SqlDialect, write: (add: AddParameter) => string): SqlStatement {
+  const values: SqlParameter[] = [];
+  return { text: write((value) => placeholder(values.push(value))), values };
 }
 
 const comparisonSymbols = { eq: "=", gt: ">", gte: ">=", lt: "<", lte: "<=" } as const;
 
-interface ParameterList {
-  readonly all: readonly SqlParameter[];
-  add(value: SqlParameter): string;
+function conditionSql(condition: RowCondition, columns: Columns, add: AddParameter): string {
+  switch (condition.kind) {
+    case "all":
+      return "1 = 1";
+    case "and":
+    case "or": {
+      if (condition.parts.length === 0) return condition.kind === "and" ? "1 = 1" : "1 = 0";
+      const operator = condition.kind === "and" ? " AND " : " OR ";
+      return `(${condition.parts.map((part) => conditionSql(part, columns, add)).join(operator)})`;
+    }
+    case "not":
+      return `NOT ${conditionSql(condition.part, columns, add)}`;
+    case "compare": {
+      const { field, operator } = condition;
+      const column = columns.compared(field);
+      const value = add(columns.scalar(field, condition.value));
+      // Never NULL, so that NOT of a comparison with a null field is true.
+      if (operator === "ne") return `(${column} IS NULL OR ${column} <> ${value})`;
+      return `(${column} IS NOT NULL AND ${columns.ordered(field)} ${comparisonSymbols[operator]} ${value})`;
+    }
+    case "in": {
+      if (condition.values.length === 0) return "1 = 0";
+      const column = columns.compared(condition.field);
+      const list = condition.values.map((value) => add(columns.scalar(condition.field, value)));
+      return `(${column} IS NOT NULL AND ${column} IN (${list.join(", ")}))`;
+    }
+    case "contains":
+    case "startsWith": {
+      const column = columns.compared(condition.field);
+      return `(${column} IS NOT NULL AND ${columns.dialect[condition.kind](column, add(condition.value))})`;
+    }
+    case "isNull":
+      return `(${columns.compared(condition.field)} IS ${condition.value ? "" : "NOT "}NULL)`;
+  }
 }
 
-function createParameterList({ placeholder }: SqlDialect): ParameterList {
-  const all: SqlParameter[] = [];
-  return { all, add: (value) => placeholder(all.push(value)) };
-}
-
-function plain(value: Scalar): SqlParameter {
-  return typeof value === "boolean" ? Number(value) : value;
+/** All rows after a position: greater in the first key, or equal there and greater in the next, and so on. */
+function afterSql(
+  [key, ...rest]: readonly SortKey[],
+  [value = null, ...others]: readonly (Scalar | null)[],
+  columns: Columns,
+  add: AddParameter,
+): string {
+  if (key === undefined) return "1 = 0";
+  const column = columns.compared(key.field);
+  const ordered = columns.ordered(key.field);
+  const further = afterSql(rest, others, columns, add);
+  if (value === null) {
+    const greater = key.descending ? "1 = 0" : `${column} IS NOT NULL`;
+    return `(${greater} OR (${column} IS NULL AND ${further}))`;
+  }
+  const bound = add(columns.scalar(key.field, value));
+  const greater = key.descending
+    ? `(${column} IS NULL OR ${ordered} < ${bound})`
+    : `(${column} IS NOT NULL AND ${ordered} > ${bound})`;
+  const same = add(columns.scalar(key.field, value));
+  return `(${greater} OR (${column} IS NOT NULL AND ${column} = ${same} AND ${further}))`;
 }
 
 function quote(name: string): string {

@@ -1,10 +1,7 @@
-import { DatabaseSync } from "node:sqlite";
-import type { StatementSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 
-import { GatewayError } from "../../errors.ts";
-import { createTableSql } from "./sql.ts";
-import type { SqlDialect, SqlStatement, TableSql } from "./sql.ts";
-import type { EntityStore, EntityTable } from "./store.ts";
+import { createSql, type SqlDialect, type SqlStatement } from "./sql.ts";
+import type { EntityStore } from "./store.ts";
 
 const dialect: SqlDialect = {
   placeholder: (position) => `?${position}`,
@@ -12,24 +9,23 @@ const dialect: SqlDialect = {
   startsWith: (column, value) => `substr(${column}, 1, length(${value})) = ${value}`,
   columnType: (kind) => (kind === "integer" || kind === "boolean" ? "INTEGER" : kind === "number" ? "REAL" : "TEXT"),
   collation: "COLLATE BINARY",
+  addColumn: "ADD COLUMN",
   same: (column, value) => `${column} IS ${value}`,
 };
 
 const maxPrepared = 200;
 
 /**
- * A store in a SQLite file, or in memory without one, by the driver built into Node. A call blocks the process while
- * it runs, so it suits lists that an index serves.
+ * A store in a SQLite file, or in memory without one, with the driver built into Node. A query blocks the process
+ * while it runs, so use it where an index serves the lists.
+ *
+ * @example
+ * const kit = await createServerKit({ name: "notes", entities: [Note], store: sqliteStore("notes.db") });
  */
 export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntityStore {
   const database = typeof file === "string" ? new DatabaseSync(file) : file;
-  const tables = new Map<string, TableSql>();
+  const sqlOf = createSql(dialect);
   const prepared = new Map<string, StatementSync>();
-  const sqlOf = (table: EntityTable): TableSql => {
-    const sql = tables.get(table.name) ?? createTableSql(table, dialect);
-    tables.set(table.name, sql);
-    return sql;
-  };
   const prepare = (text: string): StatementSync => {
     const known = prepared.get(text);
     if (known !== undefined) return known;
@@ -40,9 +36,14 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
   };
   const run = ({ text, values }: SqlStatement): number => Number(prepare(text).run(...values).changes);
   return {
-    open: async (all) => {
+    open: async (tables) => {
       database.exec("PRAGMA journal_mode = WAL; PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = ON");
-      for (const table of all) openTable(database, table, sqlOf(table));
+      for (const table of tables) {
+        const sql = sqlOf(table);
+        if (sql.create !== undefined) database.exec(sql.create);
+        const rows = database.prepare("SELECT name FROM pragma_table_info(?)").all(sql.name);
+        for (const text of sql.addColumns(new Set(rows.map((row) => row["name"])))) database.exec(text);
+      }
     },
     list: async (table, query) => {
       const sql = sqlOf(table);
@@ -56,7 +57,7 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
       return Number(prepare(text).get(...values)?.["count"] ?? 0);
     },
     apply: async (changes) => {
-      // Synchronous from BEGIN to COMMIT: nothing else of this process gets in between.
+      // Synchronous from BEGIN to COMMIT, so that no other call of this process interferes.
       database.exec("BEGIN IMMEDIATE");
       try {
         for (const [index, change] of changes.entries()) {
@@ -79,28 +80,4 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
       if (typeof file === "string" && database.isOpen) database.close();
     },
   };
-}
-
-/** Makes the table and the columns that are missing; a foreign table is only looked at. */
-function openTable(database: DatabaseSync, table: EntityTable, sql: TableSql): void {
-  const name = table.mapping?.name ?? table.name;
-  const isOurs = table.mapping?.isManaged ?? true;
-  if (isOurs) database.exec(sql.create);
-  const existing = new Set(
-    database
-      .prepare("SELECT name FROM pragma_table_info(?)")
-      .all(name)
-      .map((row) => row["name"]),
-  );
-  for (const field of table.fields) {
-    const column = table.mapping?.columns.get(field.name)?.column ?? field.name;
-    if (existing.has(column)) continue;
-    if (!isOurs) {
-      throw new GatewayError(
-        "config_invalid",
-        `entity ${table.entity}: the table ${name} has no column ${column} for the field ${field.name}`,
-      );
-    }
-    database.exec(`ALTER TABLE "${name}" ADD COLUMN "${column}" ${dialect.columnType(field.kind)}`);
-  }
 }

@@ -1,7 +1,9 @@
-import type { Field, FieldKind } from "../contract/fields.ts";
-import { compareScalars, isScalar, type JsonValue, type Row, type Scalar } from "../contract/row.ts";
+import { compareScalars, isScalar, type JsonValue, type Row, type Scalar } from "./row.ts";
 
-/** Which records: comparisons with a field that is null are false, except `isNull` and `ne`. */
+/** How the values of a field are stored, compared and filtered. */
+export type FieldKind = "string" | "integer" | "number" | "boolean" | "json";
+
+/** Which rows. A comparison with a null field is false, except for `isNull` and `ne`. */
 export type RowCondition =
   | { readonly kind: "all" }
   | { readonly kind: "and" | "or"; readonly parts: readonly RowCondition[] }
@@ -9,60 +11,73 @@ export type RowCondition =
   | {
       readonly kind: "compare";
       readonly field: string;
-      readonly operator: "eq" | "ne" | "gt" | "gte" | "lt" | "lte";
+      readonly operator: ComparisonOperator;
       readonly value: Scalar;
     }
   | { readonly kind: "in"; readonly field: string; readonly values: readonly Scalar[] }
   | { readonly kind: "contains" | "startsWith"; readonly field: string; readonly value: string }
   | { readonly kind: "isNull"; readonly field: string; readonly value: boolean };
 
-/** Every record. */
+/** How a field is compared with a value. */
+export type ComparisonOperator = "eq" | "ne" | "gt" | "gte" | "lt" | "lte";
+
+/** Every row. */
 export const allRows: RowCondition = { kind: "all" };
 
-/** One sort key; null comes before everything else, last when descending. */
+/** One sort key. Null sorts first, or last when descending. */
 export interface SortKey {
   readonly field: string;
   readonly descending: boolean;
 }
 
-/** Which records a list wants. */
+/** Which rows to list, in which order. */
 export interface RowQuery {
   readonly where: RowCondition;
   /** Ends with the table's key, so that the order is total. */
   readonly sort: readonly SortKey[];
-  /** The sort values of the last record seen: the list goes on behind it. */
+  /** The sort values of the last row of the previous page; the list continues after it. */
   readonly after: readonly (Scalar | null)[] | undefined;
   readonly limit: number;
 }
 
-/** How a value of a column is kept where it differs from the JSON form. */
+/** How a column differs from the JSON form of its field. */
 export interface ColumnMapping {
   readonly column: string;
   readonly encode?: (value: Scalar) => Scalar;
-  /** The column as it is compared, in SQL, where it is finer than what is shown of it. */
+  /** SQL that compares the column, if it is more precise than its JSON form. */
   readonly compared?: (column: string) => string;
-  /** What a driver gives for the column, made the JSON form again. */
+  /** Turns the driver's value into the JSON form. */
   readonly decode?: (value: unknown) => JsonValue;
 }
 
-/** The names of an existing table. */
+/** Table and column names that differ from those of the entity. */
 export interface TableMapping {
   readonly name: string;
   readonly columns: ReadonlyMap<string, ColumnMapping>;
-  /** False for a table that somebody else makes and changes. */
+  /** False if something else creates and migrates the table. */
   readonly isManaged: boolean;
 }
 
-/** What a store has to know about an entity. */
+/** A field as a store sees it. */
+export interface TableField {
+  readonly name: string;
+  readonly kind: FieldKind;
+  /** Whether null is a valid value. */
+  readonly nullable: boolean;
+  /** Whether a record may lack the field. */
+  readonly optional: boolean;
+}
+
+/** What a store needs to know about an entity. */
 export interface EntityTable {
   readonly entity: string;
   readonly name: string;
   readonly key: string;
-  readonly fields: readonly (Pick<Field, "name" | "nullable" | "optional"> & { readonly kind: FieldKind })[];
+  readonly fields: readonly TableField[];
   readonly mapping: TableMapping | undefined;
 }
 
-/** One change; `expected` is the record as it was read, so that nobody's change in between is lost. */
+/** One change. `expected` is the row as it was read, so that no concurrent change is lost. */
 export type RowChange =
   | { readonly kind: "insert"; readonly table: EntityTable; readonly row: Row }
   | { readonly kind: "replace"; readonly table: EntityTable; readonly expected: Row; readonly row: Row }
@@ -73,9 +88,9 @@ export type ApplyResult =
   | { readonly ok: true }
   | { readonly ok: false; readonly index: number; readonly problem: "duplicate" | "stale" };
 
-/** Keeps records. Every implementation passes the one contract suite; a rejected promise is a failing store. */
+/** Stores the rows of entities. A rejected promise means that the store failed. */
 export interface EntityStore {
-  /** Called once before anything else; makes what is missing. */
+  /** Called once before anything else; creates missing tables and columns. */
   open(tables: readonly EntityTable[]): Promise<void>;
   list(table: EntityTable, query: RowQuery): Promise<readonly Row[]>;
   count(table: EntityTable, where: RowCondition): Promise<number>;
@@ -86,7 +101,7 @@ export interface EntityStore {
   close(): Promise<void>;
 }
 
-/** Whether a record fulfils a condition, with the rules that SQL stores follow too. */
+/** Whether a row fulfils a condition, by the rules that SQL stores follow too. */
 export function matchesCondition(condition: RowCondition, row: Row): boolean {
   switch (condition.kind) {
     case "all":
@@ -114,7 +129,7 @@ export function matchesCondition(condition: RowCondition, row: Row): boolean {
   }
 }
 
-/** Orders two records by their sort values. */
+/** Orders two rows by their sort values. */
 export function comparePositions(
   sort: readonly SortKey[],
   one: readonly (Scalar | null)[],
@@ -127,7 +142,7 @@ export function comparePositions(
   return 0;
 }
 
-/** The values of a record that decide where it stands in a list. */
+/** The sort values of a row: its position in a list. */
 export function sortPosition(sort: readonly SortKey[], row: Row): readonly (Scalar | null)[] {
   return sort.map(({ field }) => scalarAt(row, field));
 }
@@ -137,7 +152,7 @@ function scalarAt(row: Row, field: string): Scalar | null {
   return isScalar(value) ? value : null;
 }
 
-function compares(operator: "eq" | "ne" | "gt" | "gte" | "lt" | "lte", left: Scalar | null, right: Scalar): boolean {
+function compares(operator: ComparisonOperator, left: Scalar | null, right: Scalar): boolean {
   if (left === null) return operator === "ne";
   const order = compareScalars(left, right);
   switch (operator) {

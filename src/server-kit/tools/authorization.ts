@@ -1,7 +1,6 @@
 import type { Principal } from "../../core/exchange.ts";
-import type { KitCaller, ToolRefusal, AccessDecision } from "../contract/contract.ts";
-import type { KitSettings } from "../contract/settings.ts";
-import type { ToolAccess, ToolEntry } from "./tool-entry.ts";
+import type { KitCaller, ToolRefusal, AccessDecision, ToolAccess, ToolEntry } from "./tool-entry.ts";
+import type { KitSettings } from "../settings/settings.ts";
 
 /** Who calls, as far as the decision depends on it. */
 export type Requester = Pick<KitCaller, "principal" | "via">;
@@ -9,17 +8,17 @@ export type Requester = Pick<KitCaller, "principal" | "via">;
 /** JSON-RPC codes of refusals, outside -32768..-32000 (KO-098). */
 const refusalCodes = { unauthorized: 4010, insufficient_scope: 4031 } as const;
 
-/** Decides on a tool for a caller: the one function behind listing, calling and the capability document. */
+/** Decides whether a caller may call a tool; listing, calling and the capability document all ask this function. */
 export function authorizeTool(entry: ToolEntry, caller: Requester, settings: KitSettings): AccessDecision {
   if (entry.entityAccess === undefined) return applyAccessRules(entry.access, caller, settings);
-  const verdicts = [...entry.entityAccess.values()].map((access) => applyAccessRules(access, caller, settings));
+  const decisions = [...entry.entityAccess.values()].map((access) => applyAccessRules(access, caller, settings));
   return (
-    verdicts.find(({ kind }) => kind === "allowed") ??
-    verdicts.find(({ kind }) => kind === "refused") ?? { kind: "unknown" }
+    decisions.find(({ kind }) => kind === "allowed") ??
+    decisions.find(({ kind }) => kind === "refused") ?? { kind: "unknown" }
   );
 }
 
-/** The entities behind a tool that a caller may use through it. */
+/** The entities that a caller may use through a tool. */
 export function accessibleEntities(entry: ToolEntry, caller: Requester, settings: KitSettings): readonly string[] {
   return [...(entry.entityAccess ?? [])]
     .filter(([, access]) => applyAccessRules(access, caller, settings).kind === "allowed")
@@ -35,7 +34,7 @@ function applyAccessRules(
   if (via !== "rest" && !enabledTransports.includes(via)) return { kind: "unknown" };
   if (principal.kind === "anonymous") {
     const isScoped = requiredScopes.length > 0;
-    // In development without authentication, scopes bind only those who log in all the same (KO-139).
+    // In development without authentication, scopes only apply to callers that do log in (KO-139).
     const isLenient = !settings.deployed && !settings.requireAuthentication;
     if (!requireAuthentication && (!isScoped || isLenient)) return { kind: "allowed" };
     return refuseAccess("unauthorized", "log in to use this tool", requiredScopes);
@@ -45,7 +44,7 @@ function applyAccessRules(
   return refuseAccess("insufficient_scope", `this tool needs the scope ${missing.join(" ")}`, requiredScopes);
 }
 
-/** The local user of stdio, with the scopes of the setting, or all that are declared (KO-138). */
+/** The local user of stdio, with the configured scopes or all declared ones (KO-138). */
 export function stdioPrincipal(settings: KitSettings, declared: readonly string[]): Principal {
   return {
     id: "local",

@@ -1,30 +1,30 @@
-import type { z } from "zod";
-
-import type { KitSettings } from "../contract/settings.ts";
-import { type FieldIssue, transportNames } from "../contract/contract.ts";
-import type { Entity } from "../entity/entity.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { createFields, inputSchemaOf, outputSchemaOf, readArguments, readObject } from "../entity/arguments.ts";
+import { type EntityModel, transportNames } from "../entity/entity.ts";
+import { invalidArguments } from "../entity/failure.ts";
 import { runOperation } from "../entity/operation-handler.ts";
-import { createFields, inputSchemaOf, outputSchemaOf, readObject, throwIfInvalid } from "../entity/arguments.ts";
-import { type OperationName, operations as operationFacts } from "../contract/operations.ts";
+import { type OperationName, operations as operationTraits } from "../entity/operations.ts";
 import type { Records } from "../entity/records.ts";
-import { isObject, type JsonObject, type JsonValue } from "../contract/row.ts";
-import type { ToolAccess, ToolEntry } from "./tool-entry.ts";
-import { invalidArguments } from "../contract/failure.ts";
+import type { KitSettings } from "../settings/settings.ts";
+import type { JsonObject } from "../stores/row.ts";
+import { accessibleEntities } from "./authorization.ts";
+import { describeMismatch, type ToolAccess, type ToolEntry } from "./tool-entry.ts";
 
-/** An entity as the server exposes it: declaration, overrides and settings joined (KO-025). */
+/** An entity as the server exposes it: declaration, overrides and settings merged (KO-025). */
 export interface ExposedEntity {
-  readonly entity: Entity;
+  readonly entity: EntityModel;
   readonly records: Records;
   readonly description: string;
   readonly access: ToolAccess;
   readonly operations: readonly OperationName[];
 }
 
-/** Joins what the declaration, the overrides and the settings say of an entity. */
-export function exposeEntity(entity: Entity, records: Records, settings: KitSettings): ExposedEntity {
+/** Merges declaration, overrides and settings of an entity. */
+export function exposeEntity(records: Records, settings: KitSettings): ExposedEntity {
+  const { entity } = records;
   const override = overrideOf(settings, entity.name);
   const { options } = entity;
-  const allowMutations = override?.allowMutations ?? options.allowMutations;
+  const allowMutations = override?.allowMutations ?? options.allowMutations ?? true;
   return {
     entity,
     records,
@@ -32,11 +32,11 @@ export function exposeEntity(entity: Entity, records: Records, settings: KitSett
     access: {
       requireAuthentication:
         override?.requireAuthentication ?? options.requireAuthentication ?? settings.requireAuthentication,
-      requiredScopes: override?.requiredScopes ?? options.requiredScopes,
+      requiredScopes: override?.requiredScopes ?? options.requiredScopes ?? [],
       enabledTransports: override?.enabledTransports ?? options.enabledTransports ?? transportNames,
     },
     operations: (options.operations ?? settings.operations).filter(
-      (operation) => allowMutations || !operationFacts[operation].isMutation,
+      (operation) => allowMutations || !operationTraits[operation].isMutation,
     ),
   };
 }
@@ -48,15 +48,15 @@ export function entityTools(exposed: ExposedEntity, settings: KitSettings): read
 
 function entityTool(exposed: ExposedEntity, operation: OperationName, settings: KitSettings): ToolEntry {
   const { entity, records, access } = exposed;
-  const facts = operationFacts[operation];
+  const traits = operationTraits[operation];
   const output = outputSchemaOf(entity, operation);
   const { maxPageSize } = settings;
   return {
-    name: `${entity.options.toolPrefix}${entity.name}_${operation}`,
-    title: facts.title.replace("{}", entity.name),
-    description: `${facts.description.replace("{}", entity.name)} ${exposed.description}`,
-    annotations: annotationsOf(operation, facts.title.replace("{}", entity.name)),
-    inputSchema: entity.options.schemaOverride[operation] ?? inputSchemaOf(entity, operation, maxPageSize),
+    name: `${entity.options.toolPrefix ?? ""}${entity.name}_${operation}`,
+    title: traits.title.replace("{}", entity.name),
+    description: `${traits.description.replace("{}", entity.name)} ${exposed.description}`,
+    annotations: annotationsOf(operation, traits.title.replace("{}", entity.name)),
+    inputSchema: entity.options.schemaOverride?.[operation] ?? inputSchemaOf(entity, operation, maxPageSize),
     outputSchema: output.json,
     declaredBy: `operation ${operation} of entity ${entity.name}`,
     entity: entity.name,
@@ -70,9 +70,9 @@ function entityTool(exposed: ExposedEntity, operation: OperationName, settings: 
   };
 }
 
-/** What clients are told about the effect of an operation (KO-019). */
+/** The annotations that describe the effect of an operation (KO-019). */
 function annotationsOf(operation: OperationName, title: string): ToolEntry["annotations"] {
-  const { isMutation, isDestructive, isIdempotent } = operationFacts[operation];
+  const { isMutation, isDestructive, isIdempotent } = operationTraits[operation];
   return {
     title,
     readOnlyHint: !isMutation,
@@ -82,14 +82,7 @@ function annotationsOf(operation: OperationName, title: string): ToolEntry["anno
   };
 }
 
-/** What a schema finds wrong with a result, in words for the log. */
-export function describeMismatch(schema: z.ZodType, value: JsonObject): string | undefined {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return undefined;
-  return parsed.error.issues.map(({ path, message }) => `${path.map(String).join(".")}: ${message}`).join("; ");
-}
-
-/** The override of an entity, whatever case its name is written in. */
+/** The override of an entity; names are case-insensitive. */
 function overrideOf(
   { entityOverrides }: KitSettings,
   name: string,
@@ -151,28 +144,20 @@ const memberSchemas: JsonObject = {
 
 const requiredMembers = new Set(["id", "fields"]);
 
-/** Says which of some entities a caller may use; entities it may not use are as if they were not there. */
-export type AccessibleEntities = (entry: ToolEntry, call: Parameters<ToolEntry["run"]>[1]) => readonly string[];
-
-/** Six tools for however many entities, so that the catalogue stays small. */
-export function createGenericTools(
-  exposed: readonly ExposedEntity[],
-  settings: KitSettings,
-  usable: AccessibleEntities,
-): readonly ToolEntry[] {
-  const describing = describeEntitiesTool(exposed, settings, usable);
-  return [describing, ...genericTools.flatMap((tool) => toGenericTool(tool, exposed, settings, usable))];
+/** Six tools for any number of entities, to keep the tool list short. */
+export function createGenericTools(exposed: readonly ExposedEntity[], settings: KitSettings): readonly ToolEntry[] {
+  const describing = describeEntitiesTool(exposed, settings);
+  return [describing, ...genericTools.flatMap((tool) => toGenericTool(tool, exposed, settings))];
 }
 
 function toGenericTool(
   { name, operation, description, members }: GenericTool,
   all: readonly ExposedEntity[],
   settings: KitSettings,
-  usable: AccessibleEntities,
 ): readonly ToolEntry[] {
   const exposed = all.filter(({ operations }) => operations.includes(operation));
   if (exposed.length === 0) return [];
-  const shapes = new Map(exposed.map(({ entity }) => [entity.name, outputSchemaOf(entity, operation)]));
+  const outputs = new Map(exposed.map(({ entity }) => [entity.name, outputSchemaOf(entity, operation)]));
   const inputSchemaFor = (entities: readonly string[]): JsonObject => ({
     type: "object",
     properties: {
@@ -192,30 +177,24 @@ function toGenericTool(
     inputSchemaFor,
     outputSchema: { type: "object" },
     declaredBy: `generic tool ${name}`,
-    run: async (given, call) => {
-      const issues: FieldIssue[] = [];
-      const { entity: wanted, ...rest } = readObject(given, ["entity", ...members], issues);
-      throwIfInvalid(issues);
-      const found = findEntity(exposed, wanted, usable(entry, call));
+    run: async (given, { caller }) => {
+      const { entity: wanted, ...rest } = readArguments((issues) => readObject(given, ["entity", ...members], issues));
+      const found = findEntity(exposed, wanted, accessibleEntities(entry, caller, settings));
       const value = await runOperation(
         found.records,
         operation,
         toArguments(found, rest),
-        call.caller,
+        caller,
         settings.maxPageSize,
       );
-      shapes.get(found.entity.name)?.schema.parse(value);
+      outputs.get(found.entity.name)?.schema.parse(value);
       return { kind: "data", value };
     },
   };
   return [entry];
 }
 
-function describeEntitiesTool(
-  exposed: readonly ExposedEntity[],
-  settings: KitSettings,
-  usable: AccessibleEntities,
-): ToolEntry {
+function describeEntitiesTool(exposed: readonly ExposedEntity[], settings: KitSettings): ToolEntry {
   const descriptions = new Map(exposed.map((one) => [one.entity.name, describe(one)]));
   const entry: ToolEntry = {
     ...sharedEntry(exposed),
@@ -230,11 +209,9 @@ function describeEntitiesTool(
       required: ["entities"],
     },
     declaredBy: "generic tool describe_entities",
-    run: async (given, call) => {
-      const issues: FieldIssue[] = [];
-      readObject(given, [], issues);
-      throwIfInvalid(issues);
-      const names = usable(entry, call);
+    run: async (given, { caller }) => {
+      readArguments((issues) => readObject(given, [], issues));
+      const names = accessibleEntities(entry, caller, settings);
       return { kind: "data", value: { entities: names.map((name) => descriptions.get(name) ?? {}) } };
     },
   };
@@ -259,7 +236,7 @@ function sharedEntry(
   return {
     entity: undefined,
     operation: undefined,
-    // Nobody is kept from the tool itself: what counts is what it reaches.
+    // Anyone may call the tool itself; the rules of the entities decide.
     access: { requireAuthentication: false, requiredScopes: [], enabledTransports: transportNames },
     entityAccess: new Map(exposed.map(({ entity, access }) => [entity.name, access])),
   };
@@ -279,6 +256,6 @@ function toArguments(
   if (fields !== undefined && !isObject(fields)) {
     throw invalidArguments([{ path: "fields", message: "expected an object" }]);
   }
-  const key = id === undefined ? {} : { [entity.key.name]: id as JsonValue };
+  const key = id === undefined ? {} : { [entity.key.name]: id };
   return { ...fields, ...rest, ...key };
 }

@@ -1,12 +1,19 @@
 import type { CallToolResult, InputRequiredResult, ServerContext } from "@modelcontextprotocol/server";
 
 import type { Clock } from "../../core/exchange.ts";
-import type { AccessDecision, CallEvent, Failure, KitCaller, ToolRefusal } from "../contract/contract.ts";
+import { type Failure, type FailureCode, readFailure } from "../entity/failure.ts";
+import type { JsonObject } from "../stores/row.ts";
 import { authorizeTool, type Requester } from "./authorization.ts";
 import type { ToolCatalog } from "./tool-catalog.ts";
-import { readFailure } from "../contract/failure.ts";
-import type { JsonObject } from "../contract/row.ts";
-import type { ToolEntry } from "./tool-entry.ts";
+import type { AccessDecision, KitCaller, ToolEntry, ToolRefusal } from "./tool-entry.ts";
+
+/** What happened in one call, for metrics and logs (KO-123). */
+export interface CallEvent {
+  readonly tool: string;
+  readonly via: KitCaller["via"];
+  readonly outcome: "ok" | "refused" | "cancelled" | "fault" | FailureCode;
+  readonly durationMs: number;
+}
 
 /** How a call ended. */
 export type ToolOutcome =
@@ -16,84 +23,62 @@ export type ToolOutcome =
   | { readonly kind: "refused"; readonly refusal: ToolRefusal }
   | { readonly kind: "unknown" }
   | { readonly kind: "cancelled" }
-  /** A bug or a broken hook; the id is in the log with the reason, and nothing of it goes out (KO-141). */
+  /** A bug or a broken hook. The reason is only in the log, under this id (KO-141). */
   | { readonly kind: "fault"; readonly id: string };
 
-/** Runs calls: authorisation, validation, hooks, output check and diagnostics, once each (KO-021). */
+/** Authorises and runs calls, for every transport and for REST (KO-021). */
 export interface Executor {
-  /** The decision that `run` makes, for transports that must know it beforehand. */
+  /** The decision that `run` will make, for a transport that has to know it beforehand. */
   authorize(name: string, caller: Requester): AccessDecision;
   run(entry: ToolEntry, given: unknown, caller: KitCaller, context?: ServerContext): Promise<ToolOutcome>;
-  onCall(listener: (facts: CallEvent) => void): () => void;
-  /** Resolves when nothing runs any more. */
+  /** Calls the listener after each call; returns a function that removes it. */
+  onCall(listener: (event: CallEvent) => void): () => void;
+  /** Resolves when no call is running. */
   idle(): Promise<void>;
-  readonly running: number;
 }
 
-/** An executor over a catalogue that may be replaced between calls. */
-export function createExecutor(catalogue: () => ToolCatalog, clock: Clock, newId: () => string): Executor {
-  const listeners = new Set<(facts: CallEvent) => void>();
-  const waiting = new Set<() => void>();
-  let running = 0;
+/** Creates an executor over a catalog that a reload may replace. */
+export function createExecutor(catalog: () => ToolCatalog, clock: Clock, newId: () => string): Executor {
+  const listeners = new Set<(event: CallEvent) => void>();
+  const running = new Set<Promise<ToolOutcome>>();
   return {
-    get running() {
-      return running;
-    },
     authorize: (name, caller) => {
-      const entry = catalogue().tools.get(name);
-      return entry === undefined ? { kind: "unknown" } : authorizeTool(entry, caller, catalogue().settings);
+      const entry = catalog().tools.get(name);
+      return entry === undefined ? { kind: "unknown" } : authorizeTool(entry, caller, catalog().settings);
     },
-    run,
+    run: async (entry, given, caller, context) => {
+      const started = clock.now();
+      const call = attempt(entry, given, caller, context);
+      running.add(call);
+      const outcome = await call;
+      running.delete(call);
+      report(entry.name, caller, outcome, clock.now() - started);
+      return outcome;
+    },
     onCall: (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     idle: async () => {
-      if (running === 0) return;
-      await new Promise<void>((resolve) => {
-        waiting.add(resolve);
-      });
+      while (running.size > 0) await Promise.all(running);
     },
   };
 
-  async function run(
-    entry: ToolEntry,
-    given: unknown,
-    caller: KitCaller,
-    context: ServerContext | undefined,
-  ): Promise<ToolOutcome> {
-    const started = clock.now();
-    running++;
-    try {
-      const outcome = await attempt(entry, given, caller, context);
-      report(entry.name, caller, outcome, clock.now() - started);
-      return outcome;
-    } finally {
-      running--;
-      if (running === 0) settleWaiting();
-    }
-  }
-
-  function settleWaiting(): void {
-    for (const resolve of waiting) resolve();
-    waiting.clear();
-  }
-
+  /** Never rejects. */
   async function attempt(
     entry: ToolEntry,
     given: unknown,
     caller: KitCaller,
     context: ServerContext | undefined,
   ): Promise<ToolOutcome> {
-    const verdict = authorizeTool(entry, caller, catalogue().settings);
-    if (verdict.kind === "unknown") return { kind: "unknown" };
-    if (verdict.kind === "refused") return { kind: "refused", refusal: verdict.refusal };
+    const decision = authorizeTool(entry, caller, catalog().settings);
+    if (decision.kind !== "allowed") return decision;
     try {
       caller.signal.throwIfAborted();
       const output = await entry.run(given, { caller, context });
       if (output.kind === "result") return output;
       const problem = entry.checkOutput?.(output.value);
-      return problem === undefined ? output : fault(entry, caller, `the result does not fit: ${problem}`);
+      return problem === undefined ? output : fault(entry, caller, `invalid output: ${problem}`);
     } catch (error) {
       const failure = readFailure(error);
       if (failure !== undefined) return failed(entry, caller, failure, error);
@@ -104,24 +89,25 @@ export function createExecutor(catalogue: () => ToolCatalog, clock: Clock, newId
 
   function failed(entry: ToolEntry, { log }: KitCaller, failure: Failure, error: unknown): ToolOutcome {
     if (failure.code === "store_failed") {
-      const { cause } = error instanceof Error ? error : { cause: undefined };
-      log.error({ tool: entry.name, reason: cause instanceof Error ? cause.message : undefined }, "the store failed");
+      const cause = error instanceof Error ? error.cause : undefined;
+      const reason = cause instanceof Error ? cause.message : undefined;
+      log.error({ tool: entry.name, reason }, "store failed");
     }
     return { kind: "failed", failure };
   }
 
   function fault(entry: ToolEntry, { log }: KitCaller, reason: string): ToolOutcome {
     const id = newId();
-    log.error({ tool: entry.name, fault: id, reason }, "a call ended in a fault");
+    log.error({ tool: entry.name, fault: id, reason }, "tool call failed unexpectedly");
     return { kind: "fault", id };
   }
 
   function report(tool: string, { via, log }: KitCaller, outcome: ToolOutcome, durationMs: number): void {
-    // Unknown names come from outside and would make new metrics without end.
+    // Unknown names come from clients; each would create a new metric.
     if (outcome.kind === "unknown") return;
-    const facts: CallEvent = { tool, via, outcome: outcomeLabel(outcome), durationMs };
-    log.debug({ tool, outcome: facts.outcome, durationMs: Math.round(durationMs) }, "call");
-    for (const listener of listeners) listener(facts);
+    const event: CallEvent = { tool, via, outcome: outcomeLabel(outcome), durationMs };
+    log.debug({ tool, outcome: event.outcome, durationMs: Math.round(durationMs) }, "call");
+    for (const listener of listeners) listener(event);
   }
 }
 

@@ -6,9 +6,10 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import { connectInMemory, createTestKit, quietLog } from "../../../test/support/server-kit.ts";
 import { defineTool } from "./define-tool.ts";
 import { defineEntity } from "../entity/entity.ts";
-import { kitFailure } from "../contract/failure.ts";
+import { kitFailure } from "../entity/failure.ts";
 
-const Sum = defineTool("sum", {
+const Sum = defineTool({
+  name: "sum",
   description: "Adds.",
   input: z.object({ numbers: z.array(z.number()) }),
   output: z.object({ sum: z.number() }),
@@ -44,7 +45,8 @@ describe("custom tools", () => {
 
   it("[KO-097] [KO-098] are refused with a code of ours, the reason and the scopes, before they run", async () => {
     let ran = 0;
-    const Guarded = defineTool("guarded", {
+    const Guarded = defineTool({
+      name: "guarded",
       description: "",
       input: z.object({}),
       requiredScopes: ["a", "b"],
@@ -72,7 +74,8 @@ describe("custom tools", () => {
   });
 
   it("[KO-090] answer faults without internals, and their own failures in their words", async () => {
-    const Bad = defineTool("bad", {
+    const Bad = defineTool({
+      name: "bad",
       description: "",
       input: z.object({ how: z.enum(["fault", "failure", "result"]) }),
       run: ({ how }) => {
@@ -123,7 +126,7 @@ describe("custom tools", () => {
       server.registerTool("sum", {}, () => ({ content: [] }));
     };
     await expect(createTestKit({ tools: [Sum], extend })).rejects.toThrow(
-      "the hook extend of createServerKit fails: Tool sum is already registered",
+      "the extend hook of createServerKit failed: Tool sum is already registered",
     );
   });
 
@@ -150,7 +153,8 @@ describe("custom tools", () => {
 
 describe("a connection whose messages name no caller", () => {
   it("[KO-138] is the local user on stdio only, and nobody over a network", async () => {
-    const Guarded = defineTool("guarded", {
+    const Guarded = defineTool({
+      name: "guarded",
       description: "",
       input: z.object({}),
       requireAuthentication: true,

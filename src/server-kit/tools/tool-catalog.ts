@@ -1,29 +1,41 @@
 import type { Tool } from "@modelcontextprotocol/server";
 
-import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
-import { accessibleEntities, authorizeTool, type Requester, stdioPrincipal } from "./authorization.ts";
-import type { CapabilityTool, TransportName } from "../contract/contract.ts";
-import type { KitTool } from "./define-tool.ts";
-import { createGenericTools, entityTools, type ExposedEntity, exposeEntity } from "./entity-tools.ts";
-import type { OperationName } from "../contract/operations.ts";
+import { GatewayError } from "../../errors.ts";
+import type { TransportName } from "../entity/entity.ts";
+import type { OperationName } from "../entity/operations.ts";
 import type { Records } from "../entity/records.ts";
-import type { KitSettings } from "../contract/settings.ts";
+import type { KitSettings } from "../settings/settings.ts";
+import { accessibleEntities, authorizeTool, type Requester, stdioPrincipal } from "./authorization.ts";
+import { type KitTool, toToolEntry } from "./define-tool.ts";
+import { createGenericTools, entityTools, type ExposedEntity, exposeEntity } from "./entity-tools.ts";
 import type { ToolEntry } from "./tool-entry.ts";
 
-/** All tools under one set of settings: what there is, and what each caller sees of it. */
+/** One row of the capability document (KO-116). */
+export interface CapabilityTool {
+  readonly name: string;
+  readonly description: string;
+  /** After override, declaration and server setting, in this order. */
+  readonly requireAuthentication: boolean;
+  readonly requiredScopes: readonly string[];
+  readonly enabledTransports: readonly TransportName[];
+  /** The entity and operation it comes from; null for custom and generic tools. */
+  readonly entity: string | null;
+  readonly operation: string | null;
+}
+
+/** All tools under one set of settings, and what each caller sees of them. */
 export interface ToolCatalog {
   readonly settings: KitSettings;
   readonly tools: ReadonlyMap<string, ToolEntry>;
   readonly entities: readonly ExposedEntity[];
   readonly warnings: readonly string[];
-  /** The operation of an exposed entity, whatever shape the tools have; for REST. */
+  /** The operation of an exposed entity, for REST; also there if the tools are generic. */
   operation(entity: string, operation: OperationName): ToolEntry | undefined;
-  /** The stdio caller. */
   readonly stdioPrincipal: Principal;
-  /** The tools on a transport, seen or not, in the order of declaration. */
+  /** The tools enabled on a transport, in the order of declaration. */
   onTransport(transport: TransportName): readonly ToolEntry[];
-  /** What tools/list shows; made once per set of visible tools and shared (KO-028). */
+  /** The result of tools/list; created once per set of visible tools and shared (KO-028). */
   list(requester: Requester): readonly Tool[];
   capabilityTools(principal: Principal): readonly CapabilityTool[];
   allowsAnonymous(): boolean;
@@ -31,7 +43,7 @@ export interface ToolCatalog {
 
 const legalName = /^[\w-]{1,64}$/u;
 
-/** Puts entities and custom tools together; two tools of one name are an error that names both (KO-008). */
+/** Creates the catalog of entities and custom tools; throws if two tools have the same name (KO-008). */
 export function createToolCatalog(
   records: readonly Records[],
   customTools: readonly KitTool[],
@@ -42,20 +54,17 @@ export function createToolCatalog(
   if (settings.strict && warnings.length > 0) throw new GatewayError("config_invalid", warnings.join("; "));
   const entities = records
     .filter(({ entity }) => isAllowed(entity.name, settings))
-    .map((one) => exposeEntity(one.entity, one, settings));
+    .map((one) => exposeEntity(one, settings));
   const own = entities.flatMap((exposed) => entityTools(exposed, settings));
   const byOperation = new Map(own.map((entry) => [`${entry.entity}/${entry.operation}`.toLowerCase(), entry]));
-  const entries =
-    settings.toolShape === "generic"
-      ? createGenericTools(entities, settings, (entry, { caller }) => accessibleEntities(entry, caller, settings))
-      : own;
-  const tools = indexByName([...entries, ...customTools.map((tool) => tool.toEntry(settings))]);
+  const entries = settings.toolShape === "generic" ? createGenericTools(entities, settings) : own;
+  const tools = indexByName([...entries, ...customTools.map((tool) => toToolEntry(tool, settings))]);
   if (settings.toolShape === "perEntity" && entities.length > 8) {
-    warnings.push(`${entities.length} entities make ${tools.size} tools; toolShape "generic" keeps the list short`);
+    warnings.push(`${entities.length} entities make ${tools.size} tools; toolShape "generic" shortens the list`);
   }
-  const declared = [...tools.values()].flatMap(({ access, entityAccess: reach }) => [
+  const declared = [...tools.values()].flatMap(({ access, entityAccess }) => [
     ...access.requiredScopes,
-    ...[...(reach?.values() ?? [])].flatMap(({ requiredScopes }) => requiredScopes),
+    ...[...(entityAccess?.values() ?? [])].flatMap(({ requiredScopes }) => requiredScopes),
   ]);
   const lists = new Map<string, readonly Tool[]>();
   const httpTransports = enabledHttp(settings);
@@ -97,7 +106,7 @@ export function createToolCatalog(
   }
 }
 
-/** The HTTP transports that are switched on. */
+/** The enabled HTTP transports. */
 function enabledHttp(settings: KitSettings): readonly TransportName[] {
   return [
     ...(settings.enableHttpSseTransport ? (["http-sse"] as const) : []),
@@ -105,8 +114,8 @@ function enabledHttp(settings: KitSettings): readonly TransportName[] {
   ];
 }
 
-function isEnabledOn({ access, entityAccess: reach }: ToolEntry, transport: TransportName): boolean {
-  const all = reach === undefined ? [access] : [...reach.values()];
+function isEnabledOn({ access, entityAccess }: ToolEntry, transport: TransportName): boolean {
+  const all = entityAccess === undefined ? [access] : [...entityAccess.values()];
   return all.some(({ enabledTransports }) => enabledTransports.includes(transport));
 }
 
@@ -116,7 +125,7 @@ function toDefinition(entry: ToolEntry, entities: readonly string[]): Tool {
     name: entry.name,
     title: entry.title,
     description: entry.description,
-    // Every input schema of the kit is an object's, which is all that the type adds.
+    // Every input schema of the kit describes an object.
     inputSchema: inputSchema as Tool["inputSchema"],
     ...(entry.outputSchema === undefined ? {} : { outputSchema: entry.outputSchema }),
     annotations: entry.annotations,
@@ -124,8 +133,8 @@ function toDefinition(entry: ToolEntry, entities: readonly string[]): Tool {
 }
 
 function toCapability(entry: ToolEntry): CapabilityTool {
-  const { access, entityAccess: reach } = entry;
-  const all = reach === undefined ? [access] : [...reach.values()];
+  const { access, entityAccess } = entry;
+  const all = entityAccess === undefined ? [access] : [...entityAccess.values()];
   return {
     name: entry.name,
     description: entry.description,
@@ -143,7 +152,7 @@ function indexByName(entries: readonly ToolEntry[]): ReadonlyMap<string, ToolEnt
     if (!legalName.test(entry.name)) {
       throw new GatewayError(
         "config_invalid",
-        `${entry.declaredBy}: ${entry.name} is no legal tool name; letters, digits, _ and -, at most 64`,
+        `${entry.declaredBy}: ${entry.name} is not a valid tool name: at most 64 letters, digits, _ and -`,
       );
     }
     const other = tools.get(entry.name);
@@ -165,7 +174,7 @@ function rejectDuplicateEntities(records: readonly Records[]): void {
     if (other !== undefined) {
       throw new GatewayError(
         "config_invalid",
-        `the entities ${other} and ${entity.name} have one name; settings and tables could not tell them apart`,
+        `the entities ${other} and ${entity.name} have the same name; entity names are case-insensitive`,
       );
     }
     seen.set(entity.name.toLowerCase(), entity.name);
@@ -185,8 +194,6 @@ function findUnknownEntityNames(records: readonly Records[], settings: KitSettin
     entityOverrides: Object.keys(settings.entityOverrides),
   };
   return Object.entries(lists).flatMap(([setting, names]) =>
-    names
-      .filter((name) => !known.has(name.toLowerCase()))
-      .map((name) => `${setting} names ${name}, but no entity is called that`),
+    names.filter((name) => !known.has(name.toLowerCase())).map((name) => `${setting} names the unknown entity ${name}`),
   );
 }

@@ -4,7 +4,8 @@ import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { detectEnvironment, loadSettings, parseSettings } from "./settings.ts";
+import { detectEnvironment, loadSettings } from "./load-settings.ts";
+import { parseSettings } from "./settings.ts";
 
 const development = { deployed: false, name: "development" };
 const production = { deployed: true, name: "production" };

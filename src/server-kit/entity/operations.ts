@@ -1,4 +1,4 @@
-/** Every operation an entity can have; the first five are on unless told otherwise (KO-009, KO-010). */
+/** Every operation an entity can have; the first five are enabled by default (KO-009, KO-010). */
 export const operationNames = [
   "List",
   "Get",
@@ -17,14 +17,14 @@ export const operationNames = [
 /** One of the operations. */
 export type OperationName = (typeof operationNames)[number];
 
-/** What is known of an operation before any entity is: whether it changes something, and what clients are told. */
+/** What holds for an operation of any entity. */
 export interface OperationTraits {
   readonly isMutation: boolean;
   readonly isDestructive: boolean;
   readonly isIdempotent: boolean;
-  /** The title, with the entity's name in place of `{}`. */
+  /** The tool's title; `{}` stands for the entity's name. */
   readonly title: string;
-  /** What it does, for the tool's description; `{}` is the entity's name. */
+  /** The tool's description; `{}` stands for the entity's name. */
   readonly description: string;
 }
 
@@ -38,7 +38,7 @@ function traits(title: string, description: string, kind: "read" | "write" | "re
   };
 }
 
-/** The facts of each operation (KO-019). */
+/** The traits of each operation (KO-019). */
 export const operations: Readonly<Record<OperationName, OperationTraits>> = {
   List: traits("List {}", "Lists {} records, page by page, with filter and sort.", "read"),
   Get: traits("Get {}", "Gets one {} record by its key.", "read"),

@@ -1,26 +1,21 @@
-/** A value that JSON can say. */
+/** A value that JSON can express. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
 /** A JSON object. */
 export type JsonObject = Readonly<Record<string, JsonValue>>;
 
-/** One record as stores keep it: checked by the entity's schema, never holding `undefined`. */
+/** One record as a store keeps it: validated by the entity's schema, without `undefined`. */
 export type Row = JsonObject;
 
-/** A value that can be sorted by and filtered by. */
+/** A value that rows can be sorted and filtered by. */
 export type Scalar = string | number | boolean;
 
-/** Whether a value is a JSON object, not an array. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Whether a value can be sorted by. */
+/** Whether a value can be sorted and filtered by. */
 export function isScalar(value: unknown): value is Scalar {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean";
 }
 
-/** Orders two scalars of one kind the way every store does: text by its UTF-8 bytes, false before true. */
+/** Orders two scalars of the same type as every store does: text by its UTF-8 bytes, false before true. */
 export function compareScalars(one: Scalar, other: Scalar): number {
   if (one === other) return 0;
   if (typeof one === "string" && typeof other === "string") {

@@ -1,133 +1,129 @@
 /**
- * What a recording is, and what every store of recordings promises.
+ * What a recording consists of.
  *
- * Three levels. A {@link Frame} is one thing that was seen, in the order it was seen, and is never changed afterwards. An
- * {@link ExchangeRecord} is one message with all that became of it, and is derived from its frames by
- * `deriveExchanges` (`derive.ts`): it can be dropped and made again, and comes out equal. An {@link OperationRecord} is
- * what a user would call one action (a call with its rounds, its questions to the client and its notifications) and is
- * derived from exchanges by `deriveOperation`.
+ * A {@link Frame} is one observation, in the order of observation, and never changes. An {@link ExchangeRecord} is one
+ * message with everything that happened to it, derived from its frames (`derive.ts`). An {@link OperationRecord} is what a
+ * user calls one action: a call with its rounds, its requests to the client and its notifications.
  *
- * Stores and threads handle the frames of an exchange together, as packs (`pack.ts`); nobody else has to know.
- *
- * Everything in here has been redacted before it got here. Times are milliseconds.
+ * Everything is redacted before it gets here. Times are milliseconds.
  */
 
-/** The format of captures, in stores and in files. It rises when older readers could no longer make sense of one. */
+/** The format of capture files. Raise it when older readers can no longer read them. */
 export const captureFormat = 1;
 
-/** What a frame is about: a message, or something that the gateway itself has to say. */
+/** What a frame observed. */
 export type FrameKind =
   | "request"
   | "notification"
   | "result"
   | "error"
-  /** A decision of a policy or an interceptor, in `decision`. */
+  /** A decision of a policy or interceptor, in `decision`. */
   | "decision"
-  /** A line that a server wrote to its standard error; not JSON. */
+  /** A line of a server's standard error; not JSON. */
   | "stderr"
-  /** Frames were lost here, as many as `lost` says. */
+  /** `lost` frames are missing here. */
   | "gap"
-  /** The gateway ended: what was open then stays unanswered. */
+  /** The gateway stopped; open exchanges stay unanswered. */
   | "end";
 
 /** One of the two sides of the gateway. */
 export type FrameLeg = "client" | "upstream";
 
-/** Which way a message travels: `c2s` from client to server, `s2c` from server to client. */
+/** `c2s` from client to server, `s2c` from server to client. */
 export type FrameDirection = "c2s" | "s2c";
 
-/** What is known of an exchange besides its messages; told once, with its first frame. */
+/** What is known of an exchange besides its messages; in its first frame. */
 export interface FrameContext {
   readonly route: string;
-  /** The id of the principal; `anonymous` where nobody was asked. */
+  /** The id of the principal; `anonymous` without authentication. */
   readonly principal: string;
-  /** The beginning of the session's id, as log lines show it; the whole id would be a credential. */
+  /** The beginning of the session id, as in log lines; the whole id would be a credential. */
   readonly session?: string;
   readonly revision: string;
-  /** How the message came: `http`, `sse`, `stdio` or `in-process`. */
+  /** `http`, `sse`, `stdio` or `in-process`. */
   readonly transport: string;
-  /** The exchange that this one belongs to, as a question or notification belongs to the call that runs. */
+  /** The exchange this one belongs to: the running call of a server request or notification. */
   readonly parent?: string;
   readonly traceId?: string;
   readonly http?: FrameHttp;
 }
 
-/** The HTTP request that brought a message: only headers that may be kept, redacted like everything else. */
+/** The HTTP request of a message, with the headers that may be stored. */
 export interface FrameHttp {
   readonly method: string;
-  /** Path and query, redacted. */
+  /** Path and query. */
   readonly path: string;
   readonly peer?: string;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** What was decided about a message. */
+/** A decision about a message. */
 export interface FrameDecision {
-  /** For decisions of a policy, the id that the agent was given. */
+  /** The id of a policy decision, which clients are told too. */
   readonly id?: string;
   readonly by: "policy" | "interceptor";
-  /** The policy provider, or the interceptor. */
+  /** The policy provider or interceptor. */
   readonly name: string;
   readonly phase: "request" | "response" | "list";
-  /** As the policy (`allow`, `change`, `filter`, `deny`) or the interceptor (`passed`, `blocked`, …) says it. */
+  /** Of a policy `allow`, `change`, `filter` or `deny`; of an interceptor `passed`, `blocked` and others. */
   readonly effect: string;
-  /** False where it was only recorded, and the message went on as it was. */
+  /** False if it was only logged and the message forwarded as it was. */
   readonly enforced: boolean;
   readonly rule?: string;
   readonly code?: string;
   readonly reason?: string;
-  /** What the decision looked at, as paths. */
+  /** The paths that the decision read. */
   readonly read?: readonly string[];
-  /** For lists: how many names there were, and how many of them were hidden. */
+  /** For lists: how many names there were, and how many were hidden. */
   readonly listed?: number;
   readonly hidden?: number;
   readonly durationMs: number;
 }
 
-/** One thing that was seen. Members that do not apply are left out. */
+/** One observation. */
 export interface Frame {
-  /** The capture it belongs to: one run of one gateway. */
+  /** The capture: one run of one gateway. */
   readonly capture: string;
-  /** Rises within the capture; a number that is missing was lost, and a `gap` frame says so. */
+  /** Increases within the capture; missing numbers were lost, and a `gap` frame says so. */
   readonly seq: number;
-  /** Wall time, for people. It may jump when clocks are set. */
+  /** Wall time. It may jump when the clock is set. */
   readonly at: number;
-  /** Monotonic time since the capture began, for durations; in steps of a microsecond. */
+  /** Monotonic time since the capture began, in microsecond steps; for durations. */
   readonly mono: number;
   readonly kind: FrameKind;
   readonly leg: FrameLeg;
-  /** Whether it came to the gateway or left it. */
+  /** Whether the gateway received or sent it. */
   readonly passing: "received" | "sent";
   readonly direction: FrameDirection;
-  /** Of its gateway's exchange; unique in the capture. Empty for `gap`, `stderr` and `end`. */
+  /** The exchange id, unique in the capture. Empty for `gap`, `stderr` and `end`. */
   readonly exchange: string;
   /** The id of the first exchange of the operation. */
   readonly operation: string;
-  /** With the first frame of an exchange. */
+  /** In the first frame of an exchange. */
   readonly context?: FrameContext | undefined;
   /** The JSON-RPC id as a typed key: `n:7`, `s:abc`. */
   readonly id?: string | undefined;
   readonly method?: string | undefined;
   /** The tool or prompt by name, the resource by URI, the task by id. */
   readonly target?: string | undefined;
-  /** Bytes of the message as it was on the wire. */
+  /** Bytes of the message on the wire. */
   readonly bytes: number;
-  /** The message as JSON text after redaction; for `stderr` the line. Left out where `same` or `omitted` says why. */
+  /** The redacted message as JSON text, or the line of `stderr`. Absent if `same` or `omitted` says why. */
   readonly body?: string | undefined;
-  /** The body is that of the frame with this number, earlier in the same exchange: it went on as it came. */
+  /** The body is that of the earlier frame with this number: the message was forwarded unchanged. */
   readonly same?: number | undefined;
-  /** Why there is no body though there was one: too large, or the queue was nearly full. */
+  /** Why the body is missing: it was too large, or the queue nearly full. */
   readonly omitted?: "size" | "queue" | undefined;
   /** How many values were redacted in body and context. */
   readonly redacted?: number | undefined;
-  /** With an answer: what it says, so that it is known where the body is not. */
+  /** The outcome of an answer, which is known even without its body. */
   readonly outcome?: "ok" | "tool_error" | "input_required" | "error" | undefined;
-  /** With an error answer: its JSON-RPC code. */
+  /** The JSON-RPC code of an error answer. */
   readonly errorCode?: number | undefined;
-  /** With an error answer that the gateway itself made: the code of its table. */
+  /** The gateway's own code of an error answer that it made itself. */
   readonly gatewayCode?: string | undefined;
   readonly decision?: FrameDecision | undefined;
-  /** For a `gap`: how many frames are missing before this one. */
+  /** For a `gap`: how many frames are missing. */
   readonly lost?: number | undefined;
 }
 
@@ -151,13 +147,13 @@ export const exchangeStatuses = [
 /** One of {@link exchangeStatuses}. */
 export type ExchangeStatus = (typeof exchangeStatuses)[number];
 
-/** One message and what became of it, on both legs; derived from its frames. */
+/** One message and everything that happened to it, on both legs. Its stored fields: `exchange-fields.ts`. */
 export interface ExchangeRecord {
   readonly capture: string;
   readonly id: string;
   readonly operation: string;
   readonly parent?: string;
-  /** Of the first frame, which orders exchanges of one capture. */
+  /** The number of the first frame. */
   readonly seq: number;
   readonly at: number;
   readonly kind: "request" | "notification";
@@ -168,36 +164,36 @@ export interface ExchangeRecord {
   readonly revision: string;
   readonly transport: string;
   readonly traceId?: string;
-  /** The JSON-RPC id of the request as a typed key. */
+  /** The JSON-RPC id as a typed key. */
   readonly rpcId?: string;
   readonly method: string;
   readonly target?: string;
   readonly state: ExchangeStatus;
   /** The JSON-RPC code of an error answer. */
   readonly errorCode?: number;
-  /** The code of the gateway's own table, where the gateway itself answered with an error. */
+  /** The gateway's own code of an error that it made itself. */
   readonly gatewayCode?: string;
-  /** The strongest effect of the policy: `deny` before `filter` before `change` before `allow`. */
+  /** The strongest policy effect: `deny`, then `filter`, `change`, `allow`. */
   readonly decision?: "allow" | "change" | "filter" | "deny";
   /** The rule behind that effect. */
   readonly rule?: string;
-  /** From the message's coming to the answer's leaving; while it is open, undefined. */
+  /** From receiving the message to sending its answer; undefined while open. */
   readonly durationMs?: number;
-  /** The part of it in which the other side had the message. */
+  /** The part of it that was spent upstream. */
   readonly upstreamMs?: number;
   readonly requestBytes: number;
   readonly answerBytes: number;
-  /** Messages that this exchange saw, on both legs; decisions do not count. */
+  /** Messages on both legs, without decisions. */
   readonly messages: number;
-  /** What went on differed from what came. */
+  /** Whether the gateway changed the message or its answer. */
   readonly modified: boolean;
-  /** How many values were redacted in it. */
+  /** How many values were redacted. */
   readonly redacted: number;
-  /** How many of its bodies were left out. */
+  /** How many bodies were left out. */
   readonly omitted: number;
 }
 
-/** One action as its user sees it; derived from its exchanges. */
+/** One action of a user. */
 export interface OperationRecord {
   readonly capture: string;
   readonly id: string;
@@ -205,35 +201,35 @@ export interface OperationRecord {
   readonly target?: string;
   readonly route: string;
   readonly principal: string;
-  /** Of the last round. */
+  /** The status of the last round. */
   readonly state: ExchangeStatus;
-  /** How often the client had to come back with answers, the first time included. */
+  /** How many requests it took the client, with those that brought input. */
   readonly rounds: number;
   readonly at: number;
-  /** From the beginning of the first exchange to the end of the last; undefined while one is open. */
+  /** From the start of the first exchange to the end of the last; undefined while one is open. */
   readonly durationMs?: number;
-  /** In the order in which they began. */
+  /** In the order of their first frames. */
   readonly exchanges: readonly ExchangeRecord[];
 }
 
-/** One run of one gateway, and what is missing of it. */
+/** One run of one gateway. */
 export interface CaptureRecord {
   readonly id: string;
   readonly format: number;
-  /** Who wrote it: program and version, host. */
+  /** Program, version and host. */
   readonly writer: string;
   readonly startedAt: number;
-  /** Undefined while it is written, or where the gateway was killed. */
+  /** Undefined while it runs, or if it was killed. */
   readonly endedAt?: number;
   readonly frames: number;
   readonly bytes: number;
-  /** Frames that were lost because the queue was full or the store failed. */
+  /** Frames lost because the queue was full. */
   readonly lost: number;
   /** Bodies that were left out. */
   readonly omitted: number;
   /** Values that were redacted. */
   readonly redacted: number;
-  /** The rules by which they were, for whoever reads an export. */
+  /** The redaction rules, for readers of an export. */
   readonly rules: readonly string[];
 }
 
@@ -247,21 +243,21 @@ export type TextField = FieldOf<string>;
 /** Number fields of an exchange. `at` is wall time in milliseconds since 1970. */
 export type NumberField = FieldOf<number>;
 
-/** Which bodies a text is looked for in: those of the asking message, those of the answer, or all. */
+/** The bodies to search: of the request, of the answer, or all. */
 export type TextScope = "any" | "request" | "answer";
 
 /**
- * What to look for. Stores answer with exactly the exchanges for which `matches` (`condition.ts`) is true; a condition on
- * a member that an exchange does not have is false.
+ * Which exchanges to find. `filter/condition.ts` defines what it means; a condition on a field that an exchange does not
+ * have is false.
  */
 export type FilterCondition =
   | { readonly type: "all"; readonly of: readonly FilterCondition[] }
   | { readonly type: "any"; readonly of: readonly FilterCondition[] }
   | { readonly type: "not"; readonly of: FilterCondition }
   | { readonly type: "is"; readonly field: TextField; readonly value: string }
-  /** `*` stands for any text; upper and lower case are the same. */
+  /** `*` stands for any text; case is ignored. */
   | { readonly type: "like"; readonly field: TextField; readonly pattern: string }
-  /** A regular expression in RE2 syntax, anywhere in the text; upper and lower case are the same. */
+  /** An RE2 regular expression, anywhere in the field; case is ignored. */
   | { readonly type: "pattern"; readonly field: TextField; readonly pattern: string }
   | {
       readonly type: "number";
@@ -270,5 +266,5 @@ export type FilterCondition =
       readonly value: number;
     }
   | { readonly type: "modified" }
-  /** A body holds the text, beginning at the beginning of a word; upper and lower case are the same. */
+  /** A body has the text at the start of a word; case is ignored. */
   | { readonly type: "text"; readonly text: string; readonly in: TextScope };

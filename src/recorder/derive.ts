@@ -1,28 +1,27 @@
 import type { ExchangeRecord, ExchangeStatus, Frame, FrameDecision, OperationRecord } from "./contract.ts";
 
-/** An exchange while its frames come in. */
+/** An exchange that has not ended. */
 interface OpenExchange {
   readonly first: Frame;
-  /** As it stands now. */
   readonly record: MutableRecord;
-  /** When the other side got the message. */
+  /** When the message was forwarded. */
   forwardedAt: number | undefined;
 }
 
 type MutableRecord = { -readonly [Key in keyof ExchangeRecord]: ExchangeRecord[Key] };
 
-/** Makes exchanges of frames, one by one, in the order in which they were seen. */
+/** Derives exchanges from frames in their order. */
 export interface ExchangeDerivation {
   /**
-   * Takes a frame in; the answer are the exchanges that are others by it. An exchange is one object, which grows with
-   * its frames: copies for every frame would cost more than all the rest.
+   * Adds a frame, and returns the exchanges it changed. An exchange is one object that changes with its frames, because
+   * copies would cost more than everything else here.
    */
   add(frame: Frame): readonly ExchangeRecord[];
 }
 
 const effectsByStrength: readonly string[] = ["allow", "change", "filter", "deny"];
 
-/** Codes of the gateway that say no, as against those that say that something went wrong. */
+/** Gateway error codes that are refusals; all others are failures. */
 const refusalCodes: ReadonlySet<string> = new Set([
   "policy_denied",
   "policy_unavailable",
@@ -34,14 +33,14 @@ const refusalCodes: ReadonlySet<string> = new Set([
   "shutting_down",
 ]);
 
-/** Starts a derivation. It holds no more than the exchanges that are open. */
+/** Makes a derivation, which holds open exchanges only. */
 export function createDerivation(): ExchangeDerivation {
-  const growing = new Map<string, OpenExchange>();
+  const open = new Map<string, OpenExchange>();
 
   function end(): readonly ExchangeRecord[] {
-    const left = [...growing.values()].map(({ record }) => record);
+    const left = [...open.values()].map(({ record }) => record);
     for (const record of left) record.state = "abandoned";
-    growing.clear();
+    open.clear();
     return left;
   }
 
@@ -49,16 +48,16 @@ export function createDerivation(): ExchangeDerivation {
     add: (frame) => {
       if (frame.kind === "end") return end();
       if (frame.exchange === "") return nothingChanged;
-      let own = growing.get(frame.exchange);
+      let own = open.get(frame.exchange);
       if (own === undefined) {
         const record = startRecord(frame);
-        // What comes behind the end of an exchange changes nothing about it.
+        // Frames after the end of an exchange do not change it.
         if (record === undefined) return nothingChanged;
         own = { first: frame, record, forwardedAt: undefined };
-        growing.set(frame.exchange, own);
+        open.set(frame.exchange, own);
       }
       applyFrame(own, frame);
-      if (own.record.state !== "open") growing.delete(frame.exchange);
+      if (own.record.state !== "open") open.delete(frame.exchange);
       return [own.record];
     },
   };
@@ -66,7 +65,7 @@ export function createDerivation(): ExchangeDerivation {
 
 const nothingChanged: readonly ExchangeRecord[] = [];
 
-/** The exchange of frames that are all it has, from its first to its end; undefined where they are not. */
+/** The exchange of frames that are all of it, from its first frame to its end; otherwise undefined. */
 export function deriveComplete(frames: readonly Frame[]): ExchangeRecord | undefined {
   const [first] = frames;
   const record = first === undefined ? undefined : startRecord(first);
@@ -79,7 +78,7 @@ export function deriveComplete(frames: readonly Frame[]): ExchangeRecord | undef
   return undefined;
 }
 
-/** The exchanges of frames, in the order in which they began; equal to what was stored for them. */
+/** The exchanges of frames, in the order of their first frames. */
 export function deriveExchanges(frames: Iterable<Frame>): readonly ExchangeRecord[] {
   const derivation = createDerivation();
   const exchanges = new Map<string, ExchangeRecord>();
@@ -89,7 +88,7 @@ export function deriveExchanges(frames: Iterable<Frame>): readonly ExchangeRecor
   return [...exchanges.values()];
 }
 
-/** The operation that exchanges make up; undefined for none. They are taken in the order in which they began. */
+/** The operation that exchanges belong to; undefined without exchanges. */
 export function deriveOperation(exchanges: readonly ExchangeRecord[]): OperationRecord | undefined {
   const ordered = exchanges.toSorted((one, other) => one.seq - other.seq);
   const [first] = ordered;
@@ -159,11 +158,11 @@ function applyDecision(record: MutableRecord, decision: FrameDecision | undefine
   if (decision?.by !== "policy") return;
   const strength = effectsByStrength.indexOf(decision.effect);
   if (strength < 0 || strength <= effectsByStrength.indexOf(record.decision ?? "")) return;
-  // One of the strengths, as was just seen.
+  // Its strength was found, so it is one of the four.
   record.decision = decision.effect as NonNullable<ExchangeRecord["decision"]>;
   if (decision.rule === undefined) delete record.rule;
   else record.rule = decision.rule;
-  // Nobody is told that a notification was refused: this is where it ends.
+  // A refused notification gets no answer, so it ends here.
   if (record.kind !== "notification" || record.decision !== "deny" || !decision.enforced) return;
   record.state = "refused";
   record.durationMs = 0;
@@ -186,7 +185,7 @@ function applyAnswer(own: OpenExchange, frame: Frame): void {
   record.messages++;
   if (frame.passing === "received") {
     if (sentAt !== undefined) record.upstreamMs = elapsedMs(sentAt, frame.mono);
-    // Where the gateway itself asked, the answer has come home.
+    // The gateway itself sent the request, so this answer ends it.
     if (first.passing === "sent") finish(record, frame, first);
     return;
   }
@@ -205,12 +204,12 @@ function finish(record: MutableRecord, frame: Frame, first: Frame): void {
 
 function finalStatus(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {
   if (gatewayCode !== undefined) return refusalCodes.has(gatewayCode) ? "refused" : "failed";
-  // A policy may say no in the form of a tool's result, which agents read.
+  // A policy may refuse with a tool result, which agents read.
   if (record.decision === "deny" && record.upstreamMs === undefined) return "refused";
   return outcome ?? (kind === "error" ? "error" : "ok");
 }
 
-/** To a microsecond, so that what is stored and what is derived again are equal. */
+/** Rounded to microseconds, so that stored and derived values are equal. */
 function elapsedMs(from: number, to: number): number {
   return Math.round((to - from) * 1000) / 1000;
 }

@@ -98,7 +98,6 @@ const outcomes = ["ok", "tool_error", "input_required", "error"] as const;
 
 /** Members that few frames have; together they are written as JSON. */
 const rareFields = [
-  "same",
   "omitted",
   "redacted",
   "errorCode",
@@ -110,74 +109,44 @@ const rareFields = [
 /** Flags below the fields: three bits for the kind, one each for leg, passing and direction. */
 const formBits = 6;
 
-const repeatsField: FrameField = {
-  has: (_frame, { repeated }) => repeated >= 0,
-  write: (writer, _frame, { repeated }) => {
-    writer.varint(repeated);
-  },
-  read: (reader, frame, earlier) => {
-    copyRepeated(frame, earlier[reader.varint()]);
-  },
-};
-
 const idField: FrameField = {
-  has: (frame, { repeated }) => frame.id !== undefined && repeated < 0,
-  write: (writer, { id = "" }) => {
-    writer.string(id);
-  },
-  read: (reader, frame) => {
-    frame.id = reader.string();
-  },
+  has: ({ id }, { repeated }) => id !== undefined && repeated < 0,
+  write: (writer, { id = "" }) => writer.string(id),
+  read: (reader, frame) => (frame.id = reader.string()),
 };
 
 /** The optional members of a frame in the order in which they are written and read. */
 const frameFields: readonly FrameField[] = [
-  repeatsField,
+  {
+    has: (_frame, { repeated }) => repeated >= 0,
+    write: (writer, _frame, { repeated }) => writer.varint(repeated),
+    read: (reader, frame, earlier) => copyRepeated(frame, earlier[reader.varint()]),
+  },
   idField,
   {
-    has: (frame, { repeated }) => frame.method !== undefined && repeated < 0,
-    write: (writer, { method = "" }) => {
-      writer.string(method);
-    },
-    read: (reader, frame) => {
-      frame.method = reader.string();
-    },
+    has: ({ method }, { repeated }) => method !== undefined && repeated < 0,
+    write: (writer, { method = "" }) => writer.string(method),
+    read: (reader, frame) => (frame.method = reader.string()),
   },
   {
-    has: (frame, { repeated }) => frame.target !== undefined && repeated < 0,
-    write: (writer, { target = "" }) => {
-      writer.string(target);
-    },
-    read: (reader, frame) => {
-      frame.target = reader.string();
-    },
+    has: ({ target }, { repeated }) => target !== undefined && repeated < 0,
+    write: (writer, { target = "" }) => writer.string(target),
+    read: (reader, frame) => (frame.target = reader.string()),
   },
   {
-    has: (frame, { repeated }) => frame.outcome !== undefined && repeated < 0,
-    write: (writer, { outcome = "ok" }) => {
-      writer.varint(outcomes.indexOf(outcome));
-    },
-    read: (reader, frame) => {
-      frame.outcome = outcomes[reader.varint()];
-    },
+    has: ({ outcome }, { repeated }) => outcome !== undefined && repeated < 0,
+    write: (writer, { outcome = "ok" }) => writer.varint(outcomes.indexOf(outcome)),
+    read: (reader, frame) => (frame.outcome = outcomes[reader.varint()]),
   },
   {
     has: hasRareFields,
-    write: (writer, frame, relation) => {
-      writer.string(JSON.stringify(rareFieldsOf(frame, relation)));
-    },
-    read: (reader, frame) => {
-      Object.assign(frame, JSON.parse(reader.string()) as Partial<Frame>);
-    },
+    write: (writer, frame, relation) => writer.string(JSON.stringify(rareFieldsOf(frame, relation))),
+    read: (reader, frame) => Object.assign(frame, JSON.parse(reader.string())),
   },
   {
     has: ({ body }) => body !== undefined,
-    write: (writer, { body = "" }) => {
-      writer.longString(body);
-    },
-    read: (reader, frame, _earlier, withBodies) => {
-      frame.body = reader.longString(withBodies);
-    },
+    write: (writer, { body = "" }) => writer.longString(body),
+    read: (reader, frame, _earlier, withBodies) => (frame.body = reader.longString(withBodies)),
   },
 ];
 
@@ -380,17 +349,12 @@ function copyRepeated(frame: FrameDraft, other: Frame | undefined): void {
 }
 
 function hasRareFields(frame: Frame, { header, repeated, isExact }: FrameRelation): boolean {
+  for (const field of rareFields) if (frame[field] !== undefined) return true;
   return (
+    !isExact ||
     (frame.same !== undefined && repeated < 0) ||
-    frame.omitted !== undefined ||
-    frame.redacted !== undefined ||
-    frame.errorCode !== undefined ||
-    frame.gatewayCode !== undefined ||
-    frame.decision !== undefined ||
-    frame.lost !== undefined ||
     (frame.context !== undefined && frame.seq !== header.first) ||
-    frame.operation !== header.operation ||
-    !isExact
+    frame.operation !== header.operation
   );
 }
 
@@ -398,7 +362,7 @@ function rareFieldsOf(frame: Frame, { header, repeated, isExact }: FrameRelation
   // JSON leaves out members that are undefined.
   const rare: Partial<Record<keyof Frame, unknown>> = {};
   for (const field of rareFields) rare[field] = frame[field];
-  if (repeated >= 0) rare.same = undefined;
+  if (repeated < 0) rare.same = frame.same;
   if (frame.seq !== header.first) rare.context = frame.context;
   if (frame.operation !== header.operation) rare.operation = frame.operation;
   if (!isExact) Object.assign(rare, { at: frame.at, mono: frame.mono });

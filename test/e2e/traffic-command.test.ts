@@ -72,7 +72,7 @@ describe("headgate traffic", () => {
     const store = folder.capture("a.ndjson", captureOf(calls));
     const { exitCode, output } = await headgate("traffic", "tool:add", "dur:slow", "-s", store);
     expect(exitCode).toBe(1);
-    expect(output).toContain("`dur` takes a number, such as dur:>500ms\n  tool:add dur:slow\n           ^");
+    expect(output).toContain("`dur` needs a number, for example dur:>500ms\n  tool:add dur:slow\n           ^");
   });
 
   it("tells one exchange as a conversation", async () => {
@@ -131,9 +131,9 @@ describe("headgate traffic", () => {
     using folder = temporaryFolder();
     const [first] = captureOf([]);
     const cases = [
-      [folder.write("text.txt", "hello\n"), "is no JSON"],
-      [folder.write("other.json", '{"log":{}}\n'), "is no line of a capture"],
-      [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads up to 1"],
+      [folder.write("text.txt", "hello\n"), "is not JSON"],
+      [folder.write("other.json", '{"log":{}}\n'), "is not a line of a capture file"],
+      [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads format 1"],
       [folder.at("nothing.sqlite"), "there is no"],
     ] as const;
     for (const [file, problem] of cases) {

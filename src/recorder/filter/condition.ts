@@ -2,20 +2,20 @@ import { RE2JS } from "re2js";
 
 import type { ExchangeRecord, FilterCondition, Frame } from "../contract.ts";
 
-/** The bodies of an exchange by what they belong to; asked for only where a condition looks into them. */
+/** The bodies of an exchange. */
 export interface ExchangeBodies {
   readonly request: readonly string[];
   readonly answer: readonly string[];
 }
 
-/** Whether a condition looks into bodies. */
+/** Whether a condition needs bodies. */
 export function readsBodies(condition: FilterCondition): boolean {
   if (condition.type === "text") return true;
   if (condition.type === "not") return readsBodies(condition.of);
   return (condition.type === "all" || condition.type === "any") && condition.of.some(readsBodies);
 }
 
-/** Sorts the bodies of an exchange's frames; those that only repeat another are left out. */
+/** The bodies of an exchange's frames, without repeated ones. */
 export function bodiesOf(frames: readonly Frame[]): ExchangeBodies {
   const withBody = frames.filter(({ body, same }) => body !== undefined && same === undefined);
   const texts = (isAnswer: boolean): readonly string[] =>
@@ -23,10 +23,10 @@ export function bodiesOf(frames: readonly Frame[]): ExchangeBodies {
   return { request: texts(false), answer: texts(true) };
 }
 
-/** A condition made ready to be asked about many exchanges. */
+/** A compiled condition. */
 export type ConditionMatcher = (exchange: ExchangeRecord, bodies: () => ExchangeBodies) => boolean;
 
-/** Makes the one meaning that a condition has; stores may be quicker, but find the same. */
+/** Compiles a condition. This defines what it means: stores may be faster, but must find the same. */
 export function createConditionMatcher(condition: FilterCondition): ConditionMatcher {
   switch (condition.type) {
     case "all": {
@@ -74,7 +74,7 @@ export function createConditionMatcher(condition: FilterCondition): ConditionMat
       };
     }
     default:
-      throw new TypeError("there is no such condition");
+      throw new TypeError("unknown condition type");
   }
 }
 
@@ -92,7 +92,7 @@ function createNumberMatcher({ field, is, value }: Extract<FilterCondition, { ty
   };
 }
 
-/** Each `*` is the shortest text that fits, and no part is tried twice at one place: time is linear in practice. */
+/** Lazy wildcards keep the time linear in practice. */
 function likeRegExp(pattern: string): RegExp {
   const parts = pattern.split(/\*+/u).map((part) => part.replaceAll(/[$()+.?[\\\]^{|}/-]/gu, String.raw`\$&`));
   return new RegExp(`^${parts.join("[^]*?")}$`, "i");
@@ -104,14 +104,14 @@ const wordEnd = /[\p{L}\p{N}]$/u;
 const maxWordLength = 64;
 const maxWords = 20_000;
 
-/** A body as it is searched: lower case, escapes read, so that a text is found however it was written. */
+/** A body as it is searched: in lower case, with escapes resolved. */
 export function toSearchText(body: string): string {
   const read = body.includes("\\")
     ? body
         .replaceAll(/\\(?:u([0-9a-fA-F]{4})|(.))/gsu, (_, code: string | undefined, letter: string) =>
           code === undefined ? readEscape(letter) : String.fromCharCode(Number.parseInt(code, 16)),
         )
-        // JSON in a text has escapes of its own.
+        // JSON inside a text has escapes of its own.
         .replaceAll(/\\[nrt]/gu, " ")
     : body;
   return read.toLowerCase();
@@ -121,7 +121,7 @@ function readEscape(letter: string): string {
   return "nrtbf".includes(letter) ? " " : letter;
 }
 
-/** Whether a search text holds another text, beginning at the beginning of a word. */
+/** Whether a search text has another text at the start of a word. */
 function containsText(searchText: string, text: string): boolean {
   const wanted = text.toLowerCase();
   const mayFollowWord = !wordStart.test(wanted);
@@ -136,7 +136,7 @@ function lastCharacter(text: string, end: number): string {
   return unit >= 0xdc00 && unit <= 0xdfff ? text.slice(end - 2, end) : text.charAt(end - 1);
 }
 
-/** The words of a search text, each once, for an index. */
+/** The different words of a search text, for an index. */
 export function indexedWords(searchText: string): readonly string[] {
   const words = new Set<string>();
   for (const [found] of searchText.matchAll(word)) {
@@ -146,7 +146,7 @@ export function indexedWords(searchText: string): readonly string[] {
   return [...words];
 }
 
-/** Words that every text must have in which another is held, the last of which may go on; undefined where it has none. */
+/** The words a text must have to contain another; the last may be longer. Undefined if it has no words. */
 export function requiredWords(text: string): { readonly whole: readonly string[]; readonly begin: string } | undefined {
   const wanted = text.toLowerCase();
   const words = [...wanted.matchAll(word)].map(([found]) => found.slice(0, maxWordLength));

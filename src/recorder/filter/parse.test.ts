@@ -24,18 +24,18 @@ const failed = (field: "state", ...values: readonly string[]): FilterCondition =
 });
 
 describe("filters", () => {
-  it("let everything pass when they are empty", () => {
+  it("match everything when they are empty", () => {
     expect(conditionOf("  ")).toEqual({ type: "all", of: [] });
   });
 
-  it("compare names whole, and by * and patterns where they have them", () => {
+  it("compare whole names, globs and patterns", () => {
     expect(conditionOf("method:tools/call")).toEqual({ type: "is", field: "method", value: "tools/call" });
     expect(conditionOf("method:tools/*")).toEqual({ type: "like", field: "method", pattern: "tools/*" });
     expect(conditionOf('principal:"ann lee"')).toEqual({ type: "is", field: "principal", value: "ann lee" });
     expect(conditionOf("route:/^fi.es$/")).toEqual({ type: "pattern", field: "route", pattern: "^fi.es$" });
   });
 
-  it("know tools, prompts and resources by their methods", () => {
+  it("find tools, prompts and resources by their methods", () => {
     expect(conditionOf("tool:add")).toEqual({
       type: "all",
       of: [
@@ -69,12 +69,12 @@ describe("filters", () => {
     expect(conditionOf("since:9:30")).toMatchObject({ value: noon });
   });
 
-  it("know any failure by one word, in several spellings", () => {
+  it("have one word for any failure, in several spellings", () => {
     const any = failed("state", "tool_error", "error", "refused", "failed", "abandoned");
     for (const source of ["error", "status:err", "~e", "~c err"]) expect(conditionOf(source)).toEqual(any);
   });
 
-  it("bind not before and before or", () => {
+  it("bind not tighter than and, and tighter than or", () => {
     expect(conditionOf("!tool:a dur:>1s | denied")).toMatchObject({
       type: "any",
       of: [
@@ -88,7 +88,7 @@ describe("filters", () => {
     });
   });
 
-  it("look for other texts in names and bodies", () => {
+  it("search other texts in names and bodies", () => {
     expect(conditionOf("invoice")).toEqual({
       type: "any",
       of: [
@@ -103,18 +103,18 @@ describe("filters", () => {
 
   it.each([
     ["tool:", /^0: `tool:` needs a value/u],
-    ["toool:add", /^0: `toool:` is not known/u],
-    ["tool:a (denied", /^7: this is not closed/u],
-    ["tool:a )", /^7: this closes nothing/u],
-    ["tool:a |", /^8: a term is missing/u],
-    ["dur:fast", /^0: `dur` takes a number/u],
-    ["status:gone", /^0: `status` is one of open, ok/u],
-    ["since:yesterday", /^0: `since` takes a time/u],
-    ['principal:"ann', /^10: the text that begins here has no end/u],
-    ["tool:/[/", /^0: `tool` has a pattern that cannot be read/u],
-    ["~x", /^0: `~x` is not known/u],
+    ["toool:add", /^0: unknown term `toool:`/u],
+    ["tool:a (denied", /^7: no closing parenthesis/u],
+    ["tool:a )", /^7: no matching opening/u],
+    ["tool:a |", /^8: expected a term/u],
+    ["dur:fast", /^0: `dur` needs a number/u],
+    ["status:gone", /^0: `status` must be one of open, ok/u],
+    ["since:yesterday", /^0: `since` needs a time/u],
+    ['principal:"ann', /^10: the text is not closed/u],
+    ["tool:/[/", /^0: `tool` has an invalid pattern/u],
+    ["~x", /^0: unknown flag `~x`/u],
     ["!".repeat(200), /nested too deeply/u],
-  ])("say what is wrong with %s, and where", (source, problem) => {
+  ])("report what is wrong with %s, and where", (source, problem) => {
     expect(problemOf(source)).toMatch(problem);
   });
 
@@ -131,7 +131,7 @@ describe("filters", () => {
     );
   });
 
-  it("have examples that are understood", () => {
+  it("have valid examples", () => {
     for (const { example } of Object.values(terms)) expect(problemOf(example)).toBe("");
   });
 });

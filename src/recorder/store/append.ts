@@ -10,6 +10,7 @@ import {
   readPackIds,
   unpackFrames,
   type CompleteExchange,
+  type ContextReader,
   type FramePack,
 } from "../pack.ts";
 import { compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
@@ -75,25 +76,9 @@ export function createAppender(database: SqlDatabase): Appender {
     );
     const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [capture.id]);
     const own = { number: Number(row?.["number"]), id: capture.id, derivation: createDerivation() };
-    if (inserted === 0) await resume(inside, own);
+    if (inserted === 0) await resume(inside, own, readContext, storedContexts);
     open.set(capture.id, own);
     return own;
-  }
-
-  /** Derives open exchanges of an earlier run again, so that later frames continue them. */
-  async function resume(inside: SqlDatabase, { number, id, derivation }: OpenCapture): Promise<void> {
-    const rows = await inside.all(
-      `SELECT position FROM exchange_view WHERE duration_ms IS NULL AND state = 'open'
-        AND position >= ? AND position < ? ORDER BY position`,
-      [number * captureStride, (number + 1) * captureStride],
-    );
-    for (const row of rows) {
-      for (const frame of await framesAt(inside, Number(row["position"]), id, readContext)) {
-        for (const record of derivation.add(frame))
-          if (frame.context !== undefined)
-            storedContexts.set(record, shareableContext(record, formatContext(frame.context)));
-      }
-    }
   }
 
   /** Adds the row of an exchange, after the rows that it shares with others. */
@@ -111,12 +96,6 @@ export function createAppender(database: SqlDatabase): Appender {
     blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
     pushExchange(rows.row(), exchange, position, caller, outcome);
     if (rows.isFull) await rows.write();
-  }
-
-  /** Adds the row of a pack; its context is left out if the row of the caller has it. */
-  function addPack({ capture, packRows }: Batch, pack: FramePack, owner: number | null, storedContext: string): void {
-    const context = storedContext === "" ? pack.context : "";
-    pushPack(packRows.row(), pack, toPosition(capture.number, pack.first), owner, context);
   }
 
   /** Stores a pack that holds a whole exchange, without unpacking it. */
@@ -176,7 +155,7 @@ export function createAppender(database: SqlDatabase): Appender {
     const lastStored = Number(row?.["last_seq"]);
     // Numbers rise, so usually all of it is new; imports and retries may bring known frames.
     const isNew = packs.every(({ first }) => first > lastStored);
-    const fresh = isNew ? packs : await withoutKnown(inside, capture, packs);
+    const fresh = isNew ? packs : await withoutKnown(inside, capture, packs, readContext);
     const batch: Batch = {
       inside,
       capture,
@@ -206,26 +185,6 @@ export function createAppender(database: SqlDatabase): Appender {
   function clearCaches(): void {
     dimensions.clear();
     blockIndex.clear();
-  }
-
-  /** The frames of some packs that are not stored yet. */
-  async function withoutKnown(
-    inside: SqlDatabase,
-    { number, id }: OpenCapture,
-    packs: readonly FramePack[],
-  ): Promise<readonly FramePack[]> {
-    const first = Math.min(...packs.map((pack) => pack.first));
-    const last = Math.max(...packs.map((pack) => pack.last));
-    const known = new Set<number>();
-    const stored = packsBetween(inside, toPosition(number, Math.max(first - maxPackSpan, 0)) - 1, {
-      end: Math.min(toPosition(number, last) + 1, (number + 1) * captureStride),
-      lastFrom: first,
-    });
-    for await (const { pack } of stored)
-      for (const { seq } of unpackFrames(pack, id, readContext, false)) known.add(seq);
-    if (known.size === 0) return packs;
-    const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
-    return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
   }
 
   return {
@@ -263,4 +222,51 @@ function ownFieldsOf(
 /** The context of an exchange if others may have the same; otherwise empty. */
 function shareableContext({ parent, traceId }: ExchangeRecord, context: string): string {
   return parent === undefined && traceId === undefined ? context : "";
+}
+
+/** Derives the open exchanges of an earlier run again, so that later frames continue them. */
+async function resume(
+  inside: SqlDatabase,
+  { number, id, derivation }: OpenCapture,
+  readContext: ContextReader,
+  storedContexts: WeakMap<ExchangeRecord, string>,
+): Promise<void> {
+  const rows = await inside.all(
+    `SELECT position FROM exchange_view WHERE duration_ms IS NULL AND state = 'open'
+      AND position >= ? AND position < ? ORDER BY position`,
+    [number * captureStride, (number + 1) * captureStride],
+  );
+  for (const row of rows) {
+    for (const frame of await framesAt(inside, Number(row["position"]), id, readContext)) {
+      for (const record of derivation.add(frame))
+        if (frame.context !== undefined)
+          storedContexts.set(record, shareableContext(record, formatContext(frame.context)));
+    }
+  }
+}
+
+/** Adds the row of a pack; its context is left out if the row of the caller has it. */
+function addPack({ capture, packRows }: Batch, pack: FramePack, owner: number | null, storedContext: string): void {
+  const context = storedContext === "" ? pack.context : "";
+  pushPack(packRows.row(), pack, toPosition(capture.number, pack.first), owner, context);
+}
+
+/** The packs without the frames that are stored already. */
+async function withoutKnown(
+  inside: SqlDatabase,
+  { number, id }: OpenCapture,
+  packs: readonly FramePack[],
+  readContext: ContextReader,
+): Promise<readonly FramePack[]> {
+  const first = Math.min(...packs.map((pack) => pack.first));
+  const last = Math.max(...packs.map((pack) => pack.last));
+  const known = new Set<number>();
+  const stored = packsBetween(inside, toPosition(number, Math.max(first - maxPackSpan, 0)) - 1, {
+    end: Math.min(toPosition(number, last) + 1, (number + 1) * captureStride),
+    lastFrom: first,
+  });
+  for await (const { pack } of stored) for (const { seq } of unpackFrames(pack, id, readContext, false)) known.add(seq);
+  if (known.size === 0) return packs;
+  const frames = packs.flatMap((pack) => unpackFrames(pack, id, readContext));
+  return packFrames(frames.filter(({ seq }) => !known.has(seq)).toSorted((one, other) => one.seq - other.seq));
 }

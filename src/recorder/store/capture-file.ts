@@ -1,11 +1,11 @@
-import { isObject } from "../../lib/is-object.ts";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open } from "node:fs/promises";
-import { type Readable, Transform } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 
 import { GatewayError } from "../../errors.ts";
+import { isObject } from "../../lib/is-object.ts";
 import { createLineReader } from "../../protocol/line-framing.ts";
 import {
   captureFormat,
@@ -14,26 +14,25 @@ import {
   type FilterCondition,
   type Frame,
 } from "../contract.ts";
-import type { CaptureLine, ExportQuery, RecordReader } from "./store-contract.ts";
-import { bodiesOf, createConditionMatcher } from "../filter/condition.ts";
 import { deriveExchanges, deriveOperation } from "../derive.ts";
+import { bodiesOf, createConditionMatcher } from "../filter/condition.ts";
 import { fillRepeatedBodies } from "./sql-reader.ts";
 import { captureTotals, createStatsCounter } from "./stats.ts";
+import type { CaptureLine, ExportQuery, RecordReader } from "./store-contract.ts";
 
-/** How a capture file is read. */
+/** How to read a capture file. */
 export interface CaptureFileOptions {
-  /** Told of what is wrong and did not keep the rest from being read. */
+  /** Called for problems that do not stop the reading. */
   readonly onWarning?: (warning: string) => void;
-  /** Told how many bytes of the file have been read. */
+  /** Called with the number of bytes read so far. */
   readonly onBytes?: (bytes: number) => void;
 }
 
-/** Longer than any body that is recorded. */
 const maxLineBytes = 256 * 1024 * 1024;
 
 const types: ReadonlySet<unknown> = new Set(["capture", "frame", "exchange", "end"]);
 
-/** The lines of a capture file: NDJSON, unpacked where it is packed. A file that was cut off gives what it has. */
+/** Reads the lines of a capture file, gzipped or not. Of a file that was cut off, it reads what is there. */
 export async function* readCaptureFile(file: string, options: CaptureFileOptions = {}): AsyncIterable<CaptureLine> {
   const isZipped = await isGzip(file);
   const raw = createReadStream(file);
@@ -50,7 +49,6 @@ export async function* readCaptureFile(file: string, options: CaptureFileOptions
   }
 }
 
-/** The lines of a capture that comes in as a stream. */
 async function* readCaptureLines(
   source: Readable,
   name: string,
@@ -64,7 +62,7 @@ async function* readCaptureLines(
       ready.push(line);
     },
     onOverflow: ({ size }) => {
-      onWarning?.(`${name} has a line of more than ${size} bytes, which was passed over`);
+      onWarning?.(`${name} has a line of more than ${size} bytes, which was skipped`);
     },
   });
   let hasEnd = true;
@@ -85,7 +83,7 @@ async function* readCaptureLines(
       yield* take(lines);
     }
   } catch (error) {
-    // What was packed and then cut off ends without its last bytes.
+    // A gzip stream that was cut off.
     if (!(error instanceof Error) || Reflect.get(error, "code") !== "Z_BUF_ERROR") throw error;
     onWarning?.(`${name} was cut off`);
     return;
@@ -93,27 +91,23 @@ async function* readCaptureLines(
   const end = reader.end();
   if (!end.complete && end.rest !== undefined) {
     if (isWholeLine(end.rest)) yield* take([end.rest]);
-    else onWarning?.(`${name} was cut off in its last line, which is left out`);
+    else onWarning?.(`${name} was cut off in its last line, which was skipped`);
   }
-  if (!hasEnd) onWarning?.(`${name} has no end line: it was cut off, or is still being written`);
+  if (!hasEnd) onWarning?.(`${name} has no end line: it was cut off or is still being written`);
 }
 
-/** Writes lines to a capture file, packed where its name ends in `.gz`; resolves when all of it is there. */
+/** Writes lines to a capture file, gzipped if its name ends in `.gz`. */
 export async function writeCaptureFile(file: string, lines: AsyncIterable<CaptureLine>): Promise<void> {
   const text = async function* (): AsyncIterable<string> {
     for await (const line of lines) yield formatCaptureLine(line);
   };
-  const packed = file.endsWith(".gz") ? createGzip() : new Transform({ transform: passThrough });
-  await pipeline(text(), packed, createWriteStream(file));
+  const output = file.endsWith(".gz") ? createGzip() : new PassThrough();
+  await pipeline(text(), output, createWriteStream(file));
 }
 
-/** A line of a capture file with its line feed. */
+/** A line of a capture file, with its line feed. */
 export function formatCaptureLine(line: CaptureLine): string {
   return `${JSON.stringify(line)}\n`;
-}
-
-function passThrough(chunk: unknown, _encoding: BufferEncoding, done: (error: null, chunk: unknown) => void): void {
-  done(null, chunk);
 }
 
 async function isGzip(file: string): Promise<boolean> {
@@ -140,24 +134,24 @@ function parseCaptureLine(text: string, place: string): CaptureLine {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new GatewayError("store_failed", `${place} is no JSON: this is not a capture file`);
+    throw new GatewayError("store_failed", `${place} is not JSON, so this is not a capture file`);
   }
   if (!isObject(value) || !types.has(value["type"])) {
-    const message = `${place} is no line of a capture: it has no \`type\` of ${[...types].join(", ")}`;
+    const message = `${place} is not a line of a capture file: its \`type\` is not one of ${[...types].join(", ")}`;
     throw new GatewayError("store_failed", message);
   }
   const { type, format } = value;
   if (type === "capture" && (typeof format !== "number" || format > captureFormat)) {
-    const message = `${place} has format ${String(format)}, and this version reads up to ${captureFormat}; update it`;
+    const message = `${place} has capture format ${String(format)}, and this version reads format ${captureFormat}; update headgate`;
     throw new GatewayError("store_failed", message);
   }
   if (type === "frame" && (typeof value["capture"] !== "string" || typeof value["seq"] !== "number"))
-    throw new GatewayError("store_failed", `${place} is a frame without \`capture\` or \`seq\``);
-  // The type was checked, and a writer of this format wrote the rest.
+    throw new GatewayError("store_failed", `${place}: a frame needs \`capture\` and \`seq\``);
+  // The type was checked; the rest is as the writer of this format wrote it.
   return value as unknown as CaptureLine;
 }
 
-const everything: FilterCondition = { type: "all", of: [] };
+const matchAll: FilterCondition = { type: "all", of: [] };
 
 interface HeldExchange {
   readonly record: ExchangeRecord;
@@ -184,7 +178,7 @@ export async function createCaptureReader(
   }
   const held = indexExchanges(frames);
 
-  function select(where: FilterCondition = everything): readonly HeldExchange[] {
+  function select(where: FilterCondition = matchAll): readonly HeldExchange[] {
     const matches = createConditionMatcher(where);
     return held.filter(({ record, frames: own }) => matches(record, () => bodiesOf(own)));
   }
@@ -267,7 +261,7 @@ export async function createCaptureReader(
   };
 }
 
-/** The exchanges of all captures with their frames, in the order in which they began. */
+/** The exchanges of all captures with their frames, oldest first. */
 function indexExchanges(frames: ReadonlyMap<string, readonly Frame[]>): readonly HeldExchange[] {
   const all: HeldExchange[] = [];
   for (const own of frames.values()) {

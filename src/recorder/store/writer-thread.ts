@@ -7,7 +7,7 @@ import type { PackBuffer } from "../exchange-batcher.ts";
 import type { PackBufferBatch } from "../recorder.ts";
 import type { PruneResult, PruneRules } from "./store-contract.ts";
 
-/** The store that a thread writes to. */
+/** The store that the writer thread opens. */
 export type WriterTarget =
   | {
       readonly headgateWriter: true;
@@ -18,7 +18,7 @@ export type WriterTarget =
     }
   | { readonly headgateWriter: true; readonly type: "postgres"; readonly url: string };
 
-/** What the thread is asked for. */
+/** A message to the thread. */
 export type WriterRequest =
   | {
       readonly id: number;
@@ -29,16 +29,16 @@ export type WriterRequest =
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
 
-/** What it answers. */
+/** Its reply. */
 export type WriterReply =
   | { readonly id: number; readonly ok: true; readonly value: unknown }
   | { readonly id: number; readonly ok: false; readonly message: string; readonly isGone: boolean };
 
-/** A thread that writes recordings, so that no message waits for a disk. */
+/** Writes recordings in a thread of its own, so that no message waits for a disk. */
 export interface RecordWriter extends AsyncDisposable {
   append(batch: PackBufferBatch): Promise<void>;
   prune(rules: PruneRules): Promise<PruneResult>;
-  /** Writes what was begun and ends the thread. */
+  /** Waits for pending writes, and ends the thread. */
   close(): Promise<void>;
 }
 
@@ -47,35 +47,34 @@ interface PendingReply {
   readonly reject: (error: GatewayError) => void;
 }
 
-/** A thread and who waits for its answers. */
 interface WriterThread {
   readonly started: Worker;
   readonly waiting: Map<number, PendingReply>;
 }
 
 /**
- * Without a bound the thread's garbage would be let grow far beyond its batches. What is young may take as much as one
- * batch leaves behind, so that next to nothing of it is alive when it is looked through.
+ * Limits how much garbage the thread collects. The young generation has room for what one batch leaves behind, so that
+ * hardly anything of it is alive when it is collected. Needed by bench recorder: "RSS over recording off".
  */
 const threadLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192 };
 
 type WriterCommand = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
 
-/** Starts the thread. One that cannot open its store, or dies, is started anew by the next request. */
+/** Makes a writer. If its thread cannot open the store, or dies, the next request starts another. */
 export function startWriter(target: WriterTarget): RecordWriter {
   let worker: WriterThread | undefined;
   let requests = 0;
 
   function start(): WriterThread {
     const waiting = new Map<number, PendingReply>();
-    // Our own file beside this one, as source or built.
+    // The file beside this one, as source or built.
     const file = new URL(`./writer-worker${extname(import.meta.url)}`, import.meta.url);
     const started = new Worker(file, {
       workerData: target,
       name: "headgate recorder",
       resourceLimits: threadLimits,
     });
-    // What waits to be written does not keep the process alive: closing writes it.
+    // The thread does not keep the process alive; `close` writes what waits.
     started.unref();
     started.on("message", (answer: WriterReply) => {
       const waiter = waiting.get(answer.id);
@@ -84,15 +83,14 @@ export function startWriter(target: WriterTarget): RecordWriter {
       if (answer.ok) waiter?.resolve(answer.value);
       else waiter?.reject(new GatewayError("store_failed", answer.message));
     });
-    const gone = (cause?: unknown): void => {
+    const onEnd = (cause?: unknown): void => {
       if (worker === thread) worker = undefined;
       const left = [...waiting.values()];
       waiting.clear();
-      for (const { reject } of left)
-        reject(new GatewayError("store_failed", "the thread that writes recordings has ended", { cause }));
+      for (const { reject } of left) reject(new GatewayError("store_failed", "the recording thread ended", { cause }));
     };
-    started.once("error", gone);
-    started.once("exit", gone);
+    started.once("error", onEnd);
+    started.once("exit", onEnd);
     const thread = { started, waiting };
     return thread;
   }
@@ -101,7 +99,7 @@ export function startWriter(target: WriterTarget): RecordWriter {
     worker ??= start();
     const { started, waiting } = worker;
     const id = requests++;
-    // As long as somebody waits for an answer, the process does too.
+    // A pending request does.
     started.ref();
     return new Promise<unknown>((resolve, reject) => {
       waiting.set(id, { resolve, reject });

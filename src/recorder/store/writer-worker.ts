@@ -10,7 +10,7 @@ import type { WriterReply, WriterRequest, WriterTarget } from "./writer-thread.t
 const idleMs = 200;
 const indexBatch = 500;
 
-/** Opens the store that a thread is to write to. */
+/** Opens the store of a writer thread. */
 export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
   const deps = {
     wait: (milliseconds: number, signal: AbortSignal) => sleep(milliseconds, undefined, { signal }).catch(() => {}),
@@ -20,7 +20,7 @@ export async function openTargetStore(target: WriterTarget): Promise<RecordStore
   return openPostgresStore(target.url, deps);
 }
 
-/** Does what it is asked for, in order; the text index grows while there is nothing else to do. */
+/** Serves requests in order, and extends the text index while idle. */
 export function serveWriter(
   port: Pick<MessagePort, "on" | "postMessage" | "close">,
   opened: Promise<RecordStore>,
@@ -37,7 +37,7 @@ export function serveWriter(
         .then((left) => {
           if (left > 0) indexSoon();
         })
-        // Searches read what the index lacks; it is tried again with the next batch.
+        // Searches scan what is not indexed; the next batch tries again.
         .catch(() => {});
     });
   }
@@ -57,7 +57,7 @@ export function serveWriter(
         await store.close();
         return undefined;
       default:
-        throw new TypeError("there is no such request");
+        throw new TypeError("unknown request");
     }
   }
 
@@ -69,7 +69,7 @@ export function serveWriter(
   port.on("message", (request: WriterRequest) => {
     const answer = (message: WriterReply): void => {
       port.postMessage(message);
-      // Without a store there is nothing to do here: the next request finds a new thread, and that may open it.
+      // Without a store, end: the next request starts a new thread, which may be able to open it.
       if (request.type === "close" || !isUsable) port.close();
     };
     perform(request).then(
@@ -88,7 +88,7 @@ if (!isMainThread && parentPort !== null && isTarget(workerData)) {
   serveWriter(parentPort, openTargetStore(workerData));
 }
 
-/** Threads of others, such as those of a test runner, are not ours to serve. */
+/** This file may also be loaded in a thread of a test runner. */
 function isTarget(value: unknown): value is WriterTarget {
   return typeof value === "object" && value !== null && "headgateWriter" in value;
 }

@@ -10,9 +10,13 @@ const outcome = z.object({ result: z.number() });
 
 /** A tool for one operation on two numbers. */
 function operation(name: string, description: string, compute: (a: number, b: number) => unknown): Tool {
-  return tool(name, description, operands, ({ a, b }) => compute(a, b), {
-    outputSchema: outcome,
+  return tool({
+    name,
+    description,
+    input: operands,
+    output: outcome,
     annotations: { readOnlyHint: true },
+    run: ({ a, b }) => compute(a, b),
   });
 }
 

@@ -1,8 +1,10 @@
-import type { SetTimer } from "../core/exchange.ts";
+import { systemTimer } from "../lib/clock.ts";
+import { isObject } from "../lib/is-object.ts";
+import { delay } from "../lib/timeout.ts";
 import type { ControlBridge } from "./control-bridge.ts";
 import type { ControlChannel } from "./control-channel.ts";
 import { AgentError } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import type { JsonObject } from "./json-rpc.ts";
 import {
   checkServers,
   toSdkSettings,
@@ -12,34 +14,34 @@ import {
   type ServerConfigs,
 } from "./server-config.ts";
 
-/** How a server stands with the CLI. */
+/** The state of a server in the CLI. */
 export interface ServerStatus {
   readonly name: string;
-  /** Such as `pending`, `connected`, `failed` or `disabled`. */
+  /** For example `pending`, `connected`, `failed` or `disabled`. */
   readonly status: string;
   readonly error: string | undefined;
   readonly raw: JsonObject;
 }
 
-/** What a change of servers came to. */
+/** The outcome of adding or removing servers. */
 export interface ServerChange {
   readonly added: readonly string[];
   readonly removed: readonly string[];
-  /** By key, for servers that the CLI could not connect. */
+  /** By key, for servers that the CLI failed to connect. */
   readonly errors: JsonObject;
 }
 
 /** The servers of a running agent. */
 export interface AgentServers {
-  /** Adds servers, and puts them in the place of those with the same key. */
+  /** Adds servers; replaces those with the same key. */
   add(servers: ServerConfigs): Promise<ServerChange>;
-  /** Removes servers that this agent added or started with in this process; rejects for a key that is none of them. */
+  /** Removes servers that were added or that run in this process; rejects for any other key. */
   remove(...keys: readonly string[]): Promise<ServerChange>;
-  /** Switches a server off or on again. */
+  /** Disables or enables a server. */
   toggle(key: string, enabled: boolean): Promise<void>;
-  /** How all servers stand now; straight after the start the list may be empty. */
+  /** The state of all servers; may be empty right after the start. */
   status(): Promise<readonly ServerStatus[]>;
-  /** Resolves when the CLI has connected a server; rejects when that failed or takes too long. */
+  /** Resolves when the CLI has connected a server; rejects on failure and after 30 seconds, or the given timeout. */
   ready(key: string, timeoutMs?: number): Promise<ServerStatus>;
 }
 
@@ -47,15 +49,14 @@ interface AgentServersDeps {
   readonly channel: ControlChannel;
   readonly bridge: ControlBridge;
   readonly initial: CheckedServers;
-  readonly setTimer: SetTimer;
 }
 
 const pollMs = 50;
 const readyTimeoutMs = 30_000;
 
-/** Makes the part of an agent that looks after its servers. */
-export function createAgentServers({ channel, bridge, initial, setTimer }: AgentServersDeps): AgentServers {
-  // Those that mcp_set_servers speaks of: it names all of them each time, and what it leaves out goes.
+/** Makes the `servers` of an agent. */
+export function createAgentServers({ channel, bridge, initial }: AgentServersDeps): AgentServers {
+  // mcp_set_servers replaces the whole set, so it is kept here.
   let current = new Map<string, ServerConfig>(initial.inProcess);
 
   async function set(next: Map<string, ServerConfig>): Promise<ServerChange> {
@@ -65,7 +66,7 @@ export function createAgentServers({ channel, bridge, initial, setTimer }: Agent
     return {
       added: stringsOf(added),
       removed: stringsOf(removed),
-      errors: isJsonObject(errors) ? errors : {},
+      errors: isObject(errors) ? errors : {},
     };
   }
 
@@ -78,14 +79,14 @@ export function createAgentServers({ channel, bridge, initial, setTimer }: Agent
 
   async function status(): Promise<readonly ServerStatus[]> {
     const { mcpServers } = await channel.request({ subtype: "mcp_status" });
-    return Array.isArray(mcpServers) ? mcpServers.filter(isJsonObject).map(statusOf) : [];
+    return Array.isArray(mcpServers) ? mcpServers.filter(isObject).map(statusOf) : [];
   }
 
   return {
     async add(servers) {
       const { inProcess, external } = checkServers(servers);
       const given = new Map<string, ServerConfig>([...inProcess, ...external]);
-      // The CLI keeps a server whose configuration looks the same, so what is replaced goes first.
+      // The CLI ignores a server whose configuration looks the same, so replaced ones are removed first.
       const replaced = [...given.keys()].filter((key) => current.has(key));
       const dropped = replaced.length > 0 ? await drop(replaced) : undefined;
       for (const [key, server] of inProcess) await bridge.add(key, server);
@@ -102,19 +103,12 @@ export function createAgentServers({ channel, bridge, initial, setTimer }: Agent
     },
     status,
     async ready(key, timeoutMs = readyTimeoutMs) {
-      let late = false;
-      const stopTimer = setTimer(timeoutMs, () => {
-        late = true;
-      });
-      try {
-        for (;;) {
-          const found = (await status()).find(({ name }) => name === key);
-          if (found?.status === "connected") return found;
-          if (late || found?.status === "failed") throw notReady(key, found);
-          await pause(pollMs, setTimer);
-        }
-      } finally {
-        stopTimer();
+      const deadline = performance.now() + timeoutMs;
+      for (;;) {
+        const found = (await status()).find(({ name }) => name === key);
+        if (found?.status === "connected") return found;
+        if (found?.status === "failed" || performance.now() > deadline) throw notReady(key, found);
+        await delay(pollMs, systemTimer);
       }
     },
   };
@@ -138,15 +132,9 @@ function stringsOf(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.map(String) : [];
 }
 
-async function pause(milliseconds: number, setTimer: SetTimer): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  setTimer(milliseconds, resolve);
-  await promise;
-}
-
 function notFound(key: string, known: readonly string[]): AgentError {
-  const there = known.length > 0 ? `there are ${known.join(", ")}` : "there is none";
-  return new AgentError("server_not_found", `this agent has no server "${key}" that could be removed; ${there}`, {
+  const others = known.length > 0 ? known.join(", ") : "none";
+  return new AgentError("server_not_found", `this agent has no removable server "${key}"; removable: ${others}`, {
     details: { key, known },
   });
 }

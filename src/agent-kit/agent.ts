@@ -1,43 +1,55 @@
-import { type SetTimer, systemTimer } from "../core/exchange.ts";
+import { systemTimer } from "../lib/clock.ts";
 import { type AgentServers, createAgentServers } from "./agent-servers.ts";
-import { bridgeControlChannel, captureManifests, type ControlAnswer, type ControlBridge } from "./control-bridge.ts";
-import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
-import { type ControlChannel, createControlChannel } from "./control-channel.ts";
-import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
 import { type CanUseTool, createHookRegistry, decidePermission, type HookRegistry } from "./callbacks.ts";
+import { type CliProcess, findCli, startCliProcess } from "./cli-process.ts";
+import { bridgeControlChannel, type ControlAnswer, type ControlBridge } from "./control-bridge.ts";
+import { createControlChannel } from "./control-channel.ts";
+import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
 import type { JsonObject } from "./json-rpc.ts";
+import { captureManifests } from "./manifests.ts";
 import { type AgentMessage, type AgentResult, parseAgentMessage } from "./messages.ts";
 import { type AgentOptions, cliArguments, type PermissionMode } from "./options.ts";
 import { checkServers } from "./server-config.ts";
 import { createTurnQueue, type UserContent } from "./turn-queue.ts";
 
-/** A running agent: one CLI with its servers, for any number of turns. */
+/** A running agent: one CLI process with its servers, for any number of turns. */
 export interface Agent extends AsyncDisposable {
   /**
-   * Says something to the agent and yields what comes of it, the result last. Nothing is sent before the first message
-   * is asked for; turns run one after the other; leaving one early interrupts it.
+   * Sends a prompt and yields the messages of the turn, the result last. Sends nothing before the first message is
+   * requested. Turns run one after the other; leaving one early interrupts it.
    */
   send(content: UserContent): AsyncGenerator<AgentMessage, void, void>;
-  /** Says something to the agent and resolves with the result of that turn. */
+  /** Sends a prompt and resolves with the result of the turn. */
   ask(content: UserContent): Promise<AgentResult>;
-  /** Stops the turn that runs; its handlers are aborted and its result comes as usual. */
+  /** Stops the running turn: its tools are aborted, and its result still comes. */
   interrupt(): Promise<void>;
   setPermissionMode(mode: PermissionMode): Promise<void>;
   setModel(model: string): Promise<void>;
   readonly servers: AgentServers;
-  /** What the CLI said of itself at the start: commands, models, version. */
+  /** The CLI's answer to `initialize`: commands, models, version. */
   readonly info: JsonObject;
   /**
-   * Ends the agent: handlers are aborted, the CLI stops, the bridges close. Servers of yours are not touched.
-   * The CLI may finish what it does; with `force` it may not.
+   * Closes the agent: aborts running tools, stops the CLI and disconnects the servers, which stay usable. The CLI may
+   * finish its work unless `force` is set.
    */
-  close(how?: { readonly force?: boolean }): Promise<void>;
+  close(options?: { readonly force?: boolean }): Promise<void>;
 }
 
 const defaults = { controlTimeoutMs: 60_000, closeTimeoutMs: 5000, maxLineBytes: 16 * 1024 * 1024 };
 
-/** Starts an agent; resolves when its CLI is ready for the first turn. Wrong options reject before a process starts. */
-export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer = systemTimer): Promise<Agent> {
+/**
+ * Starts an agent; resolves when its CLI is ready for the first turn. Invalid options reject before a process starts.
+ *
+ * @example
+ * ```ts
+ * await using agent = await startAgent({
+ *   mcpServers: { shop: { type: "sdk", name: "shop", instance: shop } },
+ *   allowedTools: ["mcp__shop"],
+ * });
+ * const result = await agent.ask("Do we have tea?");
+ * ```
+ */
+export async function startAgent(options: AgentOptions = {}): Promise<Agent> {
   const { controlTimeoutMs, closeTimeoutMs, maxLineBytes } = { ...defaults, ...options };
   const { onWarning = printWarning, env: environment = process.env, signal } = options;
   const initial = checkServers(options.mcpServers);
@@ -47,7 +59,7 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
 
   let cli: CliProcess | undefined;
   const write = async (line: string): Promise<void> => {
-    if (cli === undefined) throw new AgentError("agent_closed", "the CLI does not run");
+    if (cli === undefined) throw new AgentError("agent_closed", "the CLI is not running");
     await cli.write(line);
   };
   const channel = createControlChannel({
@@ -59,23 +71,23 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
     },
     onWarning,
     timeoutMs: controlTimeoutMs,
-    setTimer,
+    setTimer: systemTimer,
   });
-  const interrupt = async (): Promise<void> => {
-    await channel.request({ subtype: "interrupt" });
+  const sendCommand = async (request: JsonObject): Promise<void> => {
+    await channel.request(request);
   };
+  const interrupt = async (): Promise<void> => sendCommand({ subtype: "interrupt" });
   const turns = createTurnQueue({ write, interrupt });
   const bridge = await bridgeControlChannel({
     servers: initial.inProcess,
     send: channel.send,
     onWarning,
     closeTimeoutMs,
-    setTimer,
   });
 
   let closing: Promise<void> | undefined;
   async function stop(error: AgentError, force: boolean): Promise<void> {
-    // Requests and turns first, so that nobody waits for the process to end.
+    // Requests and turns fail first, so that nobody waits for the process to end.
     turns.fail(error);
     channel.fail(error);
     signal?.removeEventListener("abort", onAbort);
@@ -86,10 +98,10 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
     closing ??= stop(error, force);
     await closing;
   };
-  /** Nobody awaits it here; whoever closes the agent later awaits the same end. */
+  /** Closes without waiting; a later `close` waits for the same end. */
   function end(reason: AgentError): void {
     close(reason, true).catch((cause: unknown) => {
-      onWarning(new AgentError("agent_closed", `the agent did not end well: ${thrownMessage(cause)}`, { cause }));
+      onWarning(new AgentError("agent_closed", `closing the agent failed: ${thrownMessage(cause)}`, { cause }));
     });
   }
   function onAbort(): void {
@@ -100,15 +112,11 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
     const manifests =
       options.sendManifests === true ? await captureManifests(bridge, initial.inProcess.keys()) : undefined;
     cli = startCliProcess({
-      command: {
-        ...command,
-        args: [...command.args, ...cliArguments(options, initial.external, initial.inProcess)],
-      },
+      command: { ...command, args: [...command.args, ...cliArguments(options, initial)] },
       cwd: options.cwd,
       environment,
       maxLineBytes,
       closeTimeoutMs,
-      setTimer,
       onLine: channel.receive,
       onStderr: options.onStderr,
       onEnd: end,
@@ -120,13 +128,6 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
       ...(options.announce === "mcp-config" ? {} : bridge.announcement()),
       ...(manifests !== undefined && { sdkMcpServerManifests: manifests }),
     });
-    return assemble(info);
-  } catch (error) {
-    await close(error instanceof AgentError ? error : agentClosed(), true);
-    throw error;
-  }
-
-  function assemble(info: JsonObject): Agent {
     return {
       send: turns.run,
       async ask(content) {
@@ -134,63 +135,20 @@ export async function startAgent(options: AgentOptions = {}, setTimer: SetTimer 
         throw agentClosed();
       },
       interrupt,
-      setPermissionMode: async (mode) => sendCommand(channel, { subtype: "set_permission_mode", mode }),
-      setModel: async (model) => sendCommand(channel, { subtype: "set_model", model }),
-      servers: createAgentServers({ channel, bridge, initial, setTimer }),
+      setPermissionMode: async (mode) => sendCommand({ subtype: "set_permission_mode", mode }),
+      setModel: async (model) => sendCommand({ subtype: "set_model", model }),
+      servers: createAgentServers({ channel, bridge, initial }),
       info,
       close: async ({ force = false } = {}) => close(agentClosed(), force),
       [Symbol.asyncDispose]: async () => close(),
     };
+  } catch (error) {
+    await close(error instanceof AgentError ? error : agentClosed(), true);
+    throw error;
   }
 }
 
-interface RequestHandlers {
-  readonly bridge: ControlBridge;
-  readonly hooks: HookRegistry;
-  readonly canUseTool: CanUseTool | undefined;
-  readonly onWarning: OnWarning;
-}
-
-async function answerRequest(
-  { bridge, hooks, canUseTool, onWarning }: RequestHandlers,
-  request: JsonObject,
-  signal: AbortSignal,
-): Promise<ControlAnswer> {
-  switch (request["subtype"]) {
-    case "mcp_message":
-      return bridge.answer(request);
-    case "can_use_tool":
-      if (canUseTool === undefined) return { ok: false, error: "there is no permission callback" };
-      return toControlAnswer(await decidePermission(canUseTool, request, signal, onWarning));
-    case "hook_callback":
-      return toControlAnswer(await hooks.run(request, signal));
-    default:
-      return { ok: false, error: `Unsupported control request subtype: ${String(request["subtype"])}` };
-  }
-}
-
-async function sendCommand(channel: ControlChannel, request: JsonObject): Promise<void> {
-  await channel.request(request);
-}
-
-/** What a callback returns may not be JSON; then the CLI is told that, and not left waiting. */
-function toControlAnswer(body: JsonObject): ControlAnswer {
-  return { ok: true, json: JSON.stringify(body) };
-}
-
-function agentClosed(): AgentError {
-  return new AgentError("agent_closed", "the agent is closed; start another one");
-}
-
-function agentAborted({ reason }: AbortSignal): AgentError {
-  return new AgentError("aborted", "the agent was aborted by its signal", { cause: reason });
-}
-
-const printWarning: OnWarning = ({ code, message }) => {
-  console.error(`headgate agent: ${code}: ${message}`);
-};
-
-/** What to ask, and how the agent runs. */
+/** Input of `query`. */
 export interface QueryInput {
   /** One prompt, or several that follow each other in one conversation. */
   readonly prompt: UserContent | AsyncIterable<UserContent>;
@@ -198,8 +156,15 @@ export interface QueryInput {
 }
 
 /**
- * Runs an agent for one prompt or a few: starts the CLI, yields its messages, ends after the last result and cleans up.
- * A failure rejects the iteration; leaving the iteration ends the agent.
+ * Runs an agent for one prompt or a few: starts the CLI, yields its messages, and closes everything after the last
+ * result. A failure rejects the iteration; leaving the iteration closes the agent.
+ *
+ * @example
+ * ```ts
+ * for await (const message of query({ prompt: "Do we have tea?", options: { mcpServers } })) {
+ *   if (message.type === "assistant") console.log(message.text);
+ * }
+ * ```
  */
 export async function* query({ prompt, options }: QueryInput): AsyncGenerator<AgentMessage, void, void> {
   const agent = await startAgent(options);
@@ -219,3 +184,46 @@ export async function* query({ prompt, options }: QueryInput): AsyncGenerator<Ag
 function isStream(prompt: QueryInput["prompt"]): prompt is AsyncIterable<UserContent> {
   return typeof prompt === "object" && Symbol.asyncIterator in prompt;
 }
+
+interface RequestHandlers {
+  readonly bridge: ControlBridge;
+  readonly hooks: HookRegistry;
+  readonly canUseTool: CanUseTool | undefined;
+  readonly onWarning: OnWarning;
+}
+
+/** Answers a control request of the CLI. */
+async function answerRequest(
+  { bridge, hooks, canUseTool, onWarning }: RequestHandlers,
+  request: JsonObject,
+  signal: AbortSignal,
+): Promise<ControlAnswer> {
+  switch (request["subtype"]) {
+    case "mcp_message":
+      return bridge.answer(request);
+    case "can_use_tool":
+      if (canUseTool === undefined) return { ok: false, error: "there is no permission callback" };
+      return toControlAnswer(await decidePermission(canUseTool, request, signal, onWarning));
+    case "hook_callback":
+      return toControlAnswer(await hooks.run(request, signal));
+    default:
+      return { ok: false, error: `Unsupported control request subtype: ${String(request["subtype"])}` };
+  }
+}
+
+/** Throws where a callback returned something that is not JSON; the CLI then gets an error answer. */
+function toControlAnswer(body: JsonObject): ControlAnswer {
+  return { ok: true, json: JSON.stringify(body) };
+}
+
+function agentClosed(): AgentError {
+  return new AgentError("agent_closed", "the agent is closed; start another one");
+}
+
+function agentAborted({ reason }: AbortSignal): AgentError {
+  return new AgentError("aborted", "the agent was aborted by its signal", { cause: reason });
+}
+
+const printWarning: OnWarning = ({ code, message }) => {
+  console.error(`headgate agent: ${code}: ${message}`);
+};

@@ -1,37 +1,38 @@
+import { isObject } from "../lib/is-object.ts";
 import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import type { JsonObject } from "./json-rpc.ts";
 
-/** The question whether a tool may be called. */
+/** Asks whether a tool may be called. */
 export interface PermissionRequest {
-  /** Such as `mcp__calc__add`. */
+  /** For example `mcp__calc__add`. */
   readonly toolName: string;
   readonly input: JsonObject;
-  /** The server of the tool. Trust goes by `source`, which is `sdk` for servers in this process, never by the name. */
+  /** The server of the tool. Trust its `source` (`sdk` for servers in this process), not its name. */
   readonly server: { readonly name: string; readonly source: string } | undefined;
   readonly toolUseId: string | undefined;
-  /** Everything that the CLI said, for what is not listed here. */
+  /** The whole request of the CLI. */
   readonly raw: JsonObject;
 }
 
-/** The answer: the call may run, with this input or the one it came with, or not and why. */
+/** Allows a call, optionally with another input, or denies it. */
 export type PermissionDecision =
   | { readonly behavior: "allow"; readonly updatedInput?: JsonObject }
   | { readonly behavior: "deny"; readonly message: string; readonly interrupt?: boolean };
 
-/** Decides about a call; the signal aborts when nobody needs the answer any more. */
+/** Decides about a call; the signal aborts when the decision is no longer needed. */
 export type CanUseTool = (
   request: PermissionRequest,
   context: { readonly signal: AbortSignal },
 ) => PermissionDecision | Promise<PermissionDecision>;
 
-/** Asks the callback; one that fails denies, for silence must not open a door. */
+/** Runs the permission callback; a failure denies the call. */
 export async function decidePermission(
   canUseTool: CanUseTool,
   raw: JsonObject,
   signal: AbortSignal,
   onWarning: OnWarning,
 ): Promise<JsonObject> {
-  const input = isJsonObject(raw["input"]) ? raw["input"] : {};
+  const input = isObject(raw["input"]) ? raw["input"] : {};
   try {
     const decision = await canUseTool(requestOf(raw, input), { signal });
     if (decision.behavior === "allow") return { behavior: "allow", updatedInput: decision.updatedInput ?? input };
@@ -49,13 +50,13 @@ function requestOf(raw: JsonObject, input: JsonObject): PermissionRequest {
   return {
     toolName: String(toolName),
     input,
-    server: isJsonObject(server) ? { name: String(server["name"]), source: String(server["source"]) } : undefined,
+    server: isObject(server) ? { name: String(server["name"]), source: String(server["source"]) } : undefined,
     toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
     raw,
   };
 }
 
-/** When a hook runs; the CLI knows more events than these. */
+/** When a hook runs; the CLI has more events than these. */
 export type HookEvent =
   | "PreToolUse"
   | "PostToolUse"
@@ -67,17 +68,17 @@ export type HookEvent =
   | (string & {});
 
 /**
- * Runs at an event. What it returns goes to the CLI as it is, such as
- * `{ hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny" } }`; nothing lets things go on.
+ * Runs at an event. Its return value goes to the CLI, for example
+ * `{ hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny" } }`; undefined changes nothing.
  */
 export type HookCallback = (
   input: JsonObject,
   context: { readonly toolUseId: string | undefined; readonly signal: AbortSignal },
 ) => JsonObject | void | Promise<JsonObject | void>;
 
-/** Hooks for the tools whose name fits. */
+/** Hooks for tools whose name matches. */
 export interface HookMatcher {
-  /** A pattern for tool names, such as `mcp__calc__.*`; all of them without one. */
+  /** A pattern for tool names, for example `mcp__calc__.*`; all tools by default. */
   readonly matcher?: string;
   readonly timeoutSeconds?: number;
   readonly hooks: readonly HookCallback[];
@@ -86,15 +87,15 @@ export interface HookMatcher {
 /** Hooks by event. */
 export type Hooks = Readonly<Record<HookEvent, readonly HookMatcher[]>>;
 
-/** Hooks with the ids under which the CLI knows them. */
+/** Hooks by the ids that the CLI calls them by. */
 export interface HookRegistry {
   /** The `hooks` member of the `initialize` request. */
   readonly registration: JsonObject | null;
-  /** Runs the hook that a `hook_callback` request names; rejects as the hook does. */
+  /** Runs the hook that a `hook_callback` request names; rejects if the hook throws. */
   run(request: JsonObject, signal: AbortSignal): Promise<JsonObject>;
 }
 
-/** Gives every hook an id. */
+/** Registers hooks under ids. */
 export function createHookRegistry(hooks: Partial<Hooks> = {}): HookRegistry {
   const callbacks = new Map<string, HookCallback>();
   const idOf = (callback: HookCallback): string => {
@@ -110,7 +111,7 @@ export function createHookRegistry(hooks: Partial<Hooks> = {}): HookRegistry {
     async run({ callback_id: id, input, tool_use_id: toolUseId }, signal) {
       const callback = typeof id === "string" ? callbacks.get(id) : undefined;
       if (callback === undefined) throw new AgentError("callback_failed", `there is no hook ${String(id)}`);
-      const output = await callback(isJsonObject(input) ? input : {}, {
+      const output = await callback(isObject(input) ? input : {}, {
         toolUseId: typeof toolUseId === "string" ? toolUseId : undefined,
         signal,
       });

@@ -2,41 +2,40 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
-import type { SetTimer } from "../core/exchange.ts";
+import { systemTimer } from "../lib/clock.ts";
+import { settlesWithin } from "../lib/timeout.ts";
 import { createLineReader } from "../protocol/line-framing.ts";
-import { endsWithin } from "./deadline.ts";
 import { AgentError } from "./errors.ts";
 
-/** What the process of the CLI is made of. */
+/** How to start the CLI, and what it reports. */
 export interface CliProcessOptions {
   readonly command: CliCommand;
   readonly cwd: string | undefined;
   readonly environment: CliEnvironment;
   readonly maxLineBytes: number;
-  /** How long a process that was asked to end may take. */
+  /** How long the process may take to exit before it is killed. */
   readonly closeTimeoutMs: number;
-  readonly setTimer: SetTimer;
   readonly onLine: (line: string) => void;
   readonly onStderr: ((text: string) => void) | undefined;
-  /** Called once, when the process has ended, could not be started, or wrote a line that is too long. */
+  /** Called once, when the process has exited, could not be started, or wrote a line that is too long. */
   readonly onEnd: (error: AgentError) => void;
 }
 
 /** A running CLI. */
 export interface CliProcess {
-  /** Writes one line; resolves when the pipe has taken it. */
+  /** Writes one line; resolves when the pipe has accepted it. */
   write(line: string): Promise<void>;
-  /** Closes its input and waits until it ends; with `force`, and when it takes too long, it is made to end. */
+  /** Closes its input and waits for its exit; kills it after the timeout, or at once with `force`. */
   close(force: boolean): Promise<void>;
 }
 
 const stderrLinesKept = 20;
-/** For output that is still on its way when the process ends; a child of its own may hold the pipe open for ever. */
+/** How long to read output after the exit: a child of the CLI may hold the pipe open for ever. */
 const drainMs = 500;
 
-/** Starts the CLI with pipes to talk to it. */
+/** Starts the CLI. */
 export function startCliProcess(options: CliProcessOptions): CliProcess {
-  const { command, cwd, environment, setTimer, closeTimeoutMs } = options;
+  const { command, cwd, environment, closeTimeoutMs } = options;
   const { promise: ended, resolve: setEnded } = Promise.withResolvers<void>();
   const stderr = keepLastLines(options.onStderr);
   let reported = false;
@@ -61,7 +60,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
     lines.push(chunk);
   });
   child.stderr.on("data", stderr.push);
-  // A process that ends while we write to it is told of by its exit.
+  // Reported by the exit.
   child.stdin.on("error", () => {});
   child.once("error", (error) => {
     end(cliNotStarted(command, error));
@@ -75,7 +74,7 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       end(cliExited(code, signal, stderr.text()));
       setEnded();
     };
-    const stopTimer = setTimer(drainMs, finish);
+    const stopTimer = systemTimer(drainMs, finish);
     child.once("close", finish);
   });
 
@@ -90,16 +89,16 @@ export function startCliProcess(options: CliProcessOptions): CliProcess {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       child.stdin.write(`${line}\n`, (error) => {
         if (error)
-          reject(new AgentError("cli_exited", `the CLI takes no more input: ${error.message}`, { cause: error }));
+          reject(new AgentError("cli_exited", `the CLI accepts no more input: ${error.message}`, { cause: error }));
         else resolve();
       });
       await promise;
     },
     async close(force) {
       child.stdin.end();
-      if (!force && (await endsWithin(ended, closeTimeoutMs, setTimer))) return;
+      if (!force && (await settlesWithin(ended, closeTimeoutMs, systemTimer))) return;
       child.kill("SIGTERM");
-      if (await endsWithin(ended, closeTimeoutMs, setTimer)) return;
+      if (await settlesWithin(ended, closeTimeoutMs, systemTimer)) return;
       child.kill("SIGKILL");
       await ended;
     },
@@ -125,7 +124,7 @@ function keepLastLines(listener: ((text: string) => void) | undefined) {
 function cliExited(code: number | null, signal: ChildProcess["signalCode"], stderr: string): AgentError {
   const how = signal === null ? `with code ${code}` : `by signal ${signal}`;
   const said = stderr === "" ? "it printed nothing to standard error" : `its last lines were:\n${stderr}`;
-  return new AgentError("cli_exited", `the Claude CLI ended ${how}; ${said}`, {
+  return new AgentError("cli_exited", `the Claude CLI exited ${how}; ${said}`, {
     details: { exitCode: code, signal, stderr },
   });
 }
@@ -140,25 +139,25 @@ function cliNotStarted({ file }: CliCommand, error: Error): AgentError {
 function lineTooLong(limit: number): AgentError {
   return new AgentError(
     "line_too_long",
-    `the Claude CLI wrote a line of more than ${limit} bytes; raise maxLineBytes if it is right to`,
+    `the Claude CLI wrote a line of more than ${limit} bytes; raise maxLineBytes if that is expected`,
     { details: { limit } },
   );
 }
 
-/** The variable that names the CLI where it is not on the path. */
+/** Names the CLI where it is not on the path. */
 const cliPathVariable = "HEADGATE_CLAUDE_CLI";
 
-/** Variables of a process. */
+/** The environment of a process. */
 export type CliEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** How to start a program. */
+/** A program with its arguments. */
 export interface CliCommand {
   readonly file: string;
   readonly args: readonly string[];
 }
 
 /**
- * Finds the Claude CLI: at the path given, at the path in HEADGATE_CLAUDE_CLI, or as `claude` on the path. Throws an
+ * Finds the Claude CLI: at the given path, at the path in HEADGATE_CLAUDE_CLI, or as `claude` on the PATH. Throws an
  * error that lists where it looked.
  */
 export function findCli(cliPath: string | undefined, environment: CliEnvironment): CliCommand {
@@ -169,7 +168,7 @@ export function findCli(cliPath: string | undefined, environment: CliEnvironment
   const looked = places.length > 0 ? places.join(", ") : "nowhere, because PATH is empty";
   throw new AgentError(
     "cli_not_found",
-    `the Claude CLI was not found (looked at: ${looked}). Install Claude Code, or name its executable in the option cliPath or in ${cliPathVariable}`,
+    `the Claude CLI was not found (looked at: ${looked}). Install Claude Code, or set its path in the option cliPath or in ${cliPathVariable}`,
     { details: { looked: places } },
   );
 }
@@ -191,7 +190,7 @@ function isFile(path: string): boolean {
   }
 }
 
-/** A script runs on this very Node. */
+/** A script runs on this Node. */
 function toCommand(path: string): CliCommand {
   return isScript(path) ? { file: process.execPath, args: [path] } : { file: path, args: [] };
 }

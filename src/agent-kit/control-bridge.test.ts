@@ -22,7 +22,7 @@ function registered(instance: McpServer, key = "echo") {
 
 describe("messages that are none", () => {
   it.each([
-    ["no method, no result, no error", { jsonrpc: "2.0", id: 5 }, 5, /neither "result" nor "error"/u],
+    ["no method, no result, no error", { jsonrpc: "2.0", id: 5 }, 5, /"error" are all missing/u],
     ["another JSON-RPC version", { jsonrpc: "1.0", id: "a", method: "ping" }, "a", /"jsonrpc"/u],
     ["no version", { id: 6, method: "ping" }, 6, /"jsonrpc"/u],
     ["a method that is no text", { jsonrpc: "2.0", id: 7, method: 8 }, 7, /"method" is number/u],
@@ -57,7 +57,7 @@ describe("messages that are none", () => {
     await using watched = await openBridge(registered(echoServer()));
     expect(await watched.bridge.answer({ message: request(1, "ping") })).toEqual({
       ok: false,
-      error: expect.stringMatching(/a text in "server_name", but it is undefined/u),
+      error: expect.stringMatching(/a string in "server_name", but it is undefined/u),
     });
     expect(await watched.bridge.answer({ server_name: "echo", message: "ping" })).toEqual({
       ok: false,
@@ -167,7 +167,11 @@ describe("what passes", () => {
       _meta: { "example.com/cost": 0.5 },
       later: { member: "kept" },
     };
-    const all = tool("all", "All", z.object({ n: z.number().int().describe("N") }), () => result, {
+    const all = tool({
+      name: "all",
+      description: "All",
+      input: z.object({ n: z.number().int().describe("N") }),
+      run: () => result,
       title: "Everything",
       annotations: { readOnlyHint: true },
       meta: { mine: 1 },
@@ -224,7 +228,9 @@ describe("what passes", () => {
   it("[IP-022, IP-023, IP-029] goes through a small transport that knows no method but one", () => {
     const text = readFileSync(join(import.meta.dirname, "control-transport.ts"), "utf8");
     expect(text.split("\n").length).toBeLessThan(175);
-    const others = ["json-rpc.ts"].map((file) => readFileSync(join(import.meta.dirname, file), "utf8"));
+    const others = ["control-bridge.ts", "json-rpc.ts"].map((file) =>
+      readFileSync(join(import.meta.dirname, file), "utf8"),
+    );
     const methods = [text, ...others].flatMap((code) =>
       [
         ...code.matchAll(

@@ -1,60 +1,69 @@
 import type { JSONRPCMessage, McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 
-import { type SetTimer, systemTimer } from "../core/exchange.ts";
-import { endsWithin } from "./deadline.ts";
-import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
-import { ack, classifyMessage, errorText, idOf, isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
-import { checkServers, type InProcessServerConfig, type ServerConfigs, toSdkSettings } from "./server-config.ts";
+import { systemTimer } from "../lib/clock.ts";
+import { isObject } from "../lib/is-object.ts";
+import { settlesWithin } from "../lib/timeout.ts";
 import { ControlTransport } from "./control-transport.ts";
-import { nameWarning } from "./tool-names.ts";
+import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
+import { ack, classifyMessage, errorText, idOf, type JsonObject, typeName } from "./json-rpc.ts";
+import { checkServers, type InProcessServerConfig, type ServerConfigs, toSdkSettings } from "./server-config.ts";
 import { onToolAdded, whenIdle } from "./server.ts";
-import { newestLegacy } from "../protocol/revisions.ts";
+import { nameWarning } from "./tool-names.ts";
 
-/** The answer to a control request: its body as JSON text, or why there is none. */
+/** The answer to a control request: its body as JSON text, or an error text. */
 export type ControlAnswer =
   | { readonly ok: true; readonly json: string }
   | { readonly ok: false; readonly error: string };
 
-/** What a bridge needs of the host. */
+/** What a bridge needs from its host. */
 export interface BridgeOptions {
-  /** The servers to begin with; external ones are none of the bridge's business and left out. */
+  /** The servers to start with; external ones are ignored. */
   readonly servers?: ServerConfigs;
   /** Sends a control request to the CLI; resolves when it is written. */
   readonly send: (request: JsonObject) => Promise<void>;
+  /** Called with problems that end nothing. */
   readonly onWarning?: OnWarning;
-  /** How long `close` and `remove` wait for handlers that were aborted; 5 seconds by default. */
+  /** How long `close` and `remove` wait for aborted tools; 5 seconds by default. */
   readonly closeTimeoutMs?: number;
-  readonly setTimer?: SetTimer;
 }
 
-/** In-process servers behind a control channel. */
+/** In-process servers connected to a control channel. */
 export interface ControlBridge extends AsyncDisposable {
   /** The members of the host's `initialize` request that announce the servers. */
   readonly announcement: () => JsonObject;
   readonly has: (key: string) => boolean;
-  /** Connects one more server; rejects if its instance is in use elsewhere. */
+  /** Connects another server; rejects if its instance is in use elsewhere. */
   readonly add: (key: string, server: InProcessServerConfig) => Promise<void>;
-  /** Ends a server's connection and waits a while for its handlers; the server itself stays as it is. */
+  /** Closes a server's connection and waits for its running tools. The server itself stays usable. */
   readonly remove: (key: string) => Promise<void>;
   /** Answers the body of an `mcp_message` request of the CLI. Never rejects. */
   readonly answer: (request: JsonObject) => Promise<ControlAnswer>;
-  /** Answers a message that is still text, for hosts that hold no parsed one. Never rejects. */
+  /** Answers an MCP message given as JSON text. Never rejects. */
   readonly answerText: (key: string, text: string) => Promise<string>;
-  /** Ends all connections, which aborts the calls that run, and waits a while for their handlers. */
+  /** Closes all connections, which aborts running calls, and waits for their tools. */
   readonly close: () => Promise<void>;
 }
 
-/** Connects in-process servers to a control channel that the host owns; resolves when all are ready to answer. */
+/**
+ * Connects in-process servers to a control channel that the host owns; for hosts that run the CLI themselves. Resolves
+ * when all servers are ready to answer.
+ *
+ * @example
+ * ```ts
+ * await using bridge = await bridgeControlChannel({ servers, send: writeControlRequest });
+ * // For every mcp_message request of the CLI:
+ * const answer = await bridge.answer(request);
+ * ```
+ */
 export async function bridgeControlChannel(options: BridgeOptions): Promise<ControlBridge> {
-  const { send, onWarning = () => {}, closeTimeoutMs = 5000, setTimer = systemTimer } = options;
+  const { send, onWarning = () => {}, closeTimeoutMs = 5000 } = options;
   const connections = new Map<string, ServerConnection>();
 
   async function add(key: string, server: InProcessServerConfig): Promise<void> {
     if (connections.has(key)) {
-      throw new AgentError("server_exists", `server "${key}" is connected already: remove it first`, {
-        details: { key },
-      });
+      const text = `server "${key}" is already connected: remove it first`;
+      throw new AgentError("server_exists", text, { details: { key } });
     }
     connections.set(key, await connectServer(key, server, send, onWarning));
   }
@@ -63,8 +72,8 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
     const connection = connections.get(key);
     connections.delete(key);
     if (connection === undefined) return;
-    if (await endsWithin(connection.close(), closeTimeoutMs, setTimer)) return;
-    const text = `server "${key}": handlers still run ${closeTimeoutMs} ms after they were aborted; let them heed their signal`;
+    if (await settlesWithin(connection.close(), closeTimeoutMs, systemTimer)) return;
+    const text = `server "${key}": tools still run ${closeTimeoutMs} ms after they were aborted; make them heed their signal`;
     onWarning(new AgentError("server_failed", text, { details: { key } }));
   }
 
@@ -72,12 +81,12 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
     await Promise.all([...connections.keys()].map(remove));
   }
 
-  async function message(key: string, received: unknown): Promise<string> {
+  async function receive(key: string, message: unknown): Promise<string> {
     const transport = connections.get(key)?.transport;
-    if (transport !== undefined) return transport.receive(received);
-    // A request is told that nobody is there to answer it; for anything else no answer is due.
-    if (classifyMessage(received).kind !== "request") return ack;
-    return errorText(idOf(received), -32601, `Server '${key}' not found`, { code: "server_not_found" });
+    if (transport !== undefined) return transport.receive(message);
+    // Only a request gets an answer.
+    if (classifyMessage(message).kind !== "request") return ack;
+    return errorText(idOf(message), -32601, `Server '${key}' not found`, { code: "server_not_found" });
   }
 
   const bridge: ControlBridge = {
@@ -85,19 +94,19 @@ export async function bridgeControlChannel(options: BridgeOptions): Promise<Cont
     has: (key) => connections.has(key),
     add,
     remove,
-    async answer({ server_name: key, message: received }) {
-      if (typeof key !== "string") return refused("server_name", "a text", key);
-      if (!isJsonObject(received)) return refused("message", "an object", received);
-      return { ok: true, json: `{"mcp_response":${await message(key, received)}}` };
+    async answer({ server_name: key, message }) {
+      if (typeof key !== "string") return invalidField("server_name", "a string", key);
+      if (!isObject(message)) return invalidField("message", "an object", message);
+      return { ok: true, json: `{"mcp_response":${await receive(key, message)}}` };
     },
     async answerText(key, text) {
-      let received: unknown;
+      let message: unknown;
       try {
-        received = JSON.parse(text);
+        message = JSON.parse(text);
       } catch (error) {
         return errorText(undefined, -32700, "Parse error", { problem: thrownMessage(error) });
       }
-      return message(key, received);
+      return receive(key, message);
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -122,24 +131,18 @@ function announcementOf(connections: ReadonlyMap<string, ServerConnection>): Jso
   };
 }
 
-function refused(field: string, expected: string, received: unknown): ControlAnswer {
-  return {
-    ok: false,
-    error: `mcp_message needs ${expected} in "${field}", but it is ${typeName(received)}`,
-  };
+function invalidField(field: string, expected: string, received: unknown): ControlAnswer {
+  return { ok: false, error: `mcp_message needs ${expected} in "${field}", but it is ${typeName(received)}` };
 }
 
 /** One in-process server with its end of the control channel. */
-export interface ServerConnection {
+interface ServerConnection {
   readonly server: InProcessServerConfig;
   readonly transport: ControlTransport;
-  /**
-   * Aborts the calls that run and waits for their handlers. An instance stays as it is; what a factory made is closed.
-   */
+  /** Aborts running calls and waits for their tools. An instance stays usable; what a factory made is closed. */
   readonly close: () => Promise<void>;
 }
 
-/** Connects a server to the control channel; rejects if its instance is in use. */
 async function connectServer(
   key: string,
   server: InProcessServerConfig,
@@ -167,13 +170,13 @@ async function connectServer(
     watch(instance);
     end = async () => transport.close();
   } else {
-    const made: McpServerFactory = async (context) => {
-      const product = await factory(context);
-      watch(product);
-      return product;
+    const watchedFactory: McpServerFactory = async (context) => {
+      const made = await factory(context);
+      watch(made);
+      return made;
     };
-    // It tells the revision by the first message, so that choice stays with the SDK.
-    const handle = serveStdio(made, {
+    // The SDK picks the revision by the first message.
+    const handle = serveStdio(watchedFactory, {
       transport,
       onerror: (error) => {
         const text = `server "${key}": ${error.message}`;
@@ -195,49 +198,14 @@ async function connectServer(
 
 async function connectInstance(key: string, instance: McpServer, transport: ControlTransport): Promise<void> {
   try {
-    // The SDK refuses a second connection too, but only after it has changed this one.
+    // The SDK also refuses a second connection, but only after it has changed the first.
     if (instance.isConnected()) throw new Error("the server is connected");
     await instance.connect(transport);
   } catch (error) {
     throw new AgentError(
       "instance_in_use",
-      `server "${key}": its instance is in use by another agent or transport; give the agent a factory that makes one server for each`,
+      `server "${key}": its instance is in use by another agent or transport; use a factory, which makes a server for each agent`,
       { details: { key }, cause: error },
     );
   }
-}
-
-/**
- * Makes the handshake with each server beforehand and returns the results as the CLI takes them, by key. A server that
- * fails is left out; the CLI then asks it itself.
- */
-export async function captureManifests(bridge: ControlBridge, keys: Iterable<string>): Promise<JsonObject> {
-  const captured = await Promise.all([...keys].map(async (key) => [key, await capture(bridge, key)] as const));
-  return Object.fromEntries(captured.filter(([, manifest]) => manifest !== undefined));
-}
-
-async function capture(bridge: ControlBridge, key: string): Promise<JsonObject | undefined> {
-  const ask = async (message: JsonObject): Promise<JsonObject | undefined> => {
-    const reply: unknown = JSON.parse(await bridge.answerText(key, JSON.stringify({ jsonrpc: "2.0", ...message })));
-    const result = isJsonObject(reply) ? reply["result"] : undefined;
-    return isJsonObject(result) ? result : undefined;
-  };
-  const initializeResult = await ask({
-    id: "manifest-1",
-    method: "initialize",
-    // The revision that the CLI asks for; another one makes it ignore the manifest.
-    params: {
-      protocolVersion: newestLegacy,
-      capabilities: {},
-      clientInfo: { name: "headgate", version: "1" },
-    },
-  });
-  if (initializeResult === undefined) return undefined;
-  await ask({ method: "notifications/initialized" });
-  const { capabilities } = initializeResult;
-  const hasTools = isJsonObject(capabilities) && capabilities["tools"] !== undefined;
-  const toolsListResult = hasTools ? await ask({ id: "manifest-2", method: "tools/list" }) : undefined;
-  // A list of several pages would hide the tools of the others.
-  const isWhole = toolsListResult !== undefined && toolsListResult["nextCursor"] === undefined;
-  return { initializeResult, ...(isWhole && { toolsListResult }) };
 }

@@ -1,31 +1,32 @@
-import type { SetTimer } from "../core/exchange.ts";
+import type { SetTimer } from "../lib/clock.ts";
+import { isObject } from "../lib/is-object.ts";
 import type { ControlAnswer } from "./control-bridge.ts";
 import { AgentError, thrownMessage, type OnWarning } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import type { JsonObject } from "./json-rpc.ts";
 
-/** What a control channel is made of. */
+/** What a control channel needs. */
 export interface ControlChannelDeps {
   /** Writes one line; lines leave in the order of the calls. */
   readonly write: (line: string) => Promise<void>;
-  /** Answers a request of the CLI; the signal aborts when the CLI takes the request back. */
+  /** Answers a request of the CLI; the signal aborts when the CLI cancels the request. */
   readonly onRequest: (request: JsonObject, signal: AbortSignal) => Promise<ControlAnswer>;
-  /** Gets every message that is no part of the control protocol. */
+  /** Called with every message that is not part of the control protocol. */
   readonly onMessage: (message: JsonObject) => void;
   readonly onWarning: OnWarning;
-  /** How long a request of ours may wait for its answer. */
+  /** How long a request to the CLI may take. */
   readonly timeoutMs: number;
   readonly setTimer: SetTimer;
 }
 
-/** The control protocol of the CLI: requests both ways over lines of JSON, next to the messages of the agent. */
+/** The control protocol of the CLI: requests in both directions over lines of JSON, beside the agent's messages. */
 export interface ControlChannel {
-  /** Sends a request; resolves with the body of the CLI's answer. */
+  /** Sends a request; resolves with the body of the answer. */
   readonly request: (request: JsonObject) => Promise<JsonObject>;
-  /** Sends a request whose answer matters only if it is a refusal; resolves when it is written. */
+  /** Sends a request and resolves when it is written; an error answer becomes a warning. */
   readonly send: (request: JsonObject) => Promise<void>;
-  /** Takes one line of the CLI. */
+  /** Handles one line of the CLI. */
   readonly receive: (line: string) => void;
-  /** Ends the channel: every request that waits is rejected with this error, and so is every later one. */
+  /** Ends the channel: rejects all pending and later requests with this error. */
   readonly fail: (error: AgentError) => void;
 }
 
@@ -34,7 +35,7 @@ interface PendingRequest {
   readonly reject: (error: AgentError) => void;
 }
 
-/** Makes a control channel over lines. */
+/** Makes a control channel. */
 export function createControlChannel(options: ControlChannelDeps): ControlChannel {
   const { write, onRequest, onMessage, onWarning, timeoutMs, setTimer } = options;
   const waiting = new Map<string, PendingRequest>();
@@ -44,7 +45,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
 
   async function request(body: JsonObject): Promise<JsonObject> {
     const { answer, written } = begin(body);
-    // Awaited first, so that a failed write is told as such.
+    // Awaited first, so that a failed write is reported as such.
     await Promise.race([written, answer]);
     return answer;
   }
@@ -75,7 +76,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
     waiting.set(id, {
       settle: (answer) => {
         stopTimer();
-        if (answer["subtype"] === "success") resolve(isJsonObject(answer["response"]) ? answer["response"] : {});
+        if (answer["subtype"] === "success") resolve(isObject(answer["response"]) ? answer["response"] : {});
         else reject(controlRefused(body, answer));
       },
       reject: (error) => {
@@ -100,7 +101,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
       ok: false,
       error: thrownMessage(error),
     }));
-    // Taken back by the CLI, or asked again under the same id: nobody reads this answer.
+    // Cancelled, or repeated under the same id: the CLI does not expect this answer.
     if (answering.get(id) !== controller) return;
     answering.delete(id);
     await write(answerLine(id, given)).catch((error: unknown) => {
@@ -111,18 +112,18 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
   function receiveControl(message: JsonObject): boolean {
     const { type, request_id: id, request: body, response } = message;
     if (type === "control_request") {
-      if (typeof id === "string" && isJsonObject(body)) void respond(id, body);
+      if (typeof id === "string" && isObject(body)) void respond(id, body);
       else onWarning(malformed("a control request without request_id or request", JSON.stringify(message)));
       return true;
     }
     if (type === "control_response") {
-      if (isJsonObject(response)) settle(response["request_id"])?.settle(response);
+      if (isObject(response)) settle(response["request_id"])?.settle(response);
       return true;
     }
     if (type === "control_cancel_request") {
       const controller = typeof id === "string" ? answering.get(id) : undefined;
       if (typeof id === "string") answering.delete(id);
-      controller?.abort(new AgentError("aborted", "the CLI took the request back"));
+      controller?.abort(new AgentError("aborted", "the CLI cancelled the request"));
       return true;
     }
     return false;
@@ -139,7 +140,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
         onWarning(malformed(thrownMessage(error), line));
         return;
       }
-      if (!isJsonObject(message)) onWarning(malformed("not an object", line));
+      if (!isObject(message)) onWarning(malformed("not an object", line));
       else if (!receiveControl(message)) onMessage(message);
     },
     fail(error) {
@@ -152,7 +153,7 @@ export function createControlChannel(options: ControlChannelDeps): ControlChanne
   };
 }
 
-/** Spliced, not encoded again: the body is JSON already and may be large. */
+/** The body is JSON text already and may be large, so it is not encoded again. */
 function answerLine(id: string, answer: ControlAnswer): string {
   const requestId = JSON.stringify(id);
   const body = answer.ok
@@ -162,7 +163,7 @@ function answerLine(id: string, answer: ControlAnswer): string {
 }
 
 function malformed(problem: string, line: string): AgentError {
-  return new AgentError("malformed_line", `skipped a line of the CLI that is no message: ${problem}`, {
+  return new AgentError("malformed_line", `skipped a line of the CLI that is not a message: ${problem}`, {
     details: { line: line.slice(0, 200) },
   });
 }
@@ -170,7 +171,7 @@ function malformed(problem: string, line: string): AgentError {
 function controlTimedOut({ subtype }: JsonObject, timeoutMs: number): AgentError {
   return new AgentError(
     "control_timeout",
-    `the CLI did not answer "${String(subtype)}" within ${timeoutMs} ms; raise controlTimeoutMs if it is only slow`,
+    `the CLI did not answer "${String(subtype)}" within ${timeoutMs} ms; raise controlTimeoutMs if it is just slow`,
     { details: { subtype, timeoutMs } },
   );
 }

@@ -1,17 +1,17 @@
 import type { JSONRPCMessage, RequestId, Transport } from "@modelcontextprotocol/server";
 
-import { ack, classifyMessage, errorText, isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
+import { isObject } from "../lib/is-object.ts";
+import { ack, classifyMessage, errorText, type JsonObject, typeName } from "./json-rpc.ts";
 
 interface PendingResponse {
-  /** The id that the caller gave; ours may be another one, see `#ownId`. */
+  /** The id that the caller gave; see `#uniqueId`. */
   readonly id: RequestId;
   readonly reply: (text: string) => void;
 }
 
 /**
- * The SDK's transport over a control channel: `receive` takes what the CLI sent for this server and gives the JSON text
- * of the answer; what the server sends on its own goes out through `forward`. It knows no MCP method: the SDK
- * dispatches all of them.
+ * The SDK's transport over a control channel. `receive` takes a message of the CLI and resolves with the JSON text of
+ * the answer; messages of the server's own go out through `forward`. The SDK dispatches every MCP method.
  */
 export class ControlTransport implements Transport {
   onclose?: () => void;
@@ -27,7 +27,7 @@ export class ControlTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    // The channel runs already.
+    // The channel is already open.
   }
 
   /** Requests that the server has not answered yet. */
@@ -35,7 +35,7 @@ export class ControlTransport implements Transport {
     return this.#waiting.size;
   }
 
-  /** Hands one message to the server; resolves with the JSON text to answer with, and never rejects. */
+  /** Passes a message to the server; resolves with the JSON text of the answer and never rejects. */
   async receive(received: unknown): Promise<string> {
     const incoming = classifyMessage(received);
     if (incoming.kind === "invalid")
@@ -44,13 +44,13 @@ export class ControlTransport implements Transport {
       return incoming.kind === "request" ? closedText(incoming.id) : ack;
     }
     if (incoming.kind === "request") return this.#request(incoming.id, incoming.message);
-    this.#deliver(incoming.kind === "notification" ? this.#withOwnIds(incoming.message) : incoming.message);
+    this.#deliver(incoming.kind === "notification" ? this.#cancelPending(incoming.message) : incoming.message);
     return ack;
   }
 
-  /** Takes a message of the server. A response answers its caller; one that nobody waits for any more is dropped. */
+  /** Called by the server. A response answers its request, or is dropped if that was cancelled. */
   async send(message: JSONRPCMessage): Promise<void> {
-    // Told apart by shape first: an own request of the server may have the id of a call that still runs.
+    // By shape first: a request of the server may have the id of a pending call.
     if ("method" in message) {
       await this.#forward(message);
       return;
@@ -61,7 +61,7 @@ export class ControlTransport implements Transport {
     waiting.reply(responseText(message, waiting.id));
   }
 
-  /** Ends the connection: the server aborts its calls, and whoever waits for one is told. */
+  /** Ends the connection: aborts the calls and answers them with an error. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -72,26 +72,25 @@ export class ControlTransport implements Transport {
 
   async #request(id: RequestId, message: JsonObject): Promise<string> {
     const { promise, resolve } = Promise.withResolvers<string>();
-    const ownId = this.#ownId(id);
-    this.#waiting.set(ownId, { id, reply: resolve });
-    this.#deliver(ownId === id ? message : { ...message, id: ownId });
+    const uniqueId = this.#uniqueId(id);
+    this.#waiting.set(uniqueId, { id, reply: resolve });
+    this.#deliver(uniqueId === id ? message : { ...message, id: uniqueId });
     return promise;
   }
 
   /**
-   * A client that starts over counts its ids from the beginning while older calls may still run; those keep their ids
-   * and the new request gets another one on our side.
+   * A client that starts over reuses ids of calls that still run; its new requests get other ids towards the server.
    */
-  #ownId(id: RequestId): RequestId {
+  #uniqueId(id: RequestId): RequestId {
     if (!this.#waiting.has(id)) return id;
     this.#aliases += 1;
-    return this.#ownId(`${id} again ${this.#aliases}`);
+    return this.#uniqueId(`${id} again ${this.#aliases}`);
   }
 
-  /** The SDK never answers a cancelled request, so the one who waits for it is let go here. */
-  #withOwnIds(message: JsonObject): JsonObject {
+  /** The SDK never answers a cancelled request, so its pending entry is settled here. */
+  #cancelPending(message: JsonObject): JsonObject {
     const { method, params } = message;
-    if (method !== "notifications/cancelled" || !isJsonObject(params)) return message;
+    if (method !== "notifications/cancelled" || !isObject(params)) return message;
     const found = [...this.#waiting].findLast(([, waiting]) => waiting.id === params["requestId"]);
     if (found === undefined) return message;
     const [requestId, { reply }] = found;
@@ -102,7 +101,7 @@ export class ControlTransport implements Transport {
 
   #deliver(message: JsonObject): void {
     try {
-      // Its shape was checked by `classifyMessage`; the rest is the SDK's to judge.
+      // `classifyMessage` has checked the shape; the SDK validates the rest.
       this.onmessage?.(message as unknown as JSONRPCMessage);
     } catch (error) {
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
@@ -110,18 +109,18 @@ export class ControlTransport implements Transport {
   }
 }
 
-/** Replaces a response that JSON-RPC cannot carry, so that the caller is never left waiting. */
+/** Replaces a response that cannot be sent as JSON-RPC, so that the caller always gets one. */
 function responseText(message: JsonObject, id: RequestId): string {
   const { result } = message;
-  if ("result" in message && !isJsonObject(result)) return unsendable(id, typeName(result));
+  if ("result" in message && !isObject(result)) return invalidResponse(id, typeName(result));
   try {
     return JSON.stringify({ ...message, id });
   } catch (error) {
-    return unsendable(id, "a value that JSON cannot hold", String(error));
+    return invalidResponse(id, "a value that JSON cannot hold", String(error));
   }
 }
 
-function unsendable(id: RequestId, received: string, reason?: string): string {
+function invalidResponse(id: RequestId, received: string, reason?: string): string {
   return errorText(id, -32603, "The server's result cannot be sent", {
     expected: "object",
     received,

@@ -1,4 +1,4 @@
-/** Every failure of the agent kit, in one word that stays the same; the list is closed. */
+/** The stable codes of all failures of the agent kit. */
 export type AgentErrorCode =
   | "name_invalid"
   | "schema_unsupported"
@@ -22,29 +22,29 @@ export type AgentErrorCode =
   | "agent_closed"
   | "aborted";
 
-/** What may be known about a failure besides its code and message. */
+/** What an `AgentError` holds besides its code and message. */
 export interface AgentErrorOptions {
   readonly details?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
 }
 
-/** The kit's only error class: a stable code, and a message that says what happened and what to do next. */
+/** The kit's only error class: a stable code, and a message that says what happened and what to do. */
 export class AgentError extends Error {
   readonly code: AgentErrorCode;
   readonly details: Readonly<Record<string, unknown>>;
 
-  constructor(code: AgentErrorCode, message: string, extras: AgentErrorOptions = {}) {
-    super(message, "cause" in extras ? { cause: extras.cause } : undefined);
+  constructor(code: AgentErrorCode, message: string, options: AgentErrorOptions = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.name = "AgentError";
     this.code = code;
-    this.details = extras.details ?? {};
+    this.details = options.details ?? {};
   }
 }
 
-/** Gets what went wrong without ending anything: skipped lines, names that are too long, failed callbacks. */
+/** Called with problems that end nothing: skipped lines, names that are too long, failed callbacks. */
 export type OnWarning = (warning: AgentError) => void;
 
-/** The text of whatever was thrown. */
+/** The message of a thrown value. */
 export function thrownMessage(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,6 +1,7 @@
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import { isObject } from "../lib/is-object.ts";
+import type { JsonObject } from "./json-rpc.ts";
 
-/** A piece of what the model or a tool said. Kinds that are not listed come as `other`, with all they have in `raw`. */
+/** A content block of the model or of a tool. Unknown kinds come as `other`, with everything in `raw`. */
 export type ContentBlock =
   | { readonly type: "text"; readonly text: string; readonly raw: JsonObject }
   | {
@@ -19,39 +20,40 @@ export type ContentBlock =
     }
   | { readonly type: "other"; readonly kind: string; readonly raw: JsonObject };
 
-/** What the model said: text, tool uses and other blocks. */
+/** A message of the model: text, tool uses and other blocks. */
 export interface AssistantMessage {
   readonly type: "assistant";
-  /** Its text blocks in one. */
+  /** Its text blocks, joined. */
   readonly text: string;
   readonly content: readonly ContentBlock[];
   readonly raw: JsonObject;
 }
 
-/** What the model was told; tool results above all. */
+/** A message to the model, such as tool results. */
 export interface UserMessage {
   readonly type: "user";
   readonly content: readonly ContentBlock[];
   readonly raw: JsonObject;
 }
 
-/** News of the CLI itself, such as `init` or `permission_denied`. */
+/** A message about the CLI itself, for example `init` or `permission_denied`. */
 export interface SystemMessage {
   readonly type: "system";
   readonly subtype: string;
   readonly raw: JsonObject;
 }
 
-/** A call that was refused during a turn. */
+/** A call that was denied during a turn. */
 export interface PermissionDenial {
   readonly toolName: string;
   readonly toolUseId: string | undefined;
   readonly input: unknown;
 }
 
-interface ResultBase {
+/** What every result holds. */
+export interface ResultDetails {
   readonly type: "result";
-  /** What the agent has cost so far in US dollars, by the CLI's own estimate. */
+  /** The cost of the agent so far in US dollars, as the CLI estimates it. */
   readonly costUsd: number;
   readonly turns: number;
   readonly sessionId: string | undefined;
@@ -59,16 +61,16 @@ interface ResultBase {
   readonly raw: JsonObject;
 }
 
-/** The end of a turn that went well. */
-export interface SuccessResult extends ResultBase {
+/** The end of a successful turn. */
+export interface SuccessResult extends ResultDetails {
   readonly ok: true;
   readonly text: string;
 }
 
-/** The end of a turn that did not. */
-export interface ErrorResult extends ResultBase {
+/** The end of a failed turn. */
+export interface ErrorResult extends ResultDetails {
   readonly ok: false;
-  /** Such as `error_max_turns` or `error_during_execution`. */
+  /** For example `error_max_turns` or `error_during_execution`. */
   readonly reason: string;
   readonly errors: readonly string[];
 }
@@ -76,17 +78,17 @@ export interface ErrorResult extends ResultBase {
 /** The last message of a turn. */
 export type AgentResult = SuccessResult | ErrorResult;
 
-/** A message of a kind that this version does not know, as it came. */
+/** A message of an unknown kind. */
 export interface OtherMessage {
   readonly type: "other";
   readonly kind: string;
   readonly raw: JsonObject;
 }
 
-/** Everything that an agent yields. */
+/** Any message of an agent. */
 export type AgentMessage = AssistantMessage | UserMessage | SystemMessage | AgentResult | OtherMessage;
 
-/** Types a message of the CLI. What does not have the shape of its kind comes as `other`; nothing is dropped. */
+/** Reads a message of the CLI. A message without the shape of its kind comes as `other`; none is dropped. */
 export function parseAgentMessage(raw: JsonObject): AgentMessage {
   const { type, subtype } = raw;
   if (type === "assistant" || type === "user") {
@@ -103,7 +105,7 @@ export function parseAgentMessage(raw: JsonObject): AgentMessage {
 function resultOf(subtype: string, raw: JsonObject): AgentResult {
   const text = typeof raw["result"] === "string" ? raw["result"] : undefined;
   const sessionId = raw["session_id"];
-  const facts: ResultBase = {
+  const facts: ResultDetails = {
     type: "result",
     costUsd: numberOf(raw["total_cost_usd"]),
     turns: numberOf(raw["num_turns"]),
@@ -111,7 +113,7 @@ function resultOf(subtype: string, raw: JsonObject): AgentResult {
     permissionDenials: listOf(raw["permission_denials"]).map(denialOf),
     raw,
   };
-  // A run that failed at the API has the subtype of a success and says so only here.
+  // A turn that failed at the API has the subtype `success`, and only this flag.
   if (subtype === "success" && raw["is_error"] !== true) return { ...facts, ok: true, text: text ?? "" };
   const errors = listOf(raw["errors"]).map(String);
   return {
@@ -123,7 +125,7 @@ function resultOf(subtype: string, raw: JsonObject): AgentResult {
 }
 
 function denialOf(value: unknown): PermissionDenial {
-  const denial = isJsonObject(value) ? value : {};
+  const denial = isObject(value) ? value : {};
   const id = denial["tool_use_id"];
   return {
     toolName: String(denial["tool_name"]),
@@ -133,11 +135,9 @@ function denialOf(value: unknown): PermissionDenial {
 }
 
 function contentOf(message: unknown): readonly ContentBlock[] | undefined {
-  const content = isJsonObject(message) ? message["content"] : undefined;
+  const content = isObject(message) ? message["content"] : undefined;
   if (typeof content === "string") return [blockOf({ type: "text", text: content })];
-  return Array.isArray(content)
-    ? content.map((block: unknown) => blockOf(isJsonObject(block) ? block : {}))
-    : undefined;
+  return Array.isArray(content) ? content.map((block: unknown) => blockOf(isObject(block) ? block : {})) : undefined;
 }
 
 function blockOf(raw: JsonObject): ContentBlock {

@@ -1,45 +1,52 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import { isObject } from "../lib/is-object.ts";
+import type { JsonObject } from "./json-rpc.ts";
 
-/** What the pretended model says: some text, some tool uses, or both. */
+/** A reply of the scripted model: text, tool uses, or both. */
 export interface OfflineReply {
   readonly text?: string;
   readonly toolUses?: readonly { readonly id?: string; readonly name: string; readonly input: JsonObject }[];
 }
 
-/** One request of the CLI to the model, as far as a script needs it. */
+/** A request of the CLI to the model. */
 export interface OfflineRequest {
-  /** Counts the requests of the conversation, from 0. */
+  /** Its number in the conversation, from 0. */
   readonly index: number;
-  /** The tools that the model is offered. */
+  /** The tools that the model may use. */
   readonly toolNames: readonly string[];
-  /** The tool results in the whole conversation so far, by the id of their tool use. */
+  /** All tool results of the conversation so far, by the id of their tool use. */
   readonly toolResults: ReadonlyMap<string, JsonObject>;
   readonly body: JsonObject;
 }
 
-/** What the model says to each request: a list to work through, or a function. */
+/** The replies of the model: a list in order, or a function. */
 export type OfflineScript =
   | readonly OfflineReply[]
   | ((request: OfflineRequest) => OfflineReply | Promise<OfflineReply>);
 
-/** A pretended Messages API on this machine. */
+/** A fake Messages API on loopback. */
 export interface OfflineApi extends AsyncDisposable {
   readonly url: string;
   /** The requests so far. */
   readonly requests: readonly OfflineRequest[];
-  /** Variables that make the CLI use it, and nothing else on the network. */
+  /** Environment variables that make the CLI use it, and nothing else on the network. */
   readonly env: Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
-/** A script that never ends would make the CLI ask for ever. */
+/** Stops a script that never ends. */
 const maxRequests = 100;
 
 /**
- * Starts a Messages API on loopback that answers by script, so that an agent runs without a key and without a network:
- * for tests and examples.
+ * Starts a fake Messages API on loopback that replies from a script, so that an agent runs without a key and without a
+ * network. For tests and examples.
+ *
+ * @example
+ * ```ts
+ * await using api = await startOfflineApi([{ text: "Yes, 12." }]);
+ * const messages = query({ prompt: "Do we have tea?", options: { env: { ...process.env, ...api.env } } });
+ * ```
  */
 export async function startOfflineApi(script: OfflineScript): Promise<OfflineApi> {
   const requests: OfflineRequest[] = [];
@@ -57,7 +64,7 @@ export async function startOfflineApi(script: OfflineScript): Promise<OfflineApi
     const request = { index: requests.length, ...factsOf(body), body };
     requests.push(request);
     if (requests.length > maxRequests) {
-      refuse(response, `the script was asked more than ${maxRequests} times`);
+      refuse(response, `the script got more than ${maxRequests} requests`);
       return;
     }
     const reply = typeof script === "function" ? await script(request) : script[request.index];
@@ -104,18 +111,18 @@ async function readBody(incoming: IncomingMessage): Promise<JsonObject | undefin
   for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
   try {
     const body: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));
-    return isJsonObject(body) ? body : undefined;
+    return isObject(body) ? body : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** Results are looked for in all messages: the CLI appends others behind them. */
+/** Searches all messages: the CLI appends others after the results. */
 function factsOf(body: JsonObject): Pick<OfflineRequest, "toolNames" | "toolResults"> {
-  const blocks = listOf(body["messages"]).flatMap((message) => listOf(isJsonObject(message) ? message["content"] : []));
-  const results = blocks.filter(isJsonObject).filter(({ type }) => type === "tool_result");
+  const blocks = listOf(body["messages"]).flatMap((message) => listOf(isObject(message) ? message["content"] : []));
+  const results = blocks.filter(isObject).filter(({ type }) => type === "tool_result");
   return {
-    toolNames: listOf(body["tools"]).flatMap((tool) => (isJsonObject(tool) ? [String(tool["name"])] : [])),
+    toolNames: listOf(body["tools"]).flatMap((tool) => (isObject(tool) ? [String(tool["name"])] : [])),
     toolResults: new Map(results.map((result) => [String(result["tool_use_id"]), result])),
   };
 }

@@ -32,21 +32,21 @@ describe("checkServers", () => {
   });
 
   it("[IP-016] hands external servers to the CLI as configuration, and no in-process ones", () => {
-    const { inProcess, external } = checkServers({
+    const servers = checkServers({
       calc: { type: "sdk", name: "calc", instance },
       web: { type: "http", url: "http://127.0.0.1:1/mcp" },
     });
-    const args = cliArguments({}, external, inProcess);
+    const args = cliArguments({}, servers);
     expect(args[args.indexOf("--mcp-config") + 1]).toBe(
       '{"mcpServers":{"web":{"type":"http","url":"http://127.0.0.1:1/mcp"}}}',
     );
   });
 
   it("[IP-014, IP-017] tells the CLI type and name of an in-process server, never the server", () => {
-    const { inProcess, external } = checkServers({ calc: { type: "sdk", name: "calc", instance } });
-    const [calc] = inProcess.values();
+    const servers = checkServers({ calc: { type: "sdk", name: "calc", instance } });
+    const [calc] = servers.inProcess.values();
     expect(calc && toSdkEntry(calc)).toEqual({ type: "sdk", name: "calc" });
-    const args = cliArguments({ announce: "mcp-config" }, external, inProcess);
+    const args = cliArguments({ announce: "mcp-config" }, servers);
     expect(args[args.indexOf("--mcp-config") + 1]).toBe('{"mcpServers":{"calc":{"type":"sdk","name":"calc"}}}');
   });
 
@@ -66,9 +66,9 @@ describe("checkServers", () => {
       "server_invalid",
       /function/u,
     ],
-    ["an empty key", { "": { type: "sdk", name: "", instance } }, "name_invalid", /empty/u],
+    ["an empty key", { "": { type: "sdk", name: "", instance } }, "name_invalid", /"" is not a valid/u],
     ["no object", { calc: null }, "server_invalid", /null/u],
-    ["an unknown type", { calc: { type: "pipe", command: "x" } }, "server_invalid", /sdk, stdio, sse and http/u],
+    ["an unknown type", { calc: { type: "pipe", command: "x" } }, "server_invalid", /sdk, stdio, sse or http/u],
     ["no command", { calc: { type: "stdio" } }, "server_invalid", /command/u],
     ["no url", { calc: { type: "http", url: "" } }, "server_invalid", /url/u],
   ])("[IP-015, IP-069] refuses %s", (_what, configs, code, message) => {
@@ -82,14 +82,14 @@ describe("checkServers", () => {
         ["calc", entry],
         ["calc", entry],
       ]),
-    ).toEqual(["server_exists", expect.stringMatching(/two servers with the key "calc"/u)]);
+    ).toEqual(["server_exists", expect.stringMatching(/"calc" is used twice/u)]);
     expect([...checkServers(new Map([["calc", entry]])).inProcess.keys()]).toEqual(["calc"]);
   });
 
   it("[IP-013] wants the name to be the key; the server's own name is only shown", () => {
     expect(problemOf({ calc: { type: "sdk", name: "calculator", instance } })).toEqual([
       "server_invalid",
-      expect.stringMatching(/"calculator".*same/u),
+      expect.stringMatching(/"calculator".*must equal the key/u),
     ]);
     expect(instance.server).toBeDefined();
   });
@@ -109,11 +109,11 @@ describe("toolRule", () => {
 });
 
 describe("cliArguments", () => {
-  const none = new Map<string, never>();
+  const none = checkServers();
   const flags = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
   it("[IP-031] asks for lines of JSON both ways", () => {
-    expect(cliArguments({}, none, none)).toEqual(flags);
+    expect(cliArguments({}, none)).toEqual(flags);
   });
 
   it("[IP-061, IP-077] turns options into flags", () => {
@@ -134,7 +134,6 @@ describe("cliArguments", () => {
         persistSession: false,
         cliArguments: ["--debug"],
       },
-      none,
       none,
     );
     expect(args.join(" ")).toBe(

@@ -1,19 +1,20 @@
 import type { McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 
+import { isObject } from "../lib/is-object.ts";
 import { AgentError } from "./errors.ts";
-import { isJsonObject, typeName, type JsonObject } from "./json-rpc.ts";
+import { type JsonObject, typeName } from "./json-rpc.ts";
 import { assertServerKey } from "./tool-names.ts";
 
-/** What the CLI asks before it calls a tool. */
+/** What the CLI does before it calls a tool. */
 export interface ToolPolicy {
   readonly name: string;
   readonly permission: "always_allow" | "always_ask" | "always_deny";
 }
 
-/** A server in this process: an instance for one agent at a time, or a factory that makes one for each. */
+/** A server in this process: an instance for one agent at a time, or a factory that makes one for each agent. */
 export type InProcessServerConfig = {
   readonly type: "sdk";
-  /** The same as its key. */
+  /** Must equal its key. */
   readonly name: string;
   /** How long the CLI waits for a call, in milliseconds; it ignores values under 1000. */
   readonly timeout?: number;
@@ -23,7 +24,7 @@ export type InProcessServerConfig = {
   | { readonly factory: McpServerFactory; readonly instance?: never }
 );
 
-/** A server that the CLI starts or connects to itself. */
+/** A server that the CLI starts or connects to. */
 export type ExternalServerConfig =
   | {
       readonly type?: "stdio";
@@ -40,16 +41,16 @@ export type ExternalServerConfig =
 /** One entry of `mcpServers`. */
 export type ServerConfig = InProcessServerConfig | ExternalServerConfig;
 
-/** Servers by key: an object, or pairs such as those of a Map. */
+/** Servers by key: an object, or pairs like those of a Map. */
 export type ServerConfigs = Readonly<Record<string, ServerConfig>> | Iterable<readonly [string, ServerConfig]>;
 
-/** Servers by key, checked, in the order they were given. */
+/** Checked servers by key, in the given order. */
 export interface CheckedServers {
   readonly inProcess: ReadonlyMap<string, InProcessServerConfig>;
   readonly external: ReadonlyMap<string, ExternalServerConfig>;
 }
 
-/** Checks the servers of an agent; throws an error that names the key and what is wrong with it. */
+/** Checks the servers of an agent; throws an error that names the key and the problem. */
 export function checkServers(configs: ServerConfigs = {}): CheckedServers {
   const inProcess = new Map<string, InProcessServerConfig>();
   const external = new Map<string, ExternalServerConfig>();
@@ -57,23 +58,23 @@ export function checkServers(configs: ServerConfigs = {}): CheckedServers {
   for (const [key, config] of entries) {
     assertServerKey(key);
     if (inProcess.has(key) || external.has(key)) {
-      throw new AgentError("server_exists", `there are two servers with the key "${key}": give each its own`, {
+      throw new AgentError("server_exists", `the server key "${key}" is used twice`, {
         details: { key },
       });
     }
-    if (!isJsonObject(config)) throw invalid(key, `its configuration is ${typeName(config)}, not an object`);
+    if (!isObject(config)) throw invalid(key, `its configuration is ${typeName(config)}, not an object`);
     if (config.type === "sdk") inProcess.set(key, checkedInProcess(key, config));
     else external.set(key, checkedExternal(key, config));
   }
   return { inProcess, external };
 }
 
-/** What the CLI is told of an in-process server: never the server itself. */
+/** An in-process server as the CLI knows it. */
 export function toSdkEntry({ name }: InProcessServerConfig): JsonObject {
   return { type: "sdk", name };
 }
 
-/** The settings of an in-process server that the CLI keeps; undefined if there are none. */
+/** The settings of an in-process server for the CLI; undefined if there are none. */
 export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig): JsonObject | undefined {
   if (timeout === undefined && toolPolicies === undefined) return undefined;
   return {
@@ -87,20 +88,17 @@ export function toSdkSettings({ timeout, toolPolicies }: InProcessServerConfig):
 function checkedInProcess(key: string, config: InProcessServerConfig): InProcessServerConfig {
   const { name, instance, factory } = config;
   if (name !== key) {
-    throw invalid(
-      key,
-      `its name is ${JSON.stringify(name)}; the key is its name for the CLI, so both must be the same`,
-    );
+    throw invalid(key, `its name is ${JSON.stringify(name)}, but it must equal the key`);
   }
   if ((instance === undefined) === (factory === undefined)) {
-    throw invalid(key, "give it either an instance or a factory");
+    throw invalid(key, "it needs either an instance or a factory");
   }
   if (factory !== undefined) {
     if (typeof factory !== "function") throw invalid(key, `its factory is ${typeName(factory)}, not a function`);
     return config;
   }
   if (!isServer(instance)) {
-    throw invalid(key, `its instance is ${typeName(instance)} and no MCP server; make one with createServer`);
+    throw invalid(key, `its instance is ${typeName(instance)} and not an MCP server; make one with createServer`);
   }
   return config;
 }
@@ -109,15 +107,15 @@ function checkedExternal(key: string, config: ExternalServerConfig): ExternalSer
   const place = config.type === "sse" || config.type === "http" ? "url" : "command";
   const value: unknown = Reflect.get(config, place);
   if (config.type !== undefined && !["stdio", "sse", "http"].includes(config.type)) {
-    throw invalid(key, `its type is ${JSON.stringify(config.type)}; there are sdk, stdio, sse and http`);
+    throw invalid(key, `its type is ${JSON.stringify(config.type)}, not sdk, stdio, sse or http`);
   }
   if (typeof value !== "string" || value === "") {
-    throw invalid(key, `its ${place} is ${typeName(value)}, not a text`);
+    throw invalid(key, `its ${place} is ${typeName(value)}, not a string`);
   }
   return config;
 }
 
-/** By what it can do, not by its class: programs may hold more than one copy of the SDK. */
+/** Not by `instanceof`: a program may hold more than one copy of the SDK. */
 function isServer(value: unknown): boolean {
   return typeof value === "object" && value !== null && "connect" in value && typeof value.connect === "function";
 }

@@ -52,9 +52,10 @@ describe("createServer", () => {
   });
 
   it("[IP-008] marks tools that are always loaded, by server and by tool", async () => {
+    const empty = { description: "", input: z.object({}), run: () => "" };
     const plain = tool("plain", "", z.object({}), () => "");
-    const shy = tool("shy", "", z.object({}), () => "", { alwaysLoad: false });
-    const loud = tool("loud", "", z.object({}), () => "", { alwaysLoad: true, meta: { mine: 1 } });
+    const shy = tool({ name: "shy", ...empty, alwaysLoad: false });
+    const loud = tool({ name: "loud", ...empty, alwaysLoad: true, meta: { mine: 1 } });
     const metaOf = async (server: McpServer) =>
       (await (await connected(server)).listTools()).tools.map(({ name, _meta }) => [name, _meta]);
     expect(await metaOf(createServer("a", "1", { alwaysLoad: true, tools: [plain, shy] }))).toEqual([
@@ -160,8 +161,9 @@ describe("tool", () => {
   });
 
   it("[IP-005, IP-058] lists an output schema and holds results against it", async () => {
-    const outputSchema = z.object({ sum: z.number() });
-    const make = (name: string, value: unknown) => tool(name, "", z.object({}), () => value, { outputSchema });
+    const output = z.object({ sum: z.number() });
+    const make = (name: string, value: unknown) =>
+      tool({ name, description: "", input: z.object({}), output, run: () => value });
     const tools = [make("good", { sum: 42 }), make("bad", { sum: "42" }), make("text", "42")];
     const client = await connected(createServer("calc", "1", { tools }));
     expect((await client.listTools()).tools[0]?.outputSchema).toMatchObject({
@@ -189,7 +191,11 @@ describe("tool", () => {
       idempotentHint: true,
       openWorldHint: false,
     };
-    const wipe = tool("wipe", "", z.object({}), () => "", {
+    const wipe = tool({
+      name: "wipe",
+      description: "",
+      input: z.object({}),
+      run: () => "",
       annotations,
       title: "Wipe it",
       meta: { "example.com/cost": 3 },

@@ -10,34 +10,47 @@ import { AgentError, thrownMessage } from "./errors.ts";
 import { toErrorText, toolErrorResult } from "./tool-result.ts";
 import { type Tool, toToolContext } from "./tool.ts";
 
-/** What a server is made of besides its name and version. */
+/** Options of `createServer`. */
 export interface ServerOptions {
   /**
-   * The tools it starts with. Any list, an empty one too, declares that the server has tools, so that more can be added
-   * while it is connected.
+   * The tools to start with. Any list, even an empty one, declares the tools capability, so that tools can be added
+   * while the server is connected.
    */
   readonly tools?: readonly Tool[];
-  /** Read by the model together with the tools. */
+  /** Shown to the model together with the tools. */
   readonly instructions?: string;
   readonly title?: string;
   /** The default of the tools' own `alwaysLoad`. */
   readonly alwaysLoad?: boolean;
-  /** Gets what handlers throw, stack and all; the model gets the message only. Printed to standard error by default. */
+  /** Called with what a tool throws. The model gets only the message. Prints to standard error by default. */
   readonly onToolError?: (error: unknown, toolName: string) => void;
 }
 
 interface ServerState {
   readonly options: ServerOptions;
   readonly toolNames: Set<string>;
-  readonly watchers: Set<(toolName: string) => void>;
-  /** Calls of its tools that have not ended, aborted ones too. */
+  readonly listeners: Set<(toolName: string) => void>;
+  /** Calls that have not ended, including aborted ones. */
   readonly running: Set<Promise<unknown>>;
 }
 
-// What the kit knows of a server beside the SDK; it ends with the server.
-const stateOf = new WeakMap<object, ServerState>();
+// What the kit knows about a server beyond the SDK.
+const states = new WeakMap<object, ServerState>();
 
-/** Makes an MCP server for this process: the official SDK's own class, with the tools given. */
+function stateOf(server: object, options: ServerOptions = {}): ServerState {
+  const state = states.get(server) ?? { options, toolNames: new Set(), listeners: new Set(), running: new Set() };
+  states.set(server, state);
+  return state;
+}
+
+/**
+ * Makes an MCP server for this process: the official SDK's `McpServer` with the given tools.
+ *
+ * @example
+ * ```ts
+ * const shop = createServer("Shop", "1.0.0", { tools: [inStock], alwaysLoad: true });
+ * ```
+ */
 export function createServer(name: string, version: string, options: ServerOptions = {}): McpServer {
   const { instructions, title, tools } = options;
   const server = new McpServer(
@@ -50,66 +63,65 @@ export function createServer(name: string, version: string, options: ServerOptio
   server.server.fallbackRequestHandler = async ({ method }) => {
     throw new ProtocolError(ProtocolErrorCode.MethodNotFound, `Method '${method}' not found on server '${name}'`);
   };
-  stateOf.set(server, { options, toolNames: new Set(), watchers: new Set(), running: new Set() });
+  stateOf(server, options);
   addTools(server, ...(tools ?? []));
   return server;
 }
 
 /**
- * Adds tools to a server, which tells a connected client so. A server that is connected takes them only if it declared
- * tools when it was made.
+ * Adds tools to a server and notifies a connected client. A connected server accepts tools only if it was created with
+ * a `tools` list.
+ *
+ * @example
+ * ```ts
+ * addTools(shop, tool({ name: "order", description: "Orders an item", input, run }));
+ * ```
  */
 export function addTools(server: McpServer, ...tools: readonly Tool[]): void {
-  const facts = stateOf.get(server) ?? {
-    options: {},
-    toolNames: new Set(),
-    watchers: new Set(),
-    running: new Set(),
-  };
-  stateOf.set(server, facts);
+  const state = stateOf(server);
   for (const tool of tools) {
-    register(server, tool, facts);
-    facts.toolNames.add(tool.name);
-    for (const watcher of facts.watchers) watcher(tool.name);
+    register(server, tool, state);
+    state.toolNames.add(tool.name);
+    for (const listener of state.listeners) listener(tool.name);
   }
 }
 
-/** Resolves when no handler of the server's tools runs any more. */
+/** Resolves when no tool of the server runs any more. */
 export async function whenIdle(server: object): Promise<void> {
-  const facts = stateOf.get(server);
-  if (facts !== undefined) await Promise.allSettled(facts.running);
+  const state = states.get(server);
+  if (state !== undefined) await Promise.allSettled(state.running);
 }
 
-/** Calls back with the name of each tool that a server has and gets, until the returned function is called. */
-export function onToolAdded(server: object, watcher: (toolName: string) => void): () => void {
-  const facts = stateOf.get(server);
-  for (const name of facts?.toolNames ?? []) watcher(name);
-  facts?.watchers.add(watcher);
+/** Calls back with the name of each tool that a server has or gets, until the returned function is called. */
+export function onToolAdded(server: object, listener: (toolName: string) => void): () => void {
+  const state = states.get(server);
+  for (const name of state?.toolNames ?? []) listener(name);
+  state?.listeners.add(listener);
   return () => {
-    facts?.watchers.delete(watcher);
+    state?.listeners.delete(listener);
   };
 }
 
 function register(server: McpServer, tool: Tool, { options: defaults, running }: ServerState): void {
-  const { name, description, inputSchema, outputSchema, options } = tool;
-  // The SDK sets up its tool handlers after it has taken the tool, so a refusal there would leave it half done.
+  const { name, description, input, output, title, annotations } = tool;
+  // Checked here, because the SDK would refuse it only after it has stored the tool.
   if (server.isConnected() && server.server.getCapabilities().tools === undefined) {
     throw new AgentError(
       "tools_not_declared",
-      `tool "${name}" comes too late: the server is connected and did not declare tools; create it with createServer(name, version, { tools: [] })`,
+      `tool "${name}" cannot be added: the server is connected and did not declare tools; create it with createServer(name, version, { tools: [] })`,
       { details: { tool: name } },
     );
   }
   const meta = {
-    ...options.meta,
-    ...((options.alwaysLoad ?? defaults.alwaysLoad) === true && { "anthropic/alwaysLoad": true }),
+    ...tool.meta,
+    ...((tool.alwaysLoad ?? defaults.alwaysLoad) === true && { "anthropic/alwaysLoad": true }),
   };
   const config = {
     description,
-    inputSchema,
-    ...(outputSchema !== undefined && { outputSchema }),
-    ...(options.title !== undefined && { title: options.title }),
-    ...(options.annotations !== undefined && { annotations: options.annotations }),
+    inputSchema: input,
+    ...(output !== undefined && { outputSchema: output }),
+    ...(title !== undefined && { title }),
+    ...(annotations !== undefined && { annotations }),
     ...(Object.keys(meta).length > 0 && { _meta: meta }),
   };
   try {
@@ -132,7 +144,7 @@ async function runTool(
   context: ServerContext,
   onToolError: NonNullable<ServerOptions["onToolError"]>,
 ): Promise<CallToolResult> {
-  // Cancelled while it waited for its turn: nobody wants the work done, and the answer is dropped.
+  // Cancelled before it started; the answer is dropped.
   if (context.mcpReq.signal.aborted) return { content: [] };
   try {
     return await run(args, toToolContext(context));

@@ -1,14 +1,14 @@
 import { CallToolResultSchema } from "@modelcontextprotocol/core";
 import type { CallToolResult } from "@modelcontextprotocol/server";
 
-import { isJsonObject, type JsonObject, typeName } from "./json-rpc.ts";
+import { isObject } from "../lib/is-object.ts";
 import { thrownMessage } from "./errors.ts";
+import { type JsonObject, typeName } from "./json-rpc.ts";
 
 /**
- * Makes the result of a call of what a handler returned: a full result stays as it is, a plain object becomes structured
- * content with its JSON as text, a string becomes text, another JSON value becomes text and structured content, and no
- * value becomes no content. Anything else is a tool error that names what was expected and what came. With an output
- * schema a string is structured content too, for the schema to judge.
+ * Makes a tool result from what a tool returned. A whole result stays as it is; an object becomes structured content
+ * and text; a string becomes text; another JSON value becomes both; no value becomes empty content. Anything else is a
+ * tool error. With an output schema a string is structured content too, so that the schema can validate it.
  */
 export function toCallToolResult(value: unknown, hasOutputSchema = false): CallToolResult {
   if (value === undefined) return { content: [] };
@@ -17,7 +17,7 @@ export function toCallToolResult(value: unknown, hasOutputSchema = false): CallT
   }
   const json = toJson(value);
   if ("problem" in json) return toolErrorResult(json.problem);
-  if (isJsonObject(value) && isResultShaped(value)) return checkedResult(value);
+  if (isObject(value) && isResultShaped(value)) return checkedResult(value);
   // Before MCP 2026-07-28 structured content is an object; the SDK wraps other values as `{ result }` there.
   return { content: [{ type: "text", text: json.text }], structuredContent: value };
 }
@@ -27,33 +27,38 @@ export function toolErrorResult(text: string): CallToolResult {
   return { ...textResult(text), isError: true };
 }
 
+/** The message of an error for the model, without stack trace and without file paths of this machine. */
+export function toErrorText(thrown: unknown): string {
+  const paths = ["path", "dest"].flatMap((name) => {
+    const value: unknown = Reflect.get(Object(thrown), name);
+    return typeof value === "string" && value !== "" ? [value] : [];
+  });
+  return paths
+    .reduce((text, path) => text.replaceAll(path, "<path>"), thrownMessage(thrown))
+    .replaceAll(/\n\s+at [^\n]*/gu, "")
+    .replaceAll(/file:\/\/\S+/gu, "<path>")
+    .replaceAll(/(?:[A-Za-z]:)?(?:[\\/][\w.@ -]+)+:\d+(?::\d+)?/gu, "<path>");
+}
+
 function textResult(text: string): CallToolResult {
   return { content: [{ type: "text", text }] };
 }
 
-/** A list of content says that the handler means a whole result; so do the other two members beside a wrong one. */
-function isResultShaped(value: JsonObject): boolean {
-  const { content, isError, structuredContent } = value;
+/** A `content` list marks a whole result; so do `isError` or `structuredContent` beside an invalid `content`. */
+function isResultShaped({ content, isError, structuredContent }: JsonObject): boolean {
   if (Array.isArray(content)) return true;
-  return content !== undefined && (typeof isError === "boolean" || isJsonObject(structuredContent));
+  return content !== undefined && (typeof isError === "boolean" || isObject(structuredContent));
 }
 
 function checkedResult(value: JsonObject): CallToolResult {
   const parsed = CallToolResultSchema.safeParse(value);
-  // Sent as the handler made it: a parsed copy could lack members that a later revision knows.
+  // Sent as the tool made it: the parsed copy may lack members of a later revision.
   if (parsed.success) return value as CallToolResult;
-  const [issue] = parsed.error.issues;
-  const place = issue === undefined ? "content" : issue.path.join(".");
-  const received = typeName(memberAt(value, issue?.path ?? []));
+  const { path = [] } = parsed.error.issues[0] ?? {};
+  const received = typeName(path.reduce<unknown>((at, key) => Reflect.get(Object(at), key), value));
+  const member = path.length === 0 ? "content" : path.join(".");
   return toolErrorResult(
-    `The tool returned an invalid result: expected a CallToolResult, but "${place}" is ${received} that does not fit`,
-  );
-}
-
-function memberAt(value: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>(
-    (at, key) => (typeof at === "object" && at !== null ? Reflect.get(at, key) : undefined),
-    value,
+    `The tool returned an invalid result: expected a CallToolResult, but "${member}" is ${received} that does not fit`,
   );
 }
 
@@ -71,26 +76,8 @@ function toJson(value: unknown): { readonly text: string } | { readonly problem:
   }
 }
 
-/** Members that are undefined are left out by JSON, which is what their authors mean. */
+/** Members that are undefined are fine: JSON leaves them out. */
 function isJson(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   return !["bigint", "function", "symbol"].includes(typeof value);
-}
-
-/**
- * What the model is told of a failure: the message, without a stack trace and without places in the file system of
- * this machine.
- */
-export function toErrorText(thrown: unknown): string {
-  const places = [memberText(thrown, "path"), memberText(thrown, "dest")].filter((place) => place !== "");
-  const message = places.reduce((text, place) => text.replaceAll(place, "<path>"), thrownMessage(thrown));
-  return message
-    .replaceAll(/\n\s+at [^\n]*/gu, "")
-    .replaceAll(/file:\/\/\S+/gu, "<path>")
-    .replaceAll(/(?:[A-Za-z]:)?(?:[\\/][\w.@ -]+)+:\d+(?::\d+)?/gu, "<path>");
-}
-
-function memberText(thrown: unknown, name: string): string {
-  const member: unknown = typeof thrown === "object" && thrown !== null ? Reflect.get(thrown, name) : undefined;
-  return typeof member === "string" ? member : "";
 }

@@ -7,11 +7,11 @@ import type {
 } from "@modelcontextprotocol/server";
 
 import { AgentError } from "./errors.ts";
-import { isJsonObject, type JsonObject } from "./json-rpc.ts";
+import type { JsonObject } from "./json-rpc.ts";
 import { assertToolName } from "./tool-names.ts";
 import { toCallToolResult } from "./tool-result.ts";
 
-/** What a handler can do besides returning: see whether it is still wanted, and tell how it gets on. */
+/** What a tool can use while it runs. */
 export interface ToolContext {
   /** Aborts when the call is cancelled or the agent closes. */
   readonly signal: AbortSignal;
@@ -21,59 +21,102 @@ export interface ToolContext {
   readonly meta: JsonObject;
   /** The id of the model's tool use, where the CLI made the call. */
   readonly toolUseId: string | undefined;
-  /** Reports progress; nothing is sent where the caller did not ask for it. */
+  /** Reports progress; does nothing if the caller did not ask for it. */
   readonly progress: (progress: number, more?: { readonly total?: number; readonly message?: string }) => Promise<void>;
   /** Sends a log message to the caller. */
   readonly log: (level: LoggingLevel, data: unknown) => Promise<void>;
 }
 
-/** What a tool has besides name, description, schema and handler. */
-export interface ToolOptions {
+/** What `tool` takes. */
+export interface ToolDefinition<Schema extends AnySchema = AnySchema> {
+  /** 1 to 64 letters, digits, `_` or `-`. */
+  readonly name: string;
+  readonly description: string;
+  /** A Standard Schema for an object; the arguments are validated against it. */
+  readonly input: Schema;
+  /** Shown to the model; results are validated against it. */
+  readonly output?: AnySchema;
+  /**
+   * Gets the validated arguments; returns plain data, a string, or a whole `CallToolResult`. What it throws becomes an
+   * error result for the model.
+   */
+  readonly run: (args: SchemaOutput<Schema>, context: ToolContext) => unknown;
   readonly title?: string;
-  /** Shown to the model, and checked before a result leaves the process. */
-  readonly outputSchema?: AnySchema;
   /** Hints for the caller. Calls of one turn run in parallel only for tools with `readOnlyHint`. */
   readonly annotations?: ToolAnnotations;
-  /** Whether the model sees the tool from its first turn on; otherwise the CLI hides it behind its tool search. */
+  /** Whether the model sees the tool from its first turn on; otherwise the CLI defers it behind its tool search. */
   readonly alwaysLoad?: boolean;
   readonly meta?: JsonObject;
 }
 
-/** A tool that is ready to be added to a server. */
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly inputSchema: StandardSchemaWithJSON;
-  readonly outputSchema: StandardSchemaWithJSON | undefined;
-  readonly options: ToolOptions;
-  /** Calls the handler with arguments that were validated; rejects as the handler does. */
+/** A tool that can be added to a server. */
+export interface Tool extends Omit<ToolDefinition, "input" | "output" | "run"> {
+  readonly input: StandardSchemaWithJSON;
+  readonly output: StandardSchemaWithJSON | undefined;
+  /** Runs the tool with validated arguments; rejects if it throws. */
   readonly run: (args: unknown, context: ToolContext) => Promise<CallToolResult>;
 }
 
-/**
- * Defines a tool: `handler` gets the validated arguments, typed by the schema, and returns plain data or a whole result.
- * What it throws becomes an error result for the model.
- */
-export function tool<Schema extends AnySchema>(
-  name: string,
-  description: string,
-  schema: Schema,
-  handler: (args: OutputOf<Schema>, context: ToolContext) => unknown,
-  options: ToolOptions = {},
-): Tool {
-  assertToolName(name);
-  const outputSchema = options.outputSchema && toSdkSchema(options.outputSchema, name);
-  return {
-    name,
-    description,
-    inputSchema: assertObjectSchema(toSdkSchema(schema, name), name),
-    outputSchema,
-    options,
-    run: async (args, context) => toCallToolResult(await handler(args, context), outputSchema !== undefined),
+/** Any schema of the Standard Schema specification: Zod, ArkType, Valibot and others. */
+export interface AnySchema<Input = unknown, Output = Input> {
+  readonly "~standard": {
+    readonly version: 1;
+    readonly vendor: string;
+    readonly validate: (value: unknown) => unknown;
+    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
   };
 }
 
-/** The context of a call as handlers see it. */
+/** The type of a value that a schema has validated. */
+export type SchemaOutput<Schema extends AnySchema> = NonNullable<Schema["~standard"]["types"]>["output"];
+
+/**
+ * Defines a tool. The types of the arguments come from the schema.
+ *
+ * @example
+ * ```ts
+ * const inStock = tool({
+ *   name: "in_stock",
+ *   description: "How many of an item are in stock",
+ *   input: z.object({ item: z.string().describe("Name of the item") }),
+ *   run: ({ item }) => ({ item, count: stock.get(item) ?? 0 }),
+ * });
+ * ```
+ */
+export function tool<Schema extends AnySchema>(definition: ToolDefinition<Schema>): Tool;
+/** The short form, for a tool that needs no further options. */
+export function tool<Schema extends AnySchema>(
+  name: string,
+  description: string,
+  input: Schema,
+  run: ToolDefinition<Schema>["run"],
+): Tool;
+export function tool<Schema extends AnySchema>(
+  ...given: [ToolDefinition<Schema>] | [string, string, Schema, ToolDefinition<Schema>["run"]]
+): Tool {
+  const definition = given.length === 1 ? given[0] : toDefinition(...given);
+  const { name, run } = definition;
+  assertToolName(name);
+  const output = definition.output && toSdkSchema(definition.output, name);
+  return {
+    ...definition,
+    input: assertObjectSchema(toSdkSchema(definition.input, name), name),
+    output,
+    // The SDK has validated the arguments against the schema.
+    run: async (args, context) => toCallToolResult(await run(args, context), output !== undefined),
+  };
+}
+
+function toDefinition<Schema extends AnySchema>(
+  name: string,
+  description: string,
+  input: Schema,
+  run: ToolDefinition<Schema>["run"],
+): ToolDefinition<Schema> {
+  return { name, description, input, run };
+}
+
+/** The context of a call in the form that tools get. */
 export function toToolContext({ mcpReq }: ServerContext): ToolContext {
   const { id, signal, _meta: meta = {} } = mcpReq;
   const { progressToken } = meta;
@@ -91,8 +134,57 @@ export function toToolContext({ mcpReq }: ServerContext): ToolContext {
   };
 }
 
-/** Fails now and with the tool's name, not at the first listing, for a schema that models cannot be shown. */
-function assertObjectSchema(schema: StandardSchemaWithJSON, name: string): StandardSchemaWithJSON {
+/**
+ * Adds a JSON Schema to a schema whose library cannot generate one, such as Valibot. The schema still validates.
+ *
+ * @example
+ * ```ts
+ * const input = withJsonSchema(v.object({ item: v.string() }), {
+ *   type: "object",
+ *   properties: { item: { type: "string" } },
+ *   required: ["item"],
+ * });
+ * ```
+ */
+export function withJsonSchema<Schema extends AnySchema>(
+  schema: Schema,
+  jsonSchema: JsonObject,
+): Pick<Schema, "~standard"> {
+  const convert = (): JsonObject => ({ ...jsonSchema });
+  // Read once: some libraries create it on each access.
+  const standard = schema["~standard"];
+  return { "~standard": { ...standard, jsonSchema: { input: convert, output: convert } } as typeof standard };
+}
+
+/** Checks that the SDK can use a schema; throws an error that says what is missing. */
+function toSdkSchema(schema: AnySchema, toolName: string): StandardSchemaWithJSON {
+  const standard: unknown = hasMembers(schema) ? schema["~standard"] : undefined;
+  if (!hasMembers(standard) || typeof standard["validate"] !== "function") {
+    throw new AgentError(
+      "schema_unsupported",
+      `the schema of tool "${toolName}" is not a Standard Schema: use one such as z.object({ … })`,
+      { details: { tool: toolName } },
+    );
+  }
+  // The SDK converts the schemas of every Zod 4 version itself.
+  if (!hasMembers(standard["jsonSchema"]) && standard["vendor"] !== "zod") {
+    const { vendor } = standard;
+    throw new AgentError(
+      "schema_unsupported",
+      `the schema of tool "${toolName}" (${String(vendor)}) has no JSON Schema: wrap it with withJsonSchema(schema, jsonSchema)`,
+      { details: { tool: toolName, vendor } },
+    );
+  }
+  return schema as StandardSchemaWithJSON;
+}
+
+/** The schemas of some libraries are functions. */
+function hasMembers(value: unknown): value is JsonObject {
+  return (typeof value === "object" || typeof value === "function") && value !== null;
+}
+
+/** Fails when the tool is defined, not when the model lists it. */
+function assertObjectSchema(schema: StandardSchemaWithJSON, toolName: string): StandardSchemaWithJSON {
   const { jsonSchema } = schema["~standard"];
   try {
     const { type = "object" } = jsonSchema.input({ target: "draft-2020-12" });
@@ -101,60 +193,8 @@ function assertObjectSchema(schema: StandardSchemaWithJSON, name: string): Stand
   } catch (error) {
     throw new AgentError(
       "schema_unsupported",
-      `the schema of tool "${name}" must be for an object that JSON Schema can describe, such as z.object({ … }): ${String(error)}`,
-      { details: { tool: name }, cause: error },
+      `the schema of tool "${toolName}" must describe an object that JSON Schema can express, such as z.object({ … }): ${String(error)}`,
+      { details: { tool: toolName }, cause: error },
     );
   }
-}
-
-/** Any schema that follows the Standard Schema specification: Zod, ArkType, Valibot and others. */
-export interface AnySchema<Input = unknown, Output = Input> {
-  readonly "~standard": {
-    readonly version: 1;
-    readonly vendor: string;
-    readonly validate: (value: unknown) => unknown;
-    readonly types?: { readonly input: Input; readonly output: Output } | undefined;
-  };
-}
-
-/** What a schema's author gets after validation. */
-export type OutputOf<Schema extends AnySchema> = NonNullable<Schema["~standard"]["types"]>["output"];
-
-/**
- * Gives a schema the JSON Schema that models are shown: for libraries, such as Valibot, whose schemas cannot say it
- * themselves. Validation stays with the schema.
- */
-export function withJsonSchema<Schema extends AnySchema>(
-  schema: Schema,
-  jsonSchema: JsonObject,
-): Pick<Schema, "~standard"> {
-  const convert = (): JsonObject => ({ ...jsonSchema });
-  // Read once: some libraries make it anew, bound to the schema, each time.
-  const standard = schema["~standard"];
-  return { "~standard": { ...standard, jsonSchema: { input: convert, output: convert } } as typeof standard };
-}
-
-/** The schema as the SDK takes it, or an error that says how to give its JSON Schema. */
-function toSdkSchema(schema: AnySchema, toolName: string): StandardSchemaWithJSON {
-  const standard: unknown = isJsonObject(schema) || typeof schema === "function" ? schema["~standard"] : undefined;
-  if (!isObject(standard) || typeof standard["validate"] !== "function") {
-    throw new AgentError(
-      "schema_unsupported",
-      `the schema of tool "${toolName}" is no Standard Schema: give it one such as z.object({ … })`,
-      { details: { tool: toolName } },
-    );
-  }
-  // Zod of every 4.x version can be converted; the SDK knows how.
-  if (!isObject(standard["jsonSchema"]) && standard["vendor"] !== "zod") {
-    throw new AgentError(
-      "schema_unsupported",
-      `the schema of tool "${toolName}" (${String(standard["vendor"])}) cannot say its JSON Schema: wrap it with withJsonSchema(schema, jsonSchema)`,
-      { details: { tool: toolName, vendor: standard["vendor"] } },
-    );
-  }
-  return schema as StandardSchemaWithJSON;
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return (typeof value === "object" || typeof value === "function") && value !== null;
 }

@@ -1,27 +1,27 @@
 import type { AgentError } from "./errors.ts";
 import type { AgentMessage } from "./messages.ts";
 
-/** What a user says: a text, or content blocks as the Messages API takes them. */
+/** A prompt: text, or content blocks of the Messages API. */
 export type UserContent = string | readonly Readonly<Record<string, unknown>>[];
 
-/** What turns need of their agent. */
+/** What the queue needs. */
 export interface TurnQueueDeps {
   readonly write: (line: string) => Promise<void>;
-  /** Stops the turn that runs. */
+  /** Stops the running turn. */
   readonly interrupt: () => Promise<void>;
 }
 
-/** The turns of an agent, one after the other. */
+/** Runs the turns of an agent one after the other. */
 export interface TurnQueue {
-  /** Says something and yields what comes of it up to the result. A turn that is left early is interrupted. */
+  /** Sends a prompt and yields the messages up to the result. A turn that is left early is interrupted. */
   readonly run: (content: UserContent) => AsyncGenerator<AgentMessage, void, void>;
-  /** Takes a message of the CLI; those between two turns are kept for the next one. */
+  /** Adds a message of the CLI; messages between two turns go to the next one. */
   readonly push: (message: AgentMessage) => void;
-  /** Ends the turn that runs, and every later one, with this error. */
+  /** Fails the running turn and all later ones. */
   readonly fail: (error: AgentError) => void;
 }
 
-/** Makes the turns of one agent. The CLI may join prompts that it gets during a turn, so each waits for its own. */
+/** Makes a queue. The CLI may merge prompts that arrive during a turn, so each waits for the turn before it. */
 export function createTurnQueue({ write, interrupt }: TurnQueueDeps): TurnQueue {
   const messages: AgentMessage[] = [];
   let failure: AgentError | undefined;
@@ -59,13 +59,13 @@ export function createTurnQueue({ write, interrupt }: TurnQueueDeps): TurnQueue 
     }
   }
 
-  /** The result of an abandoned turn must not be taken for that of the next one. */
+  /** Drains an abandoned turn, so that its result is not taken for that of the next one. */
   async function abandon(): Promise<void> {
     try {
       await interrupt();
       while ((await next()).type !== "result");
     } catch {
-      // The agent has ended; whoever uses it next is told.
+      // The agent has ended; its next use fails.
     }
   }
 

@@ -71,18 +71,18 @@ describe("the real CLI and tools of this process", () => {
   it("[IP-043] runs read-only calls of one turn side by side", async () => {
     const all = Promise.withResolvers<void>();
     let running = 0;
-    const meet = tool(
-      "meet",
-      "Waits for two others",
-      nothing,
-      async () => {
+    const meet = tool({
+      name: "meet",
+      description: "Waits for two others",
+      input: nothing,
+      annotations: { readOnlyHint: true },
+      run: async () => {
         running += 1;
         if (running === 3) all.resolve();
         await all.promise;
         return "met";
       },
-      { annotations: { readOnlyHint: true } },
-    );
+    });
     await using session = await openSession(using(["meet"], ["meet"], ["meet"]), {
       mcpServers: calc(meet),
       allowedTools: ["mcp__calc"],
@@ -142,12 +142,12 @@ describe("the real CLI and tools of this process", () => {
     const grow = async () => {
       addTools(
         instance,
-        tool("grown", "New", schema, () => "grown up", { alwaysLoad: true }),
+        tool({ name: "grown", description: "New", input: schema, run: () => "grown up", alwaysLoad: true }),
       );
       await listed.promise;
       return "growing";
     };
-    addTools(instance, tool("grow", "Adds a tool", nothing, grow, { alwaysLoad: true }));
+    addTools(instance, tool({ name: "grow", description: "Adds a tool", input: nothing, run: grow, alwaysLoad: true }));
     await using session = await openSession(
       ({ index }) => {
         if (index === 0) return { toolUses: [{ id: "toolu_0", name: "mcp__calc__grow", input: {} }] };
@@ -210,7 +210,7 @@ describe("the real CLI and tools of this process", () => {
 
   it("[IP-008, IP-009] hides tools that are not always loaded, and shows the server's instructions", async () => {
     const shy = tool("shy", "Hidden", nothing, () => "");
-    const loud = tool("loud", "Shown", nothing, () => "", { alwaysLoad: true });
+    const loud = tool({ name: "loud", description: "Shown", input: nothing, run: () => "", alwaysLoad: true });
     const instance = createServer("Calculator", "1", {
       tools: [shy, loud],
       instructions: "Prefer addition to guessing.",

@@ -172,7 +172,7 @@ describe("an agent", () => {
     expect(await agent.servers.add(calc())).toMatchObject({ added: ["calc"], removed: ["calc"] });
     await expect(agent.servers.remove("ghost")).rejects.toMatchObject({
       code: "server_not_found",
-      message: expect.stringMatching(/there are other, web, calc/u),
+      message: expect.stringMatching(/removable: other, web, calc/u),
     });
     expect(await agent.servers.remove("calc")).toMatchObject({ removed: ["calc"] });
     await agent.setPermissionMode("acceptEdits");

@@ -143,7 +143,7 @@ describe("questions of the CLI", () => {
         ask("U2", { subtype: "can_use_tool", tool_name: "x", input: {} }),
         refused("U2", "*"),
         ask("U3", { subtype: "mcp_message", message: {} }),
-        refused("U3", 'mcp_message needs a text in "server_name", but it is undefined'),
+        refused("U3", 'mcp_message needs a string in "server_name", but it is undefined'),
         mcp(
           "U4",
           "ghost",

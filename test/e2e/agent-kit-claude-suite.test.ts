@@ -56,7 +56,7 @@ describe("the suite for the real CLI", () => {
         DISABLE_AUTOUPDATER: "1",
       });
       expect(new URL(api.url).hostname).toBe("127.0.0.1");
-      const args = cliArguments(bareOptions, new Map(), new Map()).join(" ");
+      const args = cliArguments(bareOptions, { inProcess: new Map(), external: new Map() }).join(" ");
       expect(args).toMatch(/--max-turns 8 .*--setting-sources= .*--strict-mcp-config/u);
     } finally {
       rmSync(folder, { recursive: true });

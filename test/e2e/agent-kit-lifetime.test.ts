@@ -161,7 +161,7 @@ describe("a CLI that fails", () => {
     for (const outcome of outcomes) {
       expect(await outcome).toMatchObject({
         code: "cli_exited",
-        message: expect.stringMatching(/ended with code 3.*panic: out of memory/su),
+        message: expect.stringMatching(/exited with code 3.*panic: out of memory/su),
         details: { exitCode: 3, stderr: "panic: out of memory" },
       });
     }

@@ -22,13 +22,13 @@ import {
   scripted,
 } from "../support/agent-kit/dialogue.ts";
 
-const add = tool(
-  "add",
-  "Adds two numbers",
-  z.object({ a: z.number(), b: z.number() }),
-  ({ a, b }) => ({ result: a + b }),
-  { annotations: { readOnlyHint: true } },
-);
+const add = tool({
+  name: "add",
+  description: "Adds two numbers",
+  input: z.object({ a: z.number(), b: z.number() }),
+  annotations: { readOnlyHint: true },
+  run: ({ a, b }) => ({ result: a + b }),
+});
 
 function calc(...more: Parameters<typeof addTools>[1][]) {
   const instance = createServer("Calculator", "1.0.0", { tools: [add, ...more] });

@@ -2,8 +2,9 @@ import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotoc
 
 import { bridgeControlChannel, type ControlBridge } from "../../../src/agent-kit/control-bridge.ts";
 import type { AgentError } from "../../../src/agent-kit/errors.ts";
-import { isJsonObject, type JsonObject } from "../../../src/agent-kit/json-rpc.ts";
+import type { JsonObject } from "../../../src/agent-kit/json-rpc.ts";
 import type { ServerConfigs } from "../../../src/agent-kit/server-config.ts";
+import { isObject } from "../../../src/lib/is-object.ts";
 
 /** A bridge with a notebook: what it sent on its own and what it warned of. */
 export interface WatchedBridge extends AsyncDisposable {
@@ -28,15 +29,15 @@ export async function openBridge(servers: ServerConfigs): Promise<WatchedBridge>
     send: async (control) => {
       sent.push(control);
       const { server_name: key, message } = control;
-      if (isJsonObject(message)) listeners.get(String(key))?.(message);
+      if (isObject(message)) listeners.get(String(key))?.(message);
     },
   });
   async function ask(key: string, message: unknown): Promise<JsonObject> {
     const answer = await bridge.answer({ subtype: "mcp_message", server_name: key, message });
     if (!answer.ok) throw new Error(answer.error);
     const body: unknown = JSON.parse(answer.json);
-    const response = isJsonObject(body) ? body["mcp_response"] : undefined;
-    if (!isJsonObject(response)) throw new Error(`no mcp_response in ${answer.json}`);
+    const response = isObject(body) ? body["mcp_response"] : undefined;
+    if (!isObject(response)) throw new Error(`no mcp_response in ${answer.json}`);
     return response;
   }
   async function client(key: string): Promise<Client> {

@@ -1,8 +1,9 @@
-import { GatewayError } from "../errors.ts";
 import type { Exchange, TransportContext } from "../core/exchange.ts";
 import { noReply, type Reply } from "../core/pipeline.ts";
-import { type Message, messageBytes, type ParseLimits } from "../protocol/message.ts";
+import { GatewayError } from "../errors.ts";
+import { createSerialQueue, type SerialQueue } from "../lib/serial-queue.ts";
 import { type ClientIdRewriter, createIdRewriter, type IdRewriter } from "../protocol/ids/id-rewriter.ts";
+import { type Message, messageBytes, type ParseLimits } from "../protocol/message.ts";
 import { metadataOf } from "../protocol/metadata.ts";
 import { parse } from "../protocol/parse.ts";
 import { type Era, newestLegacy, newestModern, type Revision } from "../protocol/revisions.ts";
@@ -14,191 +15,253 @@ import {
   type LinkEvents,
   type UpstreamLink,
 } from "./transport.ts";
-import { createSerialQueue, type SerialQueue } from "../lib/serial-queue.ts";
 
 /** How a link uses its channel. */
 export interface ChannelLinkOptions {
   readonly era: Era;
-  /** Several exchanges with the same ids may be on the channel at once, so ids and tokens are rewritten. */
+  /** Requests of several clients may use the same ids at once, so ids and progress tokens are rewritten. */
   readonly isShared: boolean;
   readonly limits: ParseLimits;
   readonly context: (incarnation: string) => TransportContext;
 }
 
-interface PendingRequest {
-  readonly exchange: Exchange;
-  readonly settle: (reply: Reply | GatewayError) => void;
-  /** On a shared channel, this request's part of the table of ids. */
-  idScope: ClientIdRewriter | undefined;
-}
-
-/** Opens a channel and says what comes over it. */
+/** Opens a channel. */
 export type OpenChannel = (events: ChannelEvents) => Promise<Channel>;
 
-/** Makes a link over a channel, which is opened when the first message goes out. */
-export function createChannelLink(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents): UpstreamLink {
-  return new ChannelLink(open, options, events);
-}
-
-class ChannelLink implements UpstreamLink {
-  readonly upstreamSession = undefined;
-  /** Others may be behind the same channel, and a process or connection is read as it comes. */
-  readonly hasBackpressure = false;
+/** A channel that is opened for the first message, and again after it failed to open or closed. */
+export class LazyChannel {
   readonly #open: OpenChannel;
-  readonly #options: ChannelLinkOptions;
-  readonly #events: LinkEvents;
-  /** By the id of the request; on a shared channel, by its exchange. */
-  readonly #waiting = new Map<string, PendingRequest>();
-  readonly #ids: IdRewriter<PendingRequest> | undefined;
-  readonly #revision: Revision;
-  #channel: Channel | undefined;
+  readonly #events: ChannelEvents;
   #opening: Promise<Channel> | undefined;
-  /** Order is kept: what comes behind a message that is still being dealt with waits for its turn. */
-  readonly #inTurn: SerialQueue;
-  #isClosed = false;
+  #channel: Channel | undefined;
 
-  constructor(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents) {
+  constructor(open: OpenChannel, events: ChannelEvents) {
     this.#open = open;
-    this.#options = options;
-    this.#events = events;
-    this.#ids = options.isShared ? createIdRewriter(options.era) : undefined;
-    this.#revision = options.era === "modern" ? newestModern : newestLegacy;
-    this.#inTurn = createSerialQueue((error) => {
-      events.error(GatewayError.from(error));
-    });
+    this.#events = {
+      ...events,
+      closed: (error) => {
+        this.#channel = undefined;
+        this.#opening = undefined;
+        events.closed(error);
+      },
+    };
   }
 
   get incarnation(): string {
     return this.#channel?.incarnation ?? "not open";
   }
 
-  async request(exchange: Exchange): Promise<Reply> {
-    const { message, cancellation } = exchange;
-    if (message.kind !== "request") throw new GatewayError("internal", "only requests have answers");
-    const channel = await this.#ready();
-    // It may have been given up while the channel was being opened.
-    if (cancellation.reason !== undefined) throw cancelledError(cancellation.reason);
-    return new Promise<Reply>((resolve, reject) => {
-      const key = this.#ids === undefined ? message.id.key : exchange.id;
-      const over = () => {
+  ready(): Promise<Channel> {
+    this.#opening ??= this.#start();
+    return this.#opening;
+  }
+
+  /** Writes a message to the channel, which must be open. */
+  async write(message: Message): Promise<void> {
+    if (this.#channel === undefined) throw new GatewayError("upstream_unreachable", "the connection has ended");
+    await this.#channel.send(messageBytes(message));
+  }
+
+  async close(reason: string): Promise<void> {
+    let channel: Channel | undefined;
+    try {
+      channel = await this.#opening;
+    } catch {
+      // It never opened.
+    }
+    await channel?.close(reason);
+  }
+
+  async #start(): Promise<Channel> {
+    try {
+      this.#channel = await this.#open(this.#events);
+      return this.#channel;
+    } catch (error) {
+      this.#opening = undefined;
+      throw GatewayError.from(error);
+    }
+  }
+}
+
+/** A request that waits for its response. */
+export interface PendingReply {
+  readonly exchange: Exchange;
+  readonly reply: Promise<Reply>;
+  readonly settle: (outcome: Reply | GatewayError) => void;
+}
+
+/** The requests on a channel that wait for their responses. */
+export class PendingReplies {
+  readonly #pending = new Map<string, PendingReply>();
+
+  /** Waits for a response. If the exchange is cancelled first, `sendCancelled` has to tell the server. */
+  add(key: string, exchange: Exchange, sendCancelled: () => void): PendingReply {
+    this.settle(key, new GatewayError("cancelled", "another request reused its id"));
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+    const pending: PendingReply = {
+      exchange,
+      reply: promise,
+      settle: (outcome) => {
         off();
-        if (this.#waiting.get(key) === waiting) this.#waiting.delete(key);
-        waiting.idScope?.release();
-      };
-      const waiting: PendingRequest = {
-        exchange,
-        idScope: undefined,
-        settle: (outcome) => {
-          over();
-          if (outcome instanceof GatewayError) reject(outcome);
-          else resolve(outcome);
-        },
-      };
-      this.#waiting.set(key, waiting);
-      waiting.idScope = this.#ids?.join(waiting);
-      const sent = rewriteIds(message, waiting.idScope);
-      const off = cancellation.onCancel((reason) => {
-        const notice = reason === "cancelled" ? undefined : cancelledNotification(exchange);
-        if (notice !== undefined) this.#tell(channel, rewriteIds(notice, waiting.idScope));
-        waiting.settle(cancelledError(reason));
-      });
-      if (sent !== undefined) {
-        this.#write(channel, messageBytes(sent)).catch((error: unknown) => {
-          waiting.settle(GatewayError.from(error));
-        });
-      }
+        if (this.#pending.get(key) === pending) this.#pending.delete(key);
+        if (outcome instanceof GatewayError) reject(outcome);
+        else resolve(outcome);
+      },
+    };
+    this.#pending.set(key, pending);
+    const off = exchange.cancellation.onCancel((reason) => {
+      // A cancel of the client's own has been forwarded.
+      if (reason !== "cancelled") sendCancelled();
+      pending.settle(cancelledError(reason));
+    });
+    return pending;
+  }
+
+  /** Ends the wait for a key; false if nothing waits for it. */
+  settle(key: string | undefined, outcome: Reply | GatewayError): boolean {
+    const pending = key === undefined ? undefined : this.#pending.get(key);
+    pending?.settle(outcome);
+    return pending !== undefined;
+  }
+
+  rejectAll(error: GatewayError): void {
+    for (const { settle } of this.#pending.values()) settle(error);
+  }
+
+  get exchanges(): readonly Exchange[] {
+    return [...this.#pending.values()].map(({ exchange }) => exchange);
+  }
+
+  /** The exchange whose progress token a notification names; undefined if it names none of these. */
+  byProgressToken(message: Message): Exchange | undefined {
+    const { related } = metadataOf(message);
+    if (related?.type !== "progress") return undefined;
+    for (const { exchange } of this.#pending.values()) {
+      if (metadataOf(exchange.message).progressToken?.key === related.id.key) return exchange;
+    }
+    return undefined;
+  }
+
+  /** The exchange, if exactly one waits. */
+  get only(): Exchange | undefined {
+    const [first, second] = this.#pending.values();
+    return second === undefined ? first?.exchange : undefined;
+  }
+}
+
+/** Creates a link over a channel, which is opened for the first message. */
+export function createChannelLink(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents): UpstreamLink {
+  return new ChannelLink(open, options, events);
+}
+
+class ChannelLink implements UpstreamLink {
+  readonly upstreamSession = undefined;
+  /** Other sessions may use the same channel, and a process or connection is read continuously. */
+  readonly hasBackpressure = false;
+  readonly #options: ChannelLinkOptions;
+  readonly #events: LinkEvents;
+  readonly #channel: LazyChannel;
+  /** By request id; on a shared channel, by exchange id. */
+  readonly #pending = new PendingReplies();
+  readonly #ids: IdRewriter<PendingReply> | undefined;
+  readonly #revision: Revision;
+  /** Keeps messages in order while one is being handled. */
+  readonly #queue: SerialQueue;
+  #isClosed = false;
+
+  constructor(open: OpenChannel, options: ChannelLinkOptions, events: LinkEvents) {
+    this.#options = options;
+    this.#events = events;
+    this.#ids = options.isShared ? createIdRewriter(options.era) : undefined;
+    this.#revision = options.era === "modern" ? newestModern : newestLegacy;
+    this.#queue = createSerialQueue(this.#report);
+    this.#channel = new LazyChannel(open, {
+      message: (bytes) => {
+        this.#receive(bytes);
+      },
+      malformed: (bytes, reason) => {
+        events.malformed(bytes, reason);
+      },
+      closed: (error) => {
+        this.#pending.rejectAll(error);
+        events.closed(error);
+      },
     });
   }
 
-  async send(exchange: Exchange): Promise<Reply> {
+  get incarnation(): string {
+    return this.#channel.incarnation;
+  }
+
+  async request(exchange: Exchange): Promise<Reply> {
+    const { message, cancellation } = exchange;
+    if (message.kind !== "request") throw new GatewayError("internal", "only requests have responses");
     const channel = await this.#ready();
-    await this.#write(channel, messageBytes(exchange.message));
+    if (cancellation.reason !== undefined) throw cancelledError(cancellation.reason);
+    const key = this.#ids === undefined ? message.id.key : exchange.id;
+    let idScope: ClientIdRewriter | undefined;
+    const pending = this.#pending.add(key, exchange, () => {
+      const notification = rewriteIds(cancelledNotification(exchange), idScope);
+      if (notification !== undefined) send(channel, notification).catch(this.#report);
+    });
+    idScope = this.#ids?.join(pending);
+    const sent = rewriteIds(message, idScope);
+    if (sent !== undefined) {
+      send(channel, sent).catch((error: unknown) => {
+        pending.settle(GatewayError.from(error));
+      });
+    }
+    try {
+      return await pending.reply;
+    } finally {
+      idScope?.release();
+    }
+  }
+
+  async send(exchange: Exchange): Promise<Reply> {
+    await send(await this.#ready(), exchange.message);
     return noReply;
   }
 
   listen(): void {
-    // A channel carries everything at all times.
+    // A channel always carries everything.
   }
 
   async close(reason: string): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#failAll(new GatewayError("cancelled", reason));
-    const opening = this.#opening;
-    if (opening === undefined) return;
-    await opening.then(
-      (channel) => channel.close(reason),
-      // What never opened needs no closing.
-      () => {},
-    );
+    this.#pending.rejectAll(new GatewayError("cancelled", reason));
+    await this.#channel.close(reason);
   }
 
-  #ready(): Promise<Channel> {
-    if (this.#isClosed) {
-      return Promise.reject(new GatewayError("upstream_unreachable", "the connection has been closed"));
-    }
-    this.#opening ??= this.#start();
-    return this.#opening;
+  async #ready(): Promise<Channel> {
+    if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
+    return this.#channel.ready();
   }
 
-  async #start(): Promise<Channel> {
-    try {
-      const channel = await this.#open({
-        message: (bytes) => {
-          this.#received(bytes);
-        },
-        malformed: (bytes, reason) => {
-          this.#events.malformed(bytes, reason);
-        },
-        closed: (error) => {
-          this.#channel = undefined;
-          this.#opening = undefined;
-          this.#failAll(error);
-          this.#events.closed(error);
-        },
-      });
-      this.#channel = channel;
-      return channel;
-    } catch (error) {
-      // The next message may find it well again.
-      this.#opening = undefined;
-      throw GatewayError.from(error);
-    }
+  readonly #report = (error: unknown): void => {
+    this.#events.error(GatewayError.from(error));
+  };
+
+  #receive(bytes: Buffer): void {
+    const outcome = parse(bytes, { revision: this.#revision, mode: "enforce", limits: this.#options.limits });
+    if (outcome.ok && outcome.form === "single") this.#queue(() => this.#deliver(outcome.message));
+    else this.#events.malformed(bytes, "not a message of the protocol");
   }
 
-  #tell(channel: Channel, notice: Message | undefined): void {
-    if (notice === undefined) return;
-    this.#write(channel, messageBytes(notice)).catch((error: unknown) => {
-      this.#events.error(GatewayError.from(error));
-    });
-  }
-
-  async #write(channel: Channel, bytes: Buffer): Promise<void> {
-    await channel.send(bytes);
-  }
-
-  #received(bytes: Buffer): void {
-    const message = this.#parse(bytes);
-    if (message === undefined) {
-      this.#events.malformed(bytes, "not a message of the protocol");
-      return;
-    }
-    this.#inTurn(() => this.#handOn(message));
-  }
-
-  #handOn(message: Message): void | Promise<void> {
+  #deliver(message: Message): void | Promise<void> {
     const context = this.#options.context(this.incarnation);
-    if (this.#ids !== undefined) return this.#handOnShared(message, this.#ids, context);
+    if (this.#ids !== undefined) return this.#deliverRestored(message, this.#ids, context);
     if (message.kind === "result" || message.kind === "error") {
-      const waiting = message.id === undefined ? undefined : this.#waiting.get(message.id.key);
-      if (waiting === undefined) return this.#events.message(message, undefined, context);
-      waiting.settle({ message });
-      return undefined;
+      if (this.#pending.settle(message.id?.key, { message })) return undefined;
+      return this.#events.message(message, undefined, context);
     }
-    return this.#events.message(message, this.#relatedTo(message), context);
+    const isProgress = metadataOf(message).related?.type === "progress";
+    const related = isProgress ? this.#pending.byProgressToken(message) : this.#pending.only;
+    return this.#events.message(message, related, context);
   }
 
-  #handOnShared(message: Message, ids: IdRewriter<PendingRequest>, context: TransportContext): void | Promise<void> {
+  #deliverRestored(message: Message, ids: IdRewriter<PendingReply>, context: TransportContext): void | Promise<void> {
     const restored = ids.restore(message);
     if (restored.type !== "owned") return this.#events.message(message, undefined, context);
     const { owner, message: own } = restored;
@@ -206,33 +269,15 @@ class ChannelLink implements UpstreamLink {
     owner.settle({ message: own });
     return undefined;
   }
-
-  /** Which request a message of the server belongs to: the one whose token it names, or the only one there is. */
-  #relatedTo(message: Message): Exchange | undefined {
-    const { related } = metadataOf(message);
-    if (related?.type === "progress") {
-      for (const { exchange } of this.#waiting.values()) {
-        if (metadataOf(exchange.message).progressToken?.key === related.id.key) return exchange;
-      }
-      return undefined;
-    }
-    const [only, another] = this.#waiting.values();
-    return another === undefined ? only?.exchange : undefined;
-  }
-
-  #failAll(error: GatewayError): void {
-    for (const waiting of this.#waiting.values()) waiting.settle(error);
-  }
-
-  #parse(bytes: Buffer): Message | undefined {
-    const outcome = parse(bytes, { revision: this.#revision, mode: "enforce", limits: this.#options.limits });
-    return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
-  }
 }
 
-/** The message in the ids of the channel; undefined when it speaks of something that is over. */
-function rewriteIds(message: Message, leg: ClientIdRewriter | undefined): Message | undefined {
-  if (leg === undefined) return message;
-  const outcome = leg.rewrite(message);
+async function send(channel: Channel, message: Message): Promise<void> {
+  await channel.send(messageBytes(message));
+}
+
+/** The message with the ids of the channel; undefined if it refers to a request that has ended. */
+function rewriteIds(message: Message | undefined, idScope: ClientIdRewriter | undefined): Message | undefined {
+  if (idScope === undefined || message === undefined) return message;
+  const outcome = idScope.rewrite(message);
   return outcome.ok ? outcome.message : undefined;
 }

@@ -4,33 +4,32 @@ import type { Principal } from "../core/exchange.ts";
 /** Headers by lower-case name. */
 type Headers = Readonly<Record<string, string>>;
 
-/** What the gateway shows to an upstream with every request; obtained elsewhere and handed in. */
+/** Provides the credentials that the gateway sends to an upstream. */
 export interface CredentialProvider {
-  /** At once where they are known; rejects with a GatewayError where there are none to be had. */
+  /** Returns cached credentials directly; rejects with a GatewayError if none can be obtained. */
   headersFor(principal: Principal): Headers | Promise<Headers>;
-  /** The upstream answered 401 to these. Answers whether asking again may give better ones. */
+  /** The upstream rejected these with 401. Returns whether newer ones may be obtained. */
   invalidate(principal: Principal, headers: Headers): boolean;
 }
 
 /**
- * Sends a request with credentials. One that is answered 401 was not carried out, so it is sent once more where other
- * credentials can be had; a second 401 is reported as what it is, a failure between the gateway and the upstream.
+ * Sends a request with credentials. A 401 means that it was not carried out, so it is sent once more if newer credentials
+ * can be obtained; a second 401 is reported.
  */
-export async function sendWithCredentials<Answer>(
+export async function sendWithCredentials<Result>(
   credentials: CredentialProvider,
   principal: Principal,
-  send: (headers: Headers) => Promise<Answer>,
-): Promise<Answer> {
-  const first = credentials.headersFor(principal);
-  const headers = first instanceof Promise ? await first : first;
+  send: (headers: Headers) => Promise<Result>,
+): Promise<Result> {
+  const headers = await credentials.headersFor(principal);
   try {
     return await send(headers);
   } catch (error) {
-    if (!isRefusal(error) || !credentials.invalidate(principal, headers)) throw error;
+    if (!isUnauthorized(error) || !credentials.invalidate(principal, headers)) throw error;
     return send(await credentials.headersFor(principal));
   }
 }
 
-function isRefusal(error: unknown): boolean {
+function isUnauthorized(error: unknown): boolean {
   return error instanceof GatewayError && error.details?.["upstreamStatus"] === 401;
 }

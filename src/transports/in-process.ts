@@ -2,23 +2,23 @@ import type { JSONRPCMessage, McpServer, Transport } from "@modelcontextprotocol
 import { GatewayError } from "../errors.ts";
 import type { Channel, ChannelEvents } from "./transport.ts";
 
-/** Makes an official `McpServer`; called once for every channel, because one server holds one connection. */
+/** Creates an `McpServer` of the official SDK; called for every channel, because a server has one connection. */
 export type McpServerFactory = () => McpServer | Promise<McpServer>;
 
 /**
- * Opens a channel to a server in this process. The official SDK decides the era by the first message, as it does on
- * stdio; messages are written and read as JSON, so that what passes is the same as on every other transport.
+ * Opens a channel to a server in this process. The SDK decides the era by the first message, as on stdio. Messages are
+ * serialized, so that they are the same as on every other transport.
  */
 export async function openInProcessChannel(
   factory: McpServerFactory,
   events: ChannelEvents,
   newId: () => string,
 ): Promise<Channel> {
-  // Loaded only where a server really runs in this process: the SDK is a good part of the start-up time.
+  // Loaded on demand: the SDK takes a large part of the start-up time.
   const { serveStdio } = await import("@modelcontextprotocol/server/stdio");
-  const side = new InProcessTransport(events);
+  const transport = new InProcessTransport(events);
   const handle = serveStdio(factory, {
-    transport: side,
+    transport,
     onerror: (error) => {
       events.malformed(Buffer.from(error.message), "the server reported an error");
     },
@@ -26,7 +26,7 @@ export async function openInProcessChannel(
   return {
     incarnation: newId(),
     send: (message) => {
-      side.receive(message);
+      transport.receive(message);
     },
     close: async () => {
       await handle.close();
@@ -34,7 +34,7 @@ export async function openInProcessChannel(
   };
 }
 
-/** The server's end of the channel, in the form that the SDK wants. */
+/** The server's end of the channel, as a transport of the SDK. */
 class InProcessTransport implements Transport {
   onmessage?: (message: JSONRPCMessage) => void;
   onclose?: () => void;
@@ -47,7 +47,7 @@ class InProcessTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    // There is nothing to start: messages come when they come.
+    // Nothing to start.
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
@@ -61,7 +61,7 @@ class InProcessTransport implements Transport {
     this.#events.closed(new GatewayError("upstream_unreachable", "the in-process server has been closed"));
   }
 
-  /** Hands a message to the server; it was parsed before, so it is JSON of the right form. */
+  /** Delivers a message to the server. It has been parsed before, so it is a JSON-RPC message. */
   receive(bytes: Buffer): void {
     if (this.#isClosed) {
       throw new GatewayError("upstream_unreachable", "the in-process server has been closed");

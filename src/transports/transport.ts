@@ -1,111 +1,108 @@
 import type { CancelReason } from "../core/cancellation.ts";
 import type { Exchange, TransportContext } from "../core/exchange.ts";
-import { GatewayError } from "../errors.ts";
 import type { Reply } from "../core/pipeline.ts";
+import { GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
 import { parseText } from "../protocol/parse.ts";
 
-/** What a link reports of messages that are not the answer to a request it is waiting for. */
+/** What a link reports besides the responses to its requests. */
 export interface LinkEvents {
   /**
-   * The upstream sent a notification, a request, or an answer that fits nothing. `related` is the exchange on whose
-   * stream it came, where the transport tells. Messages of one stream are reported one after the other: the next one
-   * waits until the returned promise resolves.
+   * The upstream sent a notification, a request, or a response without a request. `related` is the exchange on whose
+   * stream it arrived, if the transport tells. Messages of one stream are reported in order: the next one waits for the
+   * returned promise.
    */
   message(message: Message, related: Exchange | undefined, context: TransportContext): void | Promise<void>;
-  /** Something that is no message came: shown in logs and counted, never passed on. */
+  /** Bytes that are not a message: logged and counted, never forwarded. */
   malformed(bytes: Buffer, reason: string): void;
-  /** Something failed that nobody waits for, such as telling the upstream to stop: for the log. */
+  /** A failure that no caller waits for, such as sending a cancel: for the log. */
   error(error: GatewayError): void;
-  /** The other side has gone: process exit, session gone, connection closed. Requests in flight have been failed. */
+  /** The process exited, the session is gone or the connection closed. Requests in flight have been rejected. */
   closed(error: GatewayError): void;
 }
 
-/** Somebody who waits for the outcome of a message; one of the two is called, once. */
+/** Receives the outcome of a message; one of the two is called, once. */
 export interface ReplyCallback {
   resolve(reply: Reply): void;
   reject(error: GatewayError): void;
 }
 
 /**
- * The way to one upstream for one scope: a legacy session, a principal, or everybody, as the route is configured.
- * What it throws are GatewayErrors; what a peer answered is data.
+ * The connection to one upstream for one scope: a legacy session, a principal, or all callers, as the route is
+ * configured. It throws GatewayErrors only; an error response of the upstream is a reply.
  */
 export interface UpstreamLink {
-  /** Distinguishes this link's life from a later one to the same upstream (SC-048: the correlation scope). */
+  /** Distinguishes this connection from a later one to the same upstream (SC-048: the correlation scope). */
   readonly incarnation: string;
-  /** The upstream's own session id, once it has given one. */
+  /** The upstream's own session id, if it has assigned one. */
   readonly upstreamSession: string | undefined;
-  /** Whether the upstream waits while a message of its is being dealt with; if not, only bounds can hold it. */
+  /** Whether reads pause while a message is handled. */
   readonly hasBackpressure: boolean;
-  /**
-   * The link behind this one that everything goes to, once that can no longer change: whoever keeps it saves the way
-   * there. Undefined where it can, or where there is none behind it.
-   */
+  /** The link that this one forwards everything to, once that can no longer change: use it directly. */
   readonly resolvedLink?: UpstreamLink | undefined;
-  /** Sends a request and resolves with its answer. The exchange's cancellation ends the wait as its era wants. */
+  /** Sends a request and resolves with its response. Cancelling the exchange ends the wait. */
   request(exchange: Exchange): Promise<Reply>;
   /**
-   * The same for somebody who may wait long, told later and never from within this call: what a promise and those who
-   * wait for it keep is more than a link keeps itself. Left out where a promise is as good.
+   * Like `request`, with a callback that is never called synchronously. A suspended promise chain retains more memory
+   * than the link itself. Needed by bench bridge: "parked call over HTTP".
    */
-  requestWithCallback?(exchange: Exchange, call: ReplyCallback): void;
-  /** Sends a notification, or the answer to one of the upstream's own requests. */
+  requestWithCallback?(exchange: Exchange, callback: ReplyCallback): void;
+  /** Sends a notification, or the response to a request of the upstream. */
   send(exchange: Exchange): Promise<Reply>;
   /**
-   * The client can take messages outside any request from now on; opens the upstream's stream for them, if it has one.
-   * What is returned, if anything, resolves when the upstream has had its chance to open it, and never fails.
+   * Opens the upstream's stream for messages outside any request, if it has one: the client can receive them from now
+   * on. The promise resolves once the upstream has opened it or declined, and never rejects.
    */
   listen(): void | Promise<void>;
-  /** Ends the scope: session deleted, child stopped, streams closed. Never throws; safe to call twice. */
+  /** Deletes the session, stops the child, closes the streams. Never throws; safe to call twice. */
   close(reason: string): Promise<void>;
 }
 
-/** Sends a request for somebody who waits without a promise, over whichever link. */
-export function requestWithCallback(link: UpstreamLink, exchange: Exchange, call: ReplyCallback): void {
-  if (link.requestWithCallback === undefined) settleCallback(link.request(exchange), call);
-  else link.requestWithCallback(exchange, call);
+/** Sends a request over any link and reports its outcome to a callback. */
+export function requestWithCallback(link: UpstreamLink, exchange: Exchange, callback: ReplyCallback): void {
+  if (link.requestWithCallback === undefined) settleCallback(link.request(exchange), callback);
+  else link.requestWithCallback(exchange, callback);
 }
 
-/** Tells somebody who waits without a promise what becomes of one. */
-export function settleCallback(outcome: Promise<Reply>, call: ReplyCallback): void {
+/** Reports the outcome of a promise to a callback. */
+export function settleCallback(outcome: Promise<Reply>, callback: ReplyCallback): void {
   outcome.then(
     (reply) => {
-      call.resolve(reply);
+      callback.resolve(reply);
     },
     (error: unknown) => {
-      call.reject(GatewayError.from(error));
+      callback.reject(GatewayError.from(error));
     },
   );
 }
 
 /**
- * A plain two-way stream of messages: a child's standard streams, an HTTP+SSE connection, an in-process server.
- * Links over channels match answers by id; the channel only moves bytes.
+ * A two-way stream of messages: a child's standard streams, an HTTP+SSE connection, an in-process server. The link on
+ * top of it matches responses by id; the channel only moves bytes.
  */
 export interface Channel {
   readonly incarnation: string;
-  /** Resolves when the bytes are handed over; rejects with a GatewayError when the channel is gone or its queue full. */
+  /** Resolves when the bytes are written; rejects with a GatewayError if the channel is closed or its queue full. */
   send(message: Buffer): void | Promise<void>;
   close(reason: string): Promise<void>;
 }
 
 /** What a channel reports. */
 export interface ChannelEvents {
-  /** One message as it came; the buffer is the receiver's to keep. */
+  /** One message as received; the receiver owns the buffer. */
   message(bytes: Buffer): void;
   malformed(bytes: Buffer, reason: string): void;
   closed(error: GatewayError): void;
 }
 
-/** The error that a cancelled wait ends with. */
+/** The error of a request that was cancelled. */
 export function cancelledError(reason: CancelReason): GatewayError {
   if (reason === "timeout") return new GatewayError("upstream_timeout", "the upstream did not answer in time");
   if (reason === "shutdown") return new GatewayError("shutting_down", "the gateway is shutting down");
-  return new GatewayError("cancelled", `nobody waits for the answer any more (${reason})`);
+  return new GatewayError("cancelled", `the request was cancelled (${reason})`);
 }
 
-/** The notification that tells an upstream to stop working on a request; none for what cannot be cancelled. */
+/** The notification that cancels a request at the upstream; undefined if the request cannot be cancelled. */
 export function cancelledNotification(exchange: Exchange): Message | undefined {
   const { message, revision, cancellation } = exchange;
   // MCP, Cancellation: `initialize` must not be cancelled.

@@ -2,29 +2,29 @@ import type { ServerResponse } from "node:http";
 
 interface PendingResponse {
   readonly response: ServerResponse;
-  /** Text of single bytes. */
+  /** Latin-1: one character per byte. */
   readonly body: string;
 }
 
-/** What leaves at the end of this turn of the event loop, of which the process has one. */
-let waiting: PendingResponse[] = [];
+/** Responses to end in this turn of the event loop. */
+let pending: PendingResponse[] = [];
 
 /**
- * Ends an answer together with all others of this turn of the event loop. Every write may wake a process that sleeps,
- * which costs the system more than the write itself; several in a row wake it once, and nobody waits for a timer.
+ * Ends a response together with all others of this turn of the event loop: several writes in a row wake their reader
+ * once, and waking a process costs more than a write. Needed by bench load: "CPU a request, gateway / pass-through".
  */
 export function endBatched(response: ServerResponse, body: string): void {
-  if (waiting.push({ response, body }) === 1) setImmediate(flush);
+  if (pending.push({ response, body }) === 1) setImmediate(flush);
 }
 
 function flush(): void {
-  const departures = waiting;
-  waiting = [];
-  for (const { response, body } of departures) {
+  const responses = pending;
+  pending = [];
+  for (const { response, body } of responses) {
     try {
       response.end(body, "latin1");
     } catch (error) {
-      // One that cannot be written must not keep back the others.
+      // The others must still be written.
       response.destroy(error instanceof Error ? error : new Error(String(error)));
     }
   }

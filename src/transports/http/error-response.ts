@@ -4,9 +4,8 @@ import { messageBytes } from "../../protocol/message.ts";
 import { errorMessage } from "../../core/reply.ts";
 
 /**
- * Answers a request with an error of ours: the status of its row, an error response marked as the gateway's, and
- * `Retry-After` where the details say when to come back (`retryAfter`, in seconds). Where the error has no status
- * nobody is left to answer, and the connection is closed.
+ * Answers with a gateway error: its HTTP status, a JSON-RPC error with `origin: "gateway"`, and `Retry-After` if the
+ * details have `retryAfter` in seconds. An error without a status means that the client has gone: closes the connection.
  */
 export function writeGatewayError(response: ServerResponse, error: GatewayError): void {
   const { http, jsonrpc } = error.facts;
@@ -22,7 +21,7 @@ export function writeGatewayError(response: ServerResponse, error: GatewayError)
   });
 }
 
-/** Answers a request that is wrong as HTTP, before any message is looked at, such as 405 and 415. */
+/** Answers a request that is wrong as HTTP, such as 405 and 415, before its body is read. */
 export function writeHttpError(
   response: ServerResponse,
   status: number,

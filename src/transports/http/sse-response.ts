@@ -1,16 +1,15 @@
 import type { ServerResponse } from "node:http";
 
-import type { SetTimer } from "../../core/exchange.ts";
+import type { SetTimer } from "../../lib/clock.ts";
 
-/** What an event stream to a client needs besides its response. */
+/** How an event stream to a client is written. */
 export interface SseResponseOptions {
-  /** A reader that lets more than this pile up is cut off. */
+  /** A client with more unread bytes than this is disconnected. */
   readonly queueBytes: number;
   readonly keepAlive: KeepAlive;
-  /** Told once for every stream that begins, and once when it is over. */
   readonly onOpen?: () => void;
   readonly onClose?: () => void;
-  /** The reader was too slow and has been cut off. */
+  /** The client was too slow and has been disconnected. */
   readonly onEvicted?: () => void;
 }
 
@@ -19,11 +18,11 @@ const keepAliveComment = Buffer.from(": keep-alive\n\n");
 const streamHeaders = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache, no-transform",
-  // Keeps nginx from collecting the stream.
+  // Keeps nginx from buffering the stream.
   "x-accel-buffering": "no",
 };
 
-/** An event stream on a client's HTTP response: written event by event, flushed at once, bounded. */
+/** An event stream to a client: flushed with every event, with a bounded queue. */
 export class SseResponse {
   readonly #response: ServerResponse;
   readonly #options: SseResponseOptions;
@@ -34,7 +33,7 @@ export class SseResponse {
     this.#response = response;
     this.#options = options;
     response.writeHead(200, { ...streamHeaders, ...headers });
-    // Node would otherwise wait for the first write: clients must see the stream open at once.
+    // Clients must see that the stream is open before its first event.
     response.flushHeaders();
     options.keepAlive.add(this);
     options.onOpen?.();
@@ -48,14 +47,14 @@ export class SseResponse {
     return !this.#response.writableEnded && !this.#response.destroyed;
   }
 
-  /** Writes whole events. The promise, where there is one, resolves when the reader has caught up or gone. */
+  /** Writes whole events. The promise, if there is one, resolves when the client has caught up or gone. */
   write(block: Buffer): void | Promise<void> {
     const response = this.#response;
     if (!this.isOpen) return undefined;
     this.#isQuiet = false;
     if (response.write(block)) return undefined;
     if (response.writableLength > this.#options.queueBytes + block.length) {
-      // Waiting would hold up everybody who shares the source, and keeping would fill the memory.
+      // Waiting would hold up other clients of the same source, and buffering would exhaust memory.
       this.#options.onEvicted?.();
       response.destroy();
       return undefined;
@@ -73,7 +72,7 @@ export class SseResponse {
     return this.#drained;
   }
 
-  /** Writes a comment if nothing was written since the last call, so that idle connections are not cut on the way. */
+  /** Writes a comment if nothing was written since the last call, so that proxies keep the connection open. */
   keepAlive(): void {
     if (this.#isQuiet && this.isOpen && this.#response.writableLength === 0) this.#response.write(keepAliveComment);
     this.#isQuiet = true;
@@ -85,7 +84,7 @@ export class SseResponse {
   }
 }
 
-/** Something that wants to be reminded now and then that it has been quiet. */
+/** A stream that is kept alive. */
 export interface KeepAliveTarget {
   keepAlive(): void;
 }
@@ -94,12 +93,12 @@ export interface KeepAliveTarget {
 export interface KeepAlive {
   add(stream: KeepAliveTarget): void;
   delete(stream: KeepAliveTarget): void;
-  /** Beats at another interval, from the next beat on. */
+  /** Takes effect after the next tick. */
   setInterval(intervalMs: number): void;
   close(): void;
 }
 
-/** Calls every stream's `beat` each interval; runs no timer while there are none. */
+/** Calls `keepAlive` of every stream each interval; runs no timer while there are none. */
 export function createKeepAlive(startMs: number, setTimer: SetTimer): KeepAlive {
   const streams = new Set<KeepAliveTarget>();
   let intervalMs = startMs;

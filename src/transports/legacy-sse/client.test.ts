@@ -241,7 +241,7 @@ describe("a stream that is none", () => {
       call.replyRaw(200, headers, gzipSync("event: endpoint\ndata: /messages\n\n"));
     });
     await using opened = open(fake.url);
-    expect(await opened.heard.whenClosed).toEqual(failure("upstream_invalid", "encoded answer"));
+    expect(await opened.heard.whenClosed).toEqual(failure("upstream_invalid", "compressed response"));
   });
 
   it("closes the channel when nobody listens at the other end", async () => {

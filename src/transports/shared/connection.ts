@@ -1,260 +1,41 @@
+import type { Exchange, TransportContext } from "../../core/exchange.ts";
+import { noReply, type Reply } from "../../core/pipeline.ts";
+import { errorMessage, resultMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
-import type { SetTimer, TransportContext } from "../../core/exchange.ts";
-import { type Message, messageBytes, type ParseLimits, type RequestMessage } from "../../protocol/message.ts";
+import type { SetTimer } from "../../lib/clock.ts";
+import { createSerialQueue, type SerialQueue } from "../../lib/serial-queue.ts";
 import { type ClientIdRewriter, createIdRewriter } from "../../protocol/ids/id-rewriter.ts";
 import { memberString } from "../../protocol/json/read.ts";
+import { replaceIds } from "../../protocol/message-edit.ts";
+import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
-import { errorMessage, resultMessage } from "../../core/reply.ts";
-import type { OpenChannel } from "../channel-link.ts";
-import type { Channel, LinkEvents, UpstreamLink } from "../transport.ts";
-import { type MessageOwner, type SessionConnection, SessionLink, subscribersOf } from "./session-link.ts";
+import { LazyChannel, type OpenChannel, PendingReplies } from "../channel-link.ts";
+import { cancelledError, cancelledNotification, type LinkEvents, type UpstreamLink } from "../transport.ts";
+import { SessionSubscriptions, subscribersOf } from "./subscriptions.ts";
 
 /** How a shared connection is used. */
 export interface SharedConnectionOptions {
   readonly limits: ParseLimits;
   readonly context: (incarnation: string) => TransportContext;
   readonly setTimer: SetTimer;
-  /** How long a connection that nobody uses any more is kept for whoever comes next. */
+  /** How long a connection without sessions is kept for the next one. */
   readonly lingerMs: number;
-}
-
-/** One channel of the legacy era and the sessions on it. When the channel ends, all of them do. */
-class SharedConnection implements SessionConnection {
-  readonly #open: OpenChannel;
-  readonly #options: SharedConnectionOptions;
-  readonly #onOver: () => void;
-  readonly #members = new Set<SessionLink>();
-  readonly #ids = createIdRewriter<MessageOwner>("legacy");
-  /** Who was given a request of the server that is not answered yet, by its id. */
-  readonly #asked = new Map<string, SessionLink>();
-  #opening: Promise<Channel> | undefined;
-  #channel: Channel | undefined;
-  #handshake: PromiseWithResolvers<Message> | undefined;
-  #isInitialized = false;
-  #stopLinger: (() => void) | undefined;
-  #isOver = false;
-
-  constructor(open: OpenChannel, options: SharedConnectionOptions, onOver: () => void) {
-    this.#open = open;
-    this.#options = options;
-    this.#onOver = onOver;
-  }
-
-  /** A new session's link. */
-  addSession(events: LinkEvents): SessionLink {
-    this.#stopLinger?.();
-    this.#stopLinger = undefined;
-    const member = new SessionLink(this, events);
-    this.#members.add(member);
-    return member;
-  }
-
-  /** Ends the channel; the sessions on it are told by its end. */
-  async close(reason: string): Promise<void> {
-    this.#over();
-    await this.#opening?.then(
-      (channel) => channel.close(reason),
-      // What never opened needs no closing.
-      () => {},
-    );
-  }
-
-  get incarnation(): string {
-    return this.#channel?.incarnation ?? "not open";
-  }
-
-  get context(): TransportContext {
-    return this.#options.context(this.incarnation);
-  }
-
-  async whenOpen(): Promise<void> {
-    if (this.#isOver) throw new GatewayError("upstream_unreachable", "the connection has been closed");
-    this.#opening ??= this.#start();
-    await this.#opening;
-  }
-
-  addIdScope(owner: MessageOwner): ClientIdRewriter {
-    return this.#ids.join(owner);
-  }
-
-  async write(message: Message): Promise<void> {
-    if (this.#channel === undefined) throw new GatewayError("upstream_unreachable", "the connection has ended");
-    await this.#channel.send(messageBytes(message));
-  }
-
-  handshake(request: RequestMessage): Promise<Message> {
-    if (this.#handshake !== undefined) return this.#handshake.promise;
-    const handshake = Promise.withResolvers<Message>();
-    // When nobody waits for it any more it may fail unnoticed.
-    handshake.promise.catch(() => {});
-    this.#handshake = handshake;
-    const again = (): void => {
-      if (this.#handshake === handshake) this.#handshake = undefined;
-    };
-    const leg = this.#ids.join({
-      onResponse: (answer) => {
-        // Whoever comes next may be luckier with a handshake of its own.
-        if (answer.kind === "error") again();
-        handshake.resolve(answer);
-      },
-      onMessage: () => {},
-    });
-    const sent = leg.rewrite(request);
-    this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
-      again();
-      handshake.reject(GatewayError.from(error));
-    });
-    return handshake.promise;
-  }
-
-  abandonHandshake(): void {
-    this.close("the server did not answer the handshake").catch(this.#trouble);
-  }
-
-  claimInitialized(): boolean {
-    const isFirst = !this.#isInitialized;
-    this.#isInitialized = true;
-    return isFirst;
-  }
-
-  onClientResponse(answer: Message): void {
-    if (answer.id !== undefined) this.#asked.delete(answer.id.key);
-  }
-
-  isSubscribedByOthers(member: SessionLink, uri: string): boolean {
-    for (const other of this.#members) if (other !== member && other.subscriptions.has(uri)) return true;
-    return false;
-  }
-
-  removeSession(member: SessionLink, reason: string): void {
-    this.#members.delete(member);
-    if (this.#members.size > 0 || this.#isOver) return;
-    this.#stopLinger = this.#options.setTimer(this.#options.lingerMs, () => {
-      this.close(reason).catch(this.#trouble);
-    });
-  }
-
-  async #start(): Promise<Channel> {
-    try {
-      const channel = await this.#open({
-        message: (bytes) => {
-          this.#received(bytes);
-        },
-        malformed: (bytes, reason) => {
-          this.#anybody()?.events.malformed(bytes, reason);
-        },
-        closed: (error) => {
-          this.#closed(error);
-        },
-      });
-      this.#channel = channel;
-      return channel;
-    } catch (error) {
-      // The next message may find it well again.
-      this.#opening = undefined;
-      throw GatewayError.from(error);
-    }
-  }
-
-  #closed(error: GatewayError): void {
-    this.#over();
-    this.#channel = undefined;
-    this.#handshake?.reject(error);
-    const members = [...this.#members];
-    this.#members.clear();
-    for (const member of members) {
-      member.failPending(error);
-      member.events.closed(error);
-    }
-  }
-
-  #over(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#stopLinger?.();
-    this.#onOver();
-  }
-
-  #received(bytes: Buffer): void {
-    const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
-    if (!outcome.ok || outcome.form !== "single") {
-      this.#anybody()?.events.malformed(bytes, "not a message of the protocol");
-      return;
-    }
-    const restored = this.#ids.restore(outcome.message);
-    const { message } = restored;
-    if (restored.type === "owned") {
-      if (message.kind === "result" || message.kind === "error") restored.owner.onResponse(message);
-      else this.#hand(message, restored.owner);
-    } else if (message.kind === "request") this.#question(message);
-    else if (message.kind === "notification" && restored.type === "shared") this.#news(message);
-    // An answer or a report of progress for something that is over: shown in the log of one of them, told nobody.
-    else if (message.kind !== "notification") this.#anybody()?.onMessage(message);
-  }
-
-  /** Something that belongs to a task or a request of one of them. */
-  #hand(message: Message, owner: MessageOwner): void {
-    if (message.kind === "request" && owner instanceof SessionLink) this.#asked.set(message.id.key, owner);
-    owner.onMessage(message);
-  }
-
-  /** A request of the server that names nobody. To guess whom it means would show one client's affairs to another. */
-  #question(request: RequestMessage): void {
-    const [only, another] = this.#members;
-    if (request.method === "ping") this.#answer(resultMessage(request.id, "{}"));
-    else if (only !== undefined && another === undefined) {
-      this.#asked.set(request.id.key, only);
-      only.receiveUnaddressed(request, true);
-    } else {
-      const text = "several clients share this server, and it cannot be told which of them is asked";
-      const data = { origin: "gateway", code: "method_not_found" };
-      const code = errorTable.method_not_found.jsonrpc ?? -32603;
-      this.#answer(errorMessage(request.id, { code, message: text, data }));
-    }
-  }
-
-  #answer(message: Message): void {
-    this.write(message).catch(this.#trouble);
-  }
-
-  /** A notification that names nobody's request: it may concern everybody. */
-  #news(message: Message): void {
-    if (message.method === "notifications/cancelled") {
-      const key = metadataOf(message).related?.id.key ?? "";
-      this.#asked.get(key)?.receiveUnaddressed(message, false);
-      this.#asked.delete(key);
-      return;
-    }
-    const ready = [...this.#members].filter(({ isInitialized: isReady }) => isReady);
-    const isUpdate = message.method === "notifications/resources/updated";
-    const readers = isUpdate ? subscribersOf(ready, memberString(message, "params.uri")) : ready;
-    for (const member of readers) member.receiveUnaddressed(message, this.#members.size === 1);
-  }
-
-  #anybody(): SessionLink | undefined {
-    const [first] = this.#members;
-    return first;
-  }
-
-  readonly #trouble = (error: unknown): void => {
-    this.#anybody()?.events.error(GatewayError.from(error));
-  };
 }
 
 /** Links of legacy sessions that share connections. */
 export interface SharedLinks {
-  /** A session's link over the connection of its key, which is opened when the first message goes out. */
+  /** A session's link over the connection of a key, which is opened for the first message. */
   open(key: string, events: LinkEvents): UpstreamLink;
-  /** Ends all connections. */
+  /** Closes all connections. */
   close(reason: string): Promise<void>;
 }
 
 /**
- * Makes links for several legacy sessions over one channel for each key. The handshake is done once: later clients are
- * given the answer to the first one, and with it the revision that the server agreed on (MCP 2025-11-25, Lifecycle:
- * a server answers with a version that it supports). Ids, progress tokens and cancels are rewritten (SC-059).
+ * Creates links for several legacy sessions over one channel per key. The handshake is done once: later clients receive
+ * the response to the first one, and with it the revision that the server agreed to (MCP 2025-11-25, Lifecycle).
+ * Ids, progress tokens and cancels are rewritten (SC-059).
  */
 export function createSharedLinks(open: OpenChannel, options: SharedConnectionOptions): SharedLinks {
   const connections = new Map<string, SharedConnection>();
@@ -262,11 +43,11 @@ export function createSharedLinks(open: OpenChannel, options: SharedConnectionOp
     open: (key, events) => {
       let connection = connections.get(key);
       if (connection === undefined) {
-        const made = new SharedConnection(open, options, () => {
-          if (connections.get(key) === made) connections.delete(key);
+        const created = new SharedConnection(open, options, () => {
+          if (connections.get(key) === created) connections.delete(key);
         });
-        connections.set(key, made);
-        connection = made;
+        connections.set(key, created);
+        connection = created;
       }
       return connection.addSession(events);
     },
@@ -274,4 +55,371 @@ export function createSharedLinks(open: OpenChannel, options: SharedConnectionOp
       await Promise.all([...connections.values()].map((connection) => connection.close(reason)));
     },
   };
+}
+
+/** Receives the messages that belong to one client of the connection. */
+interface MessageOwner {
+  onResponse(response: Message): void;
+  onMessage(message: Message): void;
+}
+
+/** One legacy channel and the sessions on it. When the channel ends, so do all of them. */
+class SharedConnection {
+  readonly #options: SharedConnectionOptions;
+  readonly #onEnd: () => void;
+  readonly #channel: LazyChannel;
+  readonly #sessions = new Set<SessionLink>();
+  readonly #ids = createIdRewriter<MessageOwner>("legacy");
+  /** Which session received a request of the server that is not answered yet, by request id. */
+  readonly #serverRequests = new Map<string, SessionLink>();
+  #handshake: PromiseWithResolvers<Message> | undefined;
+  #isInitialized = false;
+  #stopLinger: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(open: OpenChannel, options: SharedConnectionOptions, onEnd: () => void) {
+    this.#options = options;
+    this.#onEnd = onEnd;
+    this.#channel = new LazyChannel(open, {
+      message: (bytes) => {
+        this.#receive(bytes);
+      },
+      malformed: (bytes, reason) => {
+        this.#anySession?.events.malformed(bytes, reason);
+      },
+      closed: (error) => {
+        this.#closed(error);
+      },
+    });
+  }
+
+  addSession(events: LinkEvents): UpstreamLink {
+    this.#stopLinger?.();
+    this.#stopLinger = undefined;
+    const session = new SessionLink(this, events);
+    this.#sessions.add(session);
+    return session;
+  }
+
+  removeSession(session: SessionLink, reason: string): void {
+    this.#sessions.delete(session);
+    if (this.#sessions.size > 0 || this.#isOver) return;
+    this.#stopLinger = this.#options.setTimer(this.#options.lingerMs, () => {
+      this.close(reason).catch(this.#report);
+    });
+  }
+
+  /** Closes the channel, which ends the sessions on it. */
+  async close(reason: string): Promise<void> {
+    this.#end();
+    await this.#channel.close(reason);
+  }
+
+  get incarnation(): string {
+    return this.#channel.incarnation;
+  }
+
+  get context(): TransportContext {
+    return this.#options.context(this.incarnation);
+  }
+
+  /** Opens the channel unless it is open. */
+  async ready(): Promise<void> {
+    if (this.#isOver) throw new GatewayError("upstream_unreachable", "the connection has been closed");
+    await this.#channel.ready();
+  }
+
+  addIdScope(owner: MessageOwner): ClientIdRewriter {
+    return this.#ids.join(owner);
+  }
+
+  write(message: Message): Promise<void> {
+    return this.#channel.write(message);
+  }
+
+  /** The server's response to the handshake, which the first caller sends. */
+  handshake(request: RequestMessage): Promise<Message> {
+    if (this.#handshake !== undefined) return this.#handshake.promise;
+    const handshake = Promise.withResolvers<Message>();
+    // All callers may have been cancelled when it fails.
+    handshake.promise.catch(() => {});
+    this.#handshake = handshake;
+    const forget = (): void => {
+      if (this.#handshake === handshake) this.#handshake = undefined;
+    };
+    const idScope = this.#ids.join({
+      onResponse: (response) => {
+        // The next client may succeed with its own handshake.
+        if (response.kind === "error") forget();
+        handshake.resolve(response);
+      },
+      onMessage: () => {},
+    });
+    const sent = idScope.rewrite(request);
+    this.write(sent.ok ? sent.message : request).catch((error: unknown) => {
+      forget();
+      handshake.reject(GatewayError.from(error));
+    });
+    return handshake.promise;
+  }
+
+  /** The handshake timed out. */
+  abandonHandshake(): void {
+    this.close("the server did not answer the handshake").catch(this.#report);
+  }
+
+  /** True for the first caller only, who has to send `notifications/initialized`. */
+  claimInitialized(): boolean {
+    const isFirst = !this.#isInitialized;
+    this.#isInitialized = true;
+    return isFirst;
+  }
+
+  /** A client answers one of the server's requests. */
+  onClientResponse(response: Message): void {
+    if (response.id !== undefined) this.#serverRequests.delete(response.id.key);
+  }
+
+  isSubscribedByOthers(session: SessionLink, uri: string): boolean {
+    for (const other of this.#sessions) if (other !== session && other.subscriptions.has(uri)) return true;
+    return false;
+  }
+
+  #closed(error: GatewayError): void {
+    this.#end();
+    this.#handshake?.reject(error);
+    const sessions = [...this.#sessions];
+    this.#sessions.clear();
+    for (const session of sessions) session.onClosed(error);
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#stopLinger?.();
+    this.#onEnd();
+  }
+
+  #receive(bytes: Buffer): void {
+    const outcome = parse(bytes, { revision: newestLegacy, mode: "enforce", limits: this.#options.limits });
+    if (!outcome.ok || outcome.form !== "single") {
+      this.#anySession?.events.malformed(bytes, "not a message of the protocol");
+      return;
+    }
+    const restored = this.#ids.restore(outcome.message);
+    const { message } = restored;
+    if (restored.type === "owned") this.#deliver(message, restored.owner);
+    else if (message.kind === "request") this.#receiveRequest(message);
+    else if (message.kind === "notification" && restored.type === "shared") this.#broadcast(message);
+    // A response to a request that has ended: one session logs it. Late progress is dropped.
+    else if (message.kind !== "notification") this.#anySession?.onMessage(message);
+  }
+
+  /** Delivers a message that names a request or task of one session. */
+  #deliver(message: Message, owner: MessageOwner): void {
+    if (message.kind === "result" || message.kind === "error") {
+      owner.onResponse(message);
+      return;
+    }
+    if (message.kind === "request" && owner instanceof SessionLink) this.#serverRequests.set(message.id.key, owner);
+    owner.onMessage(message);
+  }
+
+  /** Delivers a request of the server only if there is one session: a guess could leak data to another client. */
+  #receiveRequest(request: RequestMessage): void {
+    const [only, another] = this.#sessions;
+    if (request.method === "ping") this.#respond(resultMessage(request.id, "{}"));
+    else if (only !== undefined && another === undefined) {
+      this.#serverRequests.set(request.id.key, only);
+      only.receiveUnaddressed(request, true);
+    } else {
+      const text = "several clients share this server, and the request does not say which one it is for";
+      const data = { origin: "gateway", code: "method_not_found" };
+      const code = errorTable.method_not_found.jsonrpc ?? -32603;
+      this.#respond(errorMessage(request.id, { code, message: text, data }));
+    }
+  }
+
+  #respond(message: Message): void {
+    this.write(message).catch(this.#report);
+  }
+
+  /** Delivers a notification that names no request to every session it may concern. */
+  #broadcast(message: Message): void {
+    if (message.method === "notifications/cancelled") {
+      const key = metadataOf(message).related?.id.key ?? "";
+      this.#serverRequests.get(key)?.receiveUnaddressed(message, false);
+      this.#serverRequests.delete(key);
+      return;
+    }
+    const initialized = [...this.#sessions].filter(({ isInitialized }) => isInitialized);
+    const isUpdate = message.method === "notifications/resources/updated";
+    const receivers = isUpdate ? subscribersOf(initialized, memberString(message, "params.uri")) : initialized;
+    for (const session of receivers) session.receiveUnaddressed(message, this.#sessions.size === 1);
+  }
+
+  /** A session to log what belongs to none. */
+  get #anySession(): SessionLink | undefined {
+    const [first] = this.#sessions;
+    return first;
+  }
+
+  readonly #report = (error: unknown): void => {
+    this.#anySession?.events.error(GatewayError.from(error));
+  };
+}
+
+/** One legacy session's link over a shared connection. */
+class SessionLink implements UpstreamLink, MessageOwner {
+  readonly upstreamSession = undefined;
+  /** A slow client must not hold up the others. */
+  readonly hasBackpressure = false;
+  readonly subscriptions = new SessionSubscriptions();
+  /** The client has completed the handshake, so it may receive notifications. */
+  isInitialized = false;
+  readonly events: LinkEvents;
+  readonly #connection: SharedConnection;
+  readonly #idScope: ClientIdRewriter;
+  readonly #pending = new PendingReplies();
+  readonly #queue: SerialQueue;
+  #isClosed = false;
+
+  constructor(connection: SharedConnection, events: LinkEvents) {
+    this.#connection = connection;
+    this.events = events;
+    this.#idScope = connection.addIdScope(this);
+    this.#queue = createSerialQueue(this.#report);
+  }
+
+  get incarnation(): string {
+    return this.#connection.incarnation;
+  }
+
+  async request(exchange: Exchange): Promise<Reply> {
+    const { message, cancellation } = exchange;
+    if (message.kind !== "request") throw new GatewayError("internal", "only requests have responses");
+    await this.#ready();
+    if (cancellation.reason !== undefined) throw cancelledError(cancellation.reason);
+    switch (message.method) {
+      case "initialize":
+        return this.#initialize(exchange, message);
+      case "resources/subscribe":
+        return this.#subscribe(exchange, message);
+      case "resources/unsubscribe":
+        return this.#unsubscribe(exchange, message);
+      default:
+        return this.#send(exchange, message);
+    }
+  }
+
+  async send({ message }: Exchange): Promise<Reply> {
+    const isResponse = message.kind === "result" || message.kind === "error";
+    // The server waits for a response even if the session has just ended.
+    if (isResponse) this.#connection.onClientResponse(message);
+    else await this.#ready();
+    if (message.method === "notifications/initialized") {
+      this.isInitialized = true;
+      if (!this.#connection.claimInitialized()) return noReply;
+    }
+    const outcome = this.#idScope.rewrite(message);
+    if (outcome.ok) await this.#connection.write(outcome.message);
+    return noReply;
+  }
+
+  listen(): void {
+    // The channel always carries everything.
+  }
+
+  async close(reason: string): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const exchange of this.#pending.exchanges) this.#sendCancelled(exchange);
+    this.#pending.rejectAll(new GatewayError("cancelled", reason));
+    this.#idScope.release();
+    this.#connection.removeSession(this, reason);
+  }
+
+  onResponse(response: Message): void {
+    this.#queue(() => {
+      this.#pending.settle(response.id?.key, { message: response });
+    });
+  }
+
+  onMessage(message: Message): void {
+    this.#forward(message, this.#pending.byProgressToken(message));
+  }
+
+  /** Receives a message that the server addressed to no request. */
+  receiveUnaddressed(message: Message, isOnlySession: boolean): void {
+    this.#forward(message, isOnlySession ? this.#pending.only : undefined);
+  }
+
+  onClosed(error: GatewayError): void {
+    this.#pending.rejectAll(error);
+    this.events.closed(error);
+  }
+
+  #forward(message: Message, related: Exchange | undefined): void {
+    this.#queue(() => this.events.message(message, related, this.#connection.context));
+  }
+
+  readonly #report = (error: unknown): void => {
+    this.events.error(GatewayError.from(error));
+  };
+
+  async #ready(): Promise<void> {
+    if (this.#isClosed) throw new GatewayError("upstream_unreachable", "the connection has been closed");
+    await this.#connection.ready();
+  }
+
+  /** The handshake is the connection's: it continues if the session that began it is cancelled. */
+  #initialize({ cancellation }: Exchange, message: RequestMessage): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const off = cancellation.onCancel((reason) => {
+        if (reason === "timeout") this.#connection.abandonHandshake();
+        reject(cancelledError(reason));
+      });
+      void this.#connection
+        .handshake(message)
+        .then((response) => {
+          resolve({ message: replaceIds(response, [{ name: "id", id: message.id }]) });
+        }, reject)
+        .finally(off);
+    });
+  }
+
+  async #subscribe(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const uri = memberString(message, "params.uri");
+    const reply = await this.#send(exchange, message);
+    if (uri !== undefined && reply.message?.kind === "result") this.subscriptions.add(uri);
+    return reply;
+  }
+
+  async #unsubscribe(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const uri = memberString(message, "params.uri");
+    if (uri === undefined) return this.#send(exchange, message);
+    this.subscriptions.delete(uri);
+    // The server sees one client: it would stop notifying the others too.
+    if (this.#connection.isSubscribedByOthers(this, uri)) return { message: resultMessage(message.id, "{}") };
+    return this.#send(exchange, message);
+  }
+
+  #send(exchange: Exchange, message: RequestMessage): Promise<Reply> {
+    const pending = this.#pending.add(message.id.key, exchange, () => {
+      this.#sendCancelled(exchange);
+    });
+    const sent = this.#idScope.rewrite(message);
+    if (sent.ok) {
+      this.#connection.write(sent.message).catch((error: unknown) => {
+        pending.settle(GatewayError.from(error));
+      });
+    }
+    return pending.reply;
+  }
+
+  #sendCancelled(exchange: Exchange): void {
+    const notification = cancelledNotification(exchange);
+    const outcome = notification === undefined ? undefined : this.#idScope.rewrite(notification);
+    if (outcome?.ok === true) this.#connection.write(outcome.message).catch(this.#report);
+  }
 }

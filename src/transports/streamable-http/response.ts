@@ -9,60 +9,58 @@ import type { SseEvent, SseOverflow } from "../../protocol/sse/event.ts";
 import type { TransportContext } from "../../core/exchange.ts";
 import { insertMember, replaceMember } from "../../protocol/json/edit.ts";
 
-/** What becomes of an upstream's HTTP answer. Exactly one of `ended` and `failed` is called, last. */
+/** Receives an upstream's HTTP response. Exactly one of `onEnd` and `onError` is called, last. */
 export interface ResponseHandler {
-  /** The status and headers are there; the body follows. */
   onHeaders(status: number, headers: ResponseHeaders): void;
   /** One event of an event stream; the next one waits for the returned promise. */
   onEvent(event: SseEvent): void | Promise<void>;
-  /** The stream says how long to wait before it is taken up again. */
+  /** The reconnection time that the stream asks for. */
   onRetry?(milliseconds: number): void;
-  /** The whole body of an answer that is not an event stream, or nothing more to come of one that is, without headers. */
+  /** The response is complete. An event stream has no body here, and no headers. */
   onEnd(status: number, headers: ResponseHeaders, body: Buffer | undefined): void;
   onError(error: GatewayError): void;
 }
 
-/** Told of every event stream that begins, and of its end. */
+/** Counts event streams: +1 when one begins, -1 when it ends. */
 export type StreamCounter = (change: 1 | -1) => void;
 
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 const empty = Buffer.alloc(0);
 const noHeaders: ResponseHeaders = {};
-/** Events that may wait behind one that is being dealt with before the socket is paused. */
-const waitingBeforePause = 16;
+/** Events that may queue behind one being handled before the socket is paused. */
+const queuedBeforePause = 16;
 
-/** Takes undici's callbacks for one request: a bounded body for JSON, event by event for streams. */
+/** Handles undici's callbacks for one request: collects a bounded JSON body, or decodes an event stream. */
 export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOptions {
-  /** For a body as well. */
+  /** Also the limit of a body. */
   readonly maxEventBytes: number;
-  readonly #events: ResponseHandler;
-  readonly #onStream: StreamCounter | undefined;
+  readonly #handler: ResponseHandler;
+  readonly #onStreamCount: StreamCounter | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #aborted: GatewayError | undefined;
   #status = 0;
   #headers: ResponseHeaders = noHeaders;
   #decoder: SseDecoder | undefined;
-  #first: Buffer = empty;
-  #rest: Buffer[] | undefined;
+  #chunks: Buffer[] | undefined;
   #size = 0;
-  #waiting: SseEvent[] | undefined;
-  #busy = false;
-  #finished = false;
+  #queued: SseEvent[] | undefined;
+  #isBusy = false;
+  #isFinished = false;
   #isDone = false;
 
-  constructor(events: ResponseHandler, maxBytes: number, onStream?: StreamCounter) {
-    this.#events = events;
+  constructor(handler: ResponseHandler, maxBytes: number, onStreamCount?: StreamCounter) {
+    this.#handler = handler;
     this.maxEventBytes = maxBytes;
-    this.#onStream = onStream;
+    this.#onStreamCount = onStreamCount;
   }
 
-  /** Whether any byte of an answer has come. */
+  /** Whether any part of the response has been received. */
   get hasStarted(): boolean {
     return this.#status !== 0;
   }
 
-  /** Closes the connection; the failure is reported as this error. */
+  /** Closes the connection; `onError` receives this error. */
   abort(error: GatewayError): void {
     if (this.#isDone) return;
     this.#aborted ??= error;
@@ -80,21 +78,19 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     this.#status = status;
     const encoding = headers["content-encoding"];
     if (encoding !== undefined && encoding !== "identity") {
-      this.abort(
-        new GatewayError("upstream_invalid", "the upstream sent an encoded answer, although none was accepted"),
-      );
+      this.abort(new GatewayError("upstream_invalid", "the upstream sent a compressed response that was not accepted"));
       return;
     }
     if (status === 200 && isEventStreamResponse(headers)) {
-      // A stream may be open for long, and these are six buffers that nobody reads any more.
+      // A stream may be open for long, and these are six buffers that are not read again.
       controller.rawHeaders = null;
-      // For the same reason the reader itself is what the decoder calls, and keeps no headers.
+      // For the same reason the decoder calls the reader itself, which keeps no headers.
       this.#decoder = createSseDecoder(this);
-      this.#onStream?.(1);
+      this.#onStreamCount?.(1);
     } else {
       this.#headers = headers;
     }
-    this.#events.onHeaders(status, headers);
+    this.#handler.onHeaders(status, headers);
   }
 
   onEvent(event: SseEvent): void {
@@ -102,7 +98,7 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   }
 
   onRetry(milliseconds: number): void {
-    this.#events.onRetry?.(milliseconds);
+    this.#handler.onRetry?.(milliseconds);
   }
 
   onOverflow({ limit }: SseOverflow): void {
@@ -117,35 +113,34 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
     this.#size += chunk.length;
     if (this.#size > this.maxEventBytes) {
       this.abort(
-        new GatewayError("upstream_invalid", `the upstream sent an answer of more than ${this.maxEventBytes} bytes`),
+        new GatewayError("upstream_invalid", `the upstream sent a response of more than ${this.maxEventBytes} bytes`),
       );
       return;
     }
-    if (this.#first === empty) this.#first = chunk;
-    else (this.#rest ??= [this.#first]).push(chunk);
+    (this.#chunks ??= []).push(chunk);
   }
 
   onResponseEnd(): void {
-    this.#finished = true;
-    if (!this.#busy) this.#end();
+    this.#isFinished = true;
+    if (!this.#isBusy) this.#end();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.#fail(this.#aborted ?? connectionError(error));
   }
 
-  /** Hands events on one after the other; when many wait, the socket is paused. */
+  /** Delivers events one after the other; pauses the socket if many are queued. */
   #take(event: SseEvent): void {
     if (this.#isDone) return;
-    if (this.#busy) {
-      const waiting = (this.#waiting ??= []);
-      waiting.push(event);
-      if (waiting.length === waitingBeforePause) this.#controller?.pause();
+    if (this.#isBusy) {
+      const queued = (this.#queued ??= []);
+      queued.push(event);
+      if (queued.length === queuedBeforePause) this.#controller?.pause();
       return;
     }
-    const pending = this.#events.onEvent(event);
+    const pending = this.#handler.onEvent(event);
     if (pending === undefined) return;
-    this.#busy = true;
+    this.#isBusy = true;
     pending.then(
       () => {
         this.#next();
@@ -157,35 +152,34 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   }
 
   #next(): void {
-    this.#busy = false;
-    while (!this.#busy && this.#waiting !== undefined) {
-      const event = this.#waiting.shift();
-      if (this.#waiting.length === 0) this.#waiting = undefined;
+    this.#isBusy = false;
+    while (!this.#isBusy && this.#queued !== undefined) {
+      const event = this.#queued.shift();
+      if (this.#queued.length === 0) this.#queued = undefined;
       if (event !== undefined) this.#take(event);
     }
-    if (this.#busy) return;
-    if (this.#finished) this.#end();
+    if (this.#isBusy) return;
+    if (this.#isFinished) this.#end();
     else if (this.#controller?.paused === true) this.#controller.resume();
   }
 
   #end(): void {
     if (this.#isDone) return;
     this.#isDone = true;
-    if (this.#decoder !== undefined) this.#onStream?.(-1);
-    const body =
-      this.#decoder !== undefined ? undefined : this.#rest === undefined ? this.#first : Buffer.concat(this.#rest);
-    this.#events.onEnd(this.#status, this.#headers, body);
+    if (this.#decoder !== undefined) this.#onStreamCount?.(-1);
+    const body = this.#decoder === undefined ? joined(this.#chunks) : undefined;
+    this.#handler.onEnd(this.#status, this.#headers, body);
   }
 
   #fail(error: GatewayError): void {
     if (this.#isDone) return;
     this.#isDone = true;
-    if (this.#decoder !== undefined) this.#onStream?.(-1);
-    this.#events.onError(error);
+    if (this.#decoder !== undefined) this.#onStreamCount?.(-1);
+    this.#handler.onError(error);
   }
 }
 
-/** Whether the answer is an event stream, decided by its content type alone (SC-040). */
+/** Whether the response is an event stream, by its content type alone (SC-040). */
 export function isEventStreamResponse(headers: ResponseHeaders): boolean {
   return mediaType(headers["content-type"]) === "text/event-stream";
 }
@@ -196,13 +190,18 @@ export function isJsonText(bytes: Buffer): boolean {
   return outcome.ok || outcome.failure.code !== -32700;
 }
 
+function joined(chunks: readonly Buffer[] = []): Buffer {
+  const [first = empty] = chunks;
+  return chunks.length <= 1 ? first : Buffer.concat(chunks);
+}
+
 function mediaType(value: string | string[] | undefined): string {
   const text = typeof value === "string" ? value : (value?.[0] ?? "");
   const end = text.indexOf(";");
   return (end < 0 ? text : text.slice(0, end)).trim().toLowerCase();
 }
 
-/** One message from an upstream, or undefined when the bytes are none. */
+/** Parses one message of an upstream; undefined if the bytes are not a message. */
 export function readUpstreamMessage(bytes: Buffer, revision: Revision, limits: ParseLimits): Message | undefined {
   const outcome = parse(bytes, { revision, mode: "enforce", limits });
   return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
@@ -216,32 +215,31 @@ function connectionError(error: Error): GatewayError {
   });
 }
 
-/** Whether a message answers a request: it carries the same id, or is an error that could not name one. */
-export function isResponseTo(answer: Message, request: Message): boolean {
-  if (answer.kind !== "result" && answer.kind !== "error") return false;
-  return answer.id === undefined ? answer.kind === "error" : answer.id.key === request.id?.key;
+/** Whether a message is the response to a request: it has the same id, or is an error without one. */
+export function isResponseTo(response: Message, request: Message): boolean {
+  if (response.kind !== "result" && response.kind !== "error") return false;
+  return response.id === undefined ? response.kind === "error" : response.id.key === request.id?.key;
 }
 
-/** An error that came without an id answers the request it came back on; the client needs to be told which. */
-export function withIdOf(request: Message, answer: Message): Message {
-  if (answer.id !== undefined || request.id === undefined) return answer;
-  // Servers also write null where they mean none.
+/** Adds the request id to an error response without one; it answers the request on whose connection it arrived. */
+export function withIdOf(request: Message, response: Message): Message {
+  if (response.id !== undefined || request.id === undefined) return response;
+  // Some servers write null.
   const bytes =
-    replaceMember(answer, "id", request.id.json) ??
-    insertMember(answer.bytes, answer.outline, answer.outline, "id", request.id.json);
-  return readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ?? answer;
+    replaceMember(response, "id", request.id.json) ??
+    insertMember(response.bytes, response.outline, response.outline, "id", request.id.json);
+  return readUpstreamMessage(bytes, newestLegacy, { maxBytes: bytes.length, maxDepth: 1000, maxBatch: 1 }) ?? response;
 }
 
-/** The session id that an upstream gave with its answer to `initialize`. */
+/** The session id that the upstream assigned with its response to `initialize`. */
 export function sessionHeader(headers: ResponseHeaders): string | undefined {
   const value = headers["mcp-session-id"];
   return typeof value === "string" ? value : undefined;
 }
 
-/** What is told of an event of a stream besides its message. */
 export type SseContext = Extract<TransportContext, { readonly type: "sse" }>;
 
-/** Where an event of a stream came from. */
+/** The transport context of a message that arrived as an event. */
 export function sseContext(stream: string, event: SseEvent): SseContext {
   return {
     type: "sse",
@@ -252,11 +250,11 @@ export function sseContext(stream: string, event: SseEvent): SseContext {
   };
 }
 
-/** What a status that is no answer to the request means; nothing of the upstream's own words is in it. */
+/** The error for an unexpected status; it contains no text of the upstream. */
 export function upstreamStatusError(status: number, headers: ResponseHeaders = {}): GatewayError {
   const details = { upstreamStatus: status };
   if (status === 401 || status === 403) {
-    return new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials", {
+    return new GatewayError("upstream_unreachable", "the upstream rejected the gateway's credentials", {
       details,
     });
   }

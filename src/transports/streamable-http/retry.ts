@@ -5,8 +5,8 @@ import { parse } from "../../protocol/parse.ts";
 import { GatewayError } from "../../errors.ts";
 
 /**
- * Methods that may be sent again when a connection died before any byte of an answer came: they read, or they shake
- * hands. `tools/call` and answers to the server are not among them: the first try may have been carried out.
+ * Methods that may be sent again if the connection broke before a response began. Not `tools/call`, nor responses to the
+ * server: the first attempt may have been carried out.
  */
 const retryableMethods: ReadonlySet<string> = new Set([
   "initialize",
@@ -24,7 +24,7 @@ const retryableMethods: ReadonlySet<string> = new Set([
   "tasks/list",
 ]);
 
-/** Errors that say that nothing was sent at all: the connection itself was refused or could not be made. */
+/** Errors of a connection that could not be made: trying again at once would not help. */
 const connectErrors: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -33,8 +33,8 @@ const connectErrors: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The rule for a request whose connection died before an answer began, most often a keep-alive socket that the
- * upstream closed just then: sent once more if its method may be repeated; anything else is reported.
+ * Whether to send a request once more whose connection broke before a response began. Most often the upstream has just
+ * closed an idle keep-alive connection.
  */
 export function isRetryable(message: Message, error: Error): boolean {
   const code: unknown = Reflect.get(Object(error.cause), "code");
@@ -43,9 +43,9 @@ export function isRetryable(message: Message, error: Error): boolean {
 }
 
 /**
- * An exchange that may have to be sent again much later, kept as little as possible. The exchange itself must not be
- * kept: with it stay the HTTP request that it came in and its answer, and of a thousand sessions so many that the garbage
- * collector takes all exchanges for long-lived ones, which makes every later message cost twice as much.
+ * A message of the handshake, kept to be sent again after the upstream lost the session. It does not keep the exchange:
+ * that would retain the HTTP request and response, and with a thousand sessions the garbage collector would treat all
+ * exchanges as long-lived, which doubles the cost of every message. Needed by bench load: "idle session".
  */
 export class ReplayableRequest {
   readonly #text: string;
@@ -56,13 +56,13 @@ export class ReplayableRequest {
 
   constructor(exchange: Exchange) {
     const { id, direction, route, principal, revision, era, session, transport: from } = exchange;
-    // Headers of the client that are passed on go with it again.
+    // Forwarded headers of the client are sent again too.
     const transport = from.type === "http" ? { ...from, headers: { ...from.headers } } : from;
     this.#text = messageBytes(exchange.message).toString("latin1");
     this.#facts = { id, direction, route, principal, revision, era, session, transport };
   }
 
-  /** The exchange anew, without anybody who waits for what comes of it. */
+  /** A new exchange that no client waits for. */
   toExchange(): Exchange {
     const message = this.#message();
     return createExchange({ ...this.#facts, message, timing: { startedAt: 0, wallTime: 0 } });
@@ -73,15 +73,15 @@ export class ReplayableRequest {
     const limits = { ...defaultLimits, maxBytes: bytes.length, maxDepth: Number.MAX_SAFE_INTEGER };
     const outcome = parse(bytes, { revision: this.#facts.revision, mode: "enforce", limits });
     if (outcome.ok && outcome.form === "single") return outcome.message;
-    throw new TypeError("a message that was sent before is none any more");
+    throw new TypeError("a stored message does not parse");
   }
 }
 
-/** The upstream answered that it does not know the session. The link shakes hands anew; nobody else sees this. */
+/** The upstream does not know the session any more. The link repeats the handshake; only it handles this error. */
 export class SessionLostError extends GatewayError {
   readonly session: string;
   constructor(session: string) {
-    super("upstream_unreachable", "the upstream has forgotten the session");
+    super("upstream_unreachable", "the upstream has lost the session");
     this.session = session;
   }
 }

@@ -3,113 +3,117 @@ import type { SseEvent } from "../../protocol/sse/event.ts";
 import { type HttpEndpoint, type HttpSessionState, requestHeaders, sessionCredentials } from "./endpoint.ts";
 import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
-/** A GET stream to the upstream that keeps itself open. */
+/** A GET stream that reconnects by itself. */
 export interface ServerStream {
-  /** Resolves when it is open, or not to be had for now; soon in any case. */
+  /** Resolves when it is open or has failed to open, after 200 ms at the latest. */
   readonly opened: Promise<void>;
   close(): void;
 }
 
-/** For taking up one broken answer instead of keeping a stream open. */
+/** Resumes one broken response stream instead of keeping a stream open. */
 export interface ResumeOptions {
   readonly lastEventId: string | undefined;
   readonly retryMs: number;
-  /** The stream ended, with the last event id seen, when to come back, and whether anything came. */
+  /** The stream ended: the last event id seen, when to reconnect, and whether any event was received. */
   readonly onEnd: (lastEventId: string | undefined, retryMs: number, sawEvents: boolean) => void;
 }
 
 const firstRetryMs = 1000;
-const slowestRetryMs = 30_000;
-/** Some servers say nothing before their first event, not even that they will. */
-const longestSilenceMs = 200;
+const maxRetryMs = 30_000;
+/** Some servers send no headers before their first event. */
+const openTimeoutMs = 200;
 
 /**
- * Opens the stream on which a legacy upstream sends what belongs to no request (MCP 2025-03-26 and later, "Listening
- * for Messages from the Server"). It is opened again when it breaks, from the last event on, ever more slowly while
- * nothing comes; an upstream that does not offer one (405) is not asked again.
+ * Opens the stream for messages outside any request (MCP 2025-03-26 and later, "Listening for Messages from the
+ * Server"). When it breaks it is resumed after the last event, with increasing delays while nothing arrives; it is not
+ * retried if the upstream offers none (405).
  */
 export function openServerStream(
-  upstream: HttpEndpoint,
+  endpoint: HttpEndpoint,
   state: HttpSessionState,
   onEvent: (event: SseEvent) => void | Promise<void>,
   once?: ResumeOptions,
 ): ServerStream {
-  const { origin, path, dispatcher, setTimer, limits } = upstream;
+  const { origin, path, dispatcher, setTimer, limits } = endpoint;
   let lastEventId = once?.lastEventId;
   let retryMs = once?.retryMs ?? firstRetryMs;
-  let wishedMs = firstRetryMs;
+  let requestedMs = firstRetryMs;
   let reader: ResponseReader | undefined;
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
-  const tried = Promise.withResolvers<void>();
-  const stopWaiting = once === undefined ? setTimer(longestSilenceMs, tried.resolve) : undefined;
+  const opened = Promise.withResolvers<void>();
+  const stopWaiting = once === undefined ? setTimer(openTimeoutMs, opened.resolve) : undefined;
 
-  function isTried(): void {
+  function settleOpened(): void {
     stopWaiting?.();
-    tried.resolve();
+    opened.resolve();
   }
 
   function connect(): void {
-    if (upstream.credentials === undefined) {
+    if (endpoint.credentials === undefined) {
       dispatch(undefined);
       return;
     }
-    void sessionCredentials(upstream, state).then((own) => {
-      if (!isClosed) dispatch(own);
+    void sessionCredentials(endpoint, state).then((credentialHeaders) => {
+      if (!isClosed) dispatch(credentialHeaders);
     });
   }
 
-  /** Whether an upstream that refused our credentials may take newer ones. */
-  function mayShowOthers(status: number, own: Readonly<Record<string, string>> | undefined): boolean {
-    const { credentials } = upstream;
+  /** Whether an upstream that rejected our credentials may accept newer ones. */
+  function mayRetryCredentials(
+    status: number,
+    credentialHeaders: Readonly<Record<string, string>> | undefined,
+  ): boolean {
+    const { credentials } = endpoint;
     const { principal } = state;
     if (status !== 401 || credentials === undefined || principal === undefined) return false;
-    return own !== undefined && credentials.invalidate(principal, own);
+    return credentialHeaders !== undefined && credentials.invalidate(principal, credentialHeaders);
   }
 
-  function dispatch(own: Readonly<Record<string, string>> | undefined): void {
+  function dispatch(credentialHeaders: Readonly<Record<string, string>> | undefined): void {
     let sawEvents = false;
-    let isOffered = false;
-    const over = () => {
-      isTried();
+    let isAvailable = false;
+    const end = () => {
+      settleOpened();
       reader = undefined;
       if (isClosed) return;
       if (once !== undefined) {
         isClosed = true;
         once.onEnd(lastEventId, retryMs, sawEvents);
-      } else if (isOffered) {
-        if (!sawEvents) retryMs = Math.min(retryMs * 2, slowestRetryMs);
+      } else if (isAvailable) {
+        if (!sawEvents) retryMs = Math.min(retryMs * 2, maxRetryMs);
         stopTimer = setTimer(retryMs, connect);
       }
     };
     reader = new ResponseReader(
       {
         onHeaders: (status, headers) => {
-          isTried();
-          isOffered = (status === 200 && isEventStreamResponse(headers)) || mayShowOthers(status, own);
+          settleOpened();
+          isAvailable =
+            (status === 200 && isEventStreamResponse(headers)) || mayRetryCredentials(status, credentialHeaders);
         },
         onEvent: (event) => {
-          if (!sawEvents && once === undefined) retryMs = wishedMs;
+          if (!sawEvents && once === undefined) retryMs = requestedMs;
           sawEvents = true;
           if (event.id !== undefined) lastEventId = event.id;
           return onEvent(event);
         },
         onRetry: (milliseconds) => {
-          wishedMs = milliseconds;
+          requestedMs = milliseconds;
           retryMs = milliseconds;
         },
-        onEnd: over,
+        onEnd: end,
         onError: () => {
-          // A connection that broke is worth another try even if this one never got as far as a status.
-          isOffered = true;
-          over();
+          // A broken connection is worth another try even if it broke before the headers.
+          isAvailable = true;
+          end();
         },
       },
       limits.maxBytes,
-      upstream.onStreamCount,
+      endpoint.onStreamCount,
     );
     const headers = {
-      ...requestHeaders(upstream, state, undefined, own),
+      ...requestHeaders(endpoint, state, undefined, credentialHeaders),
       accept: "text/event-stream",
       ...(lastEventId === undefined ? {} : { "last-event-id": lastEventId }),
     };
@@ -119,9 +123,9 @@ export function openServerStream(
   if (once === undefined) connect();
   else stopTimer = setTimer(once.retryMs, connect);
   return {
-    opened: tried.promise,
+    opened: opened.promise,
     close: () => {
-      isTried();
+      settleOpened();
       isClosed = true;
       stopTimer?.();
       reader?.abort(new GatewayError("cancelled", "the stream is no longer needed"));

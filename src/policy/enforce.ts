@@ -151,14 +151,15 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     return isAnswer && reply.message !== undefined ? next(withMessage(exchange, reply.message)) : reply;
   }
 
-  return (next) => (exchange) => {
-    const subject = InspectedMessage.of(exchange);
-    const ruling = ask(subject);
-    if (isSettled(ruling)) return carryOn(subject, next, ruling);
-    const outcome = ruling.then((late) => carryOn(subject, next, late));
-    precedence.track(exchange, outcome);
-    return outcome;
-  };
+  return (next) =>
+    function enforce(exchange) {
+      const subject = InspectedMessage.of(exchange);
+      const ruling = ask(subject);
+      if (isSettled(ruling)) return carryOn(subject, next, ruling);
+      const outcome = ruling.then((late) => carryOn(subject, next, late));
+      precedence.track(exchange, outcome);
+      return outcome;
+    };
 }
 
 /** The no to a request for a resource that is written so that a server could read another name than a policy does. */

@@ -1,26 +1,23 @@
 const nothing = Buffer.alloc(0);
-/** Smaller pieces are copied at once: a view costs a hundred bytes and pins the whole chunk behind it. */
+/** Smaller pieces are copied at once: a view takes a hundred bytes and keeps its whole chunk in memory. */
 const smallestPiece = 1024;
-/** Room for what usually follows, so that an event of common size is held without growing. */
+/** Extra room, so that an event of common size fits without growing. */
 const slack = 512;
 
-/**
- * Bytes kept from one chunk to the next. Its cost stays linear, however small or many the pieces are. A class, because
- * every open stream has one.
- */
+/** Bytes that are kept from one chunk to the next, at linear cost for any number of pieces. Every open stream has one. */
 export class ByteBuffer {
   #store: Buffer = nothing;
   #stored = 0;
-  /** Pieces that stand behind the stored bytes and are not copied yet. */
+  /** Pieces after the stored bytes that are not copied yet. */
   #pieces: Buffer[] | undefined;
   #used = 0;
 
-  /** How many bytes are held. */
+  /** The number of bytes in the buffer. */
   get size(): number {
     return this.#used;
   }
 
-  /** Puts `source[from, to)` behind what is held; `source` must not change as long as it is held. */
+  /** Appends `source[from, to)`. `source` must not change while it is buffered. */
   append(source: Buffer, from: number, to: number): void {
     if (from === to) return;
     this.#used += to - from;
@@ -33,20 +30,20 @@ export class ByteBuffer {
     this.#stored += source.copy(this.#store, this.#stored, from, to);
   }
 
-  /** The held bytes in one piece, good until the next `append`. */
+  /** All bytes in one piece, valid until the next `append`. */
   bytes(): Buffer {
     this.#gather();
     return this.#store.subarray(0, this.#used);
   }
 
-  /** Gives the held bytes away and holds nothing afterwards. */
+  /** Returns all bytes and empties the buffer. */
   take(): Buffer {
     const taken = this.bytes();
     this.clear();
     return taken;
   }
 
-  /** Drops the held bytes. */
+  /** Empties the buffer. */
   clear(): void {
     this.#store = nothing;
     this.#stored = 0;

@@ -1,36 +1,36 @@
 import { ByteBuffer } from "./byte-buffer.ts";
 import { stdioLineLimit } from "./message.ts";
 
-/** A line grew beyond the limit and is skipped to its end; the next one is read as usual. */
+/** A line over the limit. It is skipped to its end. */
 export interface LineOverflow {
   readonly limit: number;
-  /** Bytes of the line when it was given up; more may follow. */
+  /** Bytes of the line so far; more may follow. */
   readonly size: number;
 }
 
-/** Whether the input ended between two lines. */
+/** Whether the input ended after a complete line. */
 export type LinesEnd =
   | { readonly complete: true }
   | {
       readonly complete: false;
-      /** The line that lacks its end; undefined if it was over the limit. */
+      /** The unfinished line; undefined if it was over the limit. */
       readonly rest: Buffer | undefined;
     };
 
-/** What a line reader is made of. The callbacks run inside `push` and must not throw. */
+/** The callbacks run inside `push` and must not throw. */
 export interface LineReaderOptions {
-  /** Largest line in bytes without its line end; 4 MiB unless given. */
+  /** Limit of a line in bytes, without its line end; 4 MiB by default. */
   readonly maxLineBytes?: number;
-  /** Gets each line that is not blank, without its line end. */
+  /** Gets each non-blank line, without its line end. */
   readonly onLine: (line: Buffer) => void;
   readonly onOverflow?: (overflow: LineOverflow) => void;
 }
 
-/** Turns chunks of bytes into lines, wherever the chunks are cut. */
+/** Turns chunks of bytes into lines; chunks may be split anywhere. */
 export interface LineReader {
-  /** Reports the lines that `chunk` completes. Its bytes must not change later, for lines point into them. */
+  /** Reports the lines that `chunk` completes. Lines point into its bytes, so these must not change later. */
   push(chunk: Uint8Array): void;
-  /** Ends the input and gives the unfinished last line; the reader is then as new. */
+  /** Ends the input and returns the unfinished last line. The reader can then be used again. */
   end(): LinesEnd;
 }
 
@@ -40,16 +40,20 @@ const SPACE = 0x20;
 const TAB = 0x09;
 
 /**
- * Makes a reader of newline-delimited messages (MCP, stdio transport): lines end with LF or CR LF, a lone CR is
- * content, blank lines are passed over. It holds at most one unfinished line and goes on after one that is too long.
+ * Makes a reader of newline-delimited messages (MCP, stdio transport). Lines end with LF or CR LF, a lone CR is
+ * content, and blank lines are skipped. It buffers at most one unfinished line and continues after one over the limit.
+ *
+ * @example
+ * const reader = createLineReader({ onLine: (line) => handle(parse(line, context)) });
+ * process.stdin.on("data", (chunk) => reader.push(chunk));
  */
 export function createLineReader(options: LineReaderOptions): LineReader {
   const { maxLineBytes = stdioLineLimit, onLine, onOverflow } = options;
-  const hold = new ByteBuffer();
+  const buffer = new ByteBuffer();
   let skipping = false;
 
   function overflow(size: number): void {
-    hold.clear();
+    buffer.clear();
     onOverflow?.({ limit: maxLineBytes, size });
   }
 
@@ -59,16 +63,16 @@ export function createLineReader(options: LineReaderOptions): LineReader {
     else if (!isBlank(source, start, end)) onLine(source.subarray(start, end));
   }
 
-  /** A CR at the very end may turn out to be half a line end, so it does not count yet. */
+  /** A CR at the end of the chunk may be half a line end, so it does not count yet. */
   function keepRest(chunk: Buffer, at: number): void {
     if (at === chunk.length) return;
-    const size = hold.size + chunk.length - at;
+    const size = buffer.size + chunk.length - at;
     const allowed = chunk[chunk.length - 1] === CR ? maxLineBytes + 1 : maxLineBytes;
     if (size > allowed) {
       skipping = true;
       overflow(size);
     } else {
-      hold.append(chunk, at, chunk.length);
+      buffer.append(chunk, at, chunk.length);
     }
   }
 
@@ -80,9 +84,9 @@ export function createLineReader(options: LineReaderOptions): LineReader {
       while (lineFeed !== -1) {
         if (skipping) {
           skipping = false;
-        } else if (hold.size > 0) {
-          hold.append(chunk, at, lineFeed);
-          const line = hold.take();
+        } else if (buffer.size > 0) {
+          buffer.append(chunk, at, lineFeed);
+          const line = buffer.take();
           takeLine(line, 0, line.length);
         } else {
           takeLine(chunk, at, lineFeed);
@@ -95,7 +99,7 @@ export function createLineReader(options: LineReaderOptions): LineReader {
     end() {
       const cut = skipping;
       skipping = false;
-      const held = hold.take();
+      const held = buffer.take();
       const rest = held.subarray(0, contentEnd(held, 0, held.length));
       if (cut) return { complete: false, rest: undefined };
       return isBlank(rest, 0, rest.length) ? { complete: true } : { complete: false, rest };
@@ -104,8 +108,8 @@ export function createLineReader(options: LineReaderOptions): LineReader {
 }
 
 /**
- * Puts a JSON text on one line and ends it with LF. Raw CR and LF in valid JSON stand only between tokens, where a
- * space says the same, so no string changes. CR goes too: some peers read it as a line end.
+ * Puts JSON text on one line that ends with LF. In valid JSON, raw CR and LF only occur between tokens, so replacing
+ * them by spaces changes no string. Some peers read CR as a line end, so it is replaced too.
  */
 export function frameLine(json: Buffer): Buffer {
   const line = Buffer.allocUnsafe(json.length + 1);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { metadataOf, pointerOf } from "./metadata.ts";
+import { metadataOf } from "./metadata.ts";
 import { parseMessage } from "./parse.ts";
 
 function metadata(value: unknown, hints?: { session?: string; revision?: string }) {
@@ -109,9 +109,8 @@ describe("metadata", () => {
   });
 
   it("points into _meta with escaped slashes", () => {
-    expect(pointerOf("params._meta.io.modelcontextprotocol/logLevel")).toBe(
-      "/params/_meta/io.modelcontextprotocol~1logLevel",
-    );
-    expect(pointerOf("error.code")).toBe("/error/code");
+    const key = "io.modelcontextprotocol/protocolVersion";
+    const { diagnostics } = metadata({ jsonrpc: "2.0", id: 1, method: "ping", params: { _meta: { [key]: 1 } } });
+    expect(diagnostics.map(({ path }) => path)).toEqual(["/params/_meta/io.modelcontextprotocol~1protocolVersion"]);
   });
 });

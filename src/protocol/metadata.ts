@@ -1,34 +1,35 @@
-import { type Diagnostic, type Message, readId, type RequestId } from "./message.ts";
+import { isObject } from "../lib/is-object.ts";
+import { type Diagnostic, isMethodMessage, type Message, readId, type RequestId } from "./message.ts";
 import { type MemberName, slotOf } from "./json/outline.ts";
-import { decodeString, memberValue, typeAt } from "./json/read.ts";
+import { decodeString, memberValue, pointerTo, typeAt } from "./json/read.ts";
 import { methodFacts } from "./methods.ts";
 
-/** The thing a request is about, for routing, policy and records. */
+/** What a request is about, for routing, policy and recording. */
 export interface MessageTarget {
   readonly type: "tool" | "prompt" | "resource" | "task";
   readonly name: string;
 }
 
-/** Another message that this one speaks of. */
+/** Another message that a message refers to. */
 export interface RelatedRequest {
   readonly type: "cancel" | "progress" | "subscription";
   readonly id: RequestId;
 }
 
-/** W3C trace context as a request carries it in `params._meta`. */
+/** The W3C trace context in `params._meta`. */
 export interface TraceContext {
   readonly traceparent: string;
   readonly tracestate: string | undefined;
   readonly baggage: string | undefined;
 }
 
-/** What the transport knew beside the bytes. */
+/** What the transport knows besides the bytes. */
 export interface TransportHints {
   readonly session?: string;
   readonly revision?: string;
 }
 
-/** Everything that correlation, policy and records want to know of a message without building its values. */
+/** What correlation, policy and recording need to know about a message. */
 export interface MessageMetadata {
   readonly kind: Message["kind"];
   readonly id: RequestId | undefined;
@@ -41,21 +42,21 @@ export interface MessageMetadata {
   readonly taskId: string | undefined;
   readonly resultType: string | undefined;
   readonly errorCode: number | undefined;
-  /** A tool ran and failed: a result with `isError: true`. */
+  /** Whether a tool failed: a result with `isError: true`. */
   readonly isToolError: boolean;
-  /** Bytes of this message. */
+  /** The size in bytes. */
   readonly size: number;
   readonly session: string | undefined;
-  /** The revision that the body names, else the one that the transport named. */
+  /** The revision that the body names, otherwise the one of the transport. */
   readonly revision: string | undefined;
-  /** The parser's findings, and optional fields that had the wrong type and count as absent (SC-024). */
+  /** The diagnostics of the parser, and of optional members of the wrong type, which count as absent (SC-024). */
   readonly diagnostics: readonly Diagnostic[];
 }
 
 const noHints: TransportHints = {};
 
 /**
- * Extracts metadata from a parsed message; it never fails on one.
+ * Extracts the metadata of a parsed message. Never fails.
  *
  * @example
  * const outcome = parseText('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"weigh"}}', context);
@@ -64,7 +65,7 @@ const noHints: TransportHints = {};
 export function metadataOf(message: Message, hints: TransportHints = noHints): MessageMetadata {
   const reader = new MemberReader(message);
   const { kind, method } = message;
-  const isAsking = kind === "request" || kind === "notification";
+  const hasMethod = isMethodMessage(message);
   const facts = method === undefined ? undefined : methodFacts(method);
   return {
     kind,
@@ -72,16 +73,16 @@ export function metadataOf(message: Message, hints: TransportHints = noHints): M
     method,
     target: facts?.target === undefined ? undefined : targetOf(reader, facts.target),
     expectsResponse: kind === "request",
-    progressToken: isAsking ? reader.id("params._meta.progressToken") : undefined,
-    trace: isAsking ? traceOf(reader) : undefined,
+    progressToken: hasMethod ? reader.id("params._meta.progressToken") : undefined,
+    trace: hasMethod ? traceOf(reader) : undefined,
     related: relationOf(reader, message),
-    taskId: taskIdOf(reader, isAsking),
+    taskId: taskIdOf(reader, hasMethod),
     resultType: kind === "result" ? reader.text("result.resultType") : undefined,
     errorCode: kind === "error" ? reader.integer("error.code") : undefined,
     isToolError: kind === "result" && reader.isTrue("result.isError"),
     size: message.outline.end - message.outline.start,
     session: hints.session,
-    revision: revisionOf(reader, isAsking) ?? hints.revision,
+    revision: revisionOf(reader, hasMethod) ?? hints.revision,
     diagnostics: reader.diagnostics ?? message.diagnostics,
   };
 }
@@ -118,9 +119,9 @@ function relation(type: RelatedRequest["type"], id: RequestId | undefined): Rela
   return id === undefined ? undefined : { type, id };
 }
 
-/** A task id stands in params, in a related-task note, or in the result that created the task. */
-function taskIdOf(reader: MemberReader, isAsking: boolean): string | undefined {
-  if (isAsking) {
+/** The task id in params, in the related-task metadata, or in the result that created the task. */
+function taskIdOf(reader: MemberReader, hasMethod: boolean): string | undefined {
+  if (hasMethod) {
     return reader.text("params.taskId") ?? reader.taskIn("params._meta.io.modelcontextprotocol/related-task");
   }
   return (
@@ -130,12 +131,12 @@ function taskIdOf(reader: MemberReader, isAsking: boolean): string | undefined {
   );
 }
 
-function revisionOf(reader: MemberReader, isAsking: boolean): string | undefined {
-  if (!isAsking) return reader.text("result.protocolVersion");
+function revisionOf(reader: MemberReader, hasMethod: boolean): string | undefined {
+  if (!hasMethod) return reader.text("result.protocolVersion");
   return reader.text("params._meta.io.modelcontextprotocol/protocolVersion") ?? reader.text("params.protocolVersion");
 }
 
-/** Reads optional members; one of the wrong type is noted and counts as absent. */
+/** Reads optional members; one of the wrong type is reported and counts as absent. */
 class MemberReader {
   readonly message: Message;
   diagnostics: Diagnostic[] | undefined;
@@ -172,16 +173,12 @@ class MemberReader {
     return this.message.bytes[start] === 0x74;
   }
 
-  /** The `taskId` inside an object member; rare enough to be built. */
+  /** The `taskId` inside an object member. */
   taskIn(name: MemberName): string | undefined {
     const start = this.start(name);
     if (start < 0) return undefined;
     const value: unknown = JSON.parse(this.message.bytes.toString("utf8", start, this.end(name)));
-    const taskId: unknown =
-      typeof value === "object" && value !== null && Object.hasOwn(value, "taskId")
-        ? Reflect.get(value, "taskId")
-        : undefined;
-    return typeof taskId === "string" ? taskId : this.wrong(name, "object with a taskId");
+    return taskFields(value).taskId ?? this.wrong(name, "object with a taskId");
   }
 
   private start(name: MemberName): number {
@@ -205,39 +202,34 @@ class MemberReader {
   }
 }
 
-/** JSON Pointer (RFC 6901) of a known member; names in `_meta` hold slashes and dots of their own. */
-export function pointerOf(name: MemberName): string {
+/** The JSON Pointer of a known member; keys in `_meta` may contain dots. */
+function pointerOf(name: MemberName): string {
   const meta = /^(params|result)\._meta\.(.+)$/.exec(name);
   const parts = meta === null ? name.split(".") : [meta[1] ?? "", "_meta", meta[2] ?? ""];
-  return parts.map((part) => `/${part.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+  return pointerTo(parts);
 }
 
 const finalStatuses: ReadonlySet<unknown> = new Set(["completed", "failed", "cancelled"]);
 
-/** The task that a status notification says has ended (MCP 2025-11-25, Tasks); undefined if none has. */
+/** The id of the task that a status notification reports as ended (MCP 2025-11-25, Tasks). */
 export function endedTaskId(notification: Message): string | undefined {
   if (notification.method !== "notifications/tasks/status") return undefined;
   const { taskId, status } = taskFields(memberValue(notification, "params"));
   return finalStatuses.has(status) ? taskId : undefined;
 }
 
-/**
- * Whether the answer to a request about a task says that the task has ended: one to `tasks/result` always does,
- * because it waits for the end; one to another method if it names a final status.
- */
+/** Whether the response to a task request reports the end of the task; `tasks/result` always waits for the end. */
 export function reportsTaskEnd(method: string, answer: Message): boolean {
   if (method === "tasks/result") return true;
   return answer.kind === "result" && finalStatuses.has(taskFields(memberValue(answer, "result")).status);
 }
 
-/** The task that a result has created for its request: `result.task` with an id (MCP 2025-11-25, Tasks). */
+/** The id of the task that a result created (MCP 2025-11-25, Tasks). */
 export function createdTaskId(answer: Message): string | undefined {
   return answer.kind === "result" ? taskFields(memberValue(answer, "result.task")).taskId : undefined;
 }
 
 function taskFields(value: unknown): { taskId: string | undefined; status: unknown } {
-  if (typeof value !== "object" || value === null) return { taskId: undefined, status: undefined };
-  const taskId: unknown = Object.hasOwn(value, "taskId") ? Reflect.get(value, "taskId") : undefined;
-  const status: unknown = Object.hasOwn(value, "status") ? Reflect.get(value, "status") : undefined;
+  const { taskId, status } = isObject(value) ? value : {};
   return { taskId: typeof taskId === "string" ? taskId : undefined, status };
 }

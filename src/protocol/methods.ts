@@ -1,25 +1,23 @@
+import { isObject } from "../lib/is-object.ts";
 import type { Direction } from "./message.ts";
 import { type Revision, revisionNames, revisions } from "./revisions.ts";
 
-/** Requests want an answer, notifications get none. */
+/** Whether a method is a request or a notification. */
 export type MethodKind = "request" | "notification";
 
-/**
- * How a revision knows a method: as a message of its own, only inside `inputRequests`, only with an extension that
- * both sides declared, or not at all.
- */
+/** How a revision has a method: as a message, only inside `inputRequests`, only with an extension, or not at all. */
 export type MethodForm = "core" | "embedded" | "extension" | "absent";
 
-/** How long an answer may reasonably take: a lookup, work, a person, or as long as the stream lives. */
+/** How long a response may take: a lookup, a tool, a person, or as long as the stream lives. */
 export type TimeoutClass = "quick" | "tool" | "human" | "stream";
 
-/** The member of the body that a request is about, and that `Mcp-Name` repeats where the method has that header. */
+/** The member that `Mcp-Name` mirrors. */
 export type NameSource = "params.name" | "params.uri" | "params.taskId";
 
 /** Who may send a method. */
 export type MethodDirection = "client-to-server" | "server-to-client" | "both";
 
-/** What is known of one method, in all revisions. */
+/** What is known about a method in all revisions. */
 export interface MethodFacts {
   readonly name: string;
   readonly kind: MethodKind;
@@ -27,26 +25,26 @@ export interface MethodFacts {
   readonly directions: Readonly<Record<Revision, MethodDirection>>;
   /** What the request is about, for routing and policy. */
   readonly target?: "tool" | "prompt" | "resource" | "task";
-  /** What `Mcp-Name` repeats (MCP 2026-07-28, Streamable HTTP, and the Tasks extension); absent where it has no place. */
+  /** The member that `Mcp-Name` mirrors, if the method has that header (MCP 2026-07-28, Streamable HTTP; Tasks extension). */
   readonly nameSource?: NameSource;
-  /** Whether the result carries cache hints in revisions that have them. */
+  /** Whether the result has cache hints, in revisions that have them. */
   readonly cacheable: boolean;
-  /** Whether the result may ask for input in revisions that have multi round-trip requests. */
+  /** Whether the result may ask for input, in revisions with multi round-trip requests. */
   readonly inputRequired: boolean;
-  /** Whether revisions with `subscriptions/listen` send the notification on such streams only. */
+  /** Whether revisions with `subscriptions/listen` send the notification only on such streams. */
   readonly listenOnly: boolean;
   readonly timeoutClass: TimeoutClass;
-  /** The capability that the receiver of the request declares when it serves the method. */
+  /** The capability that a receiver of the request declares. */
   readonly capability?: string;
-  /** The extension that brings the method where its form is `extension`. */
+  /** The extension that defines the method, if its form is `extension`. */
   readonly extension?: string;
 }
 
-/** What a revision says of a method name as it was used; `known` covers core and extension methods. */
+/** Whether a revision has a method as it was used; `known` covers core and extension methods. */
 export type MethodStatus = "known" | "unknown" | "wrong-direction" | "wrong-kind";
 
 type MethodTraits = Partial<Omit<MethodFacts, "name" | "kind" | "forms" | "directions">> & {
-  /** The direction in modern revisions, where it is not that of the legacy ones. */
+  /** The direction in modern revisions, if it differs from legacy ones. */
   readonly modernDirection?: MethodDirection;
 };
 
@@ -54,7 +52,7 @@ const up = "client-to-server";
 const down = "server-to-client";
 const tasksExtension = "io.modelcontextprotocol/tasks";
 
-/** Columns are the revisions, oldest first: x core, e embedded in results, t by the Tasks extension, - absent. */
+/** One column for each revision, oldest first: x core, e embedded in results, t Tasks extension, - absent. */
 const table: readonly MethodFacts[] = [
   request("initialize", up, "xxxx-"),
   request("ping", "both", "xxxx-"),
@@ -96,7 +94,7 @@ const table: readonly MethodFacts[] = [
   request("tasks/get", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
   request("tasks/cancel", "both", "---xt", { ...taskTraits("quick"), modernDirection: up }),
   request("tasks/update", up, "----t", taskTraits("quick")),
-  // Blocks until the task has ended, which may take a person's answers (MCP 2025-11-25, Tasks).
+  // Waits for the end of the task, which may need input of a person (MCP 2025-11-25, Tasks).
   request("tasks/result", "both", "---x-", { target: "task", timeoutClass: "human", capability: "tasks" }),
   request("tasks/list", "both", "---x-", { capability: "tasks" }),
   notification("notifications/initialized", up, "xxxx-"),
@@ -120,17 +118,17 @@ const table: readonly MethodFacts[] = [
 
 const byName: ReadonlyMap<string, MethodFacts> = new Map(table.map((facts) => [facts.name, facts]));
 
-/** Every method that some revision knows, in the order of the table. */
+/** Every method of any revision. */
 export const methodNames: readonly string[] = table.map((facts) => facts.name);
 
-/** What is known of a method, whatever the revision; undefined for names no revision has. */
+/** What is known about a method; undefined if no revision has it. */
 export function methodFacts(name: string): MethodFacts | undefined {
   return byName.get(name);
 }
 
 /**
- * Whether a revision knows a method sent this way and as this kind. Methods that only travel inside results are
- * unknown as messages; an internal or unknown direction is not judged.
+ * Whether a revision has a method in this direction and as this kind. Methods that only travel inside results are
+ * unknown as messages; an internal or unknown direction is not checked.
  */
 export function methodStatus(name: string, revision: Revision, direction: Direction, kind: MethodKind): MethodStatus {
   const facts = byName.get(name);
@@ -187,7 +185,7 @@ function row(
 }
 
 function perRevision<Value>(valueAt: (index: number, name: Revision) => Value): Readonly<Record<Revision, Value>> {
-  // The entries are made from the whole list of names, so every revision has one.
+  // Every revision has an entry.
   return Object.fromEntries(revisionNames.map((name, index) => [name, valueAt(index, name)])) as Record<
     Revision,
     Value
@@ -200,13 +198,12 @@ function formOf(column: string): MethodForm {
   return column === "t" ? "extension" : "absent";
 }
 
-/** Capabilities as a peer declares them: members of its own, each with an object of details. */
+/** Capabilities as a peer declares them: an object of details for each. */
 export type Capabilities = Readonly<Record<string, unknown>>;
 
 /**
- * The part of some required client capabilities that was not declared, in the shape that error -32021 reports;
- * undefined when nothing is missing. A bare `elicitation: {}` stands for forms, as it did before there were modes
- * (MCP 2025-11-25, Elicitation).
+ * The required capabilities that were not declared, in the form of error -32021; undefined if none is missing. A bare
+ * `elicitation: {}` means forms, as before there were modes (MCP 2025-11-25, Elicitation).
  */
 export function missingCapabilities(required: Capabilities, declared: Capabilities): Capabilities | undefined {
   const missing = Object.entries(required).flatMap(([name, wanted]) => {
@@ -219,7 +216,7 @@ export function missingCapabilities(required: Capabilities, declared: Capabiliti
   return missing.length === 0 ? undefined : (Object.fromEntries(missing) as Capabilities);
 }
 
-/** What a client must have declared before it may be asked this (MCP 2026-07-28, Multi Round-Trip Requests). */
+/** The capabilities that a client must declare to receive a request (MCP 2026-07-28, Multi Round-Trip Requests). */
 export function requiredClientCapabilities(method: string, params: unknown): Capabilities | undefined {
   const has = (name: string): boolean => isObject(params) && Object.hasOwn(params, name);
   if (method === "roots/list") return { roots: {} };
@@ -233,8 +230,4 @@ export function requiredClientCapabilities(method: string, params: unknown): Cap
 function hasDetail(name: string, given: Capabilities, detail: string): boolean {
   if (Object.hasOwn(given, detail)) return true;
   return name === "elicitation" && detail === "form" && Object.keys(given).length === 0;
-}
-
-function isObject(value: unknown): value is Capabilities {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

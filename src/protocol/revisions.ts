@@ -1,24 +1,24 @@
-/** The five MCP revisions. Dates are compared nowhere else: ask the table below. */
+/** The MCP revisions. No other file compares dates: use the facts below. */
 export type Revision = "2024-11-05" | "2025-03-26" | "2025-06-18" | "2025-11-25" | "2026-07-28";
 
-/** Legacy revisions open with `initialize`; modern ones carry their metadata in every request. */
+/** Legacy revisions start with `initialize`; modern ones have metadata in every request. */
 export type Era = "legacy" | "modern";
 
-/** Kinds of content blocks that tool results and prompt messages may hold. */
+/** The kinds of content blocks in tool results and prompt messages. */
 export type ContentKind = "text" | "image" | "resource" | "audio" | "resource_link";
 
-/** Everything in which one revision differs from another. */
+/** What differs between revisions. */
 export interface RevisionFacts {
   readonly era: Era;
-  /** How HTTP carries it: two endpoints, or one endpoint with JSON and event streams. */
+  /** The HTTP transport: two endpoints, or one with JSON and event streams. */
   readonly httpTransport: "http+sse" | "streamable-http";
-  /** Whether an array of messages is a body or line of its own. */
+  /** Whether a body or line may be an array of messages. */
   readonly batching: boolean;
-  /** Where `MCP-Protocol-Version` must stand on HTTP. */
+  /** Which HTTP requests must have `MCP-Protocol-Version`. */
   readonly versionHeader: "none" | "after-handshake" | "every-request";
-  /** Whether `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` repeat parts of the body. */
+  /** Whether `Mcp-Method`, `Mcp-Name` and `Mcp-Param-*` mirror parts of the body. */
   readonly mirroredHeaders: boolean;
-  /** What ties the messages of one client together on HTTP. */
+  /** What identifies the session of a client on HTTP. */
   readonly sessions: "endpoint-uri" | "header" | "none";
   /** Whether GET opens a stream of server messages. */
   readonly getStream: boolean;
@@ -26,19 +26,19 @@ export interface RevisionFacts {
   readonly deleteSession: boolean;
   /** Whether `Last-Event-ID` resumes a broken stream. */
   readonly resumption: boolean;
-  /** Whether a stream may begin with an event that has an id and empty data. */
+  /** Whether a stream may begin with an event with an id and empty data. */
   readonly primingEvent: boolean;
   /** Whether closing the response stream cancels the request. */
   readonly closeCancels: boolean;
-  /** What a refused Origin is answered with; `open` where the revision leaves it to the server. */
+  /** The status for a disallowed Origin; `open` if the revision does not define it. */
   readonly badOriginStatus: "open" | 403;
-  /** The HTTP status of an answer that says the method is unknown. */
+  /** The HTTP status for an unknown method. */
   readonly unknownMethodStatus: 200 | 404;
-  /** Whether servers send requests, and clients responses. */
+  /** Whether servers may send requests. */
   readonly serverRequests: boolean;
-  /** What a server may ask of the user, and how the question travels. */
+  /** How a server may ask the user for input. */
   readonly elicitation: "none" | "form" | "form+url" | "mrtr";
-  /** Whether a result may ask for input and the client repeats the request with the answers. */
+  /** Whether a result may ask for input, which the client sends in a retry. */
   readonly inputRequired: boolean;
   /** Whether the error -32042 asks the client to open URLs first. */
   readonly urlElicitationError: boolean;
@@ -49,37 +49,37 @@ export interface RevisionFacts {
   readonly listen: boolean;
   /** Who may report progress. */
   readonly progress: "both" | "server-to-client";
-  /** Whether progress may come with a text. */
+  /** Whether progress may have a message. */
   readonly progressMessage: boolean;
   /** Whether the log level belongs to the session or to each request. */
   readonly logging: "session" | "request";
-  /** Within what an id must not come twice from one sender. */
+  /** The scope in which a sender must not reuse an id. */
   readonly idUniqueness: "session" | "in-flight";
-  /** Whether an error that answers an unreadable request goes without an id, or must have one. */
+  /** Whether an error must have an id even if the request was unreadable. */
   readonly errorId: "required" | "optional";
   /** Whether `notifications/cancelled` must name its request. */
   readonly cancelledRequestId: "required" | "optional";
   readonly resourceNotFoundCode: -32002 | -32602;
-  /** Whether every result says what kind it is in `resultType`. */
+  /** Whether results have `resultType`. */
   readonly resultType: boolean;
-  /** Whether the six cacheable results carry `ttlMs` and `cacheScope`. */
+  /** Whether cacheable results have `ttlMs` and `cacheScope`. */
   readonly cacheHints: boolean;
   readonly structuredContent: "none" | "object" | "any";
   readonly outputSchema: "none" | "object" | "any";
   readonly contentKinds: readonly ContentKind[];
-  /** Whether sampling knows tools, tool results and several blocks a message. */
+  /** Whether sampling has tools, tool results and several blocks in a message. */
   readonly samplingTools: boolean;
-  /** Whether tools carry hints about what they do. */
+  /** Whether tools have annotations. */
   readonly toolAnnotations: boolean;
-  /** Whether named things have a `title`, and things in lists and contents a `_meta`. */
+  /** Whether named items have a `title`, and items in lists and contents a `_meta`. */
   readonly titles: boolean;
-  /** Whether named things have icons. */
+  /** Whether named items have icons. */
   readonly icons: boolean;
-  /** Whether completion requests may say which arguments are already chosen. */
+  /** Whether completion requests may contain the arguments chosen so far. */
   readonly completionContext: boolean;
-  /** What the capabilities may declare beyond those of the first revision. */
+  /** The capabilities beyond those of the first revision. */
   readonly capabilities: readonly ("completions" | "elicitation" | "tasks" | "extensions")[];
-  /** The part of an MCP server in OAuth, where the revision knows authorization. */
+  /** The role of an MCP server in OAuth. */
   readonly authorization: "none" | "authorization-server" | "resource-server";
 }
 
@@ -202,7 +202,7 @@ const fifth: RevisionFacts = {
   capabilities: ["completions", "elicitation", "extensions"],
 };
 
-/** The one table of what each revision has and does; each row says only how it differs from the one before. */
+/** The facts of each revision. */
 export const revisions: Readonly<Record<Revision, RevisionFacts>> = {
   "2024-11-05": first,
   "2025-03-26": second,
@@ -220,63 +220,63 @@ export const revisionNames: readonly Revision[] = [
   "2026-07-28",
 ];
 
-/** The newest revision that `initialize` can agree on. */
+/** The newest revision that `initialize` can negotiate. */
 export const newestLegacy: Revision = "2025-11-25";
 
-/** The newest revision of all. */
+/** The newest revision. */
 export const newestModern: Revision = "2026-07-28";
 
-/** What a client is taken to speak that sends no version header and has no session (MCP 2025-06-18, Transports). */
+/** The revision of a request without version header and session (MCP 2025-06-18, Transports). */
 export const revisionWithoutHeader: Revision = "2025-03-26";
 
-/** The first revision without a handshake; every later date is modern too. */
+/** The first modern revision; every later date is modern too. */
 const firstModern: Revision = "2026-07-28";
 
 const isoDate = /^\d{4}-\d{2}-\d{2}$/;
 
-/** A text that should name a revision: the revision, or what is wrong with it. */
+/** A revision, or why the text does not name one. */
 export type ParsedRevision =
   | { readonly ok: true; readonly revision: Revision }
   | {
       readonly ok: false;
-      /** `unknown` is a date that is none of ours, `malformed` not even a date. */
+      /** `unknown` is a date without a revision, `malformed` is not a date. */
       readonly reason: "unknown" | "malformed";
       readonly text: string;
     };
 
-/** Reads a revision from its exact text form; anything else is an error value, never a default. */
+/** Reads a revision from its exact text; never falls back to a default. */
 export function parseRevision(text: string): ParsedRevision {
   const revision = revisionNames.find((name) => name === text);
   if (revision !== undefined) return { ok: true, revision };
   return { ok: false, reason: isoDate.test(text) ? "unknown" : "malformed", text };
 }
 
-/** Whether a text names a revision of the modern era, be it one of ours or a later date. */
+/** Whether a text names a modern revision, known to us or later. */
 export function isModernRevision(text: string): boolean {
   return isoDate.test(text) && text >= firstModern;
 }
 
-/** The modern ones among some revisions, newest first. */
+/** The modern revisions among `supported`, newest first. */
 export function modernOf(supported: readonly Revision[]): readonly Revision[] {
   return newestFirst(supported).filter((revision) => revisions[revision].era === "modern");
 }
 
-/** The legacy ones among some revisions, newest first; the first is what a client offers in `initialize`. */
+/** The legacy revisions among `supported`, newest first. A client offers the first in `initialize`. */
 export function legacyOf(supported: readonly Revision[]): readonly Revision[] {
   return newestFirst(supported).filter((revision) => revisions[revision].era === "legacy");
 }
 
-/** What a handshake led to. */
+/** The outcome of a version negotiation. */
 export type Negotiation =
   | { readonly ok: true; readonly revision: Revision; readonly isCounterOffer: boolean }
   | { readonly ok: false; readonly requested: string; readonly supported: readonly Revision[] };
 
 /**
- * The server's half of `initialize`: the client's version if we support it, else our newest legacy one as a counter
- * offer. A modern revision is never agreed on this way (MCP 2025-11-25, Lifecycle; MCP 2026-07-28 has no handshake).
+ * The server side of `initialize`: the version of the client if supported, otherwise our newest legacy one as a counter
+ * offer. Modern revisions are never negotiated this way (MCP 2025-11-25, Lifecycle; MCP 2026-07-28 has no handshake).
  *
  * @example
- * negotiate("2031-01-01", revisionNames); // { ok: true, revision: "2025-11-25", isCounterOffer: true }
+ * negotiateRevision("2031-01-01", revisionNames); // { ok: true, revision: "2025-11-25", isCounterOffer: true }
  */
 export function negotiateRevision(requested: string, supported: readonly Revision[]): Negotiation {
   const ours = legacyOf(supported);
@@ -287,14 +287,14 @@ export function negotiateRevision(requested: string, supported: readonly Revisio
   return { ok: false, requested, supported: newestFirst(supported) };
 }
 
-/** The client's half of `initialize`: the version the server answered with, if we support it too. */
+/** The client side of `initialize`: the version that the server chose, if supported. */
 export function acceptServerRevision(answered: string, supported: readonly Revision[]): Negotiation {
   const agreed = legacyOf(supported).find((revision) => revision === answered);
   if (agreed !== undefined) return { ok: true, revision: agreed, isCounterOffer: false };
   return { ok: false, requested: answered, supported: newestFirst(supported) };
 }
 
-/** The newest modern revision that both sides know, from the list in `server/discover` or in error -32022. */
+/** The newest modern revision that both sides support; `theirs` comes from `server/discover` or error -32022. */
 export function newestCommonRevision(theirs: readonly string[], supported: readonly Revision[]): Revision | undefined {
   return modernOf(supported).find((revision) => theirs.includes(revision));
 }

@@ -1,21 +1,22 @@
+import { isObject } from "../../lib/is-object.ts";
 import { pointerStep } from "../json/read.ts";
 
-/** An argument of a tool that travels in a header too, as the tool's input schema says. */
+/** An argument that the tool's input schema also maps to a header. */
 export interface HeaderParameter {
   /** The full header name, such as `Mcp-Param-Yard`. */
   readonly header: string;
-  /** Where the value stands in the arguments, from the root. */
+  /** The path of the value in the arguments. */
   readonly path: readonly string[];
   readonly type: "string" | "integer" | "boolean";
 }
 
-/** The header parameters of a tool, or why the whole tool must be dropped from lists over HTTP. */
+/** The header parameters of a tool, or why the tool must not be listed over HTTP. */
 export type ParsedHeaderParameters =
   | { readonly ok: true; readonly parameters: readonly HeaderParameter[] }
   | {
       readonly ok: false;
       readonly reason: "unreachable" | "not-a-token" | "type" | "duplicate";
-      /** JSON Pointer of the bad annotation in the schema. */
+      /** JSON Pointer of the invalid annotation in the schema. */
       readonly path: string;
       readonly message: string;
     };
@@ -24,7 +25,7 @@ const annotation = "x-mcp-header";
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const noParameters: ParsedHeaderParameters = { ok: true, parameters: [] };
 
-/** Keywords of JSON Schema 2020-12 and its forerunners that hold one schema or a list of them. */
+/** Keywords of JSON Schema (2020-12 and earlier) whose value is a schema or a list of schemas. */
 const schemaKeywords = new Set([
   "additionalItems",
   "additionalProperties",
@@ -43,14 +44,14 @@ const schemaKeywords = new Set([
   "unevaluatedItems",
   "unevaluatedProperties",
 ]);
-/** Keywords that hold schemas by name; `properties` is not among them, because only it may lead to an annotation. */
+/** Keywords whose value contains named schemas, except `properties`, the only one that may lead to an annotation. */
 const schemaMapKeywords = new Set(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"]);
 
 interface Visit {
   readonly schema: unknown;
   /** JSON Pointer of the schema. */
   readonly pointer: string;
-  /** The path of the argument, or undefined where something else than `properties` led here. */
+  /** The path of the argument; undefined if it is not reached through `properties` alone. */
   readonly path: readonly string[] | undefined;
 }
 
@@ -62,33 +63,33 @@ interface Visit {
 export function parseHeaderParameters(inputSchema: unknown): ParsedHeaderParameters {
   const parameters: HeaderParameter[] = [];
   const seen = new Set<string>();
-  // A list of work instead of recursion: the schema comes from a server, and may nest as deep as its sender likes.
+  // A work list instead of recursion: a server may nest its schema arbitrarily deep.
   const work: Visit[] = [{ schema: inputSchema, pointer: "", path: [] }];
   for (let visit = work.pop(); visit !== undefined; visit = work.pop()) {
     const { schema, pointer, path } = visit;
-    if (!isRecord(schema)) continue;
+    if (!isObject(schema)) continue;
     if (Object.hasOwn(schema, annotation)) {
       const parameter = readAnnotation(schema, pointer, path, seen);
       if ("ok" in parameter) return parameter;
       parameters.push(parameter);
     }
-    // Pushed in reverse, so that what stands first in the schema comes first in the list.
+    // Reversed, so that parameters come in the order of the schema.
     for (const inner of innerSchemas(visit, schema).toReversed()) work.push(inner);
   }
   return parameters.length === 0 ? noParameters : { ok: true, parameters };
 }
 
-/** The value that stands at a parameter's path in the arguments; undefined when absent. */
+/** The value at a path in the arguments; undefined if absent. */
 export function argumentAt(values: unknown, path: readonly string[]): unknown {
   let value = values;
   for (const key of path) {
-    if (!isRecord(value) || !Object.hasOwn(value, key)) return undefined;
+    if (!isObject(value) || !Object.hasOwn(value, key)) return undefined;
     value = value[key];
   }
   return value;
 }
 
-/** The text of an argument's value in its header; undefined for what has none: null, objects, inexact integers. */
+/** The header text of an argument; undefined for null, objects and integers beyond 2^53. */
 export function headerTextOf(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (typeof value === "boolean") return value ? "true" : "false";
@@ -107,7 +108,7 @@ function readAnnotation(
   const bad = (reason: "unreachable" | "not-a-token" | "type" | "duplicate", message: string) =>
     ({ ok: false, reason, path: at, message: `${at}: ${message}` }) as const;
   if (path === undefined || path.length === 0) {
-    return bad("unreachable", "only properties that are reached through properties alone may have a header");
+    return bad("unreachable", "only a property that is reached through `properties` alone may have a header");
   }
   const name = schema[annotation];
   if (typeof name !== "string" || !token.test(name)) {
@@ -115,10 +116,10 @@ function readAnnotation(
   }
   const { type } = schema;
   if (type !== "string" && type !== "integer" && type !== "boolean") {
-    return bad("type", "only properties of type string, integer or boolean may have a header");
+    return bad("type", "only a property of type string, integer or boolean may have a header");
   }
   const folded = name.toLowerCase();
-  if (seen.has(folded)) return bad("duplicate", `the header ${name} is already taken, case aside`);
+  if (seen.has(folded)) return bad("duplicate", `another property has the header ${name}`);
   seen.add(folded);
   return { header: `Mcp-Param-${name}`, path, type };
 }
@@ -127,12 +128,12 @@ function innerSchemas({ pointer, path }: Visit, schema: Readonly<Record<string, 
   const inner: Visit[] = [];
   for (const [keyword, value] of Object.entries(schema)) {
     const at = `${pointer}${pointerStep(keyword)}`;
-    if (keyword === "properties" && isRecord(value)) {
+    if (keyword === "properties" && isObject(value)) {
       for (const [key, property] of Object.entries(value)) {
         const inside = path === undefined ? undefined : [...path, key];
         inner.push({ schema: property, pointer: `${at}${pointerStep(key)}`, path: inside });
       }
-    } else if (schemaMapKeywords.has(keyword) && isRecord(value)) {
+    } else if (schemaMapKeywords.has(keyword) && isObject(value)) {
       for (const [key, named] of Object.entries(value)) {
         inner.push({ schema: named, pointer: `${at}${pointerStep(key)}`, path: undefined });
       }
@@ -146,11 +147,7 @@ function innerSchemas({ pointer, path }: Visit, schema: Readonly<Record<string, 
   return inner;
 }
 
-/** Keywords of named schemas; where a list stands instead, no annotation in it can be reached. */
+/** Whether a keyword contains named schemas. */
 function isMapKeyword(keyword: string): boolean {
   return keyword === "properties" || schemaMapKeywords.has(keyword);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

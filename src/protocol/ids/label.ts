@@ -1,6 +1,6 @@
 import type { RequestId } from "../message.ts";
 
-/** What a label is about: a message with an id, a notification, or an event that holds no message. */
+/** What a label is about: a message with an id, a notification, or an event without a message. */
 export type LabelSubject =
   | { readonly kind: "id"; readonly key: RequestId["key"] }
   | { readonly kind: "notification" }
@@ -12,11 +12,11 @@ export interface LabelParts {
   /** Eight lower-case hex digits that name the process. */
   readonly node: string;
   readonly subject: LabelSubject;
-  /** Rises by one with each label of the process. */
+  /** Increases by one with each label of the process. */
   readonly counter: number;
 }
 
-/** The parts of a label, or why the text is none. */
+/** The parts of a label, or why the text is not a label. */
 export type LabelDecoding =
   | { readonly ok: true; readonly parts: LabelParts }
   | {
@@ -25,9 +25,9 @@ export type LabelDecoding =
       readonly message: string;
     };
 
-/** Gives labels to all that passes through this process. */
+/** Labels the messages that pass through this process. */
 export interface Labeler {
-  /** The next label; its counter is one above the last. */
+  /** The next label. */
   label(session: string, subject: LabelSubject): string;
 }
 
@@ -45,16 +45,15 @@ export function createLabeler(options: { readonly node: string }): Labeler {
 }
 
 /**
- * Writes `{session}-{node}-{json_rpc_id}-{counter}`. Every part but the node is escaped, so that a label is printable
- * ASCII with exactly three dashes: `%XX` for each UTF-8 byte of what is not printable ASCII and for `%`, `-` and space,
- * and `%uXXXX` for a lone surrogate, which UTF-8 cannot say. Ids carry their type, as `n.7` and `s.abc`, so no id can
- * look like `notif` or `raw`.
+ * Writes `{session}-{node}-{json_rpc_id}-{counter}`. A label is printable ASCII with exactly three dashes: `%`, `-`,
+ * space and everything outside printable ASCII are escaped as `%XX` for each UTF-8 byte, a lone surrogate as `%uXXXX`.
+ * Ids start with their type, as in `n.7` and `s.abc`, so that none can look like `notif` or `raw`.
  */
 export function encodeLabel(parts: LabelParts): string {
   return `${escapePart(parts.session)}-${parts.node}-${encodeSubject(parts.subject)}-${parts.counter}`;
 }
 
-/** Reads a label back exactly; any text that `encodeLabel` would not have written is refused. */
+/** Reads a label; fails for any text that `encodeLabel` would not write. */
 export function decodeLabel(label: string): LabelDecoding {
   const [session, node, subject, counter, ...more] = label.split("-");
   if (
@@ -64,16 +63,17 @@ export function decodeLabel(label: string): LabelDecoding {
     counter === undefined ||
     more.length > 0
   ) {
-    return refuse("label", "a label has four parts between three dashes");
+    return invalid("label", "a label has four parts separated by dashes");
   }
   const sessionText = unescapePart(session);
-  if (sessionText === undefined) return refuse("session", "the session is not escaped as labels are");
-  if (!isNode(node)) return refuse("node", "the node is not eight lower-case hex digits");
+  if (sessionText === undefined) return invalid("session", "the session is not escaped correctly");
+  if (!isNode(node)) return invalid("node", "the node must be eight lower-case hex digits");
   const about = decodeSubject(subject);
-  if (about === undefined) return refuse("id", "the id is not notif, raw, n. with a number or s. with an escaped text");
+  if (about === undefined)
+    return invalid("id", "the id must be notif, raw, n. with a number or s. with an escaped string");
   const count = Number(counter);
   if (!/^[1-9][0-9]*$/.test(counter) || !Number.isSafeInteger(count)) {
-    return refuse("counter", "the counter is not a whole number from 1 on");
+    return invalid("counter", "the counter must be a positive integer");
   }
   return { ok: true, parts: { session: sessionText, node, subject: about, counter: count } };
 }
@@ -93,10 +93,10 @@ function decodeSubject(text: string): LabelSubject | undefined {
   return text.startsWith("n.") && number.test(value) ? { kind: "id", key: `n:${value}` } : undefined;
 }
 
-/** What the key of a number may look like, a fraction that was let pass included. */
+/** The key of a number; observe mode allows fractions. */
 const number = /^-?\d[\d.e-]*$/;
 
-/** One character outside printable ASCII, or one that has a meaning in a label. */
+/** A character to escape. */
 const special = /[^!-$&-,.-~]/gu;
 
 function escapePart(text: string): string {
@@ -108,7 +108,7 @@ function escapePart(text: string): string {
   });
 }
 
-/** Undefined unless escaping the result gives `text` again, which leaves one spelling for each part. */
+/** Undefined unless escaping the result gives `text` again, so that each part has one encoding. */
 function unescapePart(text: string): string | undefined {
   if (!text.includes("%")) return escapePart(text) === text ? text : undefined;
   const plain = text.replaceAll(/%u([0-9A-F]{4})|(?:%[0-9A-F]{2})+/g, (escaped, unit: string | undefined) =>
@@ -127,6 +127,6 @@ function isNode(node: string): boolean {
   return /^[0-9a-f]{8}$/.test(node);
 }
 
-function refuse(part: "label" | "session" | "node" | "id" | "counter", message: string): LabelDecoding {
+function invalid(part: "label" | "session" | "node" | "id" | "counter", message: string): LabelDecoding {
   return { ok: false, part, message };
 }

@@ -1,7 +1,4 @@
-/**
- * The members of an MCP message that anything in the product looks at, and where their spans are kept.
- * Each entry is `level.member`; adding a member here is all it takes to have it recorded by the scanner.
- */
+/** The members whose positions the scanner records, as `level.member`. To have another one recorded, add it here. */
 const memberNames = [
   "jsonrpc",
   "id",
@@ -70,35 +67,35 @@ const memberNames = [
   "error.data",
 ] as const;
 
-/** A member whose place the scanner records. */
+/** A member whose position the scanner records. */
 export type MemberName = (typeof memberNames)[number];
 
-/** Where one value stands in the bytes: from `start` up to, not including, `end`. */
+/** The position of a value in the bytes; `end` is exclusive. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** What a scan found: the value's own span, and the spans of its known members. */
+/** The position of a JSON value and of its known members, and what is odd about it. */
 export interface Outline {
   readonly ok: true;
   readonly start: number;
   readonly end: number;
-  /** Two numbers a slot, start and end, or -1; read it with {@link spanOf}. */
+  /** Start and end of each known member, or -1; read it with `spanOf`. */
   readonly spans: readonly number[];
   /** Offset of the first duplicate member name at any depth, or -1. */
   readonly duplicateAt: number;
-  /** The envelope's own id came twice, so no id can be trusted. */
+  /** Whether the id of the message is a duplicate, so that neither can be trusted. */
   readonly duplicateId: boolean;
-  /** Offset of the first member name that differs only by case from a known one beside it, or -1. */
+  /** Offset of the first member name that differs from a known one only by case, or -1. */
   readonly caseVariantAt: number;
-  /** Offset of the first `\u` escape of half a surrogate pair, or -1. */
+  /** Offset of the first `\u` escape of a lone surrogate, or -1. */
   readonly loneSurrogateAt: number;
-  /** The same, inside a member name or a string that routing and policy read. */
+  /** Whether a member name, or a string that routing and policy read, contains a lone surrogate. */
   readonly loneSurrogateInName: boolean;
 }
 
-/** Object levels that the scanner keeps members of. 0 is any other place. */
+/** The objects whose members the scanner records; 0 is any other place. */
 export const level = {
   other: 0,
   envelope: 1,
@@ -142,17 +139,17 @@ for (const [index, name] of memberNames.entries()) {
 
 const noSpans: readonly number[] = memberNames.flatMap(() => [-1, -1]);
 
-/** A fresh table of spans, all absent. */
+/** A new table of spans, all absent. */
 export function emptySpans(): number[] {
   return noSpans.slice();
 }
 
-/** The slot of a member that is known by name. */
+/** The slot of a known member. */
 export function slotOf(name: MemberName): number {
   return slotByName.get(name) ?? -1;
 }
 
-/** The slot of the plain ASCII key between two offsets, -1 if unknown, -2 if it is a known one in other case. */
+/** The slot of the ASCII key between two offsets; -1 if unknown, -2 if it differs from a known key only by case. */
 export function slotOfKey(at: Level, bytes: Uint8Array, start: number, end: number): number {
   const candidates = byLength[at]?.[end - start];
   if (candidates === undefined) return -1;
@@ -164,14 +161,14 @@ export function slotOfKey(at: Level, bytes: Uint8Array, start: number, end: numb
   return -1;
 }
 
-/** The same for a key that had to be decoded, because it holds escapes or characters beyond ASCII. */
+/** The same for a key with escapes or non-ASCII characters, after decoding. */
 export function slotOfDecodedKey(at: Level, key: string): number {
   const slot = byText[at]?.get(key);
   if (slot !== undefined) return slot;
   return byFoldedText[at]?.has(foldCase(key)) === true ? -2 : -1;
 }
 
-/** Where a member stands, or undefined when the message does not have it. */
+/** The position of a member, or undefined if the message does not have it. */
 export function spanOf(outline: Outline, name: MemberName): Span | undefined {
   const slot = slotOf(name);
   const start = outline.spans[slot] ?? -1;
@@ -179,7 +176,7 @@ export function spanOf(outline: Outline, name: MemberName): Span | undefined {
   return start < 0 ? undefined : { start, end };
 }
 
-/** 0 when equal, 1 when equal but for ASCII case, 2 when different. */
+/** 0 if equal, 1 if equal except for ASCII case, 2 if different. */
 function compareKey(known: Uint8Array, bytes: Uint8Array, start: number): 0 | 1 | 2 {
   let folded: 0 | 1 = 0;
   for (let index = 0; index < known.length; index++) {
@@ -193,7 +190,7 @@ function compareKey(known: Uint8Array, bytes: Uint8Array, start: number): 0 | 1 
   return folded;
 }
 
-/** Case folding as lenient JSON readers do it: the long s and the Kelvin sign fold to ASCII too. */
+/** Folds case like lenient JSON readers, which fold the long s and the Kelvin sign to ASCII too. */
 function foldCase(key: string): string {
   return key.replaceAll("\u017f", "s").replaceAll("\u212a", "k").toLowerCase();
 }

@@ -2,15 +2,16 @@ import { type MemberName, type Outline, type Span, spanOf } from "./outline.ts";
 import { skipSpace } from "./scan.ts";
 import { scanString, type StringScanState } from "./strings.ts";
 
-/** Bytes together with the outline of the value in them; every message is one. */
+/** Bytes with the outline of the JSON value in them. Every message is one. */
 export interface ScannedJson {
   readonly bytes: Buffer;
   readonly outline: Outline;
 }
 
+/** The type of a JSON value. */
 export type JsonType = "object" | "array" | "string" | "number" | "boolean" | "null";
 
-/** The type of the JSON value that begins at an offset. */
+/** The type of the JSON value at an offset. */
 export function typeAt(bytes: Uint8Array, offset: number): JsonType {
   switch (bytes[offset]) {
     case 0x7b:
@@ -29,33 +30,38 @@ export function typeAt(bytes: Uint8Array, offset: number): JsonType {
   }
 }
 
-/** The type of a member, or undefined when the message does not have it. */
+/** The type of a member; undefined if absent. */
 export function memberType(source: ScannedJson, name: MemberName): JsonType | undefined {
   const span = spanOf(source.outline, name);
   return span === undefined ? undefined : typeAt(source.bytes, span.start);
 }
 
-/** A member's exact source text, or undefined when absent. */
+/** The source text of a member; undefined if absent. */
 export function memberSource(source: ScannedJson, name: MemberName): string | undefined {
   const span = spanOf(source.outline, name);
   return span === undefined ? undefined : source.bytes.toString("utf8", span.start, span.end);
 }
 
-/** A member's string value; undefined when absent or of another type. */
+/**
+ * The string value of a member; undefined if absent or of another type.
+ *
+ * @example
+ * memberString(message, "params.name"); // "weigh"
+ */
 export function memberString(source: ScannedJson, name: MemberName): string | undefined {
   const span = spanOf(source.outline, name);
   if (span === undefined || source.bytes[span.start] !== 0x22) return undefined;
   return decodeString(source.bytes, span.start, span.end);
 }
 
-/** A member's integer value; undefined when absent, of another type, fractional, or too big to be exact. */
+/** The integer value of a member; undefined if absent, of another type, fractional or beyond 2^53. */
 export function memberInteger(source: ScannedJson, name: MemberName): number | undefined {
   const text = memberType(source, name) === "number" ? memberSource(source, name) : undefined;
   const value = text === undefined ? Number.NaN : Number(text);
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
-/** A member's boolean value; undefined when absent or of another type. */
+/** The boolean value of a member; undefined if absent or of another type. */
 export function memberBoolean(source: ScannedJson, name: MemberName): boolean | undefined {
   const span = spanOf(source.outline, name);
   if (span === undefined) return undefined;
@@ -63,19 +69,19 @@ export function memberBoolean(source: ScannedJson, name: MemberName): boolean | 
   return first === 0x74 ? true : first === 0x66 ? false : undefined;
 }
 
-/** A member built as a JavaScript value, for those who really need to look inside; undefined when absent. */
+/** A member as a JavaScript value; undefined if absent. */
 export function memberValue(source: ScannedJson, name: MemberName): unknown {
   const text = memberSource(source, name);
   return text === undefined ? undefined : JSON.parse(text);
 }
 
-/** The text of a JSON string from its opening quote to behind its closing one. */
+/** Decodes the JSON string between two offsets, which include its quotes. */
 export function decodeString(bytes: Buffer, start: number, end: number): string {
   const text = bytes.toString("utf8", start + 1, end - 1);
   return text.includes("\\") ? String(JSON.parse(`"${text}"`)) : text;
 }
 
-/** One step of a JSON Pointer with its two special characters escaped (RFC 6901 section 3). */
+/** One step of a JSON Pointer, escaped (RFC 6901 section 3). */
 export function pointerStep(key: string | number): string {
   return `/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
@@ -94,10 +100,7 @@ export interface Member {
   readonly value: Span;
 }
 
-/**
- * The members of an object in their order, duplicates included. Only for bytes that the scanner has accepted: nothing
- * is checked again.
- */
+/** The members of an object in order, with duplicates. The scanner must have accepted the bytes. */
 export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void, undefined> {
   const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   let at = skipSpace(bytes, object.start + 1, object.end);
@@ -112,7 +115,7 @@ export function* membersOf(bytes: Buffer, object: Span): Generator<Member, void,
   }
 }
 
-/** The elements of an array in their order; for bytes that the scanner has accepted. */
+/** The elements of an array in order. The scanner must have accepted the bytes. */
 export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, undefined> {
   const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   let start = skipSpace(bytes, array.start + 1, array.end);
@@ -123,7 +126,7 @@ export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, u
   }
 }
 
-/** The offset behind the value that begins at `from`: brackets are counted, strings are stepped over. */
+/** The end of the value at `from`, found by counting brackets outside of strings. */
 function skipValue(bytes: Buffer, from: number, end: number, notes: StringScanState): number {
   let depth = 0;
   let i = from;

@@ -1,6 +1,6 @@
-/** Mutable notes of one scan: what it has found out about its bytes, and odd things seen. */
+/** What one scan has found out about its bytes. */
 export interface StringScanState {
-  /** Offset of a quote or backslash found natively ahead of the scan, or -1. */
+  /** Offset of the next quote or backslash, if searched for ahead of the scan, or -1. */
   quote: number;
   backslash: number;
   loneSurrogateAt: number;
@@ -14,16 +14,13 @@ stops[0x5c] = 1;
 const escapes = new Uint8Array(256);
 for (const letter of '"\\/bfnrt') escapes[letter.charCodeAt(0)] = 1;
 
-/** How far to look byte by byte before the word-wise search; most strings are shorter. */
+/** Most strings are shorter than this and are scanned byte by byte. */
 const shortRun = 48;
-/** A stretch without quote or backslash of at least this length is worth two native searches. */
+/** A run without quote or backslash of this length is worth two native searches. */
 const longRun = 512;
 const pieceLength = 4096;
 
-/**
- * Checks a JSON string from behind its opening quote and returns the offset behind its closing quote.
- * A negative answer is `-1 - offset` of what is wrong there.
- */
+/** Checks a JSON string from after its opening quote; returns its end, or `-1 - offset` of the error. */
 export function scanString(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   const near = from + shortRun < end ? from + shortRun : end;
   let i = from;
@@ -31,10 +28,10 @@ export function scanString(bytes: Uint8Array, from: number, end: number, notes: 
   return i < near && bytes[i] === 0x22 ? i + 1 : scanLongString(bytes, i, end, notes);
 }
 
-/** The same for strings that are long or hold escapes. */
+/** The same for strings that are long or contain escapes. */
 function scanLongString(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
-  let i = skipCleanStretch(bytes, from, end, notes);
-  // Piece by piece, so that the loop inside is compiled as a function and not replaced while it runs.
+  let i = skipLongRun(bytes, from, end, notes);
+  // In pieces, so that the inner loop is compiled as a function and not by on-stack replacement.
   while (i >= 0 && i < end) {
     if (bytes[i] === 0x22) return i + 1;
     i = skipPiece(bytes, i, end, notes);
@@ -42,13 +39,13 @@ function scanLongString(bytes: Uint8Array, from: number, end: number, notes: Str
   return i < 0 ? i : -1 - end;
 }
 
-/** Goes on to the closing quote or about a piece further, whichever comes first. */
+/** Continues to the closing quote, or for about one piece. */
 function skipPiece(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   const limit = from + pieceLength < end ? from + pieceLength : end;
   const lastFour = limit - 4;
   let i = from;
   while (i < limit) {
-    // Four plain bytes a turn; written out, because this loop is most of the time spent on escaped text.
+    // Unrolled: most of the time for escaped text is spent in this loop.
     while (i < lastFour && stops[bytes[i] ?? 0] === 0) {
       if (stops[bytes[i + 1] ?? 0] !== 0) {
         i += 1;
@@ -83,8 +80,8 @@ function skipPiece(bytes: Uint8Array, from: number, end: number, notes: StringSc
   return i;
 }
 
-/** Over a very long stretch the next quote and backslash are found natively; only control characters are left to look for. */
-function skipCleanStretch(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
+/** In a long run the next quote and backslash are found natively; only control characters are left to check. */
+function skipLongRun(bytes: Uint8Array, from: number, end: number, notes: StringScanState): number {
   if (notes.quote < from) notes.quote = indexOrEnd(bytes, 0x22, from, end);
   if (notes.quote - from < longRun) return from;
   if (notes.backslash < from) notes.backslash = indexOrEnd(bytes, 0x5c, from, end);
@@ -96,7 +93,7 @@ function skipCleanStretch(bytes: Uint8Array, from: number, end: number, notes: S
   let index = 0;
   for (; index < words.length; index++) {
     const word = words[index] ?? 0;
-    // The classic "has a byte less than n" test on four bytes at once.
+    // The well-known test for "has a byte less than n" in four bytes at once.
     if (((word - 0x20202020) & ~word & 0x80808080) !== 0) break;
   }
   return from + lead + index * 4;
@@ -107,7 +104,7 @@ function indexOrEnd(bytes: Uint8Array, value: number, from: number, end: number)
   return index < 0 ? end : index;
 }
 
-/** Checks an escape that is not of the two-letter kind and returns the offset behind it. */
+/** Checks a `\u` escape and returns its end. */
 function scanUnicodeEscape(bytes: Uint8Array, at: number, end: number, notes: StringScanState): number {
   const letter = at + 1 < end ? (bytes[at + 1] ?? 0) : 0;
   if (letter !== 0x75) return -1 - (at + 1 < end ? at + 1 : end);
@@ -139,7 +136,7 @@ function hexDigit(c: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1;
 }
 
-/** Checks a JSON number and returns the offset behind it, or `-1 - offset` of the fault. */
+/** Checks a JSON number; returns its end, or `-1 - offset` of the error. */
 export function scanNumber(bytes: Uint8Array, from: number, end: number): number {
   let i = from;
   if (bytes[i] === 0x2d) i++;

@@ -1,3 +1,4 @@
+import { isObject } from "../../lib/is-object.ts";
 import { type Capabilities, methodFacts, missingCapabilities, requiredClientCapabilities } from "../methods.ts";
 import type { HeaderParameter } from "../http/header-parameters.ts";
 import { memberSource, memberString, memberType, memberValue } from "../json/read.ts";
@@ -6,16 +7,18 @@ import {
   checkNameHeader,
   checkParameterHeaders,
   type HeaderLookup,
+  type HeaderMismatch,
   methodHeaderOf,
   revisionHeaderOf,
+  toHeaderMismatch,
 } from "../http/mirrored-headers.ts";
 import { type Revision, revisions } from "../revisions.ts";
 
-// Everything here needs to know what went before; the caller knows it and says so in the arguments.
+// These checks depend on earlier messages; the caller passes what it knows about them.
 
 const none: readonly Diagnostic[] = Object.freeze([]);
 
-/** Judges the id of a request against those its sender has used (MCP 2025-11-25 and 2026-07-28, Overview, Requests). */
+/** Checks the id of a request against earlier ids of its sender (MCP 2025-11-25 and 2026-07-28, Overview, Requests). */
 export function checkIdReuse(
   message: RequestMessage,
   used: { readonly isInFlight: boolean; readonly wasUsed: boolean },
@@ -27,25 +30,25 @@ export function checkIdReuse(
   return [found("id.reused", "warn", `the id ${id} was used before in this session`, "/id")];
 }
 
-/** What is left of the request that a response names. */
+/** The state of the request that a response names. */
 export type AnswerState = "pending" | "answered" | "given-up" | "none";
 
-/** Judges a response against the request that it answers, or fails to. */
+/** Checks a response against its request. */
 export function checkAnswer(message: ResultMessage | ErrorMessage, state: AnswerState): readonly Diagnostic[] {
   if (message.id === undefined) {
-    return [found("response.unaddressed", "warn", "the error answers a request that could not be read")];
+    return [found("response.unaddressed", "warn", "the error has no id: its request was unreadable")];
   }
   const id = message.id.json;
   if (state === "answered") {
-    return [found("response.duplicate", "warn", `the request ${id} was answered before`, "/id")];
+    return [found("response.duplicate", "warn", `the request ${id} was already answered`, "/id")];
   }
   if (state === "given-up") {
     return [found("response.late", "warn", `the request ${id} was cancelled or timed out`, "/id")];
   }
-  return state === "none" ? [found("response.orphan", "warn", `no request ${id} is known`, "/id")] : none;
+  return state === "none" ? [found("response.orphan", "warn", `there is no request ${id}`, "/id")] : none;
 }
 
-/** Judges a progress notification against the last one for its token; values must rise (MCP 2025-11-25, Progress). */
+/** Checks a progress notification against the last one for its token; values must increase (MCP 2025-11-25, Progress). */
 export function checkProgress(
   message: NotificationMessage,
   token: { readonly isKnown: boolean; readonly hasEnded: boolean; readonly last: number | undefined },
@@ -63,7 +66,7 @@ export function checkProgress(
   return [found("progress.not-rising", "warn", text, "/params/progress", { last: token.last, value })];
 }
 
-/** Compares all headers of a modern request with its body, and reports each that differs. */
+/** Compares all mirrored headers of a modern request with its body. */
 export function checkMirroredHeaders(
   message: RequestMessage,
   header: HeaderLookup,
@@ -83,7 +86,7 @@ export function checkMirroredHeaders(
     );
 }
 
-/** Judges a request by what its receiver has declared that it can do. */
+/** Checks that the receiver of a request declared the capability that it needs. */
 export function checkCapability(
   message: RequestMessage,
   declared: Capabilities,
@@ -94,47 +97,59 @@ export function checkCapability(
   const required = requiredClientCapabilities(message.method, memberValue(message, "params")) ?? {
     [capability]: {},
   };
-  return missing("capability.missing", required, declared, `the receiver did not declare what ${message.method} needs`);
+  return missing(
+    "capability.missing",
+    required,
+    declared,
+    `the receiver did not declare the capability for ${message.method}`,
+  );
 }
 
-/** Judges a result that asks for input, by the request that it interrupts (MCP 2026-07-28, Multi Round-Trip Requests). */
+/** Checks a result that asks for input against its request (MCP 2026-07-28, Multi Round-Trip Requests). */
 export function checkInputRequired(
   message: ResultMessage,
   request: { readonly method: string; readonly capabilities: Capabilities },
 ): readonly Diagnostic[] {
   if (memberString(message, "result.resultType") !== "input_required") return none;
   if (methodFacts(request.method)?.inputRequired !== true) {
-    return [found("input.not-allowed", "error", `${request.method} cannot ask for input`, "/result/resultType")];
+    return [
+      found(
+        "input.not-allowed",
+        "error",
+        `the result of ${request.method} must not ask for input`,
+        "/result/resultType",
+      ),
+    ];
   }
-  const asks = memberValue(message, "result.inputRequests");
-  if (asks === undefined && memberType(message, "result.requestState") === undefined) {
-    return [found("input.empty", "error", "neither inputRequests nor requestState is there", "/result")];
+  const inputRequests = memberValue(message, "result.inputRequests");
+  if (inputRequests === undefined && memberType(message, "result.requestState") === undefined) {
+    return [found("input.empty", "error", "the result has neither inputRequests nor requestState", "/result")];
   }
-  return entries(asks).flatMap(([key, ask]) => {
-    const method = property(ask, "method");
+  return entries(inputRequests).flatMap(([key, inputRequest]) => {
+    const method = property(inputRequest, "method");
     const required =
-      typeof method === "string" ? requiredClientCapabilities(method, property(ask, "params")) : undefined;
+      typeof method === "string" ? requiredClientCapabilities(method, property(inputRequest, "params")) : undefined;
     if (required === undefined) {
-      return [found("input.method", "error", `the question ${key} has a method that cannot be asked`)];
+      return [found("input.method", "error", `the input request ${key} has an unknown method`)];
     }
-    const text = `the client did not declare what the question ${key} needs`;
+    const text = `the client did not declare the capability for the input request ${key}`;
     return missing("input.capability", required, request.capabilities, text);
   });
 }
 
-/** A round that waits for its retry. */
+/** A result with input requests that waits for its retry. */
 export interface OpenRound {
   readonly requestState: string | undefined;
-  /** The keys of the questions. */
+  /** The keys of the input requests. */
   readonly keys: readonly string[];
-  /** How many rounds there have been, this one included. */
+  /** The number of rounds so far, including this one. */
   readonly rounds: number;
 }
 
-/** More rounds than this are a loop (SC-056). */
-const mostRounds = 10;
+/** More rounds than this count as a loop (SC-056). */
+const maxRounds = 10;
 
-/** Judges a retry by the round that it answers; answers to questions nobody asked are ignored, as servers do. */
+/** Checks a retry against the input requests it answers; answers to unknown keys are ignored, as by servers. */
 export function checkRetry(message: RequestMessage, round: OpenRound): readonly Diagnostic[] {
   const diagnostics: Diagnostic[] = [];
   const state = memberString(message, "params.requestState");
@@ -148,26 +163,29 @@ export function checkRetry(message: RequestMessage, round: OpenRound): readonly 
     const text = `no answer to ${open.join(", ")}`;
     diagnostics.push(found("retry.keys", "warn", text, "/params/inputResponses", { missing: open }));
   }
-  if (round.rounds > mostRounds) {
-    diagnostics.push(found("retry.rounds", "error", `more than ${mostRounds} rounds for one operation`));
+  if (round.rounds > maxRounds) {
+    diagnostics.push(found("retry.rounds", "error", `more than ${maxRounds} rounds for one operation`));
   }
   return diagnostics;
 }
 
-/** The warning about a revision nobody here knows: once for each text within a scope, whose list the caller keeps. */
+/** Warns about an unknown revision, once for each text in `warned`, which the caller keeps. */
 export function warnUnknownRevision(text: string, warned: ReadonlySet<string>): readonly Diagnostic[] {
   if (warned.has(text)) return none;
   const message = `unknown revision ${JSON.stringify(text)}: only the envelope is checked`;
   return [found("revision.unknown", "warn", message, undefined, { revision: text })];
 }
 
-function compareHeader(header: string, received: string | undefined, expected: string | undefined) {
+function compareHeader(
+  header: string,
+  received: string | undefined,
+  expected: string | undefined,
+): HeaderMismatch | undefined {
   if (received === expected) return undefined;
-  const problem = received === undefined ? "missing" : "different";
-  return { header, problem, message: `the header ${header} is ${problem}` };
+  return toHeaderMismatch(header, received === undefined ? "missing" : "different");
 }
 
-/** Some methods are older than the capability that announces them. */
+/** Whether the revision has the capability; some methods are older than theirs. */
 function isDeclarable(capability: string, revision: Revision): boolean {
   const { capabilities } = revisions[revision];
   const later: readonly string[] = ["completions", "elicitation", "tasks"];
@@ -181,11 +199,11 @@ function missing(code: string, required: Capabilities, declared: Capabilities, t
 }
 
 function entries(value: unknown): readonly (readonly [string, unknown])[] {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+  return isObject(value) ? Object.entries(value) : [];
 }
 
 function property(value: unknown, name: string): unknown {
-  return entries(value).find(([key]) => key === name)?.[1];
+  return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
 function found(

@@ -3,17 +3,17 @@ import * as z from "zod";
 
 import type { RevisionFacts } from "../../revisions.ts";
 
-/** Any object; what stands inside is somebody else's business. */
+/** Any object. */
 export const anyObject = z.record(z.string(), z.unknown());
 const objectMap = z.record(z.string(), anyObject);
 const strings = z.array(z.string());
 
-/** Integers of any size: ids and tokens beyond 2^53 are legal on the wire. */
+/** An integer of any size: ids and tokens beyond 2^53 are legal. */
 export const integer = z.number().refine(Number.isInteger, { params: { expected: "integer" } });
 /** A request id or a progress token. */
 export const identifier = z.union([z.string(), integer]);
 
-/** The validators of things that messages are made of, as one revision defines them. */
+/** The schemas of the parts of messages in one revision. */
 export interface Blocks {
   readonly implementation: z.ZodType;
   readonly clientCapabilities: z.ZodType;
@@ -22,19 +22,19 @@ export interface Blocks {
   readonly prompt: z.ZodType;
   readonly resource: z.ZodType;
   readonly resourceTemplate: z.ZodType;
-  /** Text or blob of a resource. */
+  /** The text or blob of a resource. */
   readonly resourceContents: z.ZodType;
-  /** A block of a tool result or a prompt message. */
+  /** A content block of a tool result or a prompt message. */
   readonly content: z.ZodType;
-  /** A block of a sampling message. */
+  /** The content of a sampling message. */
   readonly samplingContent: z.ZodType;
-  /** `title`, where the revision has titles. */
+  /** `title`, if the revision has titles. */
   readonly title: z.ZodRawShape;
-  /** `_meta` of things inside messages, where the revision has that. */
+  /** `_meta` of items inside messages, if the revision has that. */
   readonly itemMeta: z.ZodRawShape;
 }
 
-/** Builds the blocks of a revision from its facts; members that it does not know are left unjudged. */
+/** Builds the schemas of a revision from its facts; unknown members are allowed. */
 export function createBlocks(facts: RevisionFacts): Blocks {
   const title = when(facts.titles, { title: z.string().optional() });
   const itemMeta = when(facts.titles, { _meta: anyObject.optional() });
@@ -137,12 +137,12 @@ export function createBlocks(facts: RevisionFacts): Blocks {
   };
 }
 
-/** The member `structuredContent` as a revision defines it. */
+/** The member `structuredContent`, as the revision defines it. */
 export function structuredContent(facts: RevisionFacts): z.ZodRawShape {
   return when(facts.structuredContent === "object", { structuredContent: anyObject.optional() });
 }
 
-/** The shape if the condition holds, else no members. */
+/** The shape if the condition holds, otherwise no members. */
 export function when(condition: boolean, shape: z.ZodRawShape): z.ZodRawShape {
   return condition ? shape : {};
 }
@@ -156,7 +156,7 @@ function rest(
     .map((kind) => kinds[kind]);
 }
 
-/** A JSON Schema whose root is an object with described properties, as legacy tools have it. */
+/** A JSON Schema whose root is an object with properties, as legacy revisions require it. */
 function objectSchema(facts: RevisionFacts): z.ZodObject {
   return z.object({
     type: z.literal("object"),
@@ -166,7 +166,7 @@ function objectSchema(facts: RevisionFacts): z.ZodObject {
   });
 }
 
-/** Any JSON Schema 2020-12; only its dialect, and for inputs its root type, are fixed. */
+/** Any JSON Schema 2020-12; for inputs its root type is fixed. */
 function looseSchema(type?: "object"): z.ZodObject {
   return z.object({
     $schema: z.string().optional(),
@@ -220,17 +220,14 @@ export const coreTask: z.ZodRawShape = {
   pollInterval: integer.optional(),
 };
 
-/** A task as the extension creates it: flat, with times in milliseconds named so. */
+/** A task as the Tasks extension creates it. */
 export const extensionTask: z.ZodRawShape = {
   ...taskBase,
   ttlMs: integer.nullable(),
   pollIntervalMs: integer.optional(),
 };
 
-/**
- * A task as the extension reports it, with what its state has led to (Tasks extension, `DetailedTask`); the base
- * members are those of the message that carries it.
- */
+/** A task as the extension reports it, with the members of its state (Tasks extension, `DetailedTask`). */
 export function detailedTask(base: z.ZodRawShape, inputRequests: z.ZodType): z.ZodType {
   const error = z.object({ code: integer, message: z.string() });
   const state = (status: string, shape: z.ZodRawShape = {}) =>

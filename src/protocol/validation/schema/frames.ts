@@ -4,29 +4,29 @@ import * as z from "zod";
 import type { RevisionFacts } from "../../revisions.ts";
 import { anyObject, type Blocks, createBlocks, identifier, integer, when } from "./blocks.ts";
 
-/** A validator for each method. */
+/** A schema for each method. */
 export type Entries = readonly (readonly [method: string, schema: z.ZodType])[];
 
-/** What the messages of one revision are built with: its blocks, and makers that add what every message has. */
+/** What the message schemas of one revision are built from. */
 export interface Frames {
   readonly facts: RevisionFacts;
   readonly blocks: Blocks;
   readonly questions: ReadonlyMap<string, ClientRequestSchema>;
-  /** Questions inside a result, by key. */
+  /** Input requests in a result, by key. */
   readonly inputRequests: z.ZodType;
-  /** The answers to them, by the same keys. */
+  /** The responses to them, by the same keys. */
   readonly inputResponses: z.ZodType;
   /** Parameters of a request. */
   readonly params: (shape: z.ZodRawShape) => z.ZodType;
-  /** The same, which may be left out altogether where no envelope is needed. */
+  /** The same, optional in revisions without an envelope. */
   readonly optionalParams: (shape: z.ZodRawShape) => z.ZodType;
-  /** Members that the parameters of every notification may have. */
+  /** The common members of notification parameters. */
   readonly noticeBase: z.ZodRawShape;
-  /** Members that every result has. */
+  /** The common members of results. */
   readonly resultBase: z.ZodRawShape;
 }
 
-/** Prepares the building of a revision's messages. */
+/** Makes the frames of a revision. */
 export function createFrames(facts: RevisionFacts): Frames {
   const blocks = createBlocks(facts);
   const questions = createClientRequestSchemas(facts, blocks);
@@ -56,12 +56,12 @@ export function createFrames(facts: RevisionFacts): Frames {
   };
 }
 
-/** What a modern server says of itself in the `_meta` of a result. */
+/** The `_meta` of a modern result. */
 export function resultMeta(blocks: Blocks): z.ZodObject {
   return z.object({ "io.modelcontextprotocol/serverInfo": blocks.implementation.optional() });
 }
 
-/** Questions keep their method and parameters, and lose the JSON-RPC envelope (MCP 2026-07-28, Multi Round-Trip Requests). */
+/** Input requests have a method and parameters, but no JSON-RPC envelope (MCP 2026-07-28, Multi Round-Trip Requests). */
 function inputRequests(questions: ReadonlyMap<string, ClientRequestSchema>): z.ZodType {
   const forms = [...questions].map(([method, { params }]) => {
     const shapes = params.map((shape) => z.object(shape));
@@ -78,19 +78,19 @@ function inputRequests(questions: ReadonlyMap<string, ClientRequestSchema>): z.Z
     : z.record(z.string(), z.discriminatedUnion("method", [first, ...others]));
 }
 
-/** Answers are bare results: which question they belong to is told by their key, not by a member. */
+/** Input responses are bare results; only their key says which request they answer. */
 function inputResponses(questions: ReadonlyMap<string, ClientRequestSchema>): z.ZodType {
   const answers = [...questions.values()].map(({ answer }) => z.object(answer));
   return z.record(z.string(), z.union(answers));
 }
 
-/** What a server asks of a client: parameters of the question, and the answer; without `_meta` and task members. */
+/** A request that servers send to clients: its parameters and its result, without `_meta` and task members. */
 export interface ClientRequestSchema {
   readonly params: readonly z.ZodRawShape[];
   readonly answer: z.ZodRawShape;
 }
 
-/** The questions that a revision knows, by method; the same whether they travel as requests or inside results. */
+/** The requests of servers to clients, by method; the same for requests and for input requests in results. */
 function createClientRequestSchemas(facts: RevisionFacts, blocks: Blocks): ReadonlyMap<string, ClientRequestSchema> {
   const questions = new Map<string, ClientRequestSchema>([
     ["roots/list", rootsQuestion(blocks)],
@@ -146,7 +146,7 @@ function elicitationQuestion(facts: RevisionFacts): ClientRequestSchema {
     mode: z.literal("url"),
     message: z.string(),
     url: sdk.ElicitRequestURLParamsSchema.shape.url,
-    // The identifier is for a notification that modern revisions no longer have.
+    // Modern revisions no longer have the notification that uses the identifier.
     ...when(facts.elicitation === "form+url", { elicitationId: z.string() }),
   };
   const values = [z.string(), z.number(), z.boolean()] as const;
@@ -161,7 +161,7 @@ function elicitationQuestion(facts: RevisionFacts): ClientRequestSchema {
   };
 }
 
-/** Form fields before there were defaults, lists and titled choices (MCP 2025-06-18, Elicitation). */
+/** Form fields without defaults, lists and titled choices (MCP 2025-06-18, Elicitation). */
 const plainPrimitive = z.union([
   sdk.LegacyTitledEnumSchemaSchema.omit({ default: true }),
   sdk.StringSchemaSchema.omit({ default: true }),

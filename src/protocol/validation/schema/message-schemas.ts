@@ -7,7 +7,7 @@ import { type Revision, revisions } from "../../revisions.ts";
 import { createFrames, type Entries, type Frames, resultMeta } from "./frames.ts";
 import { anyObject, coreTask, detailedTask, extensionTask, identifier, integer, structuredContent, when } from "./blocks.ts";
 
-/** The validators of one revision. */
+/** The schemas of the messages of one revision. */
 export interface MessageSchemas {
   /** Of `params`, by method. */
   readonly requests: ReadonlyMap<string, ZodType>;
@@ -17,16 +17,13 @@ export interface MessageSchemas {
   readonly results: ReadonlyMap<string, ZodType>;
   /** Of `error.data`, by code. */
   readonly errors: ReadonlyMap<number, ZodType>;
-  /** Of a result that asks for input instead of answering. */
+  /** Of a result that asks for input. */
   readonly inputRequired: ZodType | undefined;
-  /** Of a result that hands out a task instead of answering. */
+  /** Of a result that creates a task. */
   readonly createTask: ZodType | undefined;
 }
 
-/**
- * Builds the validators of a revision: the official SDK's where they say what the revision's schema says, ours where
- * it differs. Costs some milliseconds, so it is done once for each revision in use.
- */
+/** Builds the schemas of a revision: those of the official SDK where they match the specification, ours otherwise. */
 export function createMessageSchemas(revision: Revision): MessageSchemas {
   const frames = createFrames(revisions[revision]);
   const known = (entries: Entries) => new Map(entries.filter(([method]) => isMessage(method, revision)));
@@ -45,7 +42,7 @@ function isMessage(method: string, revision: Revision): boolean {
   return form === "core" || form === "extension";
 }
 
-/** Validators of results that answer a request, by its method. */
+/** Schemas of results, by the method of the request. */
 function resultEntries(frames: Frames): Entries {
   const { facts, blocks, questions, resultBase } = frames;
   const result = (shape: z.ZodRawShape) => z.object({ ...resultBase, ...shape });
@@ -87,7 +84,7 @@ function resultEntries(frames: Frames): Entries {
   ];
 }
 
-/** The validator of a result that asks for input instead of answering; undefined where the revision has none. */
+/** The schema of a result that asks for input, if the revision has that. */
 function inputRequiredResult({ facts, resultBase, inputRequests }: Frames): z.ZodType | undefined {
   if (!facts.inputRequired) return undefined;
   return z
@@ -101,7 +98,7 @@ function inputRequiredResult({ facts, resultBase, inputRequests }: Frames): z.Zo
     });
 }
 
-/** The validator of a result that hands out a task instead of answering; undefined where the revision has none. */
+/** The schema of a result that creates a task, if the revision has that. */
 function createTaskResult({ facts, resultBase }: Frames): z.ZodType | undefined {
   if (facts.tasks === "none") return undefined;
   return z.object({
@@ -110,7 +107,7 @@ function createTaskResult({ facts, resultBase }: Frames): z.ZodType | undefined 
   });
 }
 
-/** Validators of the data of errors whose meaning the revision fixes, by code. */
+/** Schemas of the data of errors that the revision defines, by code. */
 function errorEntries({
   facts,
   blocks,
@@ -144,16 +141,16 @@ function taskEntries({ facts, resultBase, inputRequests }: Frames): Entries {
     ["tasks/get", result(coreTask)],
     ["tasks/cancel", result(coreTask)],
     ["tasks/list", result({ tasks, nextCursor: z.string().optional() })],
-    // The shape is that of the request that became a task, which this result does not name.
+    // The result of the request that became the task; its method is not known here.
     ["tasks/result", result({})],
   ];
 }
 
 const texts = z.record(z.string(), z.string());
-/** What a listener wants to hear, with the filter that the Tasks extension adds. */
+/** The subscription filter, with the part that the Tasks extension adds. */
 const listenFilter = sdk.SubscriptionFilterSchema.extend({ taskIds: z.array(z.string()).optional() });
 
-/** Validators of the parameters of requests. */
+/** Schemas of the parameters of requests. */
 function requestEntries(frames: Frames): Entries {
   const { facts, blocks, params, optionalParams } = frames;
   const retry = when(facts.inputRequired, {
@@ -195,7 +192,7 @@ function requestEntries(frames: Frames): Entries {
   ];
 }
 
-/** Validators of the parameters of notifications. */
+/** Schemas of the parameters of notifications. */
 function notificationEntries({ facts, noticeBase, inputRequests }: Frames): Entries {
   const notice = (shape: z.ZodRawShape) => z.object({ ...noticeBase, ...shape });
   const change = notice({}).optional();
@@ -235,7 +232,7 @@ function completionParams({ facts, blocks, params }: Frames): z.ZodType {
   });
 }
 
-/** What servers ask clients in requests of their own; there is one schema for each form of the question. */
+/** Requests that servers send to clients; one schema for each form of the request. */
 function questionEntries({ questions, params }: Frames, task: z.ZodRawShape): Entries {
   return [...questions]
     .filter(([method]) => method !== "roots/list")

@@ -1,22 +1,22 @@
 import type { core } from "zod";
 
-/** One way in which a value does not fit its schema. */
+/** A rule of the schema that a value breaks. */
 export interface SchemaViolation {
-  /** From the value's root. */
+  /** From the root of the value. */
   readonly path: readonly (string | number)[];
-  /** The broken rule, by its JSON Schema keyword where there is one. */
+  /** The JSON Schema keyword of the rule, if it has one. */
   readonly rule: string;
   readonly expected: string;
 }
 
 type Issue = core.$ZodIssue;
 
-/** Says what a value breaks, in our words: the place, the rule, what was expected there. */
+/** Converts the issues of the schema library. */
 export function schemaViolations(issues: readonly Issue[], value: unknown): readonly SchemaViolation[] {
-  return issues.flatMap((issue) => findingsIn(issue, value, []));
+  return issues.flatMap((issue) => violationsIn(issue, value, []));
 }
 
-function findingsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly SchemaViolation[] {
+function violationsIn(issue: Issue, root: unknown, base: readonly (string | number)[]): readonly SchemaViolation[] {
   const path = [...base, ...issue.path.map(step)];
   const one = (rule: string, expected: string): readonly SchemaViolation[] => [{ path, rule, expected }];
   switch (issue.code) {
@@ -37,23 +37,23 @@ function findingsIn(issue: Issue, root: unknown, base: readonly (string | number
     case "invalid_format":
       return one("format", issue.format);
     case "invalid_union":
-      return unionFindings(issue, root, base, path);
+      return unionViolations(issue, root, base, path);
     case "invalid_key":
     case "invalid_element":
-      return issue.issues.flatMap((inner) => findingsIn(inner, root, path));
+      return issue.issues.flatMap((inner) => violationsIn(inner, root, path));
     case "custom":
-      return customFinding(issue, one);
+      return customViolation(issue, one);
     case "not_multiple_of":
       return one("multipleOf", String(issue.divisor));
     case "unrecognized_keys":
     default:
-      // None of our schemas is closed; should one ever be, its message says enough.
+      // Our schemas allow additional members, so this does not happen.
       return one("additionalProperties", issue.message);
   }
 }
 
-/** Our own rules name themselves; those of the official package only have a message, such as "Invalid Base64 string". */
-function customFinding(
+/** Our own rules have a name; those of the official package only a message, such as "Invalid Base64 string". */
+function customViolation(
   issue: core.$ZodIssueCustom,
   one: (rule: string, expected: string) => readonly SchemaViolation[],
 ): readonly SchemaViolation[] {
@@ -62,8 +62,8 @@ function customFinding(
   return one("format", issue.message.replace(/^Invalid /, ""));
 }
 
-/** Of the branches of a union, reports the one that the value came closest to. */
-function unionFindings(
+/** Reports the branch of a union that the value is closest to. */
+function unionViolations(
   issue: core.$ZodIssueInvalidUnion,
   root: unknown,
   base: readonly (string | number)[],
@@ -75,11 +75,11 @@ function unionFindings(
     const expected = options.map((option: unknown) => JSON.stringify(option)).join(" or ");
     return [{ path, rule: isMissing ? "required" : "enum", expected }];
   }
-  const branches = issue.errors.map((errors) => errors.flatMap((inner) => findingsIn(inner, root, path)));
-  const isElsewhere = (finding: SchemaViolation): boolean => finding.path.length > path.length;
+  const branches = issue.errors.map((errors) => errors.flatMap((inner) => violationsIn(inner, root, path)));
+  const isElsewhere = (violation: SchemaViolation): boolean => violation.path.length > path.length;
   const deep = branches.filter((branch) => branch.every(isElsewhere));
   if (deep.length === 0) {
-    const expected = new Set(branches.flat().map((finding) => finding.expected));
+    const expected = new Set(branches.flat().map(({ expected: wanted }) => wanted));
     const isMissing = valueAt(root, path) === undefined;
     return [{ path, rule: isMissing ? "required" : "type", expected: [...expected].join(" or ") }];
   }
@@ -87,7 +87,7 @@ function unionFindings(
   return closest ?? [];
 }
 
-/** A wrong discriminator says that another branch was meant; fewer findings mean a nearer miss. */
+/** A wrong discriminator means another branch; fewer violations mean a closer match. */
 function distance(branch: readonly SchemaViolation[]): number {
   return branch.length + (branch.some(({ rule }) => rule === "const") ? 100 : 0);
 }

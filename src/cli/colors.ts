@@ -1,7 +1,7 @@
 import type { Environment } from "../config/substitute.ts";
 import { isTty } from "./prompt.ts";
 
-/** Gives texts a colour, or leaves them as they are. */
+/** Functions that color text, or return it unchanged. */
 export type Colors = Readonly<Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>>;
 
 const ansiCodes = {
@@ -13,7 +13,7 @@ const ansiCodes = {
   bold: [1, 22],
 } as const;
 
-/** Colours for standard output: only where a person looks at it and has not asked for none (no-color.org). */
+/** Colors for standard output: on for a terminal, unless NO_COLOR is set (no-color.org). */
 export function colorsFor({
   stdout,
   env,
@@ -25,7 +25,7 @@ export function colorsFor({
   return createColors(isTty(stdout) && (noColor === undefined || noColor === "") && env["TERM"] !== "dumb");
 }
 
-/** Makes the colours, or their absence. */
+/** Colors that are on or off. */
 export function createColors(isOn: boolean): Colors {
   const wrap = (name: keyof typeof ansiCodes) => {
     const [on, off] = ansiCodes[name];

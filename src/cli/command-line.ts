@@ -2,14 +2,14 @@ import { parseArgs } from "node:util";
 
 import { closestName } from "../lib/closest-name.ts";
 
-/** One option of a command: how it is read, and what help and reference say of it. */
+/** One option of a command: how to parse it, and its text in the help. */
 export interface CommandOption {
   readonly type: "string" | "boolean";
-  /** One letter that stands for it. */
+  /** Its one-letter form. */
   readonly short?: string;
   /** May be given more than once. */
   readonly multiple?: true;
-  /** What stands for its value in the help, such as `URL`. */
+  /** The placeholder of its value in the help, such as `URL`. */
   readonly value?: string;
   readonly text: string;
 }
@@ -17,7 +17,7 @@ export interface CommandOption {
 /** The options of a command by their names, without the dashes. */
 export type OptionTable = Readonly<Record<string, CommandOption>>;
 
-/** What was given for the options of a table. */
+/** The parsed values of an option table. */
 export type OptionValues<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: ValueOf<Table[Name]>;
 };
@@ -28,18 +28,18 @@ type ValueOf<Option extends CommandOption> = Option["type"] extends "boolean"
     ? readonly string[]
     : string;
 
-/** The arguments of a command taken apart, or the one thing that is wrong with them. */
+/** The parsed arguments of a command, or the first thing that is wrong with them. */
 export type CommandLine<Table extends OptionTable> =
   | {
       readonly ok: true;
       readonly values: OptionValues<Table>;
       readonly positionals: readonly string[];
-      /** What follows `--`: another program with its arguments, which are none of ours. */
+      /** What follows `--`: another program with its arguments. */
       readonly program: readonly string[] | undefined;
     }
   | { readonly ok: false; readonly problem: string };
 
-/** Takes the arguments of a command apart by its table of options. */
+/** Parses the arguments of a command by its table of options. */
 export function parseCommandLine<Table extends OptionTable>(
   options: Table,
   args: readonly string[],
@@ -54,7 +54,7 @@ export function parseCommandLine<Table extends OptionTable>(
         short === undefined ? { type } : { type, short },
       ]),
     ),
-    // Our own words for what is wrong: those of Node go on for three lines.
+    // Node's own error messages are three lines long; ours are one.
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -75,7 +75,7 @@ export function parseCommandLine<Table extends OptionTable>(
   }
   return {
     ok: true,
-    // Each value was put there by the type and the number that its row of the table has.
+    // Each value was set according to the type and multiplicity of its row.
     values: values as OptionValues<Table>,
     positionals,
     program: end === -1 ? undefined : args.slice(end + 1),
@@ -100,7 +100,7 @@ function problemOf(
     return `${rawName} needs a value: ${rawName} ${placeholder ?? "VALUE"}`;
   }
   if (type === "string" && multiple !== true && Object.hasOwn(earlier, name)) {
-    return `${rawName} is given twice`;
+    return `${rawName} was given twice`;
   }
   return undefined;
 }

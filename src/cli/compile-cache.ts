@@ -4,20 +4,20 @@ import { dirname, join } from "node:path";
 
 import type { Environment } from "../config/substitute.ts";
 
-/** Others may write here. */
+/** Write permission of group and others. */
 const writableByOthers = 0o022;
 
 /**
- * Keeps what the compiler makes of our files for the next start, which then takes a fifth less. Not in the folder for
- * temporary files, as Node would: whoever can write there has their code run by the gateway. Without a folder of the
- * user's own a start is only slower. `NODE_DISABLE_COMPILE_CACHE=1` turns it off.
+ * Keeps compiled code for the next start, which is then a fifth faster. It goes into a folder that only the user can
+ * write to, not into the temporary folder that Node would use: code planted there would run in the gateway. Without
+ * such a folder there is no cache. `NODE_DISABLE_COMPILE_CACHE=1` turns it off.
  */
 export function startCompileCache(env: Environment): void {
   const folder = cacheFolder(env);
   if (folder !== undefined && createPrivateFolder(folder)) enableCompileCache(folder);
 }
 
-/** Where it is kept; undefined where the user has no folder. */
+/** The folder of the cache; undefined if the user has no home. */
 export function cacheFolder(env: Environment): string | undefined {
   const home = env["HOME"] ?? "";
   const place = [env["XDG_CACHE_HOME"], env["LOCALAPPDATA"], home === "" ? "" : join(home, ".cache")].find(
@@ -26,7 +26,7 @@ export function cacheFolder(env: Environment): string | undefined {
   return place === undefined ? undefined : join(place, "headgate", "compiled");
 }
 
-/** Makes the folder, and says whether nobody else can write to it, or put another in its place. */
+/** Creates the folder; false if somebody else can write to it or replace it. */
 export function createPrivateFolder(folder: string): boolean {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -38,6 +38,6 @@ export function createPrivateFolder(folder: string): boolean {
 
 function isPrivate(folder: string): boolean {
   const { uid, mode } = statSync(folder);
-  // Windows has neither, and gives every user a folder of their own.
+  // Windows has neither, and its profile folders are private.
   return process.getuid === undefined || (uid === process.getuid() && (mode & writableByOthers) === 0);
 }

@@ -1,9 +1,38 @@
 import { closestName } from "../lib/closest-name.ts";
 import type { CommandOption } from "./command-line.ts";
-import { type Command, type CommandName, commands, exitCodes, isCommandName } from "./commands.ts";
+import { commandGroups, commands, exitCodes, isCommandName, type Command, type CommandName } from "./commands.ts";
 import { table, textWidth, wrap } from "./text-layout.ts";
 
-/** The help that some arguments ask for: `--help`, `help`, `help COMMAND` or `COMMAND … --help`; nothing if they do not. */
+/** Commands that people try first, and what they are called here. */
+const synonyms: Readonly<Record<string, string>> = {
+  start: "run",
+  serve: "run",
+  proxy: "run",
+  validate: "check",
+  lint: "check",
+  config: "check",
+  keygen: "key",
+  list: "tools",
+  ls: "tools",
+  invoke: "call",
+  exec: "call",
+  log: "traffic",
+  logs: "traffic",
+  tail: "traffic follow",
+  record: "traffic",
+  recordings: "traffic",
+  show: "traffic show",
+  export: "traffic export",
+  import: "traffic import",
+  mock: "replay",
+  compare: "diff",
+  test: "policy test",
+  explain: "policy explain",
+  approve: "drift approve",
+  version: "--version",
+};
+
+/** The help that the arguments ask for (`--help`, `help`, `help COMMAND`, `COMMAND … --help`); undefined otherwise. */
 export function helpFor(args: readonly string[]): string | undefined {
   const [first, second] = args;
   if (first === "help") return second !== undefined && isCommandName(second) ? commandHelp(second) : programHelp();
@@ -15,21 +44,24 @@ export function helpFor(args: readonly string[]): string | undefined {
 
 /** The help of the whole program. */
 export function programHelp(): string {
-  const rows = Object.entries<Command>(commands).map(([name, { summary }]) => [name, summary] as const);
-  return `Headgate is the gate between AI agents and their tools: an MCP gateway.
+  const width = Math.max(...Object.keys(commands).map((name) => name.length));
+  const groups = commandGroups.map(({ title, names }) => {
+    const rows = names.map((name) => [name.padEnd(width), commands[name].summary] as const);
+    return `${title}:\n${table(rows, 2)}`;
+  });
+  return `Headgate is an MCP gateway: it stands between AI agents and their tools.
 
 Usage:
-  headgate COMMAND [OPTIONS]
+  headgate [COMMAND] [OPTIONS]
 
-Commands:
-${table(rows, 2)}
+${groups.join("\n")}
 Start here:
 ${formatExamples([
   ...commands.run.examples.slice(0, 3),
   { text: "Then, in another terminal", command: "headgate tools" },
-  { text: "And call one of them", command: "headgate call add a=2 b=3" },
+  { text: "Call one of them", command: "headgate call add a=2 b=3" },
 ])}
-headgate COMMAND --help has more examples; headgate --version says which one this is.
+Run headgate COMMAND --help for options and examples, headgate --version for the version.
 `;
 }
 
@@ -40,7 +72,7 @@ export function commandHelp(name: CommandName): string {
     ...Object.entries(command.options).map(
       ([option, spec]) => [optionLabel(option, spec), withoutBackticks(spec.text)] as const,
     ),
-    ["-h, --help", "Prints this."] as const,
+    ["-h, --help", "Print this help."] as const,
   ];
   const exits = exitRows(command).map(([code, text]) => [String(code), withoutBackticks(text)] as const);
   return `Usage:
@@ -54,16 +86,16 @@ Exit codes:
 ${table(exits, 2)}`;
 }
 
-/** What to say, in one or two lines, to somebody whose command line cannot be understood. */
+/** What to print when the arguments of a command are invalid. */
 export function usageError(name: CommandName, problem: string): string {
-  return `headgate ${name}: ${problem}\nheadgate ${name} --help shows how it is used.\n`;
+  return `headgate ${name}: ${problem}\nRun headgate ${name} --help for usage.\n`;
 }
 
-/** What to say to somebody who asked for a command that does not exist. */
+/** What to print for a command that does not exist. */
 export function unknownCommand(name: string): string {
-  const meant = closestName(name, Object.keys(commands));
-  const hint = meant === undefined ? "headgate --help lists what there is." : `Did you mean headgate ${meant}?`;
-  return `headgate: there is no command \`${name}\`. ${hint}\n`;
+  const meant = Object.hasOwn(synonyms, name) ? synonyms[name] : closestName(name, Object.keys(commands));
+  const hint = meant === undefined ? "Run headgate --help for a list." : `Did you mean headgate ${meant}?`;
+  return `headgate: unknown command \`${name}\`. ${hint}\n`;
 }
 
 /** An option as the help writes it: `-p, --port PORT`. */
@@ -87,7 +119,7 @@ function formatExamples(list: Command["examples"]): string {
     .join("\n");
 }
 
-/** Backticks are for the reference page; on a terminal they are noise. */
+/** Backticks are for the reference page only. */
 function withoutBackticks(text: string): string {
   return text.replaceAll("`", "");
 }

@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 
 import type { Environment } from "../config/substitute.ts";
 
-/** The outside world as a command may use it, so that commands are functions that tests can call. */
+/** The outside world of a command, passed in so that tests can call commands as functions. */
 export interface CliIo {
-  /** Writes to standard output; the text brings its own line feeds. */
+  /** Writes to standard output; adds no line feed. */
   readonly out: (text: string) => void;
   /** Writes to standard error. */
   readonly err: (text: string) => void;
@@ -13,20 +13,20 @@ export interface CliIo {
   readonly readFile: (path: string) => Promise<string>;
 }
 
-/** What commands need that go on until they are told to stop. */
+/** The outside world of a command that serves until it is stopped. */
 export interface ServingIo extends CliIo {
-  /** The streams themselves, for speaking a protocol on them. */
+  /** The raw streams, for protocols. */
   readonly stdin: Readable;
   readonly stdout: Writable;
-  /** Whether a person looks at standard error. */
+  /** Whether standard error is a terminal. */
   readonly isTerminal: boolean;
   /** Resolves with the signal when the process is told to stop. */
   readonly stopped: () => Promise<string>;
-  /** Calls back whenever the process is told to read its configuration anew; the answer takes the callback off. */
+  /** Calls back on every request to reload the configuration; returns a function that unsubscribes. */
   readonly onReload: (callback: () => void) => () => void;
 }
 
-/** The version in package.json, which stands two folders above this file both in a checkout and when installed. */
+/** The version in package.json, two folders above this file both in a checkout and when installed. */
 export function packageVersion(): string {
   const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   const parsed: unknown = JSON.parse(text);

@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
-/** Every command, loaded only when it is called: starting quickly matters more than anything it might share. */
+/** Every command, imported only when it is called: a fast start matters more than shared modules. */
 const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
   run: async () => (await import("./serve/run.ts")).run,
   stdio: async () => (await import("./serve/stdio.ts")).stdio,
@@ -20,18 +20,18 @@ const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], i
   call: async () => (await import("./client/call.ts")).call,
 };
 
-// The objects of sessions and open streams live for hours, those of messages for a moment, and both are made in the same
-// places. Where many of them stay, V8 concludes that all will, and makes those of messages in the old generation: with a
-// thousand open streams a call costs half as much again, and pauses are twenty times as long.
+// Sessions live for hours and messages for a moment, but both are allocated at the same sites. With many sessions, V8
+// would allocate messages in the old generation too (pretenuring): with 1000 open streams a call then costs half as much
+// again, and garbage collection pauses are twenty times longer.
 setFlagsFromString("--no-allocation-site-pretenuring");
 
 startCompileCache(process.env);
 process.exitCode = await main(process.argv.slice(2));
 
-/** Does what the arguments say; the answer is the exit code. */
+/** Runs the command that the arguments name and returns its exit code. */
 async function main(args: readonly string[]): Promise<number> {
-  const [first = "run", ...rest] = args;
   const io = processIo();
+  const [first] = args;
   if (first === "--version" || first === "-v") {
     io.out(`${packageVersion()}\n`);
     return 0;
@@ -42,13 +42,15 @@ async function main(args: readonly string[]): Promise<number> {
     io.out(help);
     return 0;
   }
-  const load = loaders[first];
+  // Options without a command belong to `run`.
+  const [name = "", ...rest] = first === undefined || first.startsWith("-") ? ["run", ...args] : args;
+  const load = loaders[name];
   if (load === undefined) {
-    io.err(unknownCommand(first));
+    io.err(unknownCommand(name));
     return 2;
   }
   const command = await load();
-  // Timers of the gateway do not keep the process alive; a command that is not done must.
+  // The gateway's timers do not keep the process alive; a running command must.
   const alive = setInterval(() => {}, 2 ** 30);
   try {
     return await command(rest, io);
@@ -80,7 +82,7 @@ function processIo(): ServingIo {
       }),
     onReload: (callback) => {
       const hungUp = (): void => {
-        // The same signal tells that the terminal has been closed; then the process is meant to end with it.
+        // SIGHUP also says that the terminal was closed; the process ends with its terminal.
         if (process.stderr.isTTY && !hasTerminal()) process.kill(process.pid, "SIGTERM");
         else callback();
       };
@@ -92,7 +94,7 @@ function processIo(): ServingIo {
   };
 }
 
-/** Whether there still is a terminal that controls this process. */
+/** Whether the process still has a controlling terminal. */
 function hasTerminal(): boolean {
   try {
     closeSync(openSync("/dev/tty", "r"));

@@ -2,19 +2,19 @@ import { createInterface, type Interface } from "node:readline";
 
 import type { CliIo, ServingIo } from "./io.ts";
 
-/** The outside world of commands that may ask: a person is there if both ends of the conversation are a terminal. */
+/** The outside world of commands that may prompt: possible if standard input and error are a terminal. */
 export type PromptIo = CliIo & Partial<Pick<ServingIo, "stdin" | "stdout" | "isTerminal">>;
 
-/** A person at the terminal who can be asked. */
+/** Asks the user at the terminal. */
 export interface Prompt extends Disposable {
-  /** Puts a question on standard error; the answer is a line, or nothing where the person ended the input. */
+  /** Prints a question on standard error and returns the line typed; undefined at the end of input. */
   readonly ask: (question: string) => Promise<string | undefined>;
 }
 
-/** The person at the terminal, if there is one. */
+/** A prompt on the terminal; undefined without one. */
 export function createPrompt({ stdin, isTerminal, err }: PromptIo): Prompt | undefined {
   if (stdin === undefined || isTerminal !== true || !isTty(stdin)) return undefined;
-  // Opened at the first question: a command that asks nothing must not hold standard input.
+  // Opened at the first question: a command that asks nothing must leave standard input alone.
   let lines: { readonly source: Interface; readonly next: AsyncIterator<string> } | undefined;
   return {
     ask: async (question) => {

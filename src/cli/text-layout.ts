@@ -1,9 +1,9 @@
 import type { CliIo, ServingIo } from "./io.ts";
 
-/** The columns that texts for people are broken at. */
+/** Width of wrapped text, in columns. */
 export const textWidth = 96;
 
-/** Breaks a text at blanks so that no line is wider than some columns, unless a single word is. */
+/** Wraps text at spaces; a longer word gets a line of its own. */
 export function wrap(text: string, columns: number): readonly string[] {
   return text.split("\n").flatMap((paragraph) => {
     const lines: string[] = [];
@@ -18,7 +18,7 @@ export function wrap(text: string, columns: number): readonly string[] {
   });
 }
 
-/** Rows with their cells in columns, the last one wrapped, each line indented by some blanks. */
+/** Rows in aligned columns, the last column wrapped, indented by some spaces. */
 export function table(rows: readonly (readonly [...string[], string])[], indent: number): string {
   const count = Math.max(0, ...rows.map((row) => row.length)) - 1;
   const widths = Array.from({ length: count }, (_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
@@ -33,10 +33,7 @@ export function table(rows: readonly (readonly [...string[], string])[], indent:
     .join("");
 }
 
-/**
- * A text of a peer as it may be shown on a terminal: what could steer the terminal, or turn the order of letters around,
- * is shown as an escape. Line feeds and tabs stay.
- */
+/** Text from a peer made safe for a terminal: control and bidirectional characters are escaped, except \n and \t. */
 export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\u061C\u200E\u200F\u2028-\u202E\u2066-\u2069]/gu, (character) =>
     character === "\n" || character === "\t"
@@ -45,21 +42,20 @@ export function printable(text: string): string {
   );
 }
 
-/** The same on one line. */
+/** The same, on one line. */
 export function printableLine(text: string): string {
   return printable(text.trim().replaceAll(/\s+/gu, " "));
 }
 
-/** Shows how far long work has come, on standard error and only where a person looks at it. */
+/** Shows progress on standard error, if that is a terminal. */
 export interface ProgressBar extends Disposable {
   readonly show: (done: number, total: number | undefined) => void;
 }
 
 const width = 30;
-/** More often than this nobody sees it, and a terminal is slow. */
 const intervalMs = 100;
 
-/** Begins a bar for some work. */
+/** Starts a progress bar. */
 export function createProgressBar(
   label: string,
   { err, isTerminal }: Pick<CliIo, "err"> & Partial<Pick<ServingIo, "isTerminal">>,
@@ -80,7 +76,7 @@ export function createProgressBar(
   };
 }
 
-/** A bar on one line; a count where the end is not known. */
+/** A progress bar on one line; only a count if the total is unknown. */
 export function formatProgress(label: string, done: number, total: number | undefined): string {
   if (total === undefined || total === 0) return `${label} ${done.toLocaleString("en")}`;
   const share = Math.min(1, done / total);

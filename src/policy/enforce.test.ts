@@ -65,7 +65,7 @@ describe("createEnforcement", () => {
     expect(valueOf(reply.message)).toMatchObject({
       id: 1,
       error: {
-        message: expect.stringContaining("the call ran"),
+        message: expect.stringContaining("The call ran"),
         data: { executed: true, reason: "not_yours" },
       },
     });

@@ -1,31 +1,31 @@
-import { errorTable } from "../../errors.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
+import { configJsonSchema } from "../../config/json-schema.ts";
 import { loadConfig } from "../../config/load.ts";
 import { formatProblem } from "../../config/problem.ts";
+import { exitCodes } from "../commands.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
-import { configJsonSchema } from "../../config/json-schema.ts";
 
-const checkUsage = "usage: headgate check FILE\n";
-
-/** Exit code of everything that is wrong with a configuration, or with how it was asked for. */
-const configInvalid = errorTable.config_invalid.exitCode ?? 2;
-
-/** `headgate check FILE`: says whether a configuration is right and what it amounts to, or everything that is wrong. */
-export async function check(args: readonly string[], io: CliIo): Promise<number> {
-  const [file, ...rest] = args;
-  if (file === undefined || rest.length > 0 || file.startsWith("-")) {
-    io.err(checkUsage);
-    return configInvalid;
-  }
+/** `headgate check FILE`: lists the routes of a configuration, or everything that is wrong with it. */
+export const check = defineCommand("check", async ({ positionals, program }, io: CliIo) => {
+  const [file, ...rest] = positionals;
+  if (file === undefined || rest.length > 0 || program !== undefined) throw new UsageError("expected one FILE");
   const result = await loadConfig({ file, env: io.env, readFile: io.readFile });
   if (!result.ok) {
     for (const problem of result.problems) io.err(`${formatProblem(problem, file)}\n`);
-    return configInvalid;
+    return exitCodes.usage.code;
   }
   for (const warning of result.warnings) io.err(`${formatProblem(warning, file)} (warning)\n`);
   io.out(formatSummary(result.config));
-  return 0;
-}
+  return exitCodes.ok.code;
+});
+
+/** `headgate schema`: prints the JSON schema of the configuration. */
+export const schema = defineCommand("schema", async ({ positionals, program }, io: CliIo) => {
+  if (positionals.length > 0 || program !== undefined) throw new UsageError("takes no arguments");
+  io.out(`${JSON.stringify(configJsonSchema(), undefined, 2)}\n`);
+  return Promise.resolve(exitCodes.ok.code);
+});
 
 function formatSummary(config: Config): string {
   const routes = Object.values(config.routes);
@@ -62,17 +62,4 @@ function formatUpstream({ upstream }: RouteConfig): string {
     case "in-process":
       return "in-process server";
   }
-}
-
-const schemaUsage = "usage: headgate schema\n";
-const schemaUsageExit = 2;
-
-/** `headgate schema`: prints the JSON schema of the configuration, for editors and other checks. */
-export async function schema(args: readonly string[], io: CliIo): Promise<number> {
-  if (args.length > 0) {
-    io.err(schemaUsage);
-    return schemaUsageExit;
-  }
-  io.out(`${JSON.stringify(configJsonSchema(), undefined, 2)}\n`);
-  return Promise.resolve(0);
 }

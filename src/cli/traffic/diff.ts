@@ -1,53 +1,39 @@
 import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
 import { compareRuns, type RunComparison, type RunDifference } from "../../recorder/replay/run-comparison.ts";
 import { describeDifference, type JsonDifference } from "../../recorder/replay/json-difference.ts";
-import { parseCommandLine } from "../command-line.ts";
-import { commands, exitCodes } from "../commands.ts";
-import { usageError } from "../help.ts";
+import { exitCodes } from "../commands.ts";
+import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
 import { type Colors, colorsFor } from "../colors.ts";
 import { readLines } from "./recordings.ts";
-import { parseSelection, reportUnreadable } from "./replay.ts";
+import { parseSelection } from "./replay.ts";
 import { printableLine } from "../text-layout.ts";
 import { formatMs } from "./format.ts";
 
-/** `headgate diff A B`: in what two recordings differ. */
-export async function diff(
-  args: readonly string[],
-  io: Pick<ServingIo, "out" | "err" | "env"> & Partial<Pick<ServingIo, "stdout">>,
-): Promise<number> {
-  const fail = (problem: string): number => {
-    io.err(usageError("diff", problem));
-    return exitCodes.usage.code;
-  };
-  const line = parseCommandLine(commands.diff.options, args);
-  if (!line.ok) return fail(line.problem);
-  const [a, b, ...rest] = line.positionals;
-  if (a === undefined || b === undefined || rest.length > 0) return fail("give two recordings");
-  const selection = parseSelection(line.values);
-  if (!selection.ok) return fail(selection.problem);
-  const { where, leg } = selection;
-  let comparison: RunComparison;
-  try {
-    const [before, after] = [
-      await readRecordedTraffic(readLines(a, io, where), { leg }),
-      await readRecordedTraffic(readLines(b, io, where), { leg }),
-    ];
-    comparison = compareRuns(before.calls, after.calls, { ignore: line.values.ignore ?? [] });
-  } catch (error) {
-    return reportUnreadable("diff", error, io);
-  }
-  if (line.values.json === true) io.out(`${JSON.stringify(toJson(comparison))}\n`);
+type DiffIo = Pick<ServingIo, "out" | "err" | "env"> & Partial<Pick<ServingIo, "stdout">>;
+
+/** `headgate diff A B`: how two recordings differ. */
+export const diff = defineCommand("diff", async ({ values, positionals, program }, io: DiffIo) => {
+  refuseProgram(program);
+  const [a, b, ...rest] = positionals;
+  if (a === undefined || b === undefined || rest.length > 0) throw new UsageError("expected two recordings");
+  const { where, leg } = parseSelection(values);
+  const before = await readRecordedTraffic(readLines(a, io, where), { leg });
+  const after = await readRecordedTraffic(readLines(b, io, where), { leg });
+  const comparison = compareRuns(before.calls, after.calls, { ignore: values.ignore ?? [] });
+  if (values.json === true) io.out(`${JSON.stringify(toJson(comparison))}\n`);
   else io.out(formatComparison(comparison, a, b, colorsFor(io)));
-  return comparison.differences.length === 0 ? exitCodes.ok.code : exitCodes.usage.code;
+  return comparison.differences.length === 0 ? exitCodes.ok.code : exitCodes.failed.code;
+});
+
+interface NamedCall {
+  readonly exchange: string;
+  readonly method: string;
+  readonly target: string | undefined;
 }
 
 function toJson({ differences, ...rest }: RunComparison): unknown {
-  const brief = ({ exchange, method, target }: { exchange: string; method: string; target: string | undefined }) => ({
-    exchange,
-    method,
-    target,
-  });
+  const brief = ({ exchange, method, target }: NamedCall): NamedCall => ({ exchange, method, target });
   return {
     ...rest,
     differences: differences.map((one) => {
@@ -59,35 +45,34 @@ function toJson({ differences, ...rest }: RunComparison): unknown {
   };
 }
 
-/** A comparison for people. */
-export function formatComparison(
+function formatComparison(
   { same, differences, unknown }: RunComparison,
   a: string,
   b: string,
-  paint: Colors,
+  colors: Colors,
 ): string {
-  const lines = differences.flatMap((one) => differenceLines(one, a, b, paint));
-  const redacted = unknown === 0 ? "" : `, ${unknown} places were redacted and cannot be compared`;
+  const lines = differences.flatMap((one) => differenceLines(one, a, b, colors));
+  const redacted = unknown === 0 ? "" : `, ${unknown} redacted values not compared`;
   return `${[...lines, `${same} calls are the same, ${differences.length} differences${redacted}`].join("\n")}\n`;
 }
 
-function differenceLines(one: RunDifference, a: string, b: string, paint: Colors): readonly string[] {
-  const name = ({ method, target }: { readonly method: string; readonly target: string | undefined }): string =>
+function differenceLines(one: RunDifference, a: string, b: string, colors: Colors): readonly string[] {
+  const name = ({ method, target }: Omit<NamedCall, "exchange">): string =>
     printableLine(target === undefined ? method : `${method} ${target}`);
   const indented = (list: readonly JsonDifference[]): readonly string[] =>
     list.slice(0, 10).map((difference) => `  ${printableLine(describeDifference(difference))}`);
   switch (one.type) {
     case "only-in-a":
-      return [paint.red(`only in ${a}: ${name(one.call)}`)];
+      return [colors.red(`only in ${a}: ${name(one.call)}`)];
     case "only-in-b":
-      return [paint.green(`only in ${b}: ${name(one.call)}`)];
+      return [colors.green(`only in ${b}: ${name(one.call)}`)];
     case "params":
-      return [paint.yellow(`other parameters: ${name(one.a)}`), ...indented(one.differences)];
+      return [colors.yellow(`different parameters: ${name(one.a)}`), ...indented(one.differences)];
     case "answer":
-      return [paint.yellow(`another answer: ${name(one.a)}`), ...indented(one.differences)];
+      return [colors.yellow(`different response: ${name(one.a)}`), ...indented(one.differences)];
     case "order":
-      return [`another order: ${one.moved} calls stand elsewhere`];
+      return [`different order: ${one.moved} calls moved`];
     case "latency":
-      return [`p${one.percentile} of ${name(one)}: ${formatMs(one.before)} became ${formatMs(one.after)}`];
+      return [`p${one.percentile} of ${name(one)}: ${formatMs(one.before)} → ${formatMs(one.after)}`];
   }
 }

@@ -17,13 +17,11 @@ import {
   withApproved,
 } from "../../recorder/drift/lock.ts";
 import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
-import { parseCommandLine } from "../command-line.ts";
-import { commands, exitCodes } from "../commands.ts";
-import { usageError } from "../help.ts";
+import { exitCodes } from "../commands.ts";
+import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
 import { type Colors, colorsFor } from "../colors.ts";
 import { readLines, resolveStore } from "./recordings.ts";
-import { reportUnreadable } from "./replay.ts";
 import { printableLine } from "../text-layout.ts";
 
 type DriftIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> & Partial<Pick<ServingIo, "stdout">>;
@@ -33,40 +31,26 @@ const definingExchanges: FilterCondition = {
   of: definingMethods.map((value) => ({ type: "is", field: "method", value })),
 };
 
-/** `headgate drift`: what servers offer and nobody has approved. */
-export async function drift(args: readonly string[], io: DriftIo): Promise<number> {
-  const line = parseCommandLine(commands.drift.options, args);
-  if (!line.ok) {
-    io.err(usageError("drift", line.problem));
-    return exitCodes.usage.code;
-  }
-  const { values, positionals } = line;
+/** `headgate drift`: definitions that differ from the approved ones. */
+export const drift = defineCommand("drift", async ({ values, positionals, program }, io: DriftIo) => {
+  refuseProgram(program);
   const [verb, ...names] = positionals;
-  if (line.program !== undefined || (verb !== undefined && verb !== "approve")) {
-    io.err(usageError("drift", "there is `approve`, or nothing"));
-    return exitCodes.usage.code;
-  }
+  if (verb !== undefined && verb !== "approve") throw new UsageError(`unknown verb \`${verb}\`; expected \`approve\` or nothing`);
   const file = values.lock ?? "headgate.lock.json";
-  try {
-    const lock = await readLock(file, io);
-    const place = await resolveStore({ store: values.store }, io);
-    const { calls } = await readRecordedTraffic(readLines(place, io, definingExchanges), { leg: "upstream" });
-    const offered = [...offeredDefinitions(calls)].filter(
-      ([route]) => values.route === undefined || route === values.route,
-    );
-    if (verb === "approve") return await approve(lock, file, offered, names, io);
-    return reportDrift(lock, offered, values.json === true, io);
-  } catch (error) {
-    return reportUnreadable("drift", error, io);
-  }
-}
+  const lock = await readLock(file, io);
+  const store = await resolveStore({ store: values.store }, io);
+  const { calls } = await readRecordedTraffic(readLines(store, io, definingExchanges), { leg: "upstream" });
+  const offered = [...offeredDefinitions(calls)].filter(([route]) => values.route === undefined || route === values.route);
+  if (verb === "approve") return approve(lock, file, offered, names, io);
+  return reportDrift(lock, offered, values.json === true, io);
+});
 
 async function readLock(file: string, io: DriftIo): Promise<DefinitionLock> {
   let text: string;
   try {
     text = await io.readFile(file);
   } catch (error) {
-    // Nothing has been approved yet.
+    // Nothing is approved yet.
     if (error instanceof Error && Reflect.get(error, "code") === "ENOENT") return emptyLock;
     throw error;
   }
@@ -82,9 +66,9 @@ async function approve(
 ): Promise<number> {
   let next = lock;
   let count = 0;
-  const isMeant = (key: string): boolean => names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
+  const isSelected = (key: string): boolean => names.length === 0 || names.includes(key.slice(key.indexOf(" ") + 1));
   for (const [route, own] of offered) {
-    const drifts = driftsOf(own, lock.routes[route] ?? {}).filter(({ key }) => isMeant(key));
+    const drifts = driftsOf(own, lock.routes[route] ?? {}).filter(({ key }) => isSelected(key));
     const keys = new Set(drifts.map(({ key }) => key));
     count += keys.size;
     next = withApproved(next, route, {
@@ -94,15 +78,15 @@ async function approve(
     });
   }
   if (count === 0) {
-    io.err("headgate drift: there is nothing to approve\n");
-    return names.length === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+    io.err("headgate drift: nothing to approve\n");
+    return names.length === 0 ? exitCodes.ok.code : exitCodes.failed.code;
   }
   await writeFile(file, formatLock(next));
-  io.out(`${count} definitions are approved in ${file}\n`);
+  io.out(`approved ${count} definitions in ${file}\n`);
   return exitCodes.ok.code;
 }
 
-/** Removed are only those whose list was seen to its end. */
+/** Counts a definition as removed only if its list was recorded to the end. */
 function driftsOf(
   { definitions, complete }: OfferedDefinitions,
   approved: Readonly<Record<string, ApprovedDefinition>>,
@@ -118,19 +102,19 @@ function reportDrift(
   isJson: boolean,
   io: DriftIo,
 ): number {
-  const paint = colorsFor(io);
+  const colors = colorsFor(io);
   let count = 0;
   for (const [route, own] of offered) {
     const drifts = driftsOf(own, lock.routes[route] ?? {});
     count += drifts.length;
     for (const one of drifts) {
       if (isJson) io.out(`${JSON.stringify({ route, ...one })}\n`);
-      else io.out(formatDrift(route, one, lock.routes[route]?.[one.key], own, paint));
+      else io.out(formatDrift(route, one, lock.routes[route]?.[one.key], own, colors));
     }
   }
   const total = offered.reduce((sum, [, own]) => sum + own.definitions.length, 0);
-  if (!isJson) io.out(`${total} definitions of ${offered.length} routes, ${count} not as approved\n`);
-  return count === 0 ? exitCodes.ok.code : exitCodes.refused.code;
+  if (!isJson) io.out(`${total} definitions of ${offered.length} routes, ${count} differ from the approved ones\n`);
+  return count === 0 ? exitCodes.ok.code : exitCodes.failed.code;
 }
 
 const severityColors: Readonly<Record<Severity, keyof Colors>> = {
@@ -144,16 +128,16 @@ function formatDrift(
   { type, key, severity, fields, reasons }: Drift,
   approved: ApprovedDefinition | undefined,
   { definitions }: OfferedDefinitions,
-  paint: Colors,
+  colors: Colors,
 ): string {
   const now = definitions.find((definition) => definitionKey(definition) === key);
   const lines = [
-    `${paint[severityColors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${paint.dim(`on route ${printableLine(route)}`)}`,
+    `${colors[severityColors[severity]](`${severity} ${type}`)} ${printableLine(key)} ${colors.dim(`on route ${printableLine(route)}`)}`,
     ...reasons.map((reason) => `  ${printableLine(reason)}`),
     ...fields.flatMap((name) => [
       `  ${printableLine(name)}`,
-      paint.red(`    - ${shorten(approved?.fields[name])}`),
-      paint.green(`    + ${shorten(now?.fields[name])}`),
+      colors.red(`    - ${shorten(approved?.fields[name])}`),
+      colors.green(`    + ${shorten(now?.fields[name])}`),
     ]),
   ];
   return `${lines.join("\n")}\n`;

@@ -27,8 +27,8 @@ describe("a recorded exchange on a terminal", () => {
     const operation = await reader.operation(record?.id ?? "");
     if (record === undefined || operation === undefined) throw new Error("nothing was read");
     const frames = await reader.frames(record.capture, record.id);
-    const options = { paint: createColors(false), maxBody: 1000 };
-    const text = `${formatExchange(record, options.paint)}\n${formatConversation(operation, [{ record, frames }], options)}`;
+    const options = { colors: createColors(false), maxBody: 1000 };
+    const text = `${formatExchange(record, options.colors)}\n${formatConversation(operation, [{ record, frames }], options)}`;
     expect(text).toContain("\\u001b[2J");
     for (const character of ["\u001B", "\u202E"]) expect(text).not.toContain(character);
   });

@@ -2,27 +2,27 @@ import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts"
 import type { Colors } from "../colors.ts";
 import { printableLine } from "../text-layout.ts";
 
-/** Exchanges as lines of a table: when, who, what, how it ended and how long it took. */
-export function formatExchange(exchange: ExchangeRecord, paint: Colors): string {
+/** An exchange as one line of a table. */
+export function formatExchange(exchange: ExchangeRecord, colors: Colors): string {
   const { at, id, principal, direction, method, target, durationMs, rule, kind } = exchange;
   const arrow = direction === "c2s" ? "→" : "←";
   const name = target === undefined ? method : `${method} ${target}`;
   const took = durationMs === undefined ? "" : formatMs(durationMs);
   const cells = [
-    paint.dim(formatTime(at)),
-    paint.cyan(padOrCut(printableLine(id), 12)),
+    colors.dim(formatTime(at)),
+    colors.cyan(padOrCut(printableLine(id), 12)),
     padOrCut(printableLine(principal), 14),
-    `${kind === "notification" ? paint.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
-    colorState(exchange.state, paint, padOrCut(printableLine(exchange.state), 14)),
+    `${kind === "notification" ? colors.dim(arrow) : arrow} ${padOrCut(printableLine(name), 38)}`,
+    colorState(exchange.state, colors, padOrCut(printableLine(exchange.state), 14)),
     took.padStart(8),
-    formatDecision(exchange, paint),
-    rule === undefined || exchange.decision === "allow" ? "" : paint.dim(printableLine(rule)),
+    formatDecision(exchange, colors),
+    rule === undefined || exchange.decision === "allow" ? "" : colors.dim(printableLine(rule)),
   ];
   return cells.join(" ").trimEnd();
 }
 
-/** The heads of the columns. */
-export function exchangeHeads(paint: Colors): string {
+/** The column heads. */
+export function exchangeHeads(colors: Colors): string {
   const heads = [
     "TIME".padEnd(12),
     "ID".padEnd(12),
@@ -32,7 +32,7 @@ export function exchangeHeads(paint: Colors): string {
     "TOOK".padStart(8),
     "POLICY",
   ];
-  return paint.bold(heads.join(" "));
+  return colors.bold(heads.join(" "));
 }
 
 const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
@@ -47,19 +47,19 @@ const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
   abandoned: "red",
 };
 
-/** A text in the colour of a state. */
-export function colorState(state: ExchangeStatus, paint: Colors, text: string): string {
-  // A capture of somebody else may hold anything.
-  return paint[Object.hasOwn(stateColors, state) ? stateColors[state] : "dim"](text);
+/** Text in the color of a status. */
+export function colorState(state: ExchangeStatus, colors: Colors, text: string): string {
+  // A capture file may contain any text here.
+  return colors[Object.hasOwn(stateColors, state) ? stateColors[state] : "dim"](text);
 }
 
-function formatDecision({ decision, modified }: ExchangeRecord, paint: Colors): string {
-  if (decision === "deny") return paint.red("deny");
-  if (decision === undefined || decision === "allow") return modified ? paint.yellow("changed") : (decision ?? "");
-  return paint.yellow(decision);
+function formatDecision({ decision, modified }: ExchangeRecord, colors: Colors): string {
+  if (decision === "deny") return colors.red("deny");
+  if (decision === undefined || decision === "allow") return modified ? colors.yellow("changed") : (decision ?? "");
+  return colors.yellow(decision);
 }
 
-/** The time of day of a wall time, in the zone of whoever looks. */
+/** The local time of day. */
 function formatTime(at: number): string {
   const date = new Date(at);
   const two = (value: number): string => String(value).padStart(2, "0");
@@ -67,14 +67,14 @@ function formatTime(at: number): string {
   return `${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** A date and time of day, in the zone of whoever looks. */
+/** The local date and time. */
 export function formatDate(at: number): string {
   const date = new Date(at);
   const two = (value: number): string => String(value).padStart(2, "0");
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${formatTime(at)}`;
 }
 
-/** A duration with as many digits as it is worth. */
+/** A duration with about three significant digits. */
 export function formatMs(milliseconds: number): string {
   if (milliseconds >= 100_000) return `${(milliseconds / 1000).toFixed(0)} s`;
   if (milliseconds >= 1000) return `${(milliseconds / 1000).toFixed(2)} s`;

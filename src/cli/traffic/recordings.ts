@@ -12,23 +12,22 @@ import type { CliIo } from "../io.ts";
 import type { Config } from "../../config/config.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { recordConfig } from "../../recorder/config.ts";
-import { loadConfig } from "../../config/load.ts";
-import { formatProblem } from "../../config/problem.ts";
+import { loadConfigFile, UsageError } from "../define-command.ts";
 
 type StoreIo = Pick<CliIo, "err" | "env" | "readFile">;
 
-/** Waits, and ends quietly when nobody wants it any more. */
+/** Waits; an abort ends the wait without an error. */
 const pause = async (milliseconds: number, signal: AbortSignal): Promise<void> => {
   await wait(milliseconds, undefined, { signal }).catch(() => {});
 };
 
-/** What a place holds, by its name and its first bytes; throws where there is nothing. */
-export async function detectStoreKind(place: string): Promise<"capture" | "sqlite" | "postgres"> {
-  if (isPostgres(place)) return "postgres";
-  const facts = await stat(place).catch(() => undefined);
-  if (facts === undefined) throw new GatewayError("store_failed", `there is no ${place}`);
-  if (!facts.isFile()) throw new GatewayError("store_failed", `${place} is no file`);
-  const handle = await open(place);
+/** What kind of recordings these are, by name and first bytes; throws if there are none. */
+export async function detectStoreKind(store: string): Promise<"capture" | "sqlite" | "postgres"> {
+  if (isPostgres(store)) return "postgres";
+  const facts = await stat(store).catch(() => undefined);
+  if (facts === undefined) throw new GatewayError("store_failed", `${store} does not exist`);
+  if (!facts.isFile()) throw new GatewayError("store_failed", `${store} is not a file`);
+  const handle = await open(store);
   try {
     const { buffer } = await handle.read(Buffer.alloc(15), 0, 15, 0);
     return buffer.toString("latin1") === "SQLite format 3" ? "sqlite" : "capture";
@@ -37,48 +36,51 @@ export async function detectStoreKind(place: string): Promise<"capture" | "sqlit
   }
 }
 
-/** Opens recordings for reading, whatever they are in. */
-export async function openReader(words: StoreArguments, io: StoreIo): Promise<RecordReader> {
-  return openReaderAt(await resolveStore(words, io), io);
+/** Opens recordings of any kind for reading. */
+export async function openReader(args: StoreArguments, io: StoreIo): Promise<RecordReader> {
+  return openReaderAt(await resolveStore(args, io), io);
 }
 
-/** Opens the recordings at a place for reading. */
-async function openReaderAt(place: string, io: Pick<CliIo, "err">): Promise<RecordReader> {
-  switch (await detectStoreKind(place)) {
+async function openReaderAt(store: string, io: Pick<CliIo, "err">): Promise<RecordReader> {
+  switch (await detectStoreKind(store)) {
     case "capture":
-      return createCaptureReader(fileLines(place, io), place);
+      return createCaptureReader(fileLines(store, io), store);
     case "sqlite":
-      return (await import("../../recorder/store/sqlite.ts")).openSqliteReader(place, { wait: pause });
+      return (await import("../../recorder/store/sqlite.ts")).openSqliteReader(store, { wait: pause });
     case "postgres":
-      return (await import("../../recorder/store/postgres.ts")).openPostgresReader(place, { wait: pause });
+      return (await import("../../recorder/store/postgres.ts")).openPostgresReader(store, { wait: pause });
   }
 }
 
-/** Opens recordings for changing; a file that is not there is made only where that is asked for. */
-export async function openStore(words: StoreArguments, io: StoreIo, makes: boolean): Promise<RecordStore> {
-  const place = await resolveStore(words, io);
+/** Opens recordings for writing; a missing file is an error unless `create` is set. */
+export async function openStore(
+  args: StoreArguments,
+  io: StoreIo,
+  { create = false }: { readonly create?: boolean } = {},
+): Promise<RecordStore> {
+  const store = await resolveStore(args, io);
   const deps = { wait: pause };
-  const isThere = isPostgres(place) || (await stat(place).catch(() => undefined)) !== undefined;
-  const kind = isThere || !makes ? await detectStoreKind(place) : "sqlite";
+  const exists = isPostgres(store) || (await stat(store).catch(() => undefined)) !== undefined;
+  const kind = exists || !create ? await detectStoreKind(store) : "sqlite";
   switch (kind) {
     case "capture":
-      throw new GatewayError("store_failed", `${place} is a capture file, which is read and never changed`);
+      throw new GatewayError("store_failed", `${store} is a capture file, which cannot be changed`);
     case "sqlite":
-      return (await import("../../recorder/store/sqlite.ts")).openSqliteStore({ file: place }, deps);
+      return (await import("../../recorder/store/sqlite.ts")).openSqliteStore({ file: store }, deps);
     case "postgres":
-      return (await import("../../recorder/store/postgres.ts")).openPostgresStore(place, deps);
+      return (await import("../../recorder/store/postgres.ts")).openPostgresStore(store, deps);
   }
 }
 
-/** The lines of the recordings at a place, those of a file as they are read. */
+/** The recordings as capture lines; a capture file is streamed. */
 export async function* readLines(
-  place: string,
+  store: string,
   io: Pick<CliIo, "err">,
   where?: FilterCondition,
 ): AsyncIterable<CaptureLine> {
-  if (where === undefined && (await detectStoreKind(place)) === "capture") yield* fileLines(place, io);
+  if (where === undefined && (await detectStoreKind(store)) === "capture") yield* fileLines(store, io);
   else {
-    await using reader = await openReaderAt(place, io);
+    await using reader = await openReaderAt(store, io);
     yield* reader.export(where === undefined ? {} : { where, wholeOperations: true });
   }
 }
@@ -87,69 +89,63 @@ function fileLines(file: string, io: Pick<CliIo, "err">): AsyncIterable<CaptureL
   return readCaptureFile(file, { onWarning: (warning) => io.err(`headgate: ${warning}\n`) });
 }
 
-function isPostgres(place: string): boolean {
-  return /^postgres(?:ql)?:\/\//u.test(place);
+function isPostgres(store: string): boolean {
+  return /^postgres(?:ql)?:\/\//u.test(store);
 }
 
-/** What says where the user's own folder is; without any of it there is nobody to keep recordings for. */
+/** Variables that name the user's home; without any of them nothing is recorded by default. */
 const homes = ["HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] as const;
 
-/** The configuration with recording on, to the user's own file, unless it says otherwise itself. */
+/** The configuration with recording to the user's default file, unless it sets `record` otherwise. */
 export function withDefaultRecord(config: Config, env: Environment): Config {
   const { record } = config;
-  const isPlaced = record !== undefined && record !== false && (record.file ?? record.postgres) !== undefined;
-  if (record === false || isPlaced) return config;
+  const hasStore = record !== undefined && record !== false && (record.file ?? record.postgres) !== undefined;
+  if (record === false || hasStore) return config;
   if (homes.every((name) => (env[name] ?? "") === "")) return { ...config, record: false };
   const file = defaultRecordingFile(env);
   const settings = recordConfig.parse({});
   return settings === false ? config : { ...config, record: { ...settings, ...record, file } };
 }
 
-/** Makes the folder of the user's own file, for its owner only; a file elsewhere has a folder already. */
-export function prepareRecordFolder({ record }: Config, env: Environment): void {
+/** Creates the private folder of the default recording file; other folders must exist already. */
+export function createRecordingFolder({ record }: Config, env: Environment): void {
   if (record === undefined || record === false || record.file === undefined) return;
   if (record.file !== defaultRecordingFile(env)) return;
   try {
     mkdirSync(dirname(record.file), { recursive: true, mode: 0o700 });
   } catch {
-    // Opening the file says what is wrong, and the gateway goes on without it.
+    // Opening the file reports the problem, and the gateway runs without recording.
   }
 }
 
-/** Which recordings are meant, as the command line says it. */
+/** The options that say which recordings to use. */
 export interface StoreArguments {
   readonly store?: string | undefined;
   readonly config?: string | undefined;
 }
 
-/** The file that a gateway writes to unless it is told otherwise: in the user's own data folder. */
+/** The default recording file, in the user's data folder. */
 export function defaultRecordingFile(env: Environment, platform: NodeJS.Platform = process.platform): string {
   const home = env["HOME"] ?? homedir();
   const folders: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
     darwin: join(home, "Library", "Application Support"),
     win32: env["LOCALAPPDATA"] ?? join(home, "AppData", "Local"),
   };
-  // XDG Base Directory Specification: a path that is not absolute is to be ignored.
+  // XDG Base Directory Specification: relative paths must be ignored.
   const xdg = env["XDG_DATA_HOME"];
   const unix = xdg?.startsWith("/") === true ? xdg : join(home, ".local", "share");
   return join(folders[platform] ?? unix, "headgate", "recordings.sqlite");
 }
 
-/** Where the recordings are that the command line means: a path or the URL of a database. */
+/** The path or database URL of the recordings to use. */
 export async function resolveStore(
   { store, config: file }: StoreArguments,
-  { env, readFile }: Pick<CliIo, "env" | "readFile">,
+  io: Pick<CliIo, "env" | "readFile">,
 ): Promise<string> {
-  if (store !== undefined && file !== undefined)
-    throw new GatewayError("config_invalid", "give one of --store and --config, not both");
+  if (store !== undefined && file !== undefined) throw new UsageError("--store and --config exclude each other");
   if (store !== undefined) return store;
-  if (file === undefined) return defaultRecordingFile(env);
-  const loaded = await loadConfig({ file, env, readFile });
-  if (!loaded.ok) {
-    const problems = loaded.problems.map((problem) => formatProblem(problem, file));
-    throw new GatewayError("config_invalid", problems.join("\n"));
-  }
-  const { record } = loaded.config;
-  if (record === false) throw new GatewayError("config_invalid", `${file} says that nothing is recorded`);
-  return record?.postgres ?? record?.file ?? defaultRecordingFile(env);
+  if (file === undefined) return defaultRecordingFile(io.env);
+  const { record } = await loadConfigFile(file, io);
+  if (record === false) throw new GatewayError("config_invalid", `${file} turns recording off`);
+  return record?.postgres ?? record?.file ?? defaultRecordingFile(io.env);
 }

@@ -15,14 +15,13 @@ import type { ServingIo } from "../io.ts";
 import { colorsFor } from "../colors.ts";
 import { createProgressBar, printableLine } from "../text-layout.ts";
 
-/** How recorded requests are sent to a server. */
 export interface ReplayAgainstOptions {
   readonly ignore: readonly string[];
   readonly allowsWrites: boolean;
   readonly json: boolean;
 }
 
-/** What became of one recorded request. */
+/** The outcome of one recorded request. */
 interface Trial {
   readonly call: RecordedCall;
   /** Why it was not sent. */
@@ -32,51 +31,51 @@ interface Trial {
 
 const anyResult = z.looseObject({});
 
-/** Members that belong to an era and not to an answer; the server may speak another one than was recorded. */
+/** Result members that depend on the era; the server may speak another one than the recorded server. */
 const eraMembers = ["/result/resultType", "/result/ttlMs", "/result/cacheScope"];
 
-/** Requests that belong to a connection, or that never end by themselves. */
-const ownMethods: ReadonlySet<string> = new Set(["initialize", "server/discover", "subscriptions/listen"]);
+/** Requests that belong to the connection, or that never finish. */
+const skippedMethods: ReadonlySet<string> = new Set(["initialize", "server/discover", "subscriptions/listen"]);
 
-/** Sends recorded requests to a server and shows where its answers differ from the recorded ones. */
+/** Sends recorded requests to a server and reports responses that differ from the recorded ones. */
 export async function replayAgainst(
   { calls }: RecordedTraffic,
   target: ClientTarget,
-  settings: ReplayAgainstOptions,
+  options: ReplayAgainstOptions,
   io: ServingIo,
 ): Promise<number> {
   return withClient(target, io, {}, async (client) => {
-    const harmless = settings.allowsWrites ? undefined : await readOnlyTools(client);
-    const wanted = calls.filter(({ method, answer }) => !ownMethods.has(method) && answer !== undefined);
+    const readOnly = options.allowsWrites ? undefined : await readOnlyTools(client);
+    const wanted = calls.filter(({ method, answer }) => !skippedMethods.has(method) && answer !== undefined);
     const trials: Trial[] = [];
     {
       using bar = createProgressBar("calls", io);
       for (const call of wanted) {
-        trials.push(await attempt(call, client, harmless, settings.ignore));
+        trials.push(await attempt(call, client, readOnly, options.ignore));
         bar.show(trials.length, wanted.length);
       }
     }
-    reportTrials(trials, target, settings, io);
-    return trials.some(({ differences }) => differences.some(isKnown)) ? exitCodes.refused.code : exitCodes.ok.code;
+    reportTrials(trials, target, options, io);
+    return trials.some(({ differences }) => differences.some(isKnown)) ? exitCodes.failed.code : exitCodes.ok.code;
   });
 }
 
 async function attempt(
   call: RecordedCall,
   client: Client,
-  harmless: ReadonlySet<string> | undefined,
+  readOnly: ReadonlySet<string> | undefined,
   ignore: readonly string[],
 ): Promise<Trial> {
   const none = { call, differences: [] };
-  if (hasPlaceholder(call.key)) return { ...none, skipped: "something was redacted in it" };
-  if (call.method === "tools/call" && harmless?.has(call.target ?? "") === false)
-    return { ...none, skipped: "the tool may change something; --allow-writes calls it" };
-  if (asksForInput(call)) return { ...none, skipped: "it asks for input, or answers such a question" };
+  if (hasPlaceholder(call.key)) return { ...none, skipped: "it contains redacted values" };
+  if (call.method === "tools/call" && readOnly?.has(call.target ?? "") === false)
+    return { ...none, skipped: "the tool may change something (use --allow-writes)" };
+  if (asksForInput(call)) return { ...none, skipped: "it is part of a multi round-trip request" };
   const params = stableParams(call.params);
-  const asked = { method: call.method, ...(isObject(params) ? { params } : {}) };
+  const request = { method: call.method, ...(isObject(params) ? { params } : {}) };
   let body: Readonly<Record<string, unknown>>;
   try {
-    body = { result: await client.request(asked, anyResult) };
+    body = { result: await client.request(request, anyResult) };
   } catch (error) {
     const code: unknown = error instanceof Error ? Reflect.get(error, "code") : undefined;
     if (typeof code !== "number") throw error;
@@ -90,14 +89,14 @@ async function attempt(
   return { call, differences };
 }
 
-/** A round of a call that goes on with an answer of its caller (MCP 2026-07-28, multi round-trip requests). */
+/** Whether a request belongs to a multi round-trip request (MCP 2026-07-28). */
 function asksForInput({ params, answer = "" }: RecordedCall): boolean {
   const isAnswer = isObject(params) && params["inputResponses"] !== undefined;
   const message = recordedMessage(answer);
   return isAnswer || (message !== undefined && memberString(message, "result.resultType") === "input_required");
 }
 
-/** Tools that say of themselves that they change nothing; what says nothing may. */
+/** Tools that declare `readOnlyHint: true`; any other may change something. */
 async function readOnlyTools(client: Client): Promise<ReadonlySet<string>> {
   if (client.getServerCapabilities()?.tools === undefined) return new Set();
   const { tools } = await client.listTools();
@@ -121,12 +120,12 @@ function reportTrials(
     }
     return;
   }
-  const paint = colorsFor(io);
+  const colors = colorsFor(io);
   for (const { call, differences } of trials) {
     const known = differences.filter(isKnown);
     if (known.length === 0) continue;
     const name = printableLine([call.method, call.target].filter((part) => part !== undefined).join(" "));
-    io.out(`${paint.yellow(name)} ${paint.dim(printableLine(call.exchange))}\n`);
+    io.out(`${colors.yellow(name)} ${colors.dim(printableLine(call.exchange))}\n`);
     for (const difference of known.slice(0, 10)) io.out(`  ${printableLine(describeDifference(difference))}\n`);
     if (known.length > 10) io.out(`  and ${known.length - 10} more\n`);
   }
@@ -134,8 +133,8 @@ function reportTrials(
     trials.flatMap((trial) => trial.skipped ?? []),
     (reason) => reason,
   );
-  for (const [reason, list] of skipped) io.out(`${list.length} not sent: ${reason}\n`);
+  for (const [reason, list] of skipped) io.out(`skipped ${list.length}: ${reason}\n`);
   const sent = trials.filter((trial) => trial.skipped === undefined);
   const different = sent.filter(({ differences }) => differences.some(isKnown)).length;
-  io.out(`${sent.length - different} of ${sent.length} answers of ${formatTarget(target)} are as recorded\n`);
+  io.out(`${sent.length - different} of ${sent.length} responses of ${formatTarget(target)} match the recording\n`);
 }

@@ -6,16 +6,16 @@ import type { ExchangeRecord, Frame, FrameDecision, OperationRecord } from "../.
 import { printable, printableLine } from "../text-layout.ts";
 import { colorState, formatBytes, formatDate, formatMs } from "./format.ts";
 
-/** Longer bodies are cut unless somebody wants them whole. */
+/** Longer bodies are truncated without --full. */
 const defaultMaxBody = 4000;
 
-/** `headgate traffic show ID`: an exchange with all that belongs to it. */
-export async function trafficShow(id: string, { values }: TrafficRequest, io: TrafficIo): Promise<number> {
+/** `headgate traffic show ID`: an exchange and everything related to it. */
+export async function showOperation({ values, name: id }: TrafficRequest, io: TrafficIo): Promise<number> {
   await using reader = await openReader(values, io);
   const operation = await reader.operation(id);
   if (operation === undefined) {
-    io.err(`headgate traffic: ${reader.location} has no exchange that is the only one to begin with ${id}\n`);
-    return exitCodes.refused.code;
+    io.err(`headgate traffic: no exchange, or more than one, in ${reader.location} has an ID beginning with ${id}\n`);
+    return exitCodes.failed.code;
   }
   const exchanges: ShownExchange[] = [];
   for (const record of operation.exchanges) {
@@ -27,7 +27,7 @@ export async function trafficShow(id: string, { values }: TrafficRequest, io: Tr
     );
   } else {
     const options = {
-      paint: colorsFor(io),
+      colors: colorsFor(io),
       maxBody: values.full === true ? Number.POSITIVE_INFINITY : defaultMaxBody,
     };
     io.out(formatConversation(operation, exchanges, options));
@@ -35,25 +35,24 @@ export async function trafficShow(id: string, { values }: TrafficRequest, io: Tr
   return exitCodes.ok.code;
 }
 
-/** One exchange of an operation with everything that was seen of it. */
+/** An exchange of an operation with its frames. */
 export interface ShownExchange {
   readonly record: ExchangeRecord;
-  /** With every body filled in. */
+  /** With all bodies. */
   readonly frames: readonly Frame[];
 }
 
-/** How a conversation is shown. */
 export interface ConversationOptions {
-  readonly paint: Colors;
-  /** Longest body in characters; longer ones are cut. */
+  readonly colors: Colors;
+  /** Longer bodies are truncated to this many characters. */
   readonly maxBody: number;
 }
 
-/** An operation as people tell it: who asked whom for what, what was decided, and what came of it. */
+/** An operation as a conversation: requests, decisions and responses on both sides of the gateway. */
 export function formatConversation(
   operation: OperationRecord,
   exchanges: readonly ShownExchange[],
-  { paint, maxBody }: ConversationOptions,
+  { colors, maxBody }: ConversationOptions,
 ): string {
   const { method, target, at, durationMs, state, rounds, route, principal } = operation;
   const [first] = exchanges;
@@ -64,20 +63,20 @@ export function formatConversation(
     ["route", printableLine(route)],
     ["session", shownText(first?.record.session)],
     ["revision", shownText(first && `${first.record.revision} over ${first.record.transport}`)],
-    ["status", colorState(state, paint, printableLine(state))],
-    ["took", durationMs === undefined ? "not over yet" : tookText(durationMs, first?.record.upstreamMs)],
+    ["status", colorState(state, colors, printableLine(state))],
+    ["took", durationMs === undefined ? "still running" : tookText(durationMs, first?.record.upstreamMs)],
     ["rounds", rounds > 1 ? String(rounds) : undefined],
     ["trace", shownText(first?.record.traceId)],
   ];
   const head = facts.flatMap(([label, value]) =>
-    value === undefined ? [] : [`  ${paint.dim(label.padEnd(9))}${value}`],
+    value === undefined ? [] : [`  ${colors.dim(label.padEnd(9))}${value}`],
   );
   const frames = exchanges.flatMap(({ frames: own, record }) => own.map((frame) => ({ frame, record })));
   const start = frames[0]?.frame.mono ?? 0;
   const lines = frames
     .toSorted((a, b) => a.frame.seq - b.frame.seq)
-    .flatMap(({ frame }) => frameLines(frame, start, paint, maxBody));
-  return `${paint.bold(printableLine(name))}  ${paint.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${formatOmissions(exchanges)}`;
+    .flatMap(({ frame }) => frameLines(frame, start, colors, maxBody));
+  return `${colors.bold(printableLine(name))}  ${colors.cyan(printableLine(operation.id))}\n${head.join("\n")}\n\n${lines.join("\n")}\n${formatOmissions(exchanges)}`;
 }
 
 function shownText(text: string | undefined): string | undefined {
@@ -86,23 +85,23 @@ function shownText(text: string | undefined): string | undefined {
 
 function tookText(durationMs: number, upstreamMs: number | undefined): string {
   const own = formatMs(durationMs);
-  return upstreamMs === undefined ? own : `${own}, of which the server had it ${formatMs(upstreamMs)}`;
+  return upstreamMs === undefined ? own : `${own}, of which ${formatMs(upstreamMs)} in the server`;
 }
 
-function frameLines(frame: Frame, start: number, paint: Colors, maxBody: number): readonly string[] {
-  const time = paint.dim(`${(frame.mono - start).toFixed(1).padStart(9)} ms`);
+function frameLines(frame: Frame, start: number, colors: Colors, maxBody: number): readonly string[] {
+  const time = colors.dim(`${(frame.mono - start).toFixed(1).padStart(9)} ms`);
   if (frame.kind === "decision") {
-    return frame.decision === undefined ? [] : [`${time}  ${decisionText(frame.decision, paint)}`];
+    return frame.decision === undefined ? [] : [`${time}  ${decisionText(frame.decision, colors)}`];
   }
-  // What goes on as it came is the same message a second time.
+  // A message that was forwarded unchanged has the same body as before.
   const body = frame.same === undefined ? frame.body : undefined;
-  const head = `${time}  ${formatLeg(frame)}  ${paint.bold(formatFrame(frame))} ${paint.dim(sizeText(frame))}`;
-  if (frame.same !== undefined) return [`${head} ${paint.dim("as it came")}`];
-  if (body === undefined) return [`${head} ${paint.yellow(`body left out: ${frame.omitted ?? "unknown"}`)}`];
+  const head = `${time}  ${formatLeg(frame)}  ${colors.bold(formatFrame(frame))} ${colors.dim(sizeText(frame))}`;
+  if (frame.same !== undefined) return [`${head} ${colors.dim("unchanged")}`];
+  if (body === undefined) return [`${head} ${colors.yellow(`body omitted: ${frame.omitted ?? "unknown"}`)}`];
   return [head, ...bodyLines(body, maxBody).map((line) => `${" ".repeat(14)}${line}`)];
 }
 
-/** Who speaks to whom, the gateway in the middle. */
+/** Sender and receiver, with the gateway in the middle. */
 function formatLeg({ leg, passing }: Frame): string {
   if (leg === "client") return passing === "received" ? "client  → gateway" : "client  ← gateway";
   return passing === "sent" ? "gateway → server " : "gateway ← server ";
@@ -119,17 +118,17 @@ function sizeText({ bytes, redacted = 0 }: Frame): string {
   return redacted === 0 ? size : `${size}, ${redacted} redacted`;
 }
 
-function decisionText(decision: FrameDecision, paint: Colors): string {
+function decisionText(decision: FrameDecision, colors: Colors): string {
   const { by, effect, enforced, rule, reason, read = [], hidden, listed, name, phase } = decision;
-  const colour =
-    effect === "deny" || effect === "blocked" ? paint.red : effect === "allow" ? paint.green : paint.yellow;
+  const color =
+    effect === "deny" || effect === "blocked" ? colors.red : effect === "allow" ? colors.green : colors.yellow;
   const parts = [
-    `${printableLine(by)} ${printableLine(name)} on the ${printableLine(phase)}: ${colour(printableLine(effect))}`,
-    enforced ? undefined : "only noted, not enforced",
+    `${printableLine(by)} ${printableLine(name)} on the ${printableLine(phase)}: ${color(printableLine(effect))}`,
+    enforced ? undefined : "not enforced",
     rule === undefined ? undefined : `rule ${printableLine(rule)}`,
     hidden === undefined ? undefined : `${hidden} of ${listed ?? hidden} hidden`,
     reason === undefined ? undefined : `“${printableLine(reason)}”`,
-    read.length === 0 ? undefined : `looked at ${read.map(printableLine).join(", ")}`,
+    read.length === 0 ? undefined : `read ${read.map(printableLine).join(", ")}`,
   ];
   return parts.filter((part) => part !== undefined).join(", ");
 }
@@ -138,7 +137,7 @@ function bodyLines(body: string, maxBody: number): readonly string[] {
   let text = body;
   try {
     const value: unknown = JSON.parse(body);
-    // The envelope is told by the line above.
+    // The line above already shows the envelope.
     if (typeof value === "object" && value !== null) {
       const { jsonrpc: _jsonrpc, id: _id, method: _method, ...rest } = value as Readonly<Record<string, unknown>>;
       const [only] = Object.keys(rest).length === 1 ? Object.values(rest) : [rest];
@@ -146,7 +145,7 @@ function bodyLines(body: string, maxBody: number): readonly string[] {
       if (text.length <= 80) text = JSON.stringify(only);
     }
   } catch {
-    // A line of standard error, or a body that was cut: shown as it is.
+    // A line of standard error, or a truncated body.
   }
   const cut = text.length > maxBody ? `${text.slice(0, maxBody)}\n… ${text.length - maxBody} more characters` : text;
   return printable(cut).split("\n");
@@ -157,7 +156,7 @@ function formatOmissions(exchanges: readonly ShownExchange[]): string {
   const redacted = exchanges.reduce((sum, { record }) => sum + record.redacted, 0);
   const notes = [
     redacted === 0 ? undefined : `${redacted} values were redacted before they were stored`,
-    omitted === 0 ? undefined : `${omitted} bodies were left out`,
+    omitted === 0 ? undefined : `${omitted} bodies were omitted`,
   ].filter((note) => note !== undefined);
   return notes.length === 0 ? "" : `\n${notes.join("; ")}\n`;
 }

@@ -1,86 +1,69 @@
-import { GatewayError } from "../../errors.ts";
 import type { FilterCondition } from "../../recorder/contract.ts";
 import { formatFilterProblem, parseTrafficFilter } from "../../recorder/filter/parse.ts";
-import { type OptionValues, parseCommandLine } from "../command-line.ts";
-import { commands, exitCodes } from "../commands.ts";
-import { usageError } from "../help.ts";
+import type { OptionValues } from "../command-line.ts";
+import { exitCodes, type commands } from "../commands.ts";
+import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
-import { trafficExport, trafficImport, trafficPrune } from "./archive.ts";
-import { trafficFollow, trafficList, trafficStats } from "./list.ts";
-import { trafficShow } from "./show.ts";
+import { exportTraffic, importTraffic, pruneTraffic } from "./archive.ts";
+import { followTraffic, listTraffic, showStats } from "./list.ts";
+import { showOperation } from "./show.ts";
 
-/** The outside world as `headgate traffic` uses it. */
+/** The outside world of `headgate traffic`. */
 export type TrafficIo = Pick<ServingIo, "out" | "err" | "env" | "readFile"> &
   Partial<Pick<ServingIo, "stdout" | "isTerminal" | "stopped">>;
 
-/** What a part of `headgate traffic` is asked for. */
+/** The parsed arguments of a verb of `headgate traffic`. */
 export interface TrafficRequest {
   readonly values: OptionValues<typeof commands.traffic.options>;
-  readonly where: FilterCondition | undefined;
+  /** The ID or FILE of the verbs that take one. */
+  readonly name: string;
+  /** The filter, ready to be spread into a query. */
+  readonly filter: { readonly where?: FilterCondition };
 }
 
-const verbs = ["list", "follow", "show", "stats", "export", "import", "prune"] as const;
-type Verb = (typeof verbs)[number];
+const verbs = {
+  list: { run: listTraffic },
+  follow: { run: followTraffic },
+  show: { run: showOperation, takes: "ID" },
+  stats: { run: showStats },
+  export: { run: exportTraffic, takes: "FILE", takesFilter: true },
+  import: { run: importTraffic, takes: "FILE" },
+  prune: { run: pruneTraffic },
+} as const satisfies Readonly<Record<string, TrafficVerb>>;
 
-/** `headgate traffic`: what went through the gateway, and why. */
-export async function traffic(args: readonly string[], io: TrafficIo): Promise<number> {
-  const line = parseCommandLine(commands.traffic.options, args);
-  if (!line.ok) return reportUsage(io, line.problem);
-  if (line.program !== undefined) return reportUsage(io, "nothing follows `--` here");
-  const [first, ...others] = line.positionals;
-  const named = verbs.find((verb) => verb === first);
-  const verb: Verb = named ?? (line.values.follow === true ? "follow" : "list");
-  const rest = named === undefined ? line.positionals : others;
-  const takesName = verb === "show" || verb === "export" || verb === "import";
-  const [name, ...words] = takesName ? rest : [undefined, ...rest];
-  if (takesName && name === undefined)
-    return reportUsage(io, verb === "show" ? "show needs the ID of an exchange" : `${verb} needs a FILE`);
-  if ((verb === "show" || verb === "import") && words.length > 0)
-    return reportUsage(io, `${verb} takes one ${verb === "show" ? "ID" : "FILE"}`);
-  const source = words.join(" ");
-  const filter = parseTrafficFilter(source, { now: Date.now() });
-  if (!filter.ok) return reportUsage(io, formatFilterProblem(source, filter.problem));
-  const request: TrafficRequest = {
-    values: line.values,
-    where: words.length === 0 ? undefined : filter.condition,
-  };
+interface TrafficVerb {
+  readonly run: (request: TrafficRequest, io: TrafficIo) => Promise<number>;
+  /** The argument that comes before the filter. */
+  readonly takes?: "ID" | "FILE";
+  readonly takesFilter?: boolean;
+}
+
+/** `headgate traffic`: what went through the gateway. */
+export const traffic = defineCommand("traffic", async ({ values, positionals, program }, io: TrafficIo) => {
+  refuseProgram(program);
+  const [first = "", ...others] = positionals;
+  const isVerb = Object.hasOwn(verbs, first);
+  const verbName = isVerb ? (first as keyof typeof verbs) : values.follow === true ? "follow" : "list";
+  const verb: TrafficVerb = verbs[verbName];
+  const rest = isVerb ? others : positionals;
+  const [name = "", ...words] = verb.takes === undefined ? ["", ...rest] : rest;
+  if (verb.takes !== undefined && name === "") throw new UsageError(`${verbName} needs ${verb.takes === "ID" ? "an ID" : "a FILE"}`);
+  if (verb.takes !== undefined && verb.takesFilter !== true && words.length > 0)
+    throw new UsageError(`${verbName} takes one ${verb.takes}`);
+  const where = words.length === 0 ? undefined : parseFilterArgument(words.join(" "));
   io.stdout?.on("error", exitOnBrokenPipe);
-  try {
-    return await runVerb(verb, name ?? "", request, io);
-  } catch (error) {
-    const failure = GatewayError.from(error);
-    if (failure.code !== "store_failed" && failure.code !== "config_invalid") throw error;
-    io.err(`headgate traffic: ${failure.message}\n`);
-    return exitCodes.config.code;
-  }
+  return verb.run({ values, name, filter: where === undefined ? {} : { where } }, io);
+});
+
+/** Parses a FILTER of the command line. */
+export function parseFilterArgument(source: string): FilterCondition | undefined {
+  const filter = parseTrafficFilter(source, { now: Date.now() });
+  if (!filter.ok) throw new UsageError(formatFilterProblem(source, filter.problem));
+  return filter.condition;
 }
 
-function runVerb(verb: Verb, name: string, request: TrafficRequest, io: TrafficIo): Promise<number> {
-  switch (verb) {
-    case "list":
-      return trafficList(request, io);
-    case "follow":
-      return trafficFollow(request, io);
-    case "show":
-      return trafficShow(name, request, io);
-    case "stats":
-      return trafficStats(request, io);
-    case "export":
-      return trafficExport(name, request, io);
-    case "import":
-      return trafficImport(name, request, io);
-    case "prune":
-      return trafficPrune(request, io);
-  }
-}
-
-/** Whoever reads the output may have seen enough, as `head` has. */
+/** The reader of our output may have seen enough, as `head` does. */
 function exitOnBrokenPipe(error: Error): void {
   if (Reflect.get(error, "code") !== "EPIPE") throw error;
   process.exit(exitCodes.ok.code);
-}
-
-function reportUsage(io: TrafficIo, problem: string): number {
-  io.err(usageError("traffic", problem));
-  return exitCodes.usage.code;
 }

@@ -61,7 +61,7 @@ describe("a request about a resource", () => {
       expect(valueOf(reply.message)).toMatchObject({
         error: {
           code: -32602,
-          data: { reason: "uri_not_plain" },
+          data: { reason: "uri_not_canonical" },
           message: expect.stringContaining("capital letters"),
         },
       });

@@ -1,7 +1,8 @@
 import type { Cancellation } from "../../core/cancellation.ts";
-import { isThenable } from "../../core/interceptors/steps.ts";
+import type { MessageChange } from "../../core/interceptors/action.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import {
   type DecisionEvent,
@@ -10,206 +11,190 @@ import {
   DecisionRecord,
   type DecisionRecordOptions,
 } from "../provider/decision-event.ts";
-import type {
-  Decision,
-  Explanation,
-  ListDecision,
-  ListEntry,
-  ListKind,
-  PolicyCall,
-  PolicyProvider,
-  PolicyRefusal,
+import {
+  type Decision,
+  explain,
+  type Explanation,
+  type ListDecision,
+  type ListEntry,
+  type ListKind,
+  type PolicyCall,
+  type PolicyProvider,
+  type PolicyRefusal,
 } from "../provider/provider.ts";
 
-/** Something that is known at once, or in a while. */
-export type MaybePromise<T> = T | Promise<T>;
-
-/** A no, and the decision that it was. */
+/** A refused message, and the id of the decision. */
 export interface RefuseOutcome {
   readonly type: "refuse";
   readonly refusal: PolicyRefusal;
   readonly decisionId: string;
 }
 
-/** What is to become of a message. */
+/** Whether a message passes a check, and in which form. */
 export type CheckOutcome =
   | { readonly type: "pass"; readonly message: Message; readonly memory: unknown }
   | RefuseOutcome;
 
-/** Which names may be seen, in the order of the question; or that no decision could be had. */
-export type Visibility = { readonly type: "seen"; readonly visible: readonly boolean[] } | RefuseOutcome;
+/** Which names are visible, in the order of the entries. */
+export type Visibility = { readonly type: "visible"; readonly visible: readonly boolean[] } | RefuseOutcome;
 
-/** What a judge is made of. */
 export interface EvaluatorDeps {
   readonly provider: PolicyProvider;
-  /** Whether what it decides is carried out, or only told. */
+  /** False in shadow mode. */
   readonly isEnforced: boolean;
-  /** Makes ids that are unique in this process and no secret. */
+  /** Creates ids that are unique in this process and not secret. */
   readonly newDecisionId: () => string;
   readonly onDecision?: DecisionListener | undefined;
-  /** Bounds for changed messages, those of the route. */
+  /** The route's limits, for changed messages. */
   readonly limits?: ParseLimits | undefined;
 }
 
-/** Puts questions to a provider and makes of its verdicts what is to be done. Nothing that it does ever throws. */
+/** Evaluates messages with a provider and reports every decision. Never throws: without a decision it refuses. */
 export interface Evaluator {
-  /** Whether there is somebody to ask about names at all. */
+  /** Whether the provider can hide names. */
   readonly filtersLists: boolean;
-  /** Decides about a message; what was left by the verdict on its request goes with it. */
+  /** Evaluates a message; `memory` is what the decision about its request left. */
   evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
-  /** Decides which names the caller may know of. */
+  /** Evaluates which names the caller can see. */
   checkVisibility(subject: InspectedMessage, kind: ListKind, entries: readonly ListEntry[]): MaybePromise<Visibility>;
-  /** Refuses what cannot be judged, or could not be brought into the form that was decided on. */
-  refuse(subject: InspectedMessage, problem: string, denial?: PolicyRefusal): RefuseOutcome;
+  /** Passes a message in another form, or refuses it if that is not a valid message. */
+  change(subject: InspectedMessage, change: MessageChange, memory?: unknown): CheckOutcome;
+  /** Refuses a message without asking the provider. */
+  refuse(subject: InspectedMessage, problem: string, refusal?: PolicyRefusal): RefuseOutcome;
 }
 
-/** Makes a judge. It answers at once where its provider does, and fails closed: without a verdict nothing passes. */
-export function createEvaluator(options: EvaluatorDeps): Evaluator {
-  const { provider, isEnforced, newDecisionId, onDecision, limits } = options;
+export function createEvaluator(deps: EvaluatorDeps): Evaluator {
+  const { provider, isEnforced, newDecisionId, onDecision, limits } = deps;
 
-  function tell(
+  function report(
     subject: InspectedMessage,
     phase: DecisionPhase,
     effect: DecisionEvent["effect"],
     explanation: Explanation,
-    extras: DecisionRecordOptions = noExtras,
+    options: DecisionRecordOptions = noOptions,
   ): DecisionRecord {
-    const decision = new DecisionRecord(subject, phase, effect, explanation, isEnforced, newDecisionId, extras);
+    const record = new DecisionRecord(subject, phase, effect, explanation, isEnforced, newDecisionId, options);
     try {
-      onDecision?.(decision);
+      onDecision?.(record);
     } catch {
-      // SC-062: whoever observes cannot change traffic, not even by failing.
+      // SC-062: an observer cannot change traffic, not even by failing.
     }
-    return decision;
+    return record;
+  }
+
+  function deny(
+    subject: InspectedMessage,
+    refusal: PolicyRefusal,
+    explanation: Explanation,
+    cause?: unknown,
+  ): RefuseOutcome {
+    const { id } = report(subject, subject.phase, "deny", explanation, { refusal, cause });
+    return { type: "refuse", refusal, decisionId: id };
   }
 
   function refuse(
     subject: InspectedMessage,
-    denial: PolicyRefusal,
-    explanation: Explanation,
+    problem: string,
+    refusal: PolicyRefusal = noDecision,
     cause?: unknown,
   ): RefuseOutcome {
-    const { id } = tell(subject, subject.phase, "deny", explanation, { refusal: denial, cause });
-    return { type: "refuse", refusal: denial, decisionId: id };
+    return deny(subject, refusal, explain(provider.name, [problem]), cause);
   }
 
-  function failed(subject: InspectedMessage, problem: string, cause: unknown): RefuseOutcome {
-    return refuse(subject, noDecision, explain(provider.name, problem), cause);
+  function changeMessage(subject: InspectedMessage, change: MessageChange, memory?: unknown): CheckOutcome {
+    const changed = applyChange(subject.message, change, { revision: subject.exchange.revision, limits });
+    return changed.ok
+      ? { type: "pass", message: changed.message, memory }
+      : refuse(subject, `the message could not be changed: ${changed.problem}`);
   }
 
-  function rule(subject: InspectedMessage, verdict: Decision): CheckOutcome {
-    const { explanation } = verdict;
+  const failed = (subject: InspectedMessage, thrown: unknown): RefuseOutcome =>
+    refuse(subject, "the provider failed", noDecision, thrown);
+
+  function toOutcome(subject: InspectedMessage, decision: Decision): CheckOutcome {
+    const { explanation } = decision;
     const { message, phase } = subject;
-    if (verdict.effect === "deny") return refuse(subject, verdict.refusal, explanation);
-    const { change, memory } = verdict;
+    if (decision.effect === "deny") return deny(subject, decision.refusal, explanation);
+    const { change, memory } = decision;
     if (change === undefined) {
-      if (onDecision !== undefined) tell(subject, phase, "allow", explanation);
+      if (onDecision !== undefined) report(subject, phase, "allow", explanation);
       return { type: "pass", message, memory };
     }
-    const outcome = applyChange(message, change, { revision: subject.exchange.revision, limits });
-    if (!outcome.ok) return failed(subject, `made a change that cannot be: ${outcome.problem}`, undefined);
-    tell(subject, phase, "change", explanation);
-    return { type: "pass", message: outcome.message, memory };
+    const outcome = changeMessage(subject, change, memory);
+    if (outcome.type === "pass") report(subject, phase, "change", explanation);
+    return outcome;
   }
 
-  function judge(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
+  function evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
     const call = new Call(subject.exchange.cancellation, memory);
     try {
-      const verdict =
+      const decision =
         subject.phase === "request"
           ? provider.evaluateRequest(subject, call)
           : provider.evaluateResponse(subject, call);
-      if ("effect" in verdict) return rule(subject, verdict);
-      return verdict
-        .then((late) => rule(subject, late))
-        .catch((thrown: unknown) => failed(subject, "the provider failed", thrown));
+      if (!isPromise(decision)) return toOutcome(subject, decision);
+      return decision.then((late) => toOutcome(subject, late)).catch((thrown: unknown) => failed(subject, thrown));
     } catch (thrown) {
-      return failed(subject, "the provider failed", thrown);
+      return failed(subject, thrown);
     }
   }
 
-  function see(
+  function toVisibility(subject: InspectedMessage, kind: ListKind, total: number, decision: ListDecision): Visibility {
+    const { visible, refusal, explanation } = decision;
+    if (refusal !== undefined) return deny(subject, refusal, explanation);
+    if (visible.length !== total) return refuse(subject, "the provider did not decide about every name");
+    if (onDecision !== undefined) {
+      const hidden = visible.reduce((count, isVisible) => (isVisible ? count : count + 1), 0);
+      report(subject, "list", hidden === 0 ? "allow" : "filter", explanation, { list: { kind, total, hidden } });
+    }
+    return { type: "visible", visible };
+  }
+
+  function checkVisibility(
     subject: InspectedMessage,
     kind: ListKind,
     entries: readonly ListEntry[],
-    verdict: ListDecision,
-  ): Visibility {
-    const { visible, refusal: denial, explanation } = verdict;
-    if (denial !== undefined) return refuse(subject, denial, explanation);
-    if (visible.length !== entries.length)
-      return failed(subject, "the provider did not decide about every name", undefined);
-    const hidden = visible.reduce((count, isVisible) => (isVisible ? count : count + 1), 0);
-    if (onDecision !== undefined) {
-      const list = { kind, total: entries.length, hidden };
-      tell(subject, "list", hidden === 0 ? "allow" : "filter", explanation, { list });
-    }
-    return { type: "seen", visible };
-  }
-
-  function look(subject: InspectedMessage, kind: ListKind, entries: readonly ListEntry[]): MaybePromise<Visibility> {
+  ): MaybePromise<Visibility> {
     if (provider.filterList === undefined || entries.length === 0)
-      return { type: "seen", visible: entries.map(() => true) };
+      return { type: "visible", visible: entries.map(() => true) };
     const call = new Call(subject.exchange.cancellation, undefined);
     try {
-      const verdict = provider.filterList({ subject, kind, entries }, call);
-      if (!isThenable(verdict)) return see(subject, kind, entries, verdict);
-      return verdict
-        .then((late) => see(subject, kind, entries, late))
-        .catch((thrown: unknown) => failed(subject, "the provider failed", thrown));
+      const decision = provider.filterList({ subject, kind, entries }, call);
+      if (!isPromise(decision)) return toVisibility(subject, kind, entries.length, decision);
+      return decision
+        .then((late) => toVisibility(subject, kind, entries.length, late))
+        .catch((thrown: unknown) => failed(subject, thrown));
     } catch (thrown) {
-      return failed(subject, "the provider failed", thrown);
+      return failed(subject, thrown);
     }
   }
 
   return {
     filtersLists: provider.filterList !== undefined,
-    evaluate: judge,
-    checkVisibility: look,
-    refuse: (subject, problem, denial = noDecision) => refuse(subject, denial, explain(provider.name, problem)),
+    evaluate,
+    checkVisibility,
+    refuse,
+    change: changeMessage,
   };
 }
 
-/** Whether it is known already what is to become of a message. */
-export function isSettled(ruling: MaybePromise<CheckOutcome>): ruling is CheckOutcome {
-  return "type" in ruling;
-}
+const noOptions: DecisionRecordOptions = { refusal: undefined, list: undefined, cause: undefined };
 
-/** Goes on with a value: at once where it is there, so that messages which need no waiting keep their order. */
-export function andThen<T, U>(value: MaybePromise<T>, goOn: (value: T) => MaybePromise<U>): MaybePromise<U> {
-  return isThenable(value) ? value.then(goOn) : goOn(value);
-}
-
-/** All values in their order: at once where all are there. */
-export function allSettledOrPromise<T>(values: readonly MaybePromise<T>[]): MaybePromise<readonly T[]> {
-  const known: T[] = [];
-  for (const value of values) {
-    if (isThenable(value)) return Promise.all(values.map((one) => Promise.resolve(one)));
-    known.push(value);
-  }
-  return known;
-}
-
-const noExtras: DecisionRecordOptions = { refusal: undefined, list: undefined, cause: undefined };
-
-/** What an agent is told when no decision could be had: how that came is for the log alone. */
+/** Why there is no decision is for the log only. */
 const noDecision: PolicyRefusal = {
   kind: "unavailable",
   code: "no_decision",
-  reason: "no decision about this could be had, so it is refused; try again later",
+  reason: "Authorization is unavailable; request denied.",
 };
 
-/** What an agent is told about a message that no policy can be asked about. */
+/** The refusal of a message that no policy can evaluate. */
 export const notEvaluable: PolicyRefusal = {
   kind: "invalid",
-  code: "not_judgeable",
-  reason: "the message holds something that cannot be understood, so it cannot be decided about",
+  code: "not_evaluable",
+  reason: "The message is malformed, so the policy cannot evaluate it.",
 };
 
-function explain(provider: string, note: string): Explanation {
-  return { provider, rule: undefined, read: [], durationMs: 0, notes: [note] };
-}
-
-/** One question's circumstances; the signal costs nothing until it is asked for. */
+/** A class, so that the signal is created only if a provider reads it. */
 class Call implements PolicyCall {
   readonly memory: unknown;
   readonly #cancellation: Cancellation;

@@ -146,7 +146,7 @@ describe("questions in results and answers in requests", () => {
       const reply = await bench.handle(exchangeWith(call({ inputResponses }), modern));
       expect(bench.sent).toHaveLength(0);
       expect(valueOf(reply.message)).toMatchObject({
-        error: { code: -32602, data: { reason: "not_judgeable" } },
+        error: { code: -32602, data: { reason: "not_evaluable" } },
       });
     },
   );

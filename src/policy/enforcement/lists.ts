@@ -1,97 +1,80 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { andThen, type MaybePromise } from "../../lib/is-promise.ts";
+import { replaceMember, splice } from "../../protocol/json/edit.ts";
 import { type MemberName, type Span, spanOf } from "../../protocol/json/outline.ts";
-import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
-import type { Replacement } from "../../protocol/json/edit.ts";
-import type { Message, ParseLimits } from "../../protocol/message.ts";
+import { decodeString, elementsOf, memberSource, membersOf, typeAt } from "../../protocol/json/read.ts";
+import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider/provider.ts";
-import { replaceMember, spliceMessage } from "./message-edit.ts";
-import { andThen, type CheckOutcome, type Evaluator, type MaybePromise } from "./evaluator.ts";
+import type { CheckOutcome, Evaluator } from "./evaluator.ts";
 
-/** Where a list stands in the answer to a method, and what its entries are called by. */
+/** Where a list is in a result, and which member names an entry. */
 interface ListFacts {
   readonly member: MemberName;
   readonly kind: ListKind;
   readonly name: "name" | "uri" | "uriTemplate";
 }
 
-const lists: ReadonlyMap<string, ListFacts> = new Map<string, ListFacts>([
+const lists: ReadonlyMap<string | undefined, ListFacts> = new Map<string, ListFacts>([
   ["tools/list", { member: "result.tools", kind: "tool", name: "name" }],
   ["prompts/list", { member: "result.prompts", kind: "prompt", name: "name" }],
   ["resources/list", { member: "result.resources", kind: "resource", name: "uri" }],
   ["resources/templates/list", { member: "result.resourceTemplates", kind: "resource-template", name: "uriTemplate" }],
 ]);
 
-/** Whether answers to a method hold names that somebody may not know of. */
 export function isListMethod(method: string | undefined): boolean {
-  return method !== undefined && lists.has(method);
+  return lists.has(method);
 }
 
 /**
- * Takes the entries out of a page that the caller may not know of. Everything else stays byte for byte, the cursor
- * included: an emptied page still leads to the next one.
+ * Removes the entries of a page that the caller cannot see. Everything else stays byte for byte, including the cursor: an
+ * empty page still leads to the next one.
  */
-export function filterListPage(subject: InspectedMessage, judge: Evaluator): MaybePromise<CheckOutcome> {
+export function filterListPage(subject: InspectedMessage, evaluator: Evaluator): MaybePromise<CheckOutcome> {
   const { message, method } = subject;
-  const facts = lists.get(method ?? "");
-  const span = facts === undefined ? undefined : spanOf(message.outline, facts.member);
-  if (facts === undefined || span === undefined || typeAt(message.bytes, span.start) !== "array") {
-    return pass(message);
-  }
   const { bytes } = message;
+  const unchanged: CheckOutcome = { type: "pass", message, memory: undefined };
+  const facts = lists.get(method);
+  const span = facts === undefined ? undefined : spanOf(message.outline, facts.member);
+  if (facts === undefined || span === undefined || typeAt(bytes, span.start) !== "array") return unchanged;
   const elements = [...elementsOf(bytes, span)];
   const entries = elements.flatMap((element) => {
     const name = nameIn(bytes, element, facts.name);
     return name === undefined ? [] : [new Entry(bytes, element, name)];
   });
-  return andThen(judge.checkVisibility(subject, facts.kind, entries), (sight) => {
-    if (sight.type === "refuse") return sight;
-    const { visible } = sight;
-    if (entries.length === elements.length && visible.every(Boolean)) return pass(message);
-    // An entry without a name cannot be judged, and nobody could ask for it: it is not shown either.
+  return andThen(evaluator.checkVisibility(subject, facts.kind, entries), (visibility) => {
+    if (visibility.type === "refuse") return visibility;
+    const { visible } = visibility;
+    if (entries.length === elements.length && visible.every(Boolean)) return unchanged;
+    // An entry without a name can be neither evaluated nor called, so it is removed as well.
     const shown = entries.filter((_, index) => visible[index] === true);
-    return pass(replaceMember(message, span, listOf(bytes, shown)));
+    const texts = shown.map((entry) => bytes.toString("utf8", entry.span.start, entry.span.end));
+    const json = Buffer.from(`[${texts.join(",")}]`);
+    return evaluator.change(subject, { bytes: splice(bytes, message.outline, [{ span, bytes: json }]) });
   });
 }
 
-/** What filters made of an answer depends on who asked: nobody else's cache may keep it (MCP 2026-07-28, Caching). */
-export function withPrivateCache(
-  subject: InspectedMessage,
-  message: Message,
-  limits: ParseLimits | undefined,
-): Message {
-  const { exchange, method } = subject;
+/**
+ * The message, marked as private if it is cacheable: filtered results depend on the caller, so shared caches must not
+ * store them (MCP 2026-07-28, Caching).
+ */
+export function withPrivateCache(subject: InspectedMessage, evaluator: Evaluator): Message {
+  const { exchange, method, message } = subject;
   if (exchange.era !== "modern" || method === undefined || methodFacts(method)?.cacheable !== true) return message;
-  const span = spanOf(message.outline, "result.cacheScope");
-  if (span === undefined || message.bytes.toString("latin1", span.start, span.end) === privateScope) return message;
-  const scope: Replacement = { span, bytes: Buffer.from(privateScope) };
-  return spliceMessage(message, [scope], exchange, limits) ?? message;
+  if (memberSource(message, "result.cacheScope") === privateScope) return message;
+  const bytes = replaceMember(message, "result.cacheScope", privateScope);
+  const outcome = bytes === undefined ? undefined : evaluator.change(subject, { bytes });
+  return outcome?.type === "pass" ? outcome.message : message;
 }
 
 const privateScope = '"private"';
-const comma = Buffer.from(",");
 
-/** The text of an array with these entries, each byte for byte. */
-function listOf(bytes: Buffer, entries: readonly Entry[]): Buffer {
-  const parts: Buffer[] = [Buffer.from("[")];
-  for (const { span } of entries) {
-    if (parts.length > 1) parts.push(comma);
-    parts.push(bytes.subarray(span.start, span.end));
-  }
-  parts.push(Buffer.from("]"));
-  return Buffer.concat(parts);
-}
-
-function pass(message: Message): CheckOutcome {
-  return { type: "pass", message, memory: undefined };
-}
-
-/** An entry of a list. A class: most rules ask for the name alone, and then nothing else is read. */
+/** A class, so that an entry is parsed only if a rule reads more than its name. */
 class Entry implements ListEntry {
   readonly name: string;
   readonly span: Span;
   readonly #bytes: Buffer;
-  #value: Readonly<Record<string, unknown>> | undefined;
+  #value: ListEntry["value"] | undefined;
 
   constructor(bytes: Buffer, span: Span, name: string) {
     this.#bytes = bytes;
@@ -99,11 +82,11 @@ class Entry implements ListEntry {
     this.name = name;
   }
 
-  get value(): Readonly<Record<string, unknown>> {
+  get value(): ListEntry["value"] {
     // It has a name, so it is an object.
-    return (this.#value ??= JSON.parse(this.#bytes.toString("utf8", this.span.start, this.span.end)) as Readonly<
-      Record<string, unknown>
-    >);
+    return (this.#value ??= JSON.parse(
+      this.#bytes.toString("utf8", this.span.start, this.span.end),
+    ) as ListEntry["value"]);
   }
 }
 

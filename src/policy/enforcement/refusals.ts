@@ -1,142 +1,97 @@
-import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
+import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
-import { notFoundReply, type NotFoundTemplates } from "./not-found-replies.ts";
 import { messageInBody } from "../sideband/pdp-answer.ts";
 import { jsonRpcCode } from "../sideband/refusal-answer.ts";
+import type { NotFoundReplies } from "./not-found-replies.ts";
 
 /**
- * Which numbers refusals have: `default` those of the gateway's own table, `coaz` those of the AuthZEN profile for MCP,
- * `ping` those of PingAuthorize's plugins, with the HTTP status of the decision.
+ * The error codes of refusals: `default` the gateway's own, `coaz` those of the AuthZEN binding for MCP, `ping` those of
+ * the PingAuthorize plugin, with the HTTP status of the decision.
  */
 export type RefusalProfile = "default" | "coaz" | "ping";
 
-/** How refusals are told. */
 export interface RefusalOptions {
   readonly profile: RefusalProfile;
-  /**
-   * Whether a denial is answered in band, with status 200, or by status 403. Clients show their users what an answer
-   * in band says; many do not look into the body of a 403.
-   */
+  /** Answer a denial in band with status 200, or with 403. Many clients do not show the body of a 403. */
   readonly refusalStatus: "in-band" | "forbidden";
 }
 
-/** Makes the answer to a message that was refused. Throws only where a challenge has to be answered (step-up). */
-export type WriteRefusal = (subject: InspectedMessage, denial: PolicyRefusal, decision: string) => Reply;
+/** Writes the reply to a refused message. Throws only if a challenge has to be answered (step-up). */
+export type WriteRefusal = (subject: InspectedMessage, refusal: PolicyRefusal, decisionId: string) => Reply;
 
-/** What each kind of no is in the table of errors; `hidden` has no row, for it must look like nothing of ours. */
-const errorOf: Readonly<Record<Exclude<RefusalKind, "hidden">, ErrorCode>> = {
-  forbidden: "policy_denied",
-  scope: "insufficient_scope",
-  rate: "rate_limited",
-  unavailable: "policy_unavailable",
-  invalid: "invalid_params",
+interface KindFacts {
+  readonly error: ErrorCode;
+  /** COAZ-MCP binding, "Error handling". */
+  readonly coazCode: number;
+  /** The status of the profile `ping` if the decision point wrote no answer. */
+  readonly pingStatus: number;
+}
+
+const kindFacts: Readonly<Record<RefusalKind, KindFacts>> = {
+  forbidden: { error: "policy_denied", coazCode: -32001, pingStatus: 403 },
+  // For results: a hidden request is answered as not found.
+  hidden: { error: "policy_denied", coazCode: -32001, pingStatus: 404 },
+  scope: { error: "insufficient_scope", coazCode: -32001, pingStatus: 403 },
+  rate: { error: "rate_limited", coazCode: -32001, pingStatus: 429 },
+  unavailable: { error: "policy_unavailable", coazCode: -32603, pingStatus: 502 },
+  invalid: { error: "invalid_params", coazCode: -32602, pingStatus: 400 },
 };
 
-/** COAZ-MCP binding, "Error handling": denial, mapping error, failure of the decision point. */
-const coazCode: Readonly<Record<Exclude<RefusalKind, "hidden">, number>> = {
-  forbidden: -32001,
-  scope: -32001,
-  rate: -32001,
-  unavailable: -32603,
-  invalid: -32602,
-};
-
-/** Makes refusals in one form. */
 export function createRefusalWriter(
   { profile, refusalStatus }: RefusalOptions,
-  forms: NotFoundTemplates,
+  notFound: NotFoundReplies,
 ): WriteRefusal {
-  return (subject, denial, decision) => {
-    const { message } = subject;
-    const request = message.kind === "request" ? message : undefined;
-    // What was never there cannot have run; a result that shall not exist is refused like any other.
-    if (denial.kind === "hidden" && request !== undefined) {
-      return notFoundReply(subject, request, forms);
+  return (subject, refusal, decisionId) => {
+    const { message, exchange } = subject;
+    if (refusal.kind === "hidden" && message.kind === "request") return notFound.replyFor(exchange, message);
+    const { coazCode, pingStatus } = kindFacts[refusal.kind];
+    const error = toError(subject, refusal, decisionId);
+    if (profile === "ping") {
+      // PA-168 to PA-175: the decision point's status and message, and the JSON-RPC code of the status.
+      const { http } = refusal;
+      const status = http?.status ?? pingStatus;
+      const text = (http === undefined ? undefined : messageInBody(http.body)) ?? error.message;
+      const told = new GatewayError(error.code, text, { details: error.details ?? {} });
+      return toReply(subject, told, jsonRpcCode(status), status, refusal.retryAfter);
     }
-    const error = errorFor(subject, denial, decision);
-    if (profile === "ping") return pingReply(subject, denial, error);
     if (error.code === "insufficient_scope" && subject.request === undefined) throw error;
-    const code = profile === "coaz" ? coazCode[kindOf(denial)] : error.facts.jsonrpc;
-    return refusalReply(subject, error, code, statusIn(profile, error, refusalStatus), denial.retryAfter);
+    const { jsonrpc, http, alternateHttp } = error.facts;
+    if (profile === "coaz") return toReply(subject, error, coazCode, 200, refusal.retryAfter);
+    const isForbidden = error.code === "policy_denied" && refusalStatus === "forbidden";
+    const status = isForbidden ? (alternateHttp?.status ?? http) : http;
+    return toReply(subject, error, jsonrpc, status, refusal.retryAfter);
   };
 }
 
-function kindOf({ kind }: PolicyRefusal): Exclude<RefusalKind, "hidden"> {
-  return kind === "hidden" ? "forbidden" : kind;
-}
-
-function errorFor(subject: InspectedMessage, denial: PolicyRefusal, decision: string): GatewayError {
-  const { code, reason, scopes, retryAfter } = denial;
-  // A response is refused after the effect, and whoever reads the error must be able to tell.
+function toError(subject: InspectedMessage, refusal: PolicyRefusal, decisionId: string): GatewayError {
+  const { kind, code, reason, scopes, retryAfter } = refusal;
+  // A refused response: the call has already run, and the client must be able to tell.
   const hasRun = subject.request !== undefined;
   const details = {
     reason: code,
-    decision,
+    decision: decisionId,
     ...(hasRun ? { executed: true } : {}),
     ...(scopes === undefined ? {} : { scopes }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
-  const text = hasRun ? `the call ran, but its result is not shown: ${reason}` : reason;
-  return new GatewayError(errorOf[kindOf(denial)], text, { details });
+  const text = hasRun ? `The call ran, but its result is withheld: ${reason}` : reason;
+  return new GatewayError(kindFacts[kind].error, text, { details });
 }
 
-function statusIn(
-  profile: RefusalProfile,
-  error: GatewayError,
-  refusalStatus: RefusalOptions["refusalStatus"],
-): number | undefined {
-  if (profile === "coaz") return 200;
-  const { http, alternateHttp } = error.facts;
-  return error.code === "policy_denied" && refusalStatus === "forbidden" ? (alternateHttp?.status ?? http) : http;
-}
-
-function refusalReply(
-  subject: InspectedMessage,
+function toReply(
+  { exchange, answerId }: InspectedMessage,
   error: GatewayError,
   code: number | undefined,
   status: number | undefined,
   retryAfter: number | undefined,
 ): Reply {
-  const { exchange, answerId } = subject;
-  const facts = {
+  const http = {
     ...(status === undefined ? {} : { status }),
     ...(retryAfter === undefined ? {} : { retryAfter }),
   };
-  if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...facts };
-  return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...facts };
-}
-
-/** PA-168 to PA-175: code by the status of the refusal, its own words, its own status. */
-function pingReply(subject: InspectedMessage, denial: PolicyRefusal, error: GatewayError): Reply {
-  const status = pingStatus(denial);
-  const told = new GatewayError(error.code, pingMessage(denial, error.message), {
-    details: error.details ?? {},
-  });
-  return refusalReply(subject, told, pingCode(status), status, denial.retryAfter);
-}
-
-/** The status that a denial has without an answer of the decision point. */
-const statusOf: Readonly<Record<PolicyRefusal["kind"], number>> = {
-  forbidden: 403,
-  hidden: 404,
-  scope: 403,
-  rate: 429,
-  unavailable: 502,
-  invalid: 400,
-};
-
-/** The HTTP status of a refusal: that of the decision point's own answer, where it wrote one. */
-function pingStatus({ kind, http }: PolicyRefusal): number {
-  return http?.status ?? statusOf[kind];
-}
-
-/** The JSON-RPC code for a status (PA-171 to PA-173). */
-const pingCode = jsonRpcCode;
-
-/** The words of a refusal: those of the decision point's JSON where it has any, else the reason. */
-function pingMessage({ http }: PolicyRefusal, reason: string): string {
-  return (http === undefined ? undefined : messageInBody(http.body)) ?? reason;
+  if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...http };
+  return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...http };
 }

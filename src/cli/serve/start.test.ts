@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { isProgram } from "./run.ts";
+import { isProgram } from "./start.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "headgate-command-"));
 writeFileSync(join(folder, "runs"), "#!/bin/sh\n");
@@ -13,7 +13,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-describe("finding a command", () => {
+describe("isProgram", () => {
   const env = { PATH: `/nowhere:${folder}` };
 
   it("finds a name in PATH and a path as it is", () => {

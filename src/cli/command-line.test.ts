@@ -44,7 +44,7 @@ describe("parseCommandLine", () => {
     [["--url", "--json"], "--url needs a value: --url URL"],
     [["-p"], "-p needs a value: -p PORT"],
     [["--json=yes"], "--json takes no value"],
-    [["--url", "a", "--url", "b"], "--url is given twice"],
+    [["--url", "a", "--url", "b"], "--url was given twice"],
   ])("says what is wrong with %j", (args, problem) => {
     expect(parseCommandLine(options, args)).toEqual({ ok: false, problem });
   });

@@ -87,7 +87,12 @@ export const commands = {
     options: {
       ...upstreamOptions,
       host: { type: "string", value: "HOST", text: "Address to listen on. Default: 127.0.0.1." },
-      port: { type: "string", short: "p", value: "PORT", text: "Port to listen on; 0 for any free port. Default: 8484." },
+      port: {
+        type: "string",
+        short: "p",
+        value: "PORT",
+        text: "Port to listen on; 0 for any free port. Default: 8484.",
+      },
       "admin-port": {
         type: "string",
         value: "PORT",

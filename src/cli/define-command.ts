@@ -48,7 +48,10 @@ export function defineCommand<Name extends CommandName, Io extends Pick<CliIo, "
 }
 
 /** Loads a configuration file for a command; throws if it is invalid. */
-export async function loadConfigFile(file: string, { env, readFile }: Pick<CliIo, "env" | "readFile">): Promise<Config> {
+export async function loadConfigFile(
+  file: string,
+  { env, readFile }: Pick<CliIo, "env" | "readFile">,
+): Promise<Config> {
   const loaded = await loadConfig({ file, env, readFile });
   if (loaded.ok) return loaded.config;
   throw new InputFileError(loaded.problems.map((problem) => formatProblem(problem, file)).join("\n"));

@@ -71,12 +71,12 @@ describe("helpFor", () => {
 describe("what is said to somebody who mistyped", () => {
   it("is the problem and where the help is", () => {
     expect(usageError("call", "the name is missing")).toBe(
-      "headgate call: the name is missing\nheadgate call --help shows how it is used.\n",
+      "headgate call: the name is missing\nRun headgate call --help for usage.\n",
     );
   });
 
   it("is the command that was probably meant", () => {
-    expect(unknownCommand("cal")).toBe("headgate: there is no command `cal`. Did you mean headgate call?\n");
-    expect(unknownCommand("frobnicate")).toContain("headgate --help lists what there is.");
+    expect(unknownCommand("cal")).toBe("headgate: unknown command `cal`. Did you mean headgate call?\n");
+    expect(unknownCommand("frobnicate")).toContain("Run headgate --help for a list.");
   });
 });

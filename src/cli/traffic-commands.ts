@@ -7,7 +7,11 @@ const storeOption = {
 
 const jsonOption = { type: "boolean", text: "Print JSON; lists as one object per line." } as const;
 
-const filterOption = { type: "string", value: "FILTER", text: "Only matching exchanges; see `headgate traffic`." } as const;
+const filterOption = {
+  type: "string",
+  value: "FILTER",
+  text: "Only matching exchanges; see `headgate traffic`.",
+} as const;
 
 const legOption = {
   type: "string",
@@ -50,7 +54,11 @@ export const trafficCommands = {
         type: "boolean",
         text: "For `export`: whole operations if any of their exchanges matches the filter.",
       },
-      before: { type: "string", value: "TIME", text: "For `prune`: remove exchanges that began earlier, such as `7d` ago." },
+      before: {
+        type: "string",
+        value: "TIME",
+        text: "For `prune`: remove exchanges that began earlier, such as `7d` ago.",
+      },
       "max-size": {
         type: "string",
         value: "SIZE",
@@ -163,7 +171,12 @@ export const trafficCommands = {
       "`replay` runs recorded traffic through the rules of a configuration, without any server, and reports what would change: newly denied or allowed calls, list entries hidden or shown, changed arguments and results, and what cannot be decided because the recording lacks a value that a rule reads. CAPTURE is a capture file or a SQLite file of recordings.",
     ],
     options: {
-      config: { type: "string", short: "c", value: "FILE", text: "For `explain` and `replay`: the configuration file." },
+      config: {
+        type: "string",
+        short: "c",
+        value: "FILE",
+        text: "For `explain` and `replay`: the configuration file.",
+      },
       route: {
         type: "string",
         value: "NAME",

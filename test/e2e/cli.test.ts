@@ -1,13 +1,19 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 
 import { startGateway } from "../support/gateway.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const bin = resolve(root, "bin/headgate.mjs");
+/** Recordings of the user who runs the tests stay untouched. */
+const dataHome = mkdtempSync(join(tmpdir(), "headgate-cli-"));
+afterAll(() => {
+  rmSync(dataHome, { recursive: true, force: true });
+});
 
 interface Ended {
   readonly exitCode: number;
@@ -18,7 +24,8 @@ interface Ended {
 /** Runs the command as a user's shell would, with extra arguments for Node in front. */
 async function headgate(args: readonly string[], nodeArgs: readonly string[] = []): Promise<Ended> {
   const { promise, resolve: finish } = Promise.withResolvers<Ended>();
-  execFile(process.execPath, [...nodeArgs, bin, ...args], { cwd: root }, (error, stdout, stderr) => {
+  const env = { ...process.env, XDG_DATA_HOME: dataHome };
+  execFile(process.execPath, [...nodeArgs, bin, ...args], { cwd: root, env }, (error, stdout, stderr) => {
     finish({ exitCode: error === null ? 0 : Number(error.code), stdout, stderr });
   });
   return promise;
@@ -56,6 +63,38 @@ describe("the headgate command", () => {
     const unknown = await headgate(["call", "ad", "--url", gateway.url]);
     expect(unknown.exitCode).toBe(5);
     expect(unknown.stderr).toContain("add");
+  });
+
+  it("takes options without a command for those of run, also through npm start", async () => {
+    await using gateway = await startGateway(["--port", "0"]);
+    expect(gateway.url).toContain("127.0.0.1");
+    const { exitCode, stderr } = await headgate(["--prot", "9000"]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain("headgate run: unknown option --prot; did you mean --port?");
+    const { scripts } = JSON.parse(readFileSync(resolve(root, "package.json"), "utf8")) as {
+      scripts: Record<string, string>;
+    };
+    expect(scripts["start"]).toBe("node bin/headgate.mjs");
+  });
+
+  it.each([
+    [["run", "--prot", "1"]],
+    [["run", "stray"]],
+    [["run", "--port", "x"]],
+    [["stdio", "--no"]],
+    [["check"]],
+    [["schema", "x"]],
+    [["key", "x"]],
+    [["tools", "a", "b"]],
+    [["call"]],
+    [["traffic", "dur:slow"]],
+    [["replay"]],
+    [["diff", "a"]],
+    [["policy", "try"]],
+    [["drift", "try"]],
+    [["nonsense"]],
+  ])("ends with 2 for a usage error: %j", async (args) => {
+    expect(await headgate(args)).toMatchObject({ exitCode: 2, stdout: "" });
   });
 
   it("refuses a command it does not know, and says which one was meant", async () => {

@@ -86,7 +86,7 @@ describe("headgate replay", () => {
     expect((await weigh()).texts).toEqual(["13 kg"]);
     expect((await weigh()).texts).toEqual(["13 kg"]);
     expect(await server.process.stop()).toMatchObject({ code: 0 });
-    expect(server.process.output()).toContain("0 not recorded, 0 never asked for");
+    expect(server.process.output()).toContain("0 not recorded, 0 never requested");
   });
 
   it("[SC-070] is the recorded server on standard streams too", async () => {
@@ -129,7 +129,7 @@ describe("headgate replay", () => {
         data: { nearest: [{ target: "weigh", differences: ["/arguments/crate: 1 became 2"] }] },
       },
     });
-    expect(await server.process.stop()).toMatchObject({ code: 5 });
+    expect(await server.process.stop()).toMatchObject({ code: 1 });
     expect(server.process.output()).toContain("/arguments/crate: 1 became 2");
   });
 
@@ -159,8 +159,8 @@ describe("headgate replay", () => {
     const file = folder.capture("before.ndjson", captureOf(before));
     const { exitCode, output } = await headgate("replay", file, "--against", server.url);
     expect(output).toContain('/result/tools/0/annotations: added {"readOnlyHint":true}');
-    expect(output).toContain("2 of 3 answers");
-    expect(exitCode).toBe(5);
+    expect(output).toContain("2 of 3 responses");
+    expect(exitCode).toBe(1);
     const same = await headgate("replay", file, "--against", server.url, "--ignore", "/result/tools/*/annotations");
     // The mock has given its second answer before, and gives it again.
     expect(same.output).toContain("/result/content/0/text");
@@ -177,8 +177,8 @@ describe("headgate replay", () => {
     const file = folder.capture("b.ndjson", captureOf([...calls, secret]));
     const careful = await headgate("replay", file, "--against", server.url);
     expect(careful).toMatchObject({ exitCode: 0 });
-    expect(careful.output).toContain("2 not sent: the tool may change something");
-    expect(careful.output).toContain("1 not sent: something was redacted in it");
+    expect(careful.output).toContain("skipped 2: the tool may change something");
+    expect(careful.output).toContain("skipped 1: it contains redacted values");
     expect((await headgate("replay", file, "--against", server.url, "--allow-writes")).output).toContain("3 of 3");
   });
 });
@@ -196,7 +196,7 @@ describe("headgate diff", () => {
     const changed = calls.map((call, index) => (index === 3 ? { ...call, result: { content: [] } } : call));
     const c = folder.capture("c.ndjson", captureOf(changed));
     const { exitCode, output } = await headgate("diff", a, c);
-    expect(output).toContain("another answer: tools/call weigh\n  /result/content/0: removed");
+    expect(output).toContain("different response: tools/call weigh\n  /result/content/0: removed");
     expect(exitCode).toBe(1);
     expect((await headgate("diff", a, folder.at("none.ndjson"))).exitCode).toBe(2);
   });

@@ -71,7 +71,7 @@ describe("headgate traffic", () => {
     using folder = temporaryFolder();
     const store = folder.capture("a.ndjson", captureOf(calls));
     const { exitCode, output } = await headgate("traffic", "tool:add", "dur:slow", "-s", store);
-    expect(exitCode).toBe(1);
+    expect(exitCode).toBe(2);
     expect(output).toContain("`dur` needs a number, for example dur:>500ms\n  tool:add dur:slow\n           ^");
   });
 
@@ -91,8 +91,8 @@ describe("headgate traffic", () => {
     expect(found).toEqual(found.toSorted((a, b) => a - b));
     expect(found).not.toContain(-1);
     const refused = await headgate("traffic", "show", "capture-1-x3", "-s", store);
-    expect(refused.output).toContain("deny, rule no-deletes, “Files stay.”, looked at mcp.tool");
-    expect((await headgate("traffic", "show", "nothing", "-s", store)).exitCode).toBe(5);
+    expect(refused.output).toContain("deny, rule no-deletes, “Files stay.”, read mcp.tool");
+    expect((await headgate("traffic", "show", "nothing", "-s", store)).exitCode).toBe(1);
   });
 
   it("takes captures into a store, and out again as they were", async () => {
@@ -134,7 +134,7 @@ describe("headgate traffic", () => {
       [folder.write("text.txt", "hello\n"), "is not JSON"],
       [folder.write("other.json", '{"log":{}}\n'), "is not a line of a capture file"],
       [folder.write("later.ndjson", `${JSON.stringify({ ...first, format: 99 })}\n`), "this version reads format 1"],
-      [folder.at("nothing.sqlite"), "there is no"],
+      [folder.at("nothing.sqlite"), "does not exist"],
     ] as const;
     for (const [file, problem] of cases) {
       const { exitCode, output } = await headgate("traffic", "-s", file);
@@ -180,7 +180,7 @@ describe("headgate traffic", () => {
     await headgate("traffic", "import", folder.capture("a.ndjson", old), "-s", store);
     const young = captureOf([{ ...(calls[0] as ToldCall), at: Date.now() }], "capture-2");
     await headgate("traffic", "import", folder.capture("b.ndjson", young), "-s", store);
-    expect(await headgate("traffic", "prune", "-s", store)).toMatchObject({ exitCode: 1 });
+    expect(await headgate("traffic", "prune", "-s", store)).toMatchObject({ exitCode: 2 });
     const between = new Date(Math.min(Date.now(), captureStart) + 1).toISOString();
     const older = Date.now() < captureStart ? "capture-1" : "capture-2";
     await headgate("traffic", "prune", "--before", between, "-s", store);

@@ -57,7 +57,7 @@ describe.each(["/modern", "/legacy", "/sse"])("headgate call, of a server at %s"
   it("declines a question that nobody can answer", async () => {
     const { exitCode, out, err } = await run(["book_berth", "ship=Vega"]);
     expect({ exitCode, out }).toEqual({ exitCode: 0, out: "No berth was booked for Vega.\n" });
-    expect(err).toContain("declined, because nobody is here to answer");
+    expect(err).toContain("declined: there is no terminal to ask on");
   });
 
   it("tells an error of the tool on standard error and by its exit code", async () => {
@@ -71,22 +71,22 @@ describe.each(["/modern", "/legacy", "/sse"])("headgate call, of a server at %s"
     expect(await run(["addd", "a=1"])).toEqual({
       exitCode: 5,
       out: "",
-      err: "headgate: there is no tool `addd`; did you mean `add`?\n",
+      err: "headgate: unknown tool `addd`; did you mean `add`?\n",
     });
     expect((await run(["launch"])).err).toBe(
-      "headgate: there is no tool `launch`; there are `add`, `count_slowly`, `tell_story`, `book_berth`, `fail`\n",
+      "headgate: unknown tool `launch`; expected one of `add`, `count_slowly`, `tell_story`, `book_berth`, `fail`\n",
     );
   });
 
   it("checks single arguments by the schema, and sends --args as it is", async () => {
     expect(await run(["add", "a=one", "b=2"])).toEqual({
-      exitCode: 1,
+      exitCode: 2,
       out: "",
-      err: "headgate: add: argument `a` must be a number, not `one`; headgate tools shows its arguments\n",
+      err: "headgate: add: argument `a` must be a number, not `one`; see headgate tools\n",
     });
     expect(await run(["add", "a=1"])).toMatchObject({
-      exitCode: 1,
-      err: "headgate: add: `b` must be given; headgate tools shows its arguments\n",
+      exitCode: 2,
+      err: "headgate: add: missing `b`; see headgate tools\n",
     });
     const { exitCode, err } = await run(["add", "--args", '{"a":"one"}']);
     expect(exitCode).toBe(5);
@@ -103,17 +103,17 @@ describe("headgate call", () => {
 
   it.each<[readonly string[], string]>([
     [[], "the name of a tool is missing"],
-    [["add", "a"], "`a` is no argument; arguments are KEY=VALUE or KEY:=JSON"],
-    [["add", "a=1", "--args", "{}"], "give arguments as KEY=VALUE or with --args, not both"],
+    [["add", "a"], "`a` is not an argument; expected KEY=VALUE or KEY:=JSON"],
+    [["add", "a=1", "--args", "{}"], "KEY=VALUE and --args exclude each other"],
     [["add", "--args", "[1]"], "--args takes a JSON object, not `[1]`"],
     [["add", "--answer", "A1"], "--answer takes a JSON object, not `A1`"],
     [["add", "--url", "ftp://host"], "`ftp://host` is not an http or https URL"],
     [["add", "--jsn"], "unknown option --jsn; did you mean --json?"],
   ])("refuses %j before it connects", async (args, problem) => {
     expect(await runCommand(call, args)).toEqual({
-      exitCode: 1,
+      exitCode: 2,
       out: "",
-      err: `headgate call: ${problem}\nheadgate call --help shows how it is used.\n`,
+      err: `headgate call: ${problem}\nRun headgate call --help for usage.\n`,
     });
   });
 });

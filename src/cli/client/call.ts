@@ -6,22 +6,21 @@ import { closestName } from "../../lib/closest-name.ts";
 import { createPrompt, isTty, type PromptIo } from "../prompt.ts";
 import { type ClientTarget, parseTarget } from "./target.ts";
 import { withClient } from "./client.ts";
-import { parseCommandLine } from "../command-line.ts";
-import { commands, exitCodes } from "../commands.ts";
+import { type commands, exitCodes } from "../commands.ts";
+import { type CommandArguments, defineCommand, UsageError } from "../define-command.ts";
 import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";
-import { usageError } from "../help.ts";
 import type { JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { type ArgumentPair, parseJsonObject, parsePairs, type ParseResult, toArguments } from "./tool-arguments.ts";
 
-// Whoever waits at a terminal knows best when it is enough, and has Ctrl+C.
+// The user can press Ctrl+C; there is no other limit.
 const callTimeoutMs = 24 * 60 * 60 * 1000;
 
-/** A call as the command line asks for it. */
+/** A call as given on the command line. */
 interface ParsedCall {
   readonly name: string;
   readonly target: ClientTarget;
-  /** Arguments that the schema of the tool still has to look at, or all of them as they are. */
+  /** Pairs to convert by the tool's schema, or the whole object. */
   readonly arguments:
     | { readonly type: "pairs"; readonly pairs: readonly ArgumentPair[] }
     | { readonly type: "whole"; readonly value: JsonObject };
@@ -29,46 +28,33 @@ interface ParsedCall {
   readonly json: boolean;
 }
 
-/** `headgate call NAME`: calls a tool, shows what it says meanwhile, answers what it asks, and prints its result. */
-export async function call(args: readonly string[], io: PromptIo): Promise<number> {
-  const plan = parseCall(args);
-  if (!plan.ok) {
-    io.err(usageError("call", plan.problem));
-    return exitCodes.usage.code;
-  }
-  using asker = createPrompt(io);
-  const answer = createAnswerer({ given: plan.value.answers, asker, err: io.err });
-  const role = { answer, opensUrls: asker !== undefined };
-  return await withClient(plan.value.target, io, role, (client) => runCall(plan.value, client, io));
+/** `headgate call NAME`: calls a tool, shows its progress, answers its questions and prints its result. */
+export const call = defineCommand("call", async (args, io: PromptIo) => {
+  const parsed = parseCall(args);
+  using prompt = createPrompt(io);
+  const answer = createAnswerer({ given: parsed.answers, prompt, err: io.err });
+  const elicitation = { answer, opensUrls: prompt !== undefined };
+  return await withClient(parsed.target, io, elicitation, (client) => runCall(parsed, client, io));
+});
+
+function parseCall({ values, positionals, program }: CommandArguments<typeof commands.call.options>): ParsedCall {
+  const [name, ...words] = positionals;
+  if (name === undefined) throw new UsageError("the name of a tool is missing");
+  if (values.args !== undefined && words.length > 0) throw new UsageError("KEY=VALUE and --args exclude each other");
+  return {
+    name,
+    target: parseTarget({ url: values.url, headers: values.header, program }),
+    answers: (values.answer ?? []).map(parseAnswer),
+    json: values.json === true,
+    arguments:
+      values.args === undefined
+        ? { type: "pairs", pairs: parsePairs(words) }
+        : { type: "whole", value: parseJsonObject(values.args, "--args") },
+  };
 }
 
-function parseCall(args: readonly string[]): ParseResult<ParsedCall> {
-  const line = parseCommandLine(commands.call.options, args);
-  if (!line.ok) return line;
-  const { values, program } = line;
-  const [name, ...words] = line.positionals;
-  if (name === undefined) return { ok: false, problem: "the name of a tool is missing" };
-  const target = parseTarget({ url: values.url, headers: values.header, program });
-  if (!target.ok) return target;
-  const answers: ElicitationAnswer[] = [];
-  for (const text of values.answer ?? []) {
-    const answer = parseAnswer(text);
-    if (!answer.ok) return answer;
-    answers.push(answer.value);
-  }
-  const rest = { name, target: target.value, answers, json: values.json === true };
-
-  if (values.args === undefined) {
-    const pairs = parsePairs(words);
-    return pairs.ok ? { ok: true, value: { ...rest, arguments: { type: "pairs", pairs: pairs.value } } } : pairs;
-  }
-  if (words.length > 0) return { ok: false, problem: "give arguments as KEY=VALUE or with --args, not both" };
-  const whole = parseJsonObject(values.args, "--args");
-  return whole.ok ? { ok: true, value: { ...rest, arguments: { type: "whole", value: whole.value } } } : whole;
-}
-
-async function runCall(plan: ParsedCall, client: Client, io: PromptIo): Promise<number> {
-  const { name } = plan;
+async function runCall(parsed: ParsedCall, client: Client, io: PromptIo): Promise<number> {
+  const { name } = parsed;
   const list = await client.listTools();
   const tool = list.tools.find((candidate) => candidate.name === name);
   if (tool === undefined) {
@@ -76,11 +62,11 @@ async function runCall(plan: ParsedCall, client: Client, io: PromptIo): Promise<
     return exitCodes.refused.code;
   }
   const given: ParseResult<JsonObject> =
-    plan.arguments.type === "whole"
-      ? { ok: true, value: plan.arguments.value }
-      : toArguments(plan.arguments.pairs, tool.inputSchema);
+    parsed.arguments.type === "whole"
+      ? { ok: true, value: parsed.arguments.value }
+      : toArguments(parsed.arguments.pairs, tool.inputSchema);
   if (!given.ok) {
-    io.err(`headgate: ${printableLine(`${name}: ${given.problem}`)}; headgate tools shows its arguments\n`);
+    io.err(`headgate: ${printableLine(`${name}: ${given.problem}`)}; see headgate tools\n`);
     return exitCodes.usage.code;
   }
   const result = await client.callTool(
@@ -89,21 +75,21 @@ async function runCall(plan: ParsedCall, client: Client, io: PromptIo): Promise<
       timeout: callTimeoutMs,
       resetTimeoutOnProgress: true,
       onprogress: (progress) => {
-        // The SDK reports its own rounds of questions in the same way; the questions themselves are shown already.
+        // The SDK reports rounds of questions as progress too; the questions are shown already.
         if (progress.message?.startsWith("Fulfilling input required by ") === true) return;
         io.err(`progress: ${formatCallProgress(progress)}\n`);
       },
     },
   );
   const failed = result.isError === true;
-  const write = failed && !plan.json ? io.err : io.out;
-  const text = plan.json ? `${JSON.stringify(result, undefined, 2)}\n` : formatResult(result);
-  // Whatever reads from a pipe gets the text as it is; a terminal would obey what is in it. JSON stays what it is.
-  write(plan.json || failed || isTty(io.stdout) ? printable(text) : text);
+  const write = failed && !parsed.json ? io.err : io.out;
+  const text = parsed.json ? `${JSON.stringify(result, undefined, 2)}\n` : formatResult(result);
+  // A pipe gets the raw text; on a terminal, control characters are escaped.
+  write(parsed.json || failed || isTty(io.stdout) ? printable(text) : text);
   return failed ? exitCodes.refused.code : exitCodes.ok.code;
 }
 
-/** Log messages come on demand: in the modern era of each request, in the legacy era once for the session. */
+/** Asks for log messages: per request in the modern era, per session in the legacy era. */
 async function requestLogs(client: Client) {
   if (client.getServerCapabilities()?.logging === undefined) return {};
   if (client.getProtocolEra() === "modern") {
@@ -125,15 +111,17 @@ function noSuchTool(name: string, tools: readonly Tool[]): string {
   const first = names.slice(0, 10).map((known) => `\`${known}\``);
   const hint =
     meant === undefined
-      ? `there ${names.length === 0 ? "are none" : `are ${first.join(", ")}${names.length > 10 ? " and more" : ""}`}`
+      ? names.length === 0
+        ? "the server has no tools"
+        : `expected one of ${first.join(", ")}${names.length > 10 ? " and more" : ""}`
       : `did you mean \`${meant}\`?`;
-  return printableLine(`there is no tool \`${name}\`; ${hint}`);
+  return printableLine(`unknown tool \`${name}\`; ${hint}`);
 }
 
-/** The result of a tool for people: its texts, what else there is in a line each, then structured content as JSON. */
+/** The result of a tool: its text, one line for any other content, then structured content as JSON. */
 export function formatResult({ content, structuredContent }: CallToolResult): string {
   const blocks = content.map(formatBlock);
-  // Servers are told to repeat structured content as text for old clients; once is enough.
+  // Servers repeat structured content as text for old clients; print it once.
   const isRepeated = content.some((block) => block.type === "text" && isJsonOf(block.text, structuredContent));
   if (structuredContent !== undefined && !isRepeated) blocks.push(JSON.stringify(structuredContent, undefined, 2));
   return blocks.map((block) => (block.endsWith("\n") ? block : `${block}\n`)).join("");
@@ -153,13 +141,13 @@ function formatBlock(block: ContentBlock): string {
     case "resource_link":
       return `${block.name}: ${block.uri}`;
     default:
-      return "[content of an unknown kind; --json shows it]";
+      return "[unknown content type; see --json]";
   }
 }
 
 function notShown(mimeType: string | undefined, base64: string): string {
   const bytes = Buffer.byteLength(base64, "base64");
-  return `[${mimeType ?? "data"}, ${bytes} B; --json has it in base64]`;
+  return `[${mimeType ?? "data"}, ${bytes} B; see --json]`;
 }
 
 function isJsonOf(text: string, value: unknown): boolean {

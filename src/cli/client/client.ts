@@ -9,27 +9,24 @@ import { type ClientTarget, formatTarget } from "./target.ts";
 import { defaultEndpoint, type ExitCodeName, exitCodes } from "../commands.ts";
 import { type CliIo, packageVersion } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
-import { isJsonObject } from "./input-schema.ts";
+import { isObject } from "../../lib/is-object.ts";
 
-// Long enough for a package to be downloaded before it starts.
+// Long enough for npx to download a package first.
 const connectTimeoutMs = 60_000;
-// A legacy server on stdio may never answer the question for the modern era; nobody wants to wait long to hear so.
+// A legacy server on stdio may never answer the probe for the modern era.
 const probeTimeoutMs = { http: 30_000, stdio: 10_000 } as const;
 const socketTimeoutMs = 10_000;
 const endTimeoutMs = 2_000;
 
-/** How a command takes part in what a server starts. */
+/** How a command handles elicitation. */
 export interface ElicitationSupport {
-  /** Answers a question of the server; without it the client says that it cannot be asked. */
+  /** Answers a question; without it the client does not declare the capability. */
   readonly answer?: (question: ElicitRequestParams) => Promise<ElicitResult>;
-  /** Whether it can also be sent to a web page. */
+  /** Whether it can also open URLs. */
   readonly opensUrls?: boolean;
 }
 
-/**
- * Connects to a server in the newest era that both speak, lets `use` have the client, and ends the connection. What goes
- * wrong is said in one line, and the answer is the exit code.
- */
+/** Connects in the newest era that both support, calls `use` with the client, and disconnects; errors become one line and an exit code. */
 export async function withClient(
   target: ClientTarget,
   io: Pick<CliIo, "err" | "env">,
@@ -100,7 +97,7 @@ async function connect(
   try {
     return await open("auto", new sdk.StreamableHTTPClientTransport(url, options));
   } catch (error) {
-    // MCP 2025-11-25, Transports, "Backwards compatibility": these three tell of a server that has HTTP+SSE only.
+    // MCP 2025-11-25, Transports, "Backwards compatibility": these three mean that the server only has HTTP+SSE.
     if (![400, 404, 405].includes(statusOf(error) ?? 0)) throw error;
     try {
       return await open("legacy", new sdk.SSEClientTransport(url, options));
@@ -110,23 +107,20 @@ async function connect(
   }
 }
 
-/** Tells the server of a session that it is over, and closes. */
+/** Ends the session on the server and closes the connection. */
 async function endSession(client: Client, transport: Transport): Promise<void> {
   const terminate: unknown = Reflect.get(transport, "terminateSession");
   if (typeof terminate === "function") {
     try {
       await withTimeout(endTimeoutMs, Promise.resolve(terminate.call(transport)));
     } catch {
-      // The session then ends by itself, and the work is done.
+      // The session expires on its own.
     }
   }
   await client.close();
 }
 
-/**
- * A fetch of our own: through the proxy of the environment, and without the limits of Node's, which would end a quiet
- * call after five minutes.
- */
+/** A fetch that uses the proxy of the environment and does not time out; Node's would end a silent call after 5 minutes. */
 async function createFetch(url: URL, env: Environment) {
   const undici = await import("undici");
   const limits = { headersTimeout: 0, bodyTimeout: 0, connect: { timeout: socketTimeoutMs } };
@@ -136,7 +130,7 @@ async function createFetch(url: URL, env: Environment) {
       ? new undici.Agent(limits)
       : new undici.ProxyAgent({ uri: proxy, proxyTunnel: false, ...limits });
   const fetch: FetchLike = (input, init) => {
-    // Both are the fetch of the standard, with types that are declared twice.
+    // Both are the standard fetch, but their types are declared twice.
     const own = { ...init, dispatcher } as unknown as Parameters<typeof undici.fetch>[1];
     return undici.fetch(input, own);
   };
@@ -147,11 +141,11 @@ function showLines(stream: Readable, io: Pick<CliIo, "err">): void {
   createInterface({ input: stream }).on("line", (line) => io.err(`${printableLine(line)}\n`));
 }
 
-/** The result of some work, or a failure if it takes longer than this. */
+/** The result of some work; rejects if it takes longer than this. */
 async function withTimeout<Result>(milliseconds: number, work: Promise<Result>): Promise<Result> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    late.reject(Object.assign(new Error("it takes too long"), { code: "REQUEST_TIMEOUT" }));
+    late.reject(Object.assign(new Error("timeout"), { code: "REQUEST_TIMEOUT" }));
   }, milliseconds);
   try {
     return await Promise.race([work, late.promise]);
@@ -160,39 +154,42 @@ async function withTimeout<Result>(milliseconds: number, work: Promise<Result>):
   }
 }
 
-/** Why a client command could not do its work: what to say, and what the exit code is to mean. */
-export interface ClientFailure {
+/** Why a client command failed: its message and exit code. */
+interface ClientFailure {
   readonly exit: ExitCodeName;
   readonly message: string;
 }
 
-/** Finds out what an error of the SDK, of its transports or of the system means for the person who asked. */
+/** Explains an error of the SDK, its transports or the system. */
 function toClientFailure(error: unknown, target: ClientTarget): ClientFailure {
   const name = formatTarget(target);
   const status = statusOf(error);
   if (status !== undefined) return toStatusFailure(status, messageInBody(error), name);
   const codes = causesOf(error).flatMap(({ code }) => (code === undefined ? [] : [code]));
-  // The error of the other end, by its number (JSON-RPC 2.0, section 5.1).
+  // A numeric code is that of a JSON-RPC error response (JSON-RPC 2.0, section 5.1).
   const [first] = codes;
   if (typeof first === "number") {
-    return { exit: "refused", message: `the server answered with error ${first}: ${errorMessage(error)}` };
+    return { exit: "refused", message: `the server returned error ${first}: ${errorMessage(error)}` };
   }
   for (const code of codes) {
     const reason = explanations[String(code)]?.(target);
     if (reason !== undefined) return { exit: "unreachable", message: reason };
   }
-  const isOfSystem = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|\w*CERT\w*)$/u.test(String(code)));
+  const isSystemError = codes.some((code) => /^(?:E[A-Z]+|UND_ERR_\w+|\w*CERT\w*)$/u.test(String(code)));
   const detail = codes.at(-1);
-  return isOfSystem
+  return isSystemError
     ? { exit: "unreachable", message: `cannot reach ${name}: ${String(detail)}` }
-    : { exit: isOfNegotiation(codes) ? "unreachable" : "usage", message: `${name}: ${errorMessage(error)}` };
+    : {
+        exit: codes.includes("ERA_NEGOTIATION_FAILED") ? "unreachable" : "failed",
+        message: `${name}: ${errorMessage(error)}`,
+      };
 }
 
-/** The HTTP status that an error of a transport carries. */
+/** The HTTP status in a transport error. */
 function statusOf(error: unknown): number | undefined {
   for (const { data, code, name } of causesOf(error)) {
-    if (isJsonObject(data) && typeof data["status"] === "number") return data["status"];
-    // The transport of HTTP+SSE has the status as its code.
+    if (isObject(data) && typeof data["status"] === "number") return data["status"];
+    // The HTTP+SSE transport uses the status as its error code.
     if (name === "SseError" && typeof code === "number" && code >= 100) return code;
   }
   return undefined;
@@ -202,57 +199,54 @@ type Explain = (target: ClientTarget) => string | undefined;
 
 const ended: Explain = (target) =>
   target.type === "stdio"
-    ? `${formatTarget(target)} ended before it answered`
-    : `${formatTarget(target)} closed the connection before it answered`;
+    ? `${formatTarget(target)} exited before it responded`
+    : `${formatTarget(target)} closed the connection before it responded`;
 
-const noSuchHost: Explain = (target) =>
-  target.type === "http" ? `there is no host ${target.url.hostname}` : undefined;
+const noSuchHost: Explain = (target) => (target.type === "http" ? `unknown host ${target.url.hostname}` : undefined);
 
-/** What is behind a code of the system or of the SDK, where there is more to say than the code. */
+/** Explanations of error codes of the system and the SDK. */
 const explanations: Readonly<Record<string, Explain>> = {
   ECONNREFUSED: (target) => {
     if (target.type !== "http") return undefined;
-    const hint = target.url.href === defaultEndpoint ? "; headgate run starts a gateway there" : "";
-    return `nothing listens at ${target.url.href}${hint}`;
+    const hint = target.url.href === defaultEndpoint ? "; start a gateway with headgate run" : "";
+    return `nothing is listening at ${target.url.href}${hint}`;
   },
   ENOTFOUND: noSuchHost,
   EAI_AGAIN: noSuchHost,
-  ENOENT: (target) =>
-    target.type === "stdio" ? `cannot start \`${target.command}\`: there is no such command` : undefined,
-  EACCES: (target) =>
-    target.type === "stdio" ? `cannot start \`${target.command}\`: it may not be executed` : undefined,
+  ENOENT: (target) => (target.type === "stdio" ? `cannot start \`${target.command}\`: command not found` : undefined),
+  EACCES: (target) => (target.type === "stdio" ? `cannot start \`${target.command}\`: permission denied` : undefined),
   EPIPE: ended,
   ECONNRESET: ended,
   UND_ERR_SOCKET: ended,
-  UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} takes no connection`,
+  UND_ERR_CONNECT_TIMEOUT: (target) => `${formatTarget(target)} does not accept connections`,
   CONNECTION_CLOSED: ended,
-  REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not answer in time`,
-  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} answers, but not in MCP`,
+  REQUEST_TIMEOUT: (target) => `${formatTarget(target)} did not respond in time`,
+  CLIENT_HTTP_UNEXPECTED_CONTENT: (target) => `${formatTarget(target)} responds, but does not speak MCP`,
 };
 
 function toStatusFailure(status: number, detail: string | undefined, name: string): ClientFailure {
   const said = detail === undefined ? "" : `: ${detail}`;
   if (status === 401) {
-    const hint = 'give it with --header "Authorization: Bearer …"';
-    return { exit: "unauthorized", message: `${name} wants authorization (HTTP 401)${said}; ${hint}` };
+    const hint = 'pass a token with --header "Authorization: Bearer …"';
+    return { exit: "unauthorized", message: `${name} requires authorization (HTTP 401)${said}; ${hint}` };
   }
-  if (status === 403) return { exit: "unauthorized", message: `${name} refuses access (HTTP 403)${said}` };
-  const hint = status === 404 && detail === undefined ? "; most servers have their endpoint at /mcp" : "";
-  return { exit: "unreachable", message: `${name} answered with HTTP ${status}${said}${hint}` };
+  if (status === 403) return { exit: "unauthorized", message: `${name} denies access (HTTP 403)${said}` };
+  const hint = status === 404 && detail === undefined ? "; the endpoint of most servers is /mcp" : "";
+  return { exit: "unreachable", message: `${name} responded with HTTP ${status}${said}${hint}` };
 }
 
-/** The message of a JSON-RPC error in the body of a refusal, which says more than its status. */
+/** The message of a JSON-RPC error in the response body, which says more than the status. */
 function messageInBody(error: unknown): string | undefined {
   for (const { data } of causesOf(error)) {
-    const text = isJsonObject(data) ? data["text"] : undefined;
+    const text = isObject(data) ? data["text"] : undefined;
     if (typeof text !== "string") continue;
     try {
       const body: unknown = JSON.parse(text);
-      const inner = isJsonObject(body) ? body["error"] : undefined;
-      const message = isJsonObject(inner) ? inner["message"] : undefined;
+      const inner = isObject(body) ? body["error"] : undefined;
+      const message = isObject(inner) ? inner["message"] : undefined;
       if (typeof message === "string") return printableLine(message);
     } catch {
-      // A page of a proxy, most likely: it says nothing that fits on a line.
+      // Probably an HTML page of a proxy.
     }
   }
   return undefined;
@@ -264,7 +258,7 @@ interface ErrorCause {
   readonly data: unknown;
 }
 
-/** An error and what caused it, from the outside in. */
+/** An error and its causes, outermost first. */
 function causesOf(error: unknown): readonly ErrorCause[] {
   const links: ErrorCause[] = [];
   for (let link = error; link instanceof Error && links.length < 8; link = link.cause) {
@@ -276,10 +270,6 @@ function causesOf(error: unknown): readonly ErrorCause[] {
     });
   }
   return links;
-}
-
-function isOfNegotiation(codes: readonly (string | number)[]): boolean {
-  return codes.includes("ERA_NEGOTIATION_FAILED");
 }
 
 function errorMessage(error: unknown): string {

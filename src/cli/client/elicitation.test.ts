@@ -1,6 +1,7 @@
 import type { ElicitRequestFormParams } from "@modelcontextprotocol/client";
 import { describe, expect, it, vi } from "vitest";
 
+import { UsageError } from "../define-command.ts";
 import { createAnswerer, parseAnswer, type ElicitationAnswer } from "./elicitation.ts";
 
 type Fields = ElicitRequestFormParams["requestedSchema"]["properties"];
@@ -11,7 +12,7 @@ async function ask(properties: Fields, required: string[], lines: readonly strin
   let shown = "";
   const answer = createAnswerer({
     given: [],
-    asker: {
+    prompt: {
       ask: (question) => {
         shown += `${question}|`;
         return Promise.resolve(typed.shift());
@@ -45,7 +46,7 @@ describe("a question of a tool, put to a person", () => {
       content: { berth: "B2", nights: 3, power: false, extras: ["water", "crane"] },
     });
     expect(shown).toBe(`the tool asks: Well?
-  (Enter takes the default or leaves a field out, Ctrl+D cancels)
+  (Enter accepts the default or skips a field, Ctrl+D cancels)
   Berth (A1, B2): |  nights, how long [1]: |  power (yes, no) [true]: |  extras (water, crane): |  note: |  Send this? [Y/n] |`);
   });
 
@@ -69,10 +70,10 @@ describe("a question of a tool, put to a person", () => {
       ["", "Z9", "A1", "many", "4", "x, y", "x", ""],
     );
     expect(result).toEqual({ action: "accept", content: { berth: "A1", nights: 4, kinds: ["x"] } });
-    expect(shown).toContain("That is needed\n");
-    expect(shown).toContain("That must be one of A1\n");
-    expect(shown).toContain("That must be an integer, not `many`\n");
-    expect(shown).toContain("That must be one of x\n");
+    expect(shown).toContain("The value is required\n");
+    expect(shown).toContain("The value must be one of A1\n");
+    expect(shown).toContain("The value must be an integer, not `many`\n");
+    expect(shown).toContain("The value must be one of x\n");
   });
 
   it.each<[string, Fields, readonly string[], string]>([
@@ -99,7 +100,7 @@ describe("a question of a tool, put to a person", () => {
     let shown = "";
     const answer = createAnswerer({
       given: [{}],
-      asker: { ask: () => Promise.resolve(typed), [Symbol.dispose]: () => {} },
+      prompt: { ask: () => Promise.resolve(typed), [Symbol.dispose]: () => {} },
       err: (text) => (shown += text),
     });
     const url = "https://login.example.com/consent?state=1";
@@ -114,7 +115,7 @@ describe("a question of a tool, put to a person", () => {
     const pending: ((line: string) => void)[] = [];
     const answer = createAnswerer({
       given: [],
-      asker: { ask: () => new Promise((resolve) => pending.push(resolve)), [Symbol.dispose]: () => {} },
+      prompt: { ask: () => new Promise((resolve) => pending.push(resolve)), [Symbol.dispose]: () => {} },
       err: (text) => questions.push(text),
     });
     const form = { requestedSchema: { type: "object" as const, properties: {} } };
@@ -133,7 +134,7 @@ describe("a question of a tool, put to a person", () => {
 describe("a question of a tool, with nobody there", () => {
   it("gets the answers given in advance in their order, and is declined after that", async () => {
     const given: ElicitationAnswer[] = [{ berth: "A1" }, { nights: 2 }];
-    const answer = createAnswerer({ given, asker: undefined, err: () => {} });
+    const answer = createAnswerer({ given, prompt: undefined, err: () => {} });
     const question = { message: "?", requestedSchema: { type: "object" as const, properties: {} } };
     expect(await answer(question)).toEqual({ action: "accept", content: { berth: "A1" } });
     expect(await answer(question)).toEqual({ action: "accept", content: { nights: 2 } });
@@ -147,10 +148,10 @@ describe("a question of a tool, with nobody there", () => {
 describe("parseAnswer", () => {
   it("takes flat objects only", () => {
     const value = { text: "a", number: 1, flag: true, list: ["x"] };
-    expect(parseAnswer(JSON.stringify(value))).toEqual({ ok: true, value });
-    expect(parseAnswer('{"a":{"b":1}}').ok).toBe(false);
-    expect(parseAnswer('{"a":[1]}').ok).toBe(false);
-    expect(parseAnswer('{"a":null}').ok).toBe(false);
-    expect(parseAnswer("[]").ok).toBe(false);
+    expect(parseAnswer(JSON.stringify(value))).toEqual(value);
+    expect(() => parseAnswer('{"a":{"b":1}}')).toThrow(UsageError);
+    expect(() => parseAnswer('{"a":[1]}')).toThrow(UsageError);
+    expect(() => parseAnswer('{"a":null}')).toThrow(UsageError);
+    expect(() => parseAnswer("[]")).toThrow(UsageError);
   });
 });

@@ -1,38 +1,37 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
 import type { Prompt } from "../prompt.ts";
-import { choicesOf, isJsonObject, propertiesOf, requiredOf, typesOf, type JsonObject } from "./input-schema.ts";
+import { choicesOf, propertiesOf, requiredOf, typesOf, type JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { UsageError } from "../define-command.ts";
 import { convert, parseJsonObject, type ParseResult } from "./tool-arguments.ts";
 
-/** What there is to answer questions of a tool with. */
+/** Where answers to the questions of a tool come from. */
 export interface AnswererOptions {
-  /** Answers that were given in advance, in the order of the questions. */
+  /** Answers given in advance, in the order of the questions. */
   readonly given: readonly ElicitationAnswer[];
-  /** The person to ask when those are used up. */
-  readonly asker: Prompt | undefined;
+  /** Asks the user when those are used up. */
+  readonly prompt: Prompt | undefined;
   readonly err: (text: string) => void;
 }
 
-/** What a question is answered with: one value for each field. */
+/** The answer to a question: one value for each field. */
 export type ElicitationAnswer = NonNullable<ElicitResult["content"]>;
 
 type Ask = Prompt["ask"];
 
-/**
- * Answers the questions of a tool (MCP, "Elicitation"): with what was given in advance, else by asking the person, else
- * by declining.
- */
-export function createAnswerer({ given, asker, err }: AnswererOptions) {
+/** Answers the questions of a tool (MCP, "Elicitation"): in advance, by asking the user, or by declining. */
+export function createAnswerer({ given, prompt, err }: AnswererOptions) {
   const waiting = [...given];
   const answer = async (question: ElicitRequestParams): Promise<ElicitResult> => {
     err(`the tool asks: ${printable(question.message)}\n`);
-    if (question.mode === "url") return asker === undefined ? declined(err) : openUrl(question.url, asker.ask, err);
+    if (question.mode === "url") return prompt === undefined ? declined(err) : openUrl(question.url, prompt.ask, err);
     const content = waiting.shift();
     if (content !== undefined) return { action: "accept", content };
-    return asker === undefined ? declined(err) : fillForm(question.requestedSchema, asker.ask, err);
+    return prompt === undefined ? declined(err) : fillForm(question.requestedSchema, prompt.ask, err);
   };
-  // Questions may come at the same time; a person answers one after the other.
+  // Questions may arrive together; the user answers them one by one.
   let last: Promise<unknown> = Promise.resolve();
   return (question: ElicitRequestParams): Promise<ElicitResult> => {
     const next = last.then(() => answer(question));
@@ -41,13 +40,11 @@ export function createAnswerer({ given, asker, err }: AnswererOptions) {
   };
 }
 
-/** Reads an answer that was given in advance. Whether it fits the question is for the server to say. */
-export function parseAnswer(text: string): ParseResult<ElicitationAnswer> {
-  const read = parseJsonObject(text, "--answer");
-  if (!read.ok) return read;
-  return isAnswer(read.value)
-    ? { ok: true, value: read.value }
-    : { ok: false, problem: "--answer has texts, numbers, booleans and lists of texts only" };
+/** Parses an answer given in advance; the server checks it against the question. */
+export function parseAnswer(text: string): ElicitationAnswer {
+  const value = parseJsonObject(text, "--answer");
+  if (isAnswer(value)) return value;
+  throw new UsageError("--answer may only contain strings, numbers, booleans and lists of strings");
 }
 
 function isAnswer(value: JsonObject): value is ElicitationAnswer {
@@ -59,34 +56,34 @@ function isAnswer(value: JsonObject): value is ElicitationAnswer {
 }
 
 function declined(err: AnswererOptions["err"]): ElicitResult {
-  err("declined, because nobody is here to answer; --answer JSON gives an answer in advance\n");
+  err("declined: there is no terminal to ask on; answer in advance with --answer JSON\n");
   return { action: "decline" };
 }
 
-/** Lets the person go to a web page, whose address they have seen in full (MCP, "Elicitation", URL mode). */
+/** Shows the whole URL, for the user to open (MCP, "Elicitation", URL mode). */
 async function openUrl(url: string, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
   err(`  Open this page only if you trust it: ${printableLine(url)}\n`);
-  const answer = await ask("  Have you been there? [y/N] ");
+  const answer = await ask("  Done? [y/N] ");
   if (answer === undefined) return { action: "cancel" };
   return { action: isYes(answer) ? "accept" : "decline" };
 }
 
 async function fillForm(schema: JsonObject, ask: Ask, err: AnswererOptions["err"]): Promise<ElicitResult> {
   const fields = propertiesOf(schema);
-  if (fields.size > 0) err("  (Enter takes the default or leaves a field out, Ctrl+D cancels)\n");
+  if (fields.size > 0) err("  (Enter accepts the default or skips a field, Ctrl+D cancels)\n");
   const entries: [string, unknown][] = [];
   for (const [name, field] of fields) {
     const value = await askField(name, field, requiredOf(schema).includes(name), ask, err);
     if (value === "cancelled") return { action: "cancel" };
-    if (value !== "left out") entries.push([name, value.value]);
+    if (value !== "skipped") entries.push([name, value.value]);
   }
-  const isSure = await ask(fields.size > 0 ? "  Send this? [Y/n] " : "  Accept? [y/N] ");
-  if (isSure === undefined) return { action: "cancel" };
-  if (!isYes(isSure) && (fields.size === 0 || isSure.trim() !== "")) return { action: "decline" };
+  const confirmed = await ask(fields.size > 0 ? "  Send this? [Y/n] " : "  Accept? [y/N] ");
+  if (confirmed === undefined) return { action: "cancel" };
+  if (!isYes(confirmed) && (fields.size === 0 || confirmed.trim() !== "")) return { action: "decline" };
   const content: JsonObject = Object.fromEntries(entries);
   if (isAnswer(content)) return { action: "accept", content };
-  // Only defaults of the server's own can be of other kinds.
-  err("  A default of this question cannot be sent; cancelled\n");
+  // Only a default of the server can have another type.
+  err("  Cancelled: a default value of this question has an unsupported type\n");
   return { action: "cancel" };
 }
 
@@ -96,16 +93,16 @@ async function askField(
   isRequired: boolean,
   ask: Ask,
   err: AnswererOptions["err"],
-): Promise<"cancelled" | "left out" | { readonly value: unknown }> {
+): Promise<"cancelled" | "skipped" | { readonly value: unknown }> {
   for (;;) {
     const line = await ask(`  ${labelOf(name, field)}: `);
     if (line === undefined) return "cancelled";
     const text = line.trim();
     if (text === "" && field["default"] !== undefined) return { value: field["default"] };
-    if (text === "" && !isRequired) return "left out";
-    const read: ParseResult<unknown> = text === "" ? { ok: false, problem: "is needed" } : readField(text, field);
+    if (text === "" && !isRequired) return "skipped";
+    const read: ParseResult<unknown> = text === "" ? { ok: false, problem: "is required" } : readField(text, field);
     if (read.ok) return { value: read.value };
-    err(`  That ${read.problem}\n`);
+    err(`  The value ${read.problem}\n`);
   }
 }
 
@@ -114,7 +111,7 @@ function readField(text: string, field: JsonObject): ParseResult<unknown> {
   if (types.has("array")) {
     const { items } = field;
     const parts = text.split(",").map((part) => part.trim());
-    const reads = parts.map((part) => readField(part, isJsonObject(items) ? items : {}));
+    const reads = parts.map((part) => readField(part, isObject(items) ? items : {}));
     const wrong = reads.find((read) => !read.ok);
     return wrong ?? { ok: true, value: reads.flatMap((read) => (read.ok ? [read.value] : [])) };
   }
@@ -132,7 +129,7 @@ function readYesOrNo(text: string): ParseResult<boolean> {
 
 function labelOf(name: string, field: JsonObject): string {
   const { title, description, default: fallback, items } = field;
-  const choices = choicesOf(isJsonObject(items) ? items : field, field);
+  const choices = choicesOf(isObject(items) ? items : field, field);
   const parts = [
     typeof title === "string" ? title : name,
     ...(typeof description === "string" ? [`, ${description}`] : []),

@@ -1,65 +1,59 @@
-/** The types that JSON Schema knows. */
+import { isObject } from "../../lib/is-object.ts";
+
+/** The types of JSON Schema. */
 export type SchemaType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
-/** An object with anything in it, which is what a JSON schema of a peer is to us. */
+/** A JSON schema from a peer: an object with anything in it. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** How deep references and alternatives are followed; a schema may refer to itself. */
-const deepest = 8;
+/** Limit for following references; a schema may refer to itself. */
+const maxDepth = 8;
 
-/** Whether a value is an object of JSON. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** The schemas of an object's members by their names. */
+/** The schemas of the properties by name. */
 export function propertiesOf(schema: JsonObject): ReadonlyMap<string, JsonObject> {
   const { properties } = schema;
-  if (!isJsonObject(properties)) return new Map();
-  // `true` is a schema too: it allows everything.
-  return new Map(Object.entries(properties).map(([name, value]) => [name, isJsonObject(value) ? value : {}]));
+  if (!isObject(properties)) return new Map();
+  // `true` is a schema that allows everything.
+  return new Map(Object.entries(properties).map(([name, value]) => [name, isObject(value) ? value : {}]));
 }
 
-/** The names of the members that an object must have. */
+/** The names of the required properties. */
 export function requiredOf({ required }: JsonObject): readonly string[] {
   return Array.isArray(required) ? required.filter((name) => typeof name === "string") : [];
 }
 
-/**
- * The types that a schema allows, as far as it says so plainly: by `type`, `enum`, `const`, its alternatives, or a
- * reference within `root`. Nothing where it does not say.
- */
+/** The types that a schema allows by `type`, `enum`, `const`, alternatives or a reference within `root`; empty if unknown. */
 export function typesOf(schema: JsonObject, root: JsonObject, depth = 0): ReadonlySet<SchemaType> {
-  if (depth > deepest) return new Set();
+  if (depth > maxDepth) return new Set();
   const { type, const: constant, anyOf, oneOf, allOf } = schema;
   const named = [type].flat().filter(isSchemaType);
   if (named.length > 0) return new Set(named);
   const values = Array.isArray(schema["enum"]) ? schema["enum"] : "const" in schema ? [constant] : [];
   if (values.length > 0) return new Set(values.map(typeOf));
   const target = referenceOf(schema, root);
-  const inner = target === undefined ? [anyOf, oneOf, allOf].flat().filter(isJsonObject) : [target];
+  const inner = target === undefined ? [anyOf, oneOf, allOf].flat().filter(isObject) : [target];
   return new Set(inner.flatMap((alternative) => [...typesOf(alternative, root, depth + 1)]));
 }
 
-/** What stands for a value of this schema in a line of help: the choices, or the type. */
+/** A placeholder for a value in a line of help: the choices, or the type. */
 export function typeLabel(schema: JsonObject, root: JsonObject, depth = 0): string {
   const choices = choicesOf(schema, root);
   if (choices.length > 0) return choices.map(String).join("|");
   const types = [...typesOf(schema, root)];
-  if (types.length === 0 || depth > deepest) return "any";
+  if (types.length === 0 || depth > maxDepth) return "any";
   return types
     .map((type) => {
       const { items } = referenceOf(schema, root) ?? schema;
-      return type === "array" && isJsonObject(items) ? `${typeLabel(items, root, depth + 1)}[]` : type;
+      return type === "array" && isObject(items) ? `${typeLabel(items, root, depth + 1)}[]` : type;
     })
     .join("|");
 }
 
-/** The values of which a schema allows one, where it lists them. */
+/** The values that a schema lists; empty if it lists none. */
 export function choicesOf(schema: JsonObject, root: JsonObject): readonly unknown[] {
   const { enum: listed, oneOf, anyOf } = referenceOf(schema, root) ?? schema;
   if (Array.isArray(listed)) return listed;
-  const alternatives = [oneOf, anyOf].flat().filter(isJsonObject);
+  const alternatives = [oneOf, anyOf].flat().filter(isObject);
   return alternatives.length > 0 && alternatives.every((alternative) => "const" in alternative)
     ? alternatives.map(({ const: value }) => value)
     : [];
@@ -70,9 +64,9 @@ function referenceOf({ $ref: reference }: JsonObject, root: JsonObject): JsonObj
   let place: unknown = root;
   for (const part of reference.slice(2).split("/")) {
     const name = part.replaceAll("~1", "/").replaceAll("~0", "~");
-    place = isJsonObject(place) && Object.hasOwn(place, name) ? place[name] : undefined;
+    place = isObject(place) && Object.hasOwn(place, name) ? place[name] : undefined;
   }
-  return isJsonObject(place) ? place : undefined;
+  return isObject(place) ? place : undefined;
 }
 
 function isSchemaType(value: unknown): value is SchemaType {

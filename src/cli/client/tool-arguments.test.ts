@@ -1,4 +1,5 @@
 import fc from "fast-check";
+import { UsageError } from "../define-command.ts";
 import { describe, expect, it } from "vitest";
 
 import type { JsonObject } from "./input-schema.ts";
@@ -24,8 +25,7 @@ const character = fc.integer({ min: 0, max: 0x30_00 }).map((point) => String.fro
 
 /** What the words of a command line become. */
 function read(words: readonly string[], by: JsonObject = schema) {
-  const pairs = parsePairs(words);
-  return pairs.ok ? toArguments(pairs.value, by) : pairs;
+  return toArguments(parsePairs(words), by);
 }
 
 describe("arguments on the command line", () => {
@@ -50,9 +50,6 @@ describe("arguments on the command line", () => {
   });
 
   it.each([
-    [["text"], "`text` is no argument; arguments are KEY=VALUE or KEY:=JSON"],
-    [["=x"], "`=x` is no argument; arguments are KEY=VALUE or KEY:=JSON"],
-    [["text=a", "text=b"], "argument `text` is given twice"],
     [["count=1.5"], "argument `count` must be an integer, not `1.5`"],
     [["ratio=ten"], "argument `ratio` must be a number, not `ten`"],
     [["flag=yes"], "argument `flag` must be a boolean, not `yes`"],
@@ -60,24 +57,32 @@ describe("arguments on the command line", () => {
     [["either=x"], "argument `either` must be a number or null, not `x`"],
     [["any:=x"], "argument `any` is not JSON: `x`"],
     [["count=9007199254740993"], "argument `count` is too large to be sent exactly: `9007199254740993`"],
-  ])("%j is refused in words", (words, problem) => {
+  ])("%j is refused", (words, problem) => {
     expect(read(words)).toEqual({ ok: false, problem });
+  });
+
+  it.each([
+    [["text"], "`text` is not an argument; expected KEY=VALUE or KEY:=JSON"],
+    [["=x"], "`=x` is not an argument; expected KEY=VALUE or KEY:=JSON"],
+    [["text=a", "text=b"], "argument `text` was given twice"],
+  ])("%j is a usage error", (words, problem) => {
+    expect(() => read(words)).toThrow(new UsageError(problem));
   });
 
   it("must have what the tool requires, and no name that it forbids", () => {
     const strict: JsonObject = { ...schema, required: ["text", "count"], additionalProperties: false };
-    expect(read([], strict)).toEqual({ ok: false, problem: "`text`, `count` must be given" });
+    expect(read([], strict)).toEqual({ ok: false, problem: "missing `text`, `count`" });
     expect(read(["txt=1"], strict)).toEqual({
       ok: false,
-      problem: "there is no argument `txt`; did you mean `text`?",
+      problem: "unknown argument `txt`; did you mean `text`?",
     });
     expect(read(["x=1"], { additionalProperties: false })).toEqual({
       ok: false,
-      problem: "there is no argument `x`; it takes none",
+      problem: "unknown argument `x`; the tool takes none",
     });
     expect(read(["texxt=1"], { ...schema, required: ["text"] })).toEqual({
       ok: false,
-      problem: "`text` must be given; `texxt` is unknown",
+      problem: "missing `text`; `texxt` is unknown",
     });
   });
 
@@ -106,12 +111,11 @@ describe("arguments on the command line", () => {
 
 describe("parseJsonObject", () => {
   it("takes objects only", () => {
-    expect(parseJsonObject('{"a":1}', "--args")).toEqual({ ok: true, value: { a: 1 } });
+    expect(parseJsonObject('{"a":1}', "--args")).toEqual({ a: 1 });
     for (const text of ["[]", "1", "null", "{", ""]) {
-      expect(parseJsonObject(text, "--args")).toEqual({
-        ok: false,
-        problem: `--args takes a JSON object, not \`${text}\``,
-      });
+      expect(() => parseJsonObject(text, "--args")).toThrow(
+        new UsageError(`--args takes a JSON object, not \`${text}\``),
+      );
     }
   });
 });

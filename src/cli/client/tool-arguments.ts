@@ -1,43 +1,45 @@
+import { isObject } from "../../lib/is-object.ts";
+import { UsageError } from "../define-command.ts";
 import { closestName } from "../../lib/closest-name.ts";
-import { isJsonObject, propertiesOf, requiredOf, typesOf, type JsonObject, type SchemaType } from "./input-schema.ts";
+import { propertiesOf, requiredOf, typesOf, type JsonObject, type SchemaType } from "./input-schema.ts";
 
-/** A value, or the one thing that is wrong with how it was given. */
+/** A parsed value, or what is wrong with it. */
 export type ParseResult<Value> =
   | { readonly ok: true; readonly value: Value }
   | { readonly ok: false; readonly problem: string };
 
-/** One argument as it stands on the command line. */
+/** One argument of the command line. */
 export interface ArgumentPair {
   readonly key: string;
   readonly text: string;
-  /** Given as `key:=json`, so that the schema has no say. */
+  /** Given as `key:=json`: parsed as JSON whatever the schema says. */
   readonly isJson: boolean;
 }
 
-/** Takes `key=value` and `key:=json` apart. */
-export function parsePairs(words: readonly string[]): ParseResult<readonly ArgumentPair[]> {
+/** Parses `key=value` and `key:=json`. */
+export function parsePairs(words: readonly string[]): readonly ArgumentPair[] {
   const pairs: ArgumentPair[] = [];
   for (const word of words) {
     const { key, json, text } = /^(?<key>[^=]+?)(?<json>:?)=(?<text>.*)$/su.exec(word)?.groups ?? {};
     if (key === undefined || text === undefined) {
-      return { ok: false, problem: `\`${word}\` is no argument; arguments are KEY=VALUE or KEY:=JSON` };
+      throw new UsageError(`\`${word}\` is not an argument; expected KEY=VALUE or KEY:=JSON`);
     }
     if (pairs.some((pair) => pair.key === key)) {
-      return { ok: false, problem: `argument \`${key}\` is given twice` };
+      throw new UsageError(`argument \`${key}\` was given twice`);
     }
     pairs.push({ key, text, isJson: json === ":" });
   }
-  return { ok: true, value: pairs };
+  return pairs;
 }
 
-/** Reads a JSON object that was given for an option. */
-export function parseJsonObject(text: string, option: string): ParseResult<JsonObject> {
+/** Parses the JSON object of an option. */
+export function parseJsonObject(text: string, option: string): JsonObject {
   const parsed = parseJson(text);
-  if (parsed.ok && isJsonObject(parsed.value)) return { ok: true, value: parsed.value };
-  return { ok: false, problem: `${option} takes a JSON object, not \`${text}\`` };
+  if (parsed.ok && isObject(parsed.value)) return parsed.value;
+  throw new UsageError(`${option} takes a JSON object, not \`${text}\``);
 }
 
-/** Makes the arguments of a tool from what was given, with the types and names of its schema. */
+/** The arguments of a tool, converted and checked by its input schema. */
 export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject): ParseResult<JsonObject> {
   const properties = propertiesOf(schema);
   const entries: [string, unknown][] = [];
@@ -52,19 +54,19 @@ export function toArguments(pairs: readonly ArgumentPair[], schema: JsonObject):
   }
   const missing = requiredOf(schema).filter((name) => !pairs.some(({ key }) => key === name));
   if (missing.length > 0) {
-    // A name that nothing asks for is most likely the missing one, misspelt.
+    // An unknown name is probably the missing one, misspelt.
     const stray = pairs.find(({ key }) => !properties.has(key));
-    const problem = `${missing.map((name) => `\`${name}\``).join(", ")} must be given`;
+    const problem = `missing ${missing.map((name) => `\`${name}\``).join(", ")}`;
     return { ok: false, problem: stray === undefined ? problem : `${problem}; \`${stray.key}\` is unknown` };
   }
   return { ok: true, value: Object.fromEntries(entries) };
 }
 
-/** Makes a value of some text: of the types that are allowed, text before all others. */
+/** Converts text to one of the allowed types; to a string if that is allowed. */
 export function convert(text: string, types: ReadonlySet<SchemaType>): ParseResult<unknown> {
   if (types.size === 0 || types.has("string")) return { ok: true, value: text };
   const parsed = parseJson(text);
-  // An integer beyond 2^53 would go out as another one.
+  // An integer beyond 2^53 would be sent as another one.
   if (parsed.ok && Number.isInteger(parsed.value) && !Number.isSafeInteger(parsed.value)) {
     return { ok: false, problem: `is too large to be sent exactly: \`${text}\`` };
   }
@@ -77,14 +79,14 @@ function isOfTypes(value: unknown, types: ReadonlySet<SchemaType>): boolean {
   if (Array.isArray(value)) return types.has("array");
   if (typeof value === "number") return types.has("number") || (types.has("integer") && Number.isInteger(value));
   if (typeof value === "boolean") return types.has("boolean");
-  return isJsonObject(value) && types.has("object");
+  return isObject(value) && types.has("object");
 }
 
 function unknownKey(key: string, properties: ReadonlyMap<string, JsonObject>): string {
   const meant = closestName(key, properties.keys());
-  if (meant !== undefined) return `there is no argument \`${key}\`; did you mean \`${meant}\`?`;
+  if (meant !== undefined) return `unknown argument \`${key}\`; did you mean \`${meant}\`?`;
   const names = [...properties.keys()].map((name) => `\`${name}\``).join(", ");
-  return `there is no argument \`${key}\`; ${names === "" ? "it takes none" : `there are ${names}`}`;
+  return `unknown argument \`${key}\`; ${names === "" ? "the tool takes none" : `expected one of ${names}`}`;
 }
 
 function withArticle(type: SchemaType): string {

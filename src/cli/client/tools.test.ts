@@ -49,34 +49,34 @@ count_slowly [to=INTEGER] [delay_ms=INTEGER]
     expect(await runCommand(tools, [url])).toEqual({
       exitCode: 3,
       out: "",
-      err: `headgate: ${url} wants authorization (HTTP 401); give it with --header "Authorization: Bearer …"\n`,
+      err: `headgate: ${url} requires authorization (HTTP 401); pass a token with --header "Authorization: Bearer …"\n`,
     });
   });
 
   it.each<[readonly string[], string]>([
-    [["a", "b"], "give one URL"],
+    [["a", "b"], "expected one URL"],
     [["nonsense"], "`nonsense` is not an http or https URL"],
     [["--url", "http://x"], "unknown option --url"],
   ])("refuses %j in words", async (args, problem) => {
     expect(await runCommand(tools, args)).toEqual({
-      exitCode: 1,
+      exitCode: 2,
       out: "",
-      err: `headgate tools: ${problem}\nheadgate tools --help shows how it is used.\n`,
+      err: `headgate tools: ${problem}\nRun headgate tools --help for usage.\n`,
     });
   });
 });
 
 describe("a server that cannot be listed", () => {
   it.each<[string, number, string, string]>([
-    ["no endpoint there", 404, "", "answered with HTTP 404; most servers have their endpoint at /mcp"],
-    ["no access", 403, "", "refuses access (HTTP 403)"],
+    ["no endpoint there", 404, "", "responded with HTTP 404; the endpoint of most servers is /mcp"],
+    ["no access", 403, "", "denies access (HTTP 403)"],
     [
       "nothing behind the gateway",
       502,
       '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"the upstream is gone\\u001b"}}',
-      String.raw`answered with HTTP 502: the upstream is gone\u001b`,
+      String.raw`responded with HTTP 502: the upstream is gone\u001b`,
     ],
-    ["another kind of server", 200, "<html>", "answers, but not in MCP"],
+    ["another kind of server", 200, "<html>", "responds, but does not speak MCP"],
   ])("is told in one line: %s", async (_what, status, body, said) => {
     await using server = await listenOnLoopback((_request, response) => {
       response.writeHead(status, { "content-type": status === 200 ? "text/html" : "application/json" });
@@ -96,23 +96,23 @@ describe("a server that cannot be listed", () => {
     expect(await runCommand(tools, [server.origin])).toEqual({
       exitCode: 4,
       out: "",
-      err: `headgate: nothing listens at ${server.origin}/\n`,
+      err: `headgate: nothing is listening at ${server.origin}/\n`,
     });
   });
 
   it("is told in one line: no such host, command, or a command that ends", async () => {
     expect(await runCommand(tools, ["http://no-such-host.invalid/mcp"])).toMatchObject({
       exitCode: 4,
-      err: "headgate: there is no host no-such-host.invalid\n",
+      err: "headgate: unknown host no-such-host.invalid\n",
     });
     expect(await runCommand(tools, ["--", "no-such-command-anywhere"])).toMatchObject({
       exitCode: 4,
-      err: "headgate: cannot start `no-such-command-anywhere`: there is no such command\n",
+      err: "headgate: cannot start `no-such-command-anywhere`: command not found\n",
     });
     const script = "console.error('no licence'); process.exitCode = 1";
     expect(await runCommand(tools, ["--", process.execPath, "-e", script])).toMatchObject({
       exitCode: 4,
-      err: `no licence\nheadgate: \`${process.execPath} -e ${script}\` ended before it answered\n`,
+      err: `no licence\nheadgate: \`${process.execPath} -e ${script}\` exited before it responded\n`,
     });
   });
 

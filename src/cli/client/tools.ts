@@ -2,53 +2,43 @@ import type { Client, Tool } from "@modelcontextprotocol/client";
 
 import { type ClientTarget, formatTarget, parseTarget } from "./target.ts";
 import { withClient } from "./client.ts";
-import { parseCommandLine } from "../command-line.ts";
-import { commands, exitCodes } from "../commands.ts";
-import { usageError } from "../help.ts";
+import { exitCodes } from "../commands.ts";
+import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
 import { choicesOf, type JsonObject, propertiesOf, requiredOf, typeLabel } from "./input-schema.ts";
 import { printable, printableLine, table, textWidth, wrap } from "../text-layout.ts";
 
-/** `headgate tools`: lists the tools of a server, each with its arguments as `headgate call` takes them. */
-export async function tools(args: readonly string[], io: CliIo): Promise<number> {
-  const fail = (problem: string): number => {
-    io.err(usageError("tools", problem));
-    return exitCodes.usage.code;
-  };
-  const line = parseCommandLine(commands.tools.options, args);
-  if (!line.ok) return fail(line.problem);
-  const { values, positionals, program } = line;
+/** `headgate tools`: lists the tools of a server with their arguments, as `headgate call` takes them. */
+export const tools = defineCommand("tools", async ({ values, positionals, program }, io: CliIo) => {
   const [url, ...rest] = positionals;
-  if (rest.length > 0) return fail("give one URL");
+  if (rest.length > 0) throw new UsageError("expected one URL");
   const target = parseTarget({ url, headers: values.header, program });
-  if (!target.ok) return fail(target.problem);
-
-  return withClient(target.value, io, {}, async (client) => {
+  return withClient(target, io, {}, async (client) => {
     const list = await client.listTools();
     io.out(
       values.json === true
         ? printable(`${JSON.stringify({ tools: list.tools }, undefined, 2)}\n`)
-        : `${heading(client, target.value, list.tools.length)}${list.tools.map(formatTool).join("")}`,
+        : `${heading(client, target, list.tools.length)}${list.tools.map(formatTool).join("")}`,
     );
     return exitCodes.ok.code;
   });
-}
+});
 
 function heading(client: Client, target: ClientTarget, count: number): string {
-  const { name, version } = client.getServerVersion() ?? { name: "a server without a name", version: "" };
+  const { name, version } = client.getServerVersion() ?? { name: "unnamed server", version: "" };
   const revision = client.getNegotiatedProtocolVersion() ?? "unknown";
   const server = printableLine(`${name} ${version}`);
   return `${server} at ${formatTarget(target)}, MCP ${revision}: ${count} ${count === 1 ? "tool" : "tools"}\n`;
 }
 
-/** A tool as the list shows it; its first line is what follows `headgate call`. */
+/** A tool as the list shows it; the first line can follow `headgate call`. */
 export function formatTool({ name, title, description = title ?? "", inputSchema }: Tool): string {
   const schema: JsonObject = inputSchema;
   const fields = [...propertiesOf(schema)];
   const required = requiredOf(schema);
   const words = fields.map(([key, field]) => {
     const label = typeLabel(field, schema);
-    // Choices stand as they are; a type is only a place for a value.
+    // Choices are literal; a type is a placeholder.
     const word = `${key}=${choicesOf(field, schema).length > 0 ? label : label.toUpperCase()}`;
     return required.includes(key) ? word : `[${word}]`;
   });

@@ -1,11 +1,10 @@
-import { dirname, extname, resolve } from "node:path";
+import { dirname, extname, isAbsolute, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 
 import * as z from "zod";
 
 import type { RouteConfig } from "../../config/config.ts";
-import { loadConfig } from "../../config/load.ts";
-import { formatPath, formatProblem, type Problem } from "../../config/problem.ts";
+import { formatPath, formatProblem, type ConfigFinding, type Problem } from "../../config/problem.ts";
 import { reasonOf } from "../../config/substitute.ts";
 import { anonymous } from "../../core/exchange.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
@@ -14,10 +13,13 @@ import type { Decision, ListEntry, ListKind, PolicyProvider } from "../../policy
 import { memberValue } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { exitCodes } from "../commands.ts";
+import { InputFileError, loadConfigFile } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
+import { isPromise } from "../../lib/is-promise.ts";
 import {
   chooseRoute,
   createRouteProvider,
+  decide,
   offlineCall,
   principalInput,
   requestInput,
@@ -28,34 +30,12 @@ import {
 import { describeIssue, locateIssues, toFindings } from "../../config/issues.ts";
 import type { SourcePosition } from "../../config/source.ts";
 
-/** `headgate policy test FILE`: asks the policy of a configuration about cases, and says which came out as expected. */
+/** `headgate policy test FILE`: runs the cases of a file against the policy of a configuration. */
 export async function policyTest(file: string, io: CliIo): Promise<number> {
-  let text: string;
-  try {
-    text = await io.readFile(file);
-  } catch (error) {
-    io.err(`${file} cannot be read: ${reasonOf(error)}\n`);
-    return exitCodes.config.code;
-  }
-  const parsed = await parseCases(text, extname(file).toLowerCase() === ".json" ? "json" : "yaml");
-  if (!parsed.ok) {
-    for (const problem of parsed.problems) io.err(`${formatProblem(problem, file)}\n`);
-    return exitCodes.config.code;
-  }
-  const { file: cases } = parsed;
-  const configFile = resolve(dirname(file), cases.config);
-  const loaded = await loadConfig({ file: configFile, env: io.env, readFile: io.readFile });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(`${formatProblem(problem, cases.config)}\n`);
-    return exitCodes.config.code;
-  }
-  const chosen = chooseRoute(loaded.config, cases.route);
-  const rules = chosen.ok ? createRouteProvider(chosen.route) : chosen;
-  if (!chosen.ok || !rules.ok) {
-    io.err(`${file}: ${rules.ok ? "" : rules.problem}\n`);
-    return exitCodes.config.code;
-  }
-  return runCases(cases, chosen.route, file, io);
+  const cases = await readCases(file, io);
+  const configFile = isAbsolute(cases.config) ? cases.config : join(dirname(file), cases.config);
+  const config = await loadConfigFile(configFile, io);
+  return runCases(cases, chooseRoute(config, cases.route), file, io);
 }
 
 function runCases(file: CaseFile, route: RouteConfig, name: string, io: CliIo): number {
@@ -71,10 +51,10 @@ function runCases(file: CaseFile, route: RouteConfig, name: string, io: CliIo): 
     io.out(`FAIL  ${one.name}  (${place.join(":")})\n${mismatches.map((line) => `      ${line}\n`).join("")}`);
   }
   io.out(`${file.cases.length - failed} passed, ${failed} failed\n`);
-  return failed === 0 ? exitCodes.ok.code : exitCodes.usage.code;
+  return failed === 0 ? exitCodes.ok.code : exitCodes.failed.code;
 }
 
-/** What came out, in the terms of an expectation. */
+/** The outcome of a case, in the terms of an expectation. */
 interface CaseOutcome {
   readonly decisions: readonly string[];
   readonly rule: string | undefined;
@@ -86,10 +66,8 @@ interface CaseOutcome {
 }
 
 function mismatchesOf(one: PolicyCase, file: CaseFile, route: RouteConfig): readonly string[] {
-  // Each case has the policy for itself, so that none depends on what others have used up.
-  const rules = createRouteProvider(route);
-  if (!rules.ok) return [rules.problem];
-  const outcome = evaluateCase(one, file, route, rules.provider);
+  // A provider of its own, so that no case uses up the rate limit of another.
+  const outcome = evaluateCase(one, file, route, createRouteProvider(route));
   if (typeof outcome === "string") return [outcome];
   const { decision, ...rest } = typeof one.expect === "string" ? { decision: one.expect } : one.expect;
   const lines: string[] = [];
@@ -111,42 +89,35 @@ function evaluateCase(
   route: RouteConfig,
   provider: PolicyProvider,
 ): CaseOutcome | string {
-  const asked = toMessage({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
-  if (!asked.ok) return `the message is none: ${asked.problem}`;
+  const request = toMessage({ ...one.message, ...(one.notification ? {} : { id: 1 }) });
+  if (!request.ok) return `invalid message: ${request.problem}`;
   const given = typeof one.principal === "string" ? file.principals[one.principal] : one.principal;
   const principal = given === undefined ? anonymous : toPrincipal(given);
-  const exchange = toSampleExchange(asked.message, { route: route.name, principal, request: one.request });
-  if (one.entries !== undefined) return evaluateListCase(one, InspectedMessage.of(exchange), provider);
-  let subject = InspectedMessage.of(exchange);
+  const exchange = toSampleExchange(request.message, { route: route.name, principal, request: one.request });
+  let inspected = InspectedMessage.of(exchange);
+  if (one.entries !== undefined) return evaluateListCase(one, inspected, provider);
   if (one.answer !== undefined) {
     const answer = toMessage({ id: 1, ...one.answer });
-    if (!answer.ok || asked.message.kind !== "request")
-      return `the answer is none: ${answer.ok ? "nothing was asked" : answer.problem}`;
-    subject = InspectedMessage.answering(exchange, asked.message, answer.message);
+    if (!answer.ok) return `invalid answer: ${answer.problem}`;
+    if (request.message.kind !== "request") return "invalid answer: the message is a notification";
+    inspected = InspectedMessage.answering(exchange, request.message, answer.message);
   }
-  let verdict: Decision | undefined;
-  for (let time = 0; time < one.times; time++) {
-    const said =
-      one.answer === undefined
-        ? provider.evaluateRequest(subject, offlineCall)
-        : provider.evaluateResponse(subject, offlineCall);
-    if (said instanceof Promise) return "the policy did not decide at once";
-    verdict = said;
-  }
-  return verdict === undefined ? "nothing was asked" : toCaseOutcome(subject, verdict);
+  let decision = decide(provider, inspected);
+  for (let time = 1; time < one.times; time++) decision = decide(provider, inspected);
+  return toCaseOutcome(inspected, decision);
 }
 
-function toCaseOutcome(subject: InspectedMessage, verdict: Decision): CaseOutcome | string {
-  const { rule, notes = [] } = verdict.explanation;
+function toCaseOutcome(inspected: InspectedMessage, decision: Decision): CaseOutcome | string {
+  const { rule, notes = [] } = decision.explanation;
   const by = rule === undefined ? ", by no rule" : `, by rule ${rule}`;
   const why = `${by}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`;
-  if (verdict.effect === "deny") {
-    const { kind, code } = verdict.refusal;
+  if (decision.effect === "deny") {
+    const { kind, code } = decision.refusal;
     return { decisions: ["deny", kind], rule, code, why: `${why}: ${code}` };
   }
-  const { message, exchange } = subject;
-  const changed = verdict.change && applyChange(message, verdict.change, { revision: exchange.revision });
-  if (changed?.ok === false) return `the change cannot be made: ${changed.problem}`;
+  const { message, exchange } = inspected;
+  const changed = decision.change && applyChange(message, decision.change, { revision: exchange.revision });
+  if (changed?.ok === false) return `the change cannot be applied: ${changed.problem}`;
   const after: Message = changed?.message ?? message;
   return {
     decisions: changed === undefined ? ["allow"] : ["allow", "change"],
@@ -167,16 +138,16 @@ const listKinds: Readonly<Record<string, readonly [ListKind, string]>> = {
 
 function evaluateListCase(
   { message, entries = [] }: PolicyCase,
-  subject: InspectedMessage,
+  inspected: InspectedMessage,
   provider: PolicyProvider,
 ): CaseOutcome | string {
   const known = listKinds[message.method];
-  if (known === undefined) return `\`entries\` go with ${Object.keys(listKinds).join(", ")}`;
+  if (known === undefined) return `\`entries\` can only be used with ${Object.keys(listKinds).join(", ")}`;
   const [kind, key] = known;
   const list: ListEntry[] = entries.map((value) => ({ name: String(value[key]), value }));
-  const verdict = provider.filterList?.({ subject, kind, entries: list }, offlineCall);
-  if (verdict instanceof Promise) return "the policy did not decide at once";
-  const visible = list.filter((_, index) => verdict?.visible[index] ?? true).map(({ name }) => name);
+  const decision = provider.filterList?.({ subject: inspected, kind, entries: list }, offlineCall);
+  if (isPromise(decision)) return "the policy did not decide at once";
+  const visible = list.filter((_, index) => decision?.visible[index] ?? true).map(({ name }) => name);
   return { decisions: ["allow"], rule: undefined, code: undefined, visible, why: "" };
 }
 
@@ -204,10 +175,10 @@ const policyCase = z
     answer: z.record(z.string(), z.unknown()).optional(),
     entries: z.array(z.record(z.string(), z.unknown())).optional(),
     times: z.int().min(1).max(10_000).default(1),
-    expect: z.union([z.enum(effects), expectation], { error: "expected a decision, or an object" }),
+    expect: z.union([z.enum(effects), expectation], { error: "expected a decision or an object" }),
   })
   .refine(({ answer, entries }) => answer === undefined || entries === undefined, {
-    error: "has either an `answer` or `entries`",
+    error: "cannot have both `answer` and `entries`",
   });
 
 const caseFile = z.strictObject({
@@ -217,44 +188,45 @@ const caseFile = z.strictObject({
   cases: z.array(policyCase).min(1),
 });
 
-/** One case: what comes, and what should become of it. */
+/** One case: a message and the expected decision. */
 export type PolicyCase = z.output<typeof policyCase>;
 
 /** A file of cases for the policy of one route. */
 export interface CaseFile extends z.output<typeof caseFile> {
-  /** Where each case stands in the file. */
+  /** The position of each case in the file. */
   readonly places: readonly (SourcePosition | undefined)[];
 }
 
-export type CaseFileResult =
-  | { readonly ok: true; readonly file: CaseFile }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
-/** Reads a file of cases and says everything that is wrong with it. */
-async function parseCases(text: string, format: "yaml" | "json"): Promise<CaseFileResult> {
-  const { readSource } = await import("../../config/source.ts");
-  const source = readSource(text, format);
-  if (!source.ok) return { ok: false, problems: source.faults.map((fault) => ({ path: "", ...fault })) };
-  const { success, data, error } = caseFile.safeParse(source.tree ?? {}, {
-    error: describeIssue,
-    reportInput: true,
-  });
-  if (!success) {
-    const findings = toFindings(locateIssues(error.issues), source.tree);
-    const problems = findings.map((finding): Problem => ({
-      path: formatPath(finding.path),
-      message: finding.message,
-      ...source.placeOf(finding),
-    }));
-    return { ok: false, problems: problems.toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0)) };
+/** Reads and checks a file of cases; throws with everything that is wrong with it. */
+async function readCases(file: string, io: CliIo): Promise<CaseFile> {
+  const fail = (problems: readonly Problem[]): never => {
+    throw new InputFileError(problems.map((problem) => formatProblem(problem, file)).join("\n"));
+  };
+  let text = "";
+  try {
+    text = await io.readFile(file);
+  } catch (error) {
+    throw new InputFileError(`${file} cannot be read: ${reasonOf(error)}`);
   }
-  const unknown = data.cases.flatMap(({ principal }, index): Problem[] => {
-    if (typeof principal !== "string" || Object.hasOwn(data.principals, principal)) return [];
-    const path = ["cases", index, "principal"];
-    const message = `there is no principal \`${principal}\` in \`principals\``;
-    return [{ path: formatPath(path), message, ...source.placeOf({ path }) }];
+  const { readSource } = await import("../../config/source.ts");
+  const source = readSource(text, extname(file).toLowerCase() === ".json" ? "json" : "yaml");
+  if (!source.ok) return fail(source.faults.map((fault) => ({ path: "", ...fault })));
+  const toProblem = (finding: ConfigFinding): Problem => ({
+    path: formatPath(finding.path),
+    message: finding.message,
+    ...source.placeOf(finding),
   });
-  if (unknown.length > 0) return { ok: false, problems: unknown };
+  const { success, data, error } = caseFile.safeParse(source.tree ?? {}, { error: describeIssue, reportInput: true });
+  if (!success) {
+    const problems = toFindings(locateIssues(error.issues), source.tree).map(toProblem);
+    return fail(problems.toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0)));
+  }
+  const unknown = data.cases.flatMap(({ principal }, index): Problem[] =>
+    typeof principal !== "string" || Object.hasOwn(data.principals, principal)
+      ? []
+      : [toProblem({ path: ["cases", index, "principal"], message: `\`principals\` has no \`${principal}\`` })],
+  );
+  if (unknown.length > 0) return fail(unknown);
   const places = data.cases.map((_, index) => source.placeOf({ path: ["cases", index] }));
-  return { ok: true, file: { ...data, places } };
+  return { ...data, places };
 }

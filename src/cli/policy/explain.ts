@@ -1,7 +1,5 @@
 import * as z from "zod";
 
-import { loadConfig } from "../../config/load.ts";
-import { formatProblem } from "../../config/problem.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { RuleTrace } from "../../policy/cel/decide.ts";
@@ -9,11 +7,13 @@ import type { Decision } from "../../policy/provider/provider.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
 import { exitCodes } from "../commands.ts";
+import { loadConfigFile, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";
+import { isObject } from "../../lib/is-object.ts";
 import {
   chooseRoute,
   createRouteProvider,
-  offlineCall,
+  decide,
   principalInput,
   requestInput,
   toMessage,
@@ -24,90 +24,67 @@ import type { RouteConfig } from "../../config/config.ts";
 import { mappingOptions } from "../../policy/authzen/provider.ts";
 import { planEvaluation } from "../../policy/authzen/evaluation-plan.ts";
 
-/** What is to be explained, as it was typed. */
+/** The arguments of `headgate policy explain`. */
 export interface ExplainOptions {
   readonly config: string;
   readonly method: string;
-  /** JSON texts. */
+  /** JSON, as are `principal` and `answer`. */
   readonly params: string | undefined;
   readonly principal: string | undefined;
   readonly answer: string | undefined;
   readonly route: string | undefined;
 }
 
-/** `headgate policy explain`: asks the policy about one message and shows what each rule said. */
+/** `headgate policy explain`: evaluates the policy for one message and shows the outcome of every rule. */
 export async function policyExplain(options: ExplainOptions, io: CliIo): Promise<number> {
-  const loaded = await loadConfig({ file: options.config, env: io.env, readFile: io.readFile });
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.err(`${formatProblem(problem, options.config)}\n`);
-    return exitCodes.config.code;
-  }
-  const chosen = chooseRoute(loaded.config, options.route);
-  if (!chosen.ok) return fail(io, chosen.problem);
-  const asked = parseSubject(options, chosen.route.name);
-  if (typeof asked === "string") return fail(io, asked);
-  const { subject, principal } = asked;
-  const head = `${subject.phase} ${options.method} on route ${chosen.route.name}, by ${principal.id} (${principal.kind})`;
-  const authzen = chosen.route.policy?.authzen;
-  if (authzen !== undefined) {
-    io.out([head, ...describeAuthZenRequest(subject, authzen), ""].join("\n"));
-    return exitCodes.ok.code;
-  }
-  const steps: RuleTrace[] = [];
-  const rules = createRouteProvider(chosen.route, (step) => steps.push(step));
-  if (!rules.ok) return fail(io, rules.problem);
-  const { provider } = rules;
-  const verdict =
-    subject.phase === "request"
-      ? provider.evaluateRequest(subject, offlineCall)
-      : provider.evaluateResponse(subject, offlineCall);
-  if (verdict instanceof Promise) return fail(io, "the policy did not decide at once");
-  io.out([head, ...steps.map(describeStep), ...describeDecision(subject, verdict), ""].join("\n"));
+  const route = chooseRoute(await loadConfigFile(options.config, io), options.route);
+  const { inspected, principal } = parseSample(options, route.name);
+  const head = `${inspected.phase} ${options.method} on route ${route.name}, by ${principal.id} (${principal.kind})`;
+  io.out([head, ...explain(inspected, route), ""].join("\n"));
   return exitCodes.ok.code;
 }
 
-function fail(io: CliIo, problem: string): number {
-  io.err(`headgate policy explain: ${problem}\n`);
-  return exitCodes.usage.code;
+function explain(inspected: InspectedMessage, route: RouteConfig): readonly string[] {
+  const authzen = route.policy?.authzen;
+  if (authzen !== undefined) return describeAuthZenRequest(inspected, authzen);
+  const steps: RuleTrace[] = [];
+  const decision = decide(
+    createRouteProvider(route, (step) => steps.push(step)),
+    inspected,
+  );
+  return [...steps.map(describeStep), ...describeDecision(inspected, decision)];
 }
 
-interface SampleSubject {
-  readonly subject: InspectedMessage;
+interface Sample {
+  readonly inspected: InspectedMessage;
   readonly principal: Principal;
 }
 
-function parseSubject({ method, params, principal, answer }: ExplainOptions, route: string): SampleSubject | string {
-  const who = principal === undefined ? undefined : principalInput.safeParse(parseJsonOrUndefined(principal));
-  if (who?.success === false) return `--principal is no principal: ${z.prettifyError(who.error)}`;
-  const caller = who === undefined ? anonymous : toPrincipal(who.data);
-  const value = params === undefined ? undefined : parseJsonOrUndefined(params);
-  if (params !== undefined && value === undefined) return "the parameters are no JSON";
-  const asked = toMessage({ id: 1, method, ...(value === undefined ? {} : { params: value }) });
-  if (!asked.ok) return `the message is none: ${asked.problem}`;
-  const exchange = toSampleExchange(asked.message, {
-    route,
-    principal: caller,
-    request: requestInput.parse({}),
+function parseSample({ method, params, principal: caller, answer }: ExplainOptions, route: string): Sample {
+  const parsed = principalInput.safeParse(caller === undefined ? {} : parseJson("--principal", caller));
+  if (!parsed.success) throw new UsageError(`--principal is not a principal: ${z.prettifyError(parsed.error)}`);
+  const principal = caller === undefined ? anonymous : toPrincipal(parsed.data);
+  const request = toMessage({
+    id: 1,
+    method,
+    ...(params === undefined ? {} : { params: parseJson("PARAMS", params) }),
   });
-  if (answer === undefined) return { subject: InspectedMessage.of(exchange), principal: caller };
-  const said = parseJsonOrUndefined(answer);
-  if (typeof said !== "object" || said === null) return "--answer is no JSON object";
-  const answered = toMessage({ id: 1, ...said });
-  if (!answered.ok || asked.message.kind !== "request") {
-    return `--answer is none: ${answered.ok ? "nothing was asked" : answered.problem}`;
-  }
-  return {
-    subject: InspectedMessage.answering(exchange, asked.message, answered.message),
-    principal: caller,
-  };
+  if (!request.ok) throw new UsageError(`invalid message: ${request.problem}`);
+  const exchange = toSampleExchange(request.message, { route, principal, request: requestInput.parse({}) });
+  if (answer === undefined) return { inspected: InspectedMessage.of(exchange), principal };
+  const members = parseJson("--answer", answer);
+  if (!isObject(members)) throw new UsageError("--answer is not a JSON object");
+  const response = toMessage({ id: 1, ...members });
+  if (!response.ok) throw new UsageError(`--answer is not a response: ${response.problem}`);
+  if (request.message.kind !== "request") throw new UsageError(`--answer: ${method} is a notification`);
+  return { inspected: InspectedMessage.answering(exchange, request.message, response.message), principal };
 }
 
-/** The value of JSON text; undefined where it is none. */
-function parseJsonOrUndefined(text: string): unknown {
+function parseJson(name: string, text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return undefined;
+    throw new UsageError(`${name} is not JSON`);
   }
 }
 
@@ -118,56 +95,57 @@ function describeStep(step: RuleTrace): string {
   return `  ${id} (${action}${isShadow ? ", shadow" : ""}) is ${outcome}: ${text}`;
 }
 
-function describeDecision(subject: InspectedMessage, verdict: Decision): readonly string[] {
-  const { rule, read, shadow = [], notes = [] } = verdict.explanation;
+function describeDecision(inspected: InspectedMessage, decision: Decision): readonly string[] {
+  const { rule, read, shadow = [], notes = [] } = decision.explanation;
   const by = rule === undefined ? "no rule decided" : `by rule ${rule}`;
   const head =
-    verdict.effect === "allow"
-      ? `${verdict.change === undefined ? "allow" : "allow, changed"}: ${by}`
-      : `deny (${verdict.refusal.kind}, ${verdict.refusal.code}): ${by}`;
+    decision.effect === "allow"
+      ? `${decision.change === undefined ? "allow" : "allow, changed"}: ${by}`
+      : `deny (${decision.refusal.kind}, ${decision.refusal.code}): ${by}`;
   return [
     head,
-    ...(verdict.effect === "deny" ? [`  the agent is told: ${verdict.refusal.reason}`] : changeLines(subject, verdict)),
-    ...(read.length === 0 ? [] : [`  looked at: ${read.join(", ")}`]),
+    ...(decision.effect === "deny"
+      ? [`  the agent is told: ${decision.refusal.reason}`]
+      : changeLines(inspected, decision)),
+    ...(read.length === 0 ? [] : [`  read: ${read.join(", ")}`]),
     ...notes.map((note) => `  note: ${note}`),
-    ...shadow.map(({ rule: id, effect, reason }) => `  in shadow mode, ${id} would ${effect}: ${reason}`),
+    ...shadow.map(({ rule: id, effect, reason }) => `  shadow: ${id} would ${effect}: ${reason}`),
   ];
 }
 
 function changeLines(
   { message, exchange }: InspectedMessage,
-  verdict: Decision & { readonly effect: "allow" },
+  decision: Decision & { readonly effect: "allow" },
 ): readonly string[] {
-  if (verdict.change === undefined) return [];
-  const changed = applyChange(message, verdict.change, { revision: exchange.revision });
-  if (!changed.ok) return [`  but the change cannot be made: ${changed.problem}`];
-  const isAnswer = message.method === undefined;
-  const source = memberSource(changed.message, isAnswer ? "result" : "params") ?? "";
-  return [`  ${isAnswer ? "result is" : "params are"} then: ${source}`];
+  if (decision.change === undefined) return [];
+  const changed = applyChange(message, decision.change, { revision: exchange.revision });
+  if (!changed.ok) return [`  but the change cannot be applied: ${changed.problem}`];
+  const isResponse = message.method === undefined;
+  const source = memberSource(changed.message, isResponse ? "result" : "params") ?? "";
+  return [`  ${isResponse ? "result is" : "params are"} then: ${source}`];
 }
 
-/** The settings of an AuthZEN decision point. */
 type AuthZenConfig = NonNullable<NonNullable<RouteConfig["policy"]>["authzen"]>;
 
-/** What an AuthZEN decision point would be asked about a message, in lines; nobody is asked. */
-function describeAuthZenRequest(subject: InspectedMessage, config: AuthZenConfig): readonly string[] {
-  if (subject.phase === "response") return ["allow: answers are passed on as the decision on the request says"];
-  // What a server declares is known only to a gateway that runs.
-  const question = planEvaluation(subject, mappingOptions(config, undefined));
-  switch (question.type) {
+/** The request that an AuthZEN decision point would get about a message; nothing is sent. */
+function describeAuthZenRequest(inspected: InspectedMessage, config: AuthZenConfig): readonly string[] {
+  if (inspected.phase === "response") return ["allow: the decision about the request covers its response"];
+  // Only a running gateway knows the mappings that the server declares.
+  const plan = planEvaluation(inspected, mappingOptions(config, undefined));
+  switch (plan.type) {
     case "pass":
-      return ["allow: nobody is asked about this"];
+      return ["allow: not sent to the decision point"];
     case "refuse": {
-      const { kind, code, reason } = question.refusal;
-      return [`deny (${kind}, ${code}): nobody is asked`, `  the agent is told: ${reason}`];
+      const { kind, code, reason } = plan.refusal;
+      return [`deny (${kind}, ${code}): not sent to the decision point`, `  the agent is told: ${reason}`];
     }
     case "evaluate": {
-      const isCall = subject.method === "tools/call";
+      const isCall = inspected.method === "tools/call";
       return [
-        `${config.url} would be asked, by the ${question.mapping} mapping:`,
-        `  ${question.body}`,
-        ...(isCall && question.mapping === "default" && config.declaredMappings === "use"
-          ? ["  note: a mapping that the tool declares would be used instead; it is not known here"]
+        `${config.url} would be asked, with the ${plan.mapping} mapping:`,
+        `  ${plan.body}`,
+        ...(isCall && plan.mapping === "default" && config.declaredMappings === "use"
+          ? ["  note: a mapping declared by the tool would take precedence; it is not known offline"]
           : []),
       ];
     }

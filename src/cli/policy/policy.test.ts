@@ -94,11 +94,11 @@ FAIL  pages  (wrong.yaml:16:5)
     ["none.yaml", "none.yaml cannot be read: there is no such file\n"],
     [
       "unread.yaml",
-      "unread.yaml:4:5 cases[0]: unknown key `principl`\nunread.yaml:6:5 cases[0].expect: expected a decision, or an object\n",
+      "unread.yaml:4:5 cases[0]: unknown key `principl`\nunread.yaml:6:5 cases[0].expect: expected a decision or an object\n",
     ],
-    ["stranger.yaml", "stranger.yaml:6:5 cases[0].principal: there is no principal `bob` in `principals`\n"],
+    ["stranger.yaml", "stranger.yaml:6:5 cases[0].principal: `principals` has no `bob`\n"],
     ["on-bad.yaml", "bad.yaml:15:20 policy.results[1].apply: no such key: toool\n"],
-    ["on-two.yaml", "on-two.yaml: the configuration has several routes; name one of a, b\n"],
+    ["on-two.yaml", "headgate policy: the configuration has several routes; choose one of a, b\n"],
   ])("says what is wrong with %s and ends with 2", async (file, err) => {
     expect(await run("test", file)).toEqual({ exitCode: 2, out: "", err });
   });
@@ -112,7 +112,7 @@ describe("headgate policy explain", () => {
   no-deletes (deny) is true: mcp.tool.startsWith("delete_")
 deny (forbidden, denied_by_rule): by rule no-deletes
   the agent is told: Nothing is deleted here.
-  looked at: mcp.tool
+  read: mcp.tool
 `,
       err: "",
     });
@@ -122,7 +122,7 @@ deny (forbidden, denied_by_rule): by rule no-deletes
     const ann = ["--config", "gate.yaml", "--principal", '{"id":"ann","scopes":["read"]}'];
     const added = await run("explain", "tools/call", '{"name":"add"}', ...ann);
     expect(added.out).toContain("watch (deny, shadow) is true");
-    expect(added.out).toContain("in shadow mode, watch would deny: Adding is odd.");
+    expect(added.out).toContain("shadow: watch would deny: Adding is odd.");
     const odd = await run("explain", "tools/call", '{"name":"odd"}', ...ann);
     expect(odd.out).toContain("broken (deny) is failed: no such key: n");
     const listed = await run("explain", "tools/call", '{"name":"list"}', ...ann);
@@ -142,8 +142,8 @@ allow, changed: no rule decided
   });
 
   it.each<[string, readonly string[]]>([
-    ["needs `test`, `explain` or `replay`", []],
-    ["there is no `try`; there are `test`, `explain` and `replay`", ["try"]],
+    ["expected `test`, `explain` or `replay`", []],
+    ["unknown verb `try`; expected `test`, `explain` or `replay`", ["try"]],
     ["test takes one FILE of cases", ["test"]],
     ["explain needs --config FILE", ["explain", "ping"]],
     ["explain needs a METHOD, such as tools/call", ["explain", "-c", "gate.yaml"]],
@@ -151,16 +151,17 @@ allow, changed: no rule decided
     ["unknown option --rout; did you mean --route?", ["explain", "--rout", "a"]],
   ])("says in two lines how it is used: %s", async (problem, args) => {
     const { exitCode, err } = await run(...args);
-    expect([exitCode, err]).toEqual([1, `headgate policy: ${problem}\nheadgate policy --help shows how it is used.\n`]);
+    expect([exitCode, err]).toEqual([2, `headgate policy: ${problem}\nRun headgate policy --help for usage.\n`]);
   });
 
   it.each<[string, readonly string[]]>([
-    ["the parameters are no JSON", ["ping", "{", "-c", "gate.yaml"]],
-    ["--answer is no JSON object", ["ping", "-c", "gate.yaml", "--answer", "1"]],
-    ["there is no route `c`; there are a, b", ["ping", "-c", "two.yaml", "--route", "c"]],
+    ["PARAMS is not JSON", ["ping", "{", "-c", "gate.yaml"]],
+    ["--answer is not a JSON object", ["ping", "-c", "gate.yaml", "--answer", "1"]],
+    ["unknown route `c`; expected one of a, b", ["ping", "-c", "two.yaml", "--route", "c"]],
     ["route `a` has no policy: everything is allowed", ["ping", "-c", "two.yaml", "--route", "a"]],
   ])("says what it cannot explain: %s", async (problem, args) => {
     const { exitCode, err } = await run("explain", ...args);
-    expect([exitCode, err]).toEqual([1, `headgate policy explain: ${problem}\n`]);
+    expect(exitCode).toBe(2);
+    expect(err.startsWith(`headgate policy: ${problem}\n`)).toBe(true);
   });
 });

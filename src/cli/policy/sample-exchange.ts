@@ -1,16 +1,18 @@
 import * as z from "zod";
 
 import type { Config, RouteConfig } from "../../config/config.ts";
-import { createExchange } from "../../core/exchange.ts";
-import { type Exchange, type Principal } from "../../core/exchange.ts";
+import { createExchange, type Exchange, type Principal } from "../../core/exchange.ts";
+import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { GatewayError } from "../../errors.ts";
+import { isPromise } from "../../lib/is-promise.ts";
 import type { RuleTrace } from "../../policy/cel/decide.ts";
 import { createCelProvider } from "../../policy/cel/provider.ts";
-import type { PolicyCall, PolicyProvider } from "../../policy/provider/provider.ts";
+import type { Decision, PolicyCall, PolicyProvider } from "../../policy/provider/provider.ts";
 import type { Message } from "../../protocol/message.ts";
 import { parseMessage } from "../../protocol/parse.ts";
 import { newestLegacy } from "../../protocol/revisions.ts";
 
-/** A caller as people describe one. */
+/** A caller as it is written in a case or on the command line. */
 export const principalInput = z.strictObject({
   id: z.string().min(1).default("somebody"),
   kind: z.enum(["anonymous", "token", "key", "certificate"]).default("token"),
@@ -18,7 +20,7 @@ export const principalInput = z.strictObject({
   claims: z.record(z.string(), z.unknown()).default({}),
 });
 
-/** How a message is said to have come. */
+/** The HTTP request of a sample message. */
 export const requestInput = z.strictObject({
   path: z.string().default("/mcp"),
   headers: z.record(z.string().toLowerCase(), z.string()).default({}),
@@ -26,19 +28,19 @@ export const requestInput = z.strictObject({
   time: z.iso.datetime().default("2026-01-01T12:00:00Z"),
 });
 
-/** What a question is asked about. */
+/** The context of a sample message. */
 export interface SampleContext {
   readonly route: string;
   readonly principal: Principal;
   readonly request: z.output<typeof requestInput>;
 }
 
-/** The caller that was described. */
+/** The principal of a written caller. */
 export function toPrincipal({ scopes, ...facts }: z.output<typeof principalInput>): Principal {
   return { ...facts, scopes: new Set(scopes) };
 }
 
-/** The exchange in which a message would have come, over HTTP and in the newest legacy revision. */
+/** An exchange for a message, over HTTP and in the newest legacy revision. */
 export function toSampleExchange(message: Message, { route, principal, request }: SampleContext): Exchange {
   const { path, headers, peer, time } = request;
   return createExchange({
@@ -53,7 +55,7 @@ export function toSampleExchange(message: Message, { route, principal, request }
   });
 }
 
-/** A message of some members, or why it is none. */
+/** A message with the given members, or why they are not a message. */
 export function toMessage(
   members: Readonly<Record<string, unknown>>,
 ): { readonly ok: true; readonly message: Message } | { readonly ok: false; readonly problem: string } {
@@ -61,38 +63,38 @@ export function toMessage(
   return outcome.ok ? outcome : { ok: false, problem: outcome.failure.message };
 }
 
-/** What goes with a question that nobody cancels. */
+/** A policy call that is never cancelled. */
 export const offlineCall: PolicyCall = { memory: undefined, signal: new AbortController().signal };
 
-/** The route that was named, or the only one; otherwise what to say. */
-export function chooseRoute(
-  { routes }: Config,
-  name: string | undefined,
-): { readonly ok: true; readonly route: RouteConfig } | { readonly ok: false; readonly problem: string } {
+/** The named route, or the only one. */
+export function chooseRoute({ routes }: Config, name: string | undefined): RouteConfig {
   const all = Object.values(routes);
   const chosen = name === undefined ? (all.length === 1 ? all[0] : undefined) : routes[name];
-  if (chosen !== undefined) return { ok: true, route: chosen };
+  if (chosen !== undefined) return chosen;
   const names = all.map((route) => route.name).join(", ");
   const problem =
     name === undefined
-      ? `the configuration has several routes; name one of ${names}`
-      : `there is no route \`${name}\`; there are ${names}`;
-  return { ok: false, problem };
+      ? `the configuration has several routes; choose one of ${names}`
+      : `unknown route \`${name}\`; expected one of ${names}`;
+  throw new GatewayError("config_invalid", problem);
 }
 
-/** The rules of a route, ready to be asked; time stands still for them. */
-export function createRouteProvider(
-  { name, policy }: RouteConfig,
-  onStep?: (step: RuleTrace) => void,
-): { readonly ok: true; readonly provider: PolicyProvider } | { readonly ok: false; readonly problem: string } {
-  if (policy === undefined) return { ok: false, problem: `route \`${name}\` has no policy: everything is allowed` };
-  const elsewhere = policy.pingAuthorize === undefined ? policy.authzen && "AuthZEN" : "PingAuthorize";
-  if (elsewhere !== undefined) {
-    return { ok: false, problem: `route \`${name}\` asks ${elsewhere}; only rules can be tried out here` };
-  }
-  const clock = { now: () => 0 };
-  return {
-    ok: true,
-    provider: createCelProvider(policy, { clock, ...(onStep === undefined ? {} : { onStep }) }),
-  };
+/** A provider for the rules of a route, with a clock that stands still. */
+export function createRouteProvider({ name, policy }: RouteConfig, onStep?: (step: RuleTrace) => void): PolicyProvider {
+  if (policy === undefined)
+    throw new GatewayError("config_invalid", `route \`${name}\` has no policy: everything is allowed`);
+  const remote = policy.pingAuthorize === undefined ? policy.authzen && "AuthZEN" : "PingAuthorize";
+  if (remote !== undefined)
+    throw new GatewayError("config_invalid", `route \`${name}\` uses ${remote}; only rules can be evaluated offline`);
+  return createCelProvider(policy, { clock: { now: () => 0 }, ...(onStep === undefined ? {} : { onStep }) });
+}
+
+/** The decision of a provider that decides at once, as rules do. */
+export function decide(provider: PolicyProvider, inspected: InspectedMessage): Decision {
+  const decision =
+    inspected.phase === "request"
+      ? provider.evaluateRequest(inspected, offlineCall)
+      : provider.evaluateResponse(inspected, offlineCall);
+  if (isPromise(decision)) throw new GatewayError("internal", "the policy did not decide at once");
+  return decision;
 }

@@ -22,6 +22,10 @@ describe("headgate schema", () => {
   });
 
   it("takes no arguments", async () => {
-    expect(await run("x")).toEqual({ exitCode: 2, out: "", err: "usage: headgate schema\n" });
+    expect(await run("x")).toEqual({
+      exitCode: 2,
+      out: "",
+      err: "headgate schema: takes no arguments\nRun headgate schema --help for usage.\n",
+    });
   });
 });

@@ -65,7 +65,8 @@ servers.json:1:19 mcpServers.Files: is served as route \`files\` (warning)
     });
   });
 
-  it.each([[[]], [["a", "b"]], [["--all"]]])("wants one file (%j)", async (args) => {
-    expect(await run(...args)).toEqual({ exitCode: 2, out: "", err: "usage: headgate check FILE\n" });
+  it.each([[[]], [["a", "b"]]])("expects one file (%j)", async (args) => {
+    const err = "headgate check: expected one FILE\nRun headgate check --help for usage.\n";
+    expect(await run(...args)).toEqual({ exitCode: 2, out: "", err });
   });
 });

@@ -47,12 +47,12 @@ describe("headgate key", () => {
   });
 
   it.each([
-    { args: ["--stdin"], typed: ["short"], problem: "must be 32 characters" },
+    { args: ["--stdin"], typed: ["short"], problem: "must be at least 32 visible" },
     { args: ["--stdin"], typed: [`${"k".repeat(40)} ä`], problem: "visible ASCII" },
     { args: ["name"], typed: [], problem: "takes no arguments" },
     { args: ["--no"], typed: [], problem: "unknown option --no" },
   ])("says what is wrong with $args and $typed", async ({ args, typed, problem }) => {
     const run = await runCommand(key, args, { typed });
-    expect(run).toMatchObject({ exitCode: 1, out: "", err: expect.stringContaining(problem) as string });
+    expect(run).toMatchObject({ exitCode: 2, out: "", err: expect.stringContaining(problem) as string });
   });
 });

@@ -73,9 +73,7 @@ export async function startGateway(options: StartOptions, io: ServingIo): Promis
     demo: async () => (await import("../../demo/server.ts")).createDemoServer(),
   });
   const followFile = (): Disposable | undefined =>
-    file === undefined
-      ? undefined
-      : followConfig({ file, first: reader.digests, load, gateway, log, secrets, io });
+    file === undefined ? undefined : followConfig({ file, first: reader.digests, load, gateway, log, secrets, io });
   return { gateway, config, log, isDemo: sources === 0, followFile };
 }
 
@@ -85,7 +83,8 @@ function createLoader(options: StartOptions, io: ServingIo) {
   const level = logLevels.find((name) => name === options["log-level"]);
   if (options["log-level"] !== undefined && level === undefined)
     throw new UsageError(`--log-level must be one of ${logLevels.join(", ")}`);
-  const admin = adminPort === undefined ? (file === undefined ? { admin: false as const } : {}) : { admin: { port: adminPort } };
+  const admin =
+    adminPort === undefined ? (file === undefined ? { admin: false as const } : {}) : { admin: { port: adminPort } };
   return async (readFile: ServingIo["readFile"]): Promise<ConfigResult> => {
     const loaded = await loadConfig({
       ...(file === undefined ? { text: JSON.stringify(configWithoutFile(options)), format: "json" } : { file }),

@@ -45,12 +45,7 @@ function toJson({ differences, ...rest }: RunComparison): unknown {
   };
 }
 
-function formatComparison(
-  { same, differences, unknown }: RunComparison,
-  a: string,
-  b: string,
-  colors: Colors,
-): string {
+function formatComparison({ same, differences, unknown }: RunComparison, a: string, b: string, colors: Colors): string {
   const lines = differences.flatMap((one) => differenceLines(one, a, b, colors));
   const redacted = unknown === 0 ? "" : `, ${unknown} redacted values not compared`;
   return `${[...lines, `${same} calls are the same, ${differences.length} differences${redacted}`].join("\n")}\n`;

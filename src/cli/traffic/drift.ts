@@ -35,12 +35,15 @@ const definingExchanges: FilterCondition = {
 export const drift = defineCommand("drift", async ({ values, positionals, program }, io: DriftIo) => {
   refuseProgram(program);
   const [verb, ...names] = positionals;
-  if (verb !== undefined && verb !== "approve") throw new UsageError(`unknown verb \`${verb}\`; expected \`approve\` or nothing`);
+  if (verb !== undefined && verb !== "approve")
+    throw new UsageError(`unknown verb \`${verb}\`; expected \`approve\` or nothing`);
   const file = values.lock ?? "headgate.lock.json";
   const lock = await readLock(file, io);
   const store = await resolveStore({ store: values.store }, io);
   const { calls } = await readRecordedTraffic(readLines(store, io, definingExchanges), { leg: "upstream" });
-  const offered = [...offeredDefinitions(calls)].filter(([route]) => values.route === undefined || route === values.route);
+  const offered = [...offeredDefinitions(calls)].filter(
+    ([route]) => values.route === undefined || route === values.route,
+  );
   if (verb === "approve") return approve(lock, file, offered, names, io);
   return reportDrift(lock, offered, values.json === true, io);
 });

@@ -21,7 +21,6 @@ export const replay = defineCommand("replay", async ({ values, positionals, prog
   if (isClient && (values.stdio === true || values.port !== undefined))
     throw new UsageError("--stdio and --port cannot be used with --against or a command");
   const target = isClient ? parseTarget({ url: against, headers: values.header, program }) : undefined;
-  if (target?.ok === false) throw new UsageError(target.problem);
   const port = values.port === undefined ? 0 : Number(values.port);
   if (!Number.isInteger(port) || port < 0 || port > 65_535)
     throw new UsageError(`\`${values.port ?? ""}\` is not a port: a number from 0 to 65535`);
@@ -33,7 +32,7 @@ export const replay = defineCommand("replay", async ({ values, positionals, prog
     return serveReplay(traffic, { port, stdio, json, failsUnused }, io);
   }
   const { ignore = [], "allow-writes": allowsWrites = false, json = false } = values;
-  return replayAgainst(traffic, target.value, { ignore, allowsWrites, json }, io);
+  return replayAgainst(traffic, target, { ignore, allowsWrites, json }, io);
 });
 
 /** Parses `--filter` and `--leg`. */
@@ -53,11 +52,7 @@ interface ServeReplayOptions {
 }
 
 /** Serves a recording until the client disconnects or the command is stopped; fails if a request was not recorded. */
-async function serveReplay(
-  traffic: RecordedTraffic,
-  options: ServeReplayOptions,
-  io: ServingIo,
-): Promise<number> {
+async function serveReplay(traffic: RecordedTraffic, options: ServeReplayOptions, io: ServingIo): Promise<number> {
   const mock = createMock(traffic, {
     onMiss: (miss) => {
       io.err(`${printable(describeUnmatched(miss))}\n`);
@@ -86,7 +81,9 @@ function reportMock(mock: Mock, { json, failsUnused, stdio }: ServeReplayOptions
       `${JSON.stringify({ answered: calls.length - misses.length, misses: missed, unused: left, redactedAnswers })}\n`,
     );
   } else {
-    print(`${calls.length - misses.length} answered, ${misses.length} not recorded, ${unused.length} never requested\n`);
+    print(
+      `${calls.length - misses.length} answered, ${misses.length} not recorded, ${unused.length} never requested\n`,
+    );
     if (redactedAnswers > 0) print(`${redactedAnswers} responses contain placeholders for redacted values\n`);
   }
   return misses.length > 0 || (failsUnused && unused.length > 0) ? exitCodes.failed.code : exitCodes.ok.code;

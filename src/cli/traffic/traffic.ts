@@ -47,7 +47,8 @@ export const traffic = defineCommand("traffic", async ({ values, positionals, pr
   const verb: TrafficVerb = verbs[verbName];
   const rest = isVerb ? others : positionals;
   const [name = "", ...words] = verb.takes === undefined ? ["", ...rest] : rest;
-  if (verb.takes !== undefined && name === "") throw new UsageError(`${verbName} needs ${verb.takes === "ID" ? "an ID" : "a FILE"}`);
+  if (verb.takes !== undefined && name === "")
+    throw new UsageError(`${verbName} needs ${verb.takes === "ID" ? "an ID" : "a FILE"}`);
   if (verb.takes !== undefined && verb.takesFilter !== true && words.length > 0)
     throw new UsageError(`${verbName} takes one ${verb.takes}`);
   const where = words.length === 0 ? undefined : parseFilterArgument(words.join(" "));

@@ -33,19 +33,21 @@ describe("headgate policy explain with an AuthZEN decision point", () => {
     );
     expect([exitCode, out]).toEqual([
       0,
-      expect.stringContaining("https://pdp.example.com would be asked, by the configured mapping:"),
+      expect.stringContaining("https://pdp.example.com would be asked, with the configured mapping:"),
     ]);
     expect(out).toContain('"action":{"name":"pay"},"resource":{"type":"account","id":"a1"}');
     const other = await explain("tools/call", '{"name":"add"}', "--principal", ann);
     expect(other.out).toContain('"resource":{"type":"tool","id":"add","properties":{"server":"default"}}');
-    expect(other.out).toContain("a mapping that the tool declares would be used instead");
+    expect(other.out).toContain("a mapping declared by the tool would take precedence");
   });
 
   it("says what passes or is refused without asking", async () => {
-    expect((await explain("ping")).out).toContain("allow: nobody is asked");
+    expect((await explain("ping")).out).toContain("allow: not sent to the decision point");
     expect((await explain("tools/call", '{"name":"pay"}', "--principal", ann)).out).toContain(
       "deny (invalid, mapping_error)",
     );
-    expect((await explain("tools/list", "--answer", '{"result":{}}')).out).toContain("allow: answers");
+    expect((await explain("tools/list", "--answer", '{"result":{}}')).out).toContain(
+      "allow: the decision about the request covers its response",
+    );
   });
 });

@@ -33,10 +33,10 @@ describe("formatResult", () => {
           { type: "resource_link", name: "berth A1", uri: "harbor://berths/A1" },
         ],
       }),
-    ).toBe(`[image/png, 3 B; --json has it in base64]
-[audio/wav, 1 B; --json has it in base64]
+    ).toBe(`[image/png, 3 B; see --json]
+[audio/wav, 1 B; see --json]
 []
-harbor://map [data, 2 B; --json has it in base64]
+harbor://map [data, 2 B; see --json]
 berth A1: harbor://berths/A1
 `);
   });

@@ -1,24 +1,21 @@
 import { pointerStep } from "../protocol/json/read.ts";
 
-/** How one value of a JSON text is to be kept. */
+/** What to redact in JSON text. */
 export interface JsonRedactionRules {
   /** Whether everything below a member of this name is secret. */
   readonly isSecretName: (name: string) => boolean;
   /** Whether everything below this place is secret. */
   readonly isSecretPlace: (path: readonly string[]) => boolean;
-  /** What of a text may be kept. */
+  /** Redacts a string or member name. */
   readonly redactText: (text: string) => string;
-  /** What stands for a text or number that is secret as a whole. */
+  /** The replacement of a string or number that is secret as a whole. */
   readonly hide: (secret: string) => string;
 }
 
-/** Digits from which on a number may be one of a card or an account. */
+/** A number with this many digits may be that of a card or an account. */
 const shortestNumber = 12;
 
-/**
- * A JSON text with its secrets replaced and everything else as it was, white space and digits included. The text must
- * be JSON; it is walked through once.
- */
+/** Replaces the secrets in JSON text in one pass; everything else stays unchanged. The text must be valid JSON. */
 export function redactJsonText(text: string, rules: JsonRedactionRules): string {
   const path: string[] = [];
   let out = "";
@@ -38,7 +35,7 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
     copied = end;
   }
 
-  /** Steps over the string that begins here and answers what it says. */
+  /** Reads the string at the current position. */
   function readString(): string {
     const start = at;
     let isPlain = true;
@@ -115,7 +112,7 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
   return copied === 0 ? text : out + text.slice(copied);
 }
 
-/** Places of schemas: what stands under their names are descriptions, not values (SC-069). */
+/** JSON Schemas, whose member names describe values but do not contain them (SC-069). */
 const schemas = [
   /^\/(?:result|params)\/tools\/\d+\/(?:inputSchema|outputSchema)\//u,
   /^\/params\/requestedSchema\//u,

@@ -1,8 +1,8 @@
-/** What `normalizeName` leaves out. */
+/** What `normalizeName` removes. */
 const separators = String.raw`[\s_.\-/]*`;
 const spread = (word: string): string => Array.from(word).join(separators);
 
-/** Words that the name of a secret holds, wherever in it, and those that are all of it. */
+/** Words that the name of a secret contains, and words that are the whole name. */
 const within = [
   "password",
   "passwd",
@@ -24,7 +24,7 @@ const within = [
 ];
 const alone = ["pass", "auth", "otp"];
 
-/** Words that a name has to hold to be the name of a secret; used to see quickly that there is none. */
+/** Matches any text that contains the name of a secret; a quick test before the exact one. */
 export const secretHints: RegExp = new RegExp(
   [
     ...within.map(spread),
@@ -57,10 +57,10 @@ const endings = [
   "requeststate",
 ];
 
-/** All names that are secrets by themselves, without what may stand before some of them. */
+/** All names of secrets, without prefixes. */
 export const secretNames: readonly string[] = [...whole, ...endings];
 
-/** Tokens that stand for a place or a count, not for a right. */
+/** Tokens that mark a position or a count and grant no access. */
 const harmless = new Set([
   "progresstoken",
   "nexttoken",
@@ -71,12 +71,12 @@ const harmless = new Set([
   "maxtoken",
 ]);
 
-/** A name without the differences between `apiKey`, `api_key`, `API-KEY` and `api.key`. */
+/** Gives `apiKey`, `api_key`, `API-KEY` and `api.key` the same form. */
 export function normalizeName(name: string): string {
   return name.toLowerCase().replaceAll(/[\s_.\-/]/gu, "");
 }
 
-/** Whether a value under this name is a secret, whatever it looks like. Takes names as `normalizeName` makes them. */
+/** Whether the value of a name is always a secret. Takes normalized names. */
 export function isSecretName(plain: string): boolean {
   if (whole.has(plain)) return true;
   if (harmless.has(plain)) return false;

@@ -1,7 +1,5 @@
-import { spanOf } from "./outline.ts";
-import type { MemberName, Span } from "./outline.ts";
-import { elementsOf, membersOf, typeAt } from "./read.ts";
-import type { ScannedJson } from "./read.ts";
+import { type MemberName, type Span, spanOf } from "./outline.ts";
+import { elementsOf, membersOf, pointerSteps, type ScannedJson, typeAt } from "./read.ts";
 import { skipSpace } from "./scan.ts";
 
 // The one editor of JSON text. Every edit is a list of replaced spans, so bytes that nobody edits stay as they were:
@@ -388,13 +386,6 @@ function* entriesOf(
       yield { name: String(index++), start: value.start, value };
     }
   }
-}
-
-function pointerSteps(pointer: string): readonly string[] {
-  return pointer
-    .slice(1)
-    .split("/")
-    .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 function replaced(bytes: Buffer, replacements: readonly Replacement[]): EditResult {

@@ -91,6 +91,12 @@ export function pointerTo(path: readonly (string | number)[]): string {
   return path.map(pointerStep).join("");
 }
 
+/** The unescaped steps of a JSON Pointer. */
+export function pointerSteps(pointer: string): readonly string[] {
+  const steps = pointer.slice(1).split("/");
+  return steps.map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
 /** One member of an object. */
 export interface Member {
   /** Decoded. */

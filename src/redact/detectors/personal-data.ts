@@ -1,6 +1,6 @@
 import { createDetector, type Detector, type Detection, type DetectorPattern } from "./detector.ts";
 
-/** Numbers of people and their accounts. */
+/** Numbers that identify people and their accounts. */
 export const personalPatterns: readonly DetectorPattern[] = [
   { kind: "card-number", form: /(?<!\d|\d\.)\d(?:[ -]?\d){12,18}(?!\d|\.\d)/gu, check: hasLuhnDigit },
   {
@@ -18,30 +18,30 @@ export const personalPatterns: readonly DetectorPattern[] = [
 
 const byPattern = createDetector(personalPatterns);
 
-/** Finds mail addresses, telephone numbers, and numbers of cards, bank accounts and US social security. */
+/** Finds email addresses, and phone, card, bank account and US social security numbers. */
 export const detectPersonalData: Detector = (text) => {
-  const findings = byPattern(text);
-  return text.includes("@") ? [...findings, ...mailAddresses(text)] : findings;
+  const detections = byPattern(text);
+  return text.includes("@") ? [...detections, ...mailAddresses(text)] : detections;
 };
 
 const localPart = /[\w!#$%&'*+./=?^`{|}~-]/u;
 const longestLocal = 64;
 const domain = /(?:[\dA-Za-z](?:[\dA-Za-z-]{0,61}[\dA-Za-z])?\.){1,8}[A-Za-z]{2,63}/uy;
 
-/** From each `@` outwards, so that a text without any costs nothing. */
+/** Searches outwards from each `@`, so that a text without one costs nothing. */
 function mailAddresses(text: string): readonly Detection[] {
-  const findings: Detection[] = [];
+  const detections: Detection[] = [];
   for (let at = text.indexOf("@"); at !== -1; at = text.indexOf("@", at + 1)) {
     let start = at;
     while (start > 0 && at - start < longestLocal && localPart.test(text.charAt(start - 1))) start--;
     domain.lastIndex = at + 1;
     const match = start === at ? null : domain.exec(text);
-    if (match !== null) findings.push({ kind: "mail-address", start, end: domain.lastIndex });
+    if (match !== null) detections.push({ kind: "mail-address", start, end: domain.lastIndex });
   }
-  return findings;
+  return detections;
 }
 
-/** ISO/IEC 7812-1, annex B. */
+/** Whether the check digit is right (ISO/IEC 7812-1, annex B). */
 function hasLuhnDigit(match: string): boolean {
   const digits = Array.from(match.replaceAll(/[ -]/gu, ""), Number).toReversed();
   const sum = digits.reduce((total, digit, index) => {
@@ -51,7 +51,7 @@ function hasLuhnDigit(match: string): boolean {
   return sum % 10 === 0 && digits.some((digit) => digit !== 0);
 }
 
-/** ISO 13616: the number with its country and check digits at the end leaves 1 when divided by 97. */
+/** ISO 13616: with country and check digits moved to the end, the number modulo 97 is 1. */
 function hasIbanDigits(match: string): boolean {
   const plain = match.replaceAll(" ", "");
   let rest = 0;

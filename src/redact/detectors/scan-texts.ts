@@ -4,21 +4,21 @@ import type { Replacement } from "../../protocol/json/edit.ts";
 import { scanString, type StringScanState } from "../../protocol/json/strings.ts";
 import { redactText, type Detector } from "./detector.ts";
 
-/** What was found in the texts of a JSON value. */
+/** What was detected in the strings of a JSON value. */
 export interface StringScan {
-  /** The kinds of things that were found, each once. */
+  /** The kinds of detections, each once. */
   readonly kinds: readonly string[];
-  /** What to replace so that none of them is left; members whose names hold one stay. */
+  /** Replaces all detections except those in member names. */
   readonly replacements: readonly Replacement[];
-  /** Whether something was found in the name of a member, where it cannot be replaced. */
+  /** Whether a member name contains a detection, which cannot be replaced. */
   readonly isInName: boolean;
 }
 
 const shortestNumber = 13;
 
 /**
- * Looks into every text of the value at a span, names of members and long numbers included. The bytes have been
- * accepted by the scanner; they are walked through once.
+ * Runs a detector on all strings of the value at a span, including member names and long numbers. The scanner must have
+ * accepted the bytes.
  */
 export function scanJsonStrings(bytes: Buffer, span: Span, detect: Detector): StringScan {
   const notes: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
@@ -26,13 +26,13 @@ export function scanJsonStrings(bytes: Buffer, span: Span, detect: Detector): St
   const replacements: Replacement[] = [];
   let isInName = false;
 
-  function look(start: number, end: number, text: string, isName: boolean): void {
-    const findings = detect(text);
-    if (findings.length === 0) return;
-    for (const { kind } of findings) kinds.add(kind);
+  function inspect(start: number, end: number, text: string, isName: boolean): void {
+    const detections = detect(text);
+    if (detections.length === 0) return;
+    for (const { kind } of detections) kinds.add(kind);
     if (isName) isInName = true;
     else {
-      const json = JSON.stringify(redactText(text, detect, findings));
+      const json = JSON.stringify(redactText(text, detect, detections));
       replacements.push({ span: { start, end }, bytes: Buffer.from(json) });
     }
   }
@@ -42,11 +42,11 @@ export function scanJsonStrings(bytes: Buffer, span: Span, detect: Detector): St
     const byte = bytes[at] ?? 0;
     if (byte === 0x22) {
       const end = scanString(bytes, at + 1, span.end, notes);
-      look(at, end, decodeString(bytes, at, end), isFollowedByColon(bytes, end, span.end));
+      inspect(at, end, decodeString(bytes, at, end), isFollowedByColon(bytes, end, span.end));
       at = end;
     } else if (byte === 0x2d || isDigit(byte)) {
       const end = endOfNumber(bytes, at, span.end);
-      if (end - at >= shortestNumber) look(at, end, bytes.toString("latin1", at, end), false);
+      if (end - at >= shortestNumber) inspect(at, end, bytes.toString("latin1", at, end), false);
       at = end;
     } else at++;
   }

@@ -1,6 +1,6 @@
 import { createDetector, type Detector, type Detection, type DetectorPattern } from "./detector.ts";
 
-/** Keys and tokens that are told by how they begin. */
+/** Keys and tokens with a known prefix. */
 export const secretPatterns: readonly DetectorPattern[] = [
   { kind: "aws-access-key", form: /(?<![\w-])(?:AKIA|ASIA|ABIA|ACCA)[2-7A-Z]{16}(?!\w)/gu },
   { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
@@ -24,17 +24,17 @@ const byPattern = createDetector(secretPatterns);
 
 /** Finds keys, tokens, passwords in URLs and private keys. */
 export const detectSecrets: Detector = (text) => {
-  const findings = byPattern(text);
-  return text.includes(keyBegin) ? [...findings, ...privateKeys(text)] : findings;
+  const detections = byPattern(text);
+  return text.includes(keyBegin) ? [...detections, ...privateKeys(text)] : detections;
 };
 
 const keyBegin = "-----BEGIN ";
 const keyEnd = "-----END ";
 const longestLabel = 64;
 
-/** Private keys in PEM (RFC 7468), from the first line to the last, or to the end of the text where that is missing. */
+/** Private keys in PEM (RFC 7468), up to the end line, or to the end of the text if that is missing. */
 function privateKeys(text: string): readonly Detection[] {
-  const findings: Detection[] = [];
+  const detections: Detection[] = [];
   let at = text.indexOf(keyBegin);
   while (at !== -1) {
     const label = text.slice(at + keyBegin.length, at + keyBegin.length + longestLabel);
@@ -42,9 +42,9 @@ function privateKeys(text: string): readonly Detection[] {
       const last = text.indexOf(keyEnd, at);
       const behind = last === -1 ? -1 : text.indexOf("-----", last + keyEnd.length);
       const end = behind === -1 ? text.length : behind + "-----".length;
-      findings.push({ kind: "private-key", start: at, end });
+      detections.push({ kind: "private-key", start: at, end });
       at = text.indexOf(keyBegin, end);
     } else at = text.indexOf(keyBegin, at + keyBegin.length);
   }
-  return findings;
+  return detections;
 }

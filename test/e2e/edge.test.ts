@@ -97,6 +97,35 @@ describe("a page in a browser", () => {
     expect(upstream.received("ping")[0]?.headers).not.toHaveProperty("origin");
   });
 
+  it("is answered as its route says, not as the listener or another route", async () => {
+    await using upstream = await legacyUpstream(pong);
+    const other = "https://other.example";
+    await using gateway = await openGateway({
+      listen: { cors: { origins: [origin] } },
+      routes: {
+        open: { upstream: { url: upstream.url }, cors: { origins: [other] } },
+        plain: { upstream: { url: upstream.url } },
+      },
+    });
+    const urlOf = (route: string) => `${gateway.origin}/${route}/mcp`;
+    const preflight = async (route: string, from: string) =>
+      exchange(urlOf(route), {
+        method: "OPTIONS",
+        headers: { origin: from, "access-control-request-method": "POST" },
+      });
+    expect(await preflight("open", other)).toMatchObject({
+      status: 204,
+      headers: { "access-control-allow-origin": other },
+    });
+    expect((await preflight("open", origin)).status).toBe(403);
+    expect((await preflight("plain", other)).status).toBe(403);
+    expect(await preflight("plain", origin)).toMatchObject({ status: 204 });
+    const { headers } = await openSession(urlOf("open"));
+    const answer = await post(urlOf("open"), ping, { ...headers, origin: other });
+    expect(answer).toMatchObject({ status: 200, headers: { "access-control-allow-origin": other } });
+    expect((await post(urlOf("open"), ping, { ...headers, origin })).status).toBe(403);
+  });
+
   it("of an origin that is only allowed to call may not read", async () => {
     await using upstream = await legacyUpstream(pong);
     await using gateway = await openGateway({

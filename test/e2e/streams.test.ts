@@ -175,6 +175,29 @@ describe("an answer that streams", () => {
 });
 
 describe("a modern stream", () => {
+  it("is kept alive as its route says, not as the others", async () => {
+    const queue = callQueue();
+    await using upstream = await fakeUpstream((call) => queue.put(call));
+    const to = { url: upstream.url, era: "modern" } as const;
+    await using gateway = await openGateway({
+      timeouts: { streamKeepAlive: "1h" },
+      routes: { chatty: { upstream: to, timeouts: { streamKeepAlive: "20ms" } }, quiet: { upstream: to } },
+    });
+    const seen = { chatty: "", quiet: "" };
+    for (const route of ["quiet", "chatty"] as const) {
+      const { headers, body } = modernRequest(1, "tools/call", { name: "slow", arguments: {} });
+      const outgoing = request(`${gateway.origin}/${route}/mcp`, { method: "POST", headers, agent: false });
+      outgoing.end(JSON.stringify(body));
+      (await queue.take()).stream();
+      const [response] = (await once(outgoing, "response")) as [IncomingMessage];
+      response.setEncoding("utf8").on("data", (part: string) => {
+        seen[route] += part;
+      });
+    }
+    await expect.poll(() => seen.chatty).toContain(": keep-alive\n\n: keep-alive\n\n");
+    expect(seen.quiet).toBe("");
+  });
+
   it("[SC-041] has no event ids, sends comments while it is silent, and takes those of the upstream", async () => {
     const queue = callQueue();
     await using upstream = await fakeUpstream((call) => queue.put(call));

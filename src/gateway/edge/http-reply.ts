@@ -219,7 +219,7 @@ function writeBody(
       ? { "content-type": "application/json", "content-length": length }
       : { ...headers, "content-type": "application/json", "content-length": length },
   );
-  // Needed by bench load: "150 B call". As a latin1 string, head and body leave in one write; a buffer costs a writev.
+  // Needed by bench load: "150 B call, logs at warn". As a latin1 string, head and body leave in one write; a buffer costs a writev.
   if (length <= copiedUpTo) endBatched(response, body.toString("latin1"));
   else response.end(body);
 }

@@ -7,7 +7,8 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { idFrom } from "../../protocol/message.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
-import { type BridgeLink, createEraLinks, type DetectedEra, probeEra } from "./era-links.ts";
+import { type DetectedEra, probeEra } from "./era-detection.ts";
+import { type BridgeLink, createEraLinks } from "./era-links.ts";
 
 const events: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
 const modernScope = { era: "modern", principal: anonymous, session: undefined, capabilities: "{}" } as const;

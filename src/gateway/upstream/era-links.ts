@@ -1,15 +1,12 @@
-import { GatewayError } from "../../errors.ts";
-import { createExchange, timingOf } from "../../core/exchange.ts";
-import { type Clock, type Exchange, type Principal, type SetTimer } from "../../core/exchange.ts";
+import type { Exchange, Principal } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import { memberInteger, memberSource, memberType, memberValue } from "../../protocol/json/read.ts";
+import { GatewayError } from "../../errors.ts";
+import { memberInteger, memberSource } from "../../protocol/json/read.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
+import { EraDetector, type EraDetectorDeps } from "./era-detection.ts";
 import type { LinkScope, OpenLink } from "./links.ts";
-import type { Message } from "../../protocol/message.ts";
-import { parseText } from "../../protocol/parse.ts";
-import { newestModern } from "../../protocol/revisions.ts";
 
-/** Makes links that translate between the eras. */
+/** Opens links that translate between the eras. */
 export interface Bridges {
   /** For a legacy session whose upstream speaks only 2026-07-28. */
   readonly toModern: OpenLink;
@@ -17,41 +14,46 @@ export interface Bridges {
   readonly toLegacy: (scope: LinkScope, events: LinkEvents) => BridgeLink;
 }
 
-/** A bridge of one principal and set of capabilities. */
+/** The bridge of one principal and set of capabilities. */
 export interface BridgeLink extends UpstreamLink {
-  /** Whether nothing of anybody goes on there, so that closing it is noticed by nobody. */
+  /** Whether it carries no calls, so that nobody notices when it is closed. */
   readonly isIdle: boolean;
 }
 
-export interface EraLinksDeps {
-  /** The era that the configuration says, or `auto` to find out. */
-  readonly era: "auto" | "legacy" | "modern";
-  /** Links that speak the scope's own era. */
+export interface EraLinksDeps extends EraDetectorDeps {
+  /** Opens links that speak the era of their scope. */
   readonly plain: OpenLink;
   readonly bridges: Bridges;
-  /** Asks the upstream, on behalf of the caller because of whom it must be known. */
-  readonly probe: (principal: Principal) => Promise<DetectedEra>;
-  readonly clock: Clock;
-  /** Bridges to the older era that may be open at once; each has sessions with the upstream. */
+  /** How many bridges to the older era may be open at once; each has sessions with the upstream. */
   readonly maxBridges?: number;
-  /** Told once per finding. */
-  readonly onDetected?: (verdict: DetectedEra) => void;
 }
 
-/** Links of either era, and what is known of the upstream. */
+/** Links for clients of either era. */
 export interface EraLinks {
   readonly open: OpenLink;
-  /** Whether the upstream speaks 2026-07-28; undefined while nobody has asked. */
+  /** Whether the upstream speaks 2026-07-28; undefined while that is unknown. */
   readonly servesModern: () => boolean | undefined;
 }
 
-/** An upgraded server still answers the old handshake, so an old verdict is asked again after this long. */
-const legacyRecheckMs = 10 * 60_000;
-
-/** What clients say of themselves is theirs to choose, so it must not open sessions without end. */
+/** Clients choose the capabilities they name, so these must not open sessions without bound. */
 const defaultMaxBridges = 1024;
 
-/** A bridge that is open, and for whom. */
+/**
+ * Wraps the links of a route so that every client reaches the upstream in its own era: directly where the upstream
+ * speaks it, through a bridge where not. The upstream is asked once for all links.
+ */
+export function createEraLinks(deps: EraLinksDeps): EraLinks {
+  const eras = new EraDetector(deps);
+  return {
+    open: (scope, events) =>
+      scope.era === "modern"
+        ? new ModernEraLink(scope, events, eras, deps)
+        : createLegacyEraLink(scope, events, eras, deps),
+    servesModern: () => eras.servesModern,
+  };
+}
+
+/** An open bridge, and whose it is. */
 interface OpenBridge {
   readonly principal: string;
   readonly capabilities: string | undefined;
@@ -60,264 +62,175 @@ interface OpenBridge {
   lastUse: number;
 }
 
-/** What is known of an upstream's eras. */
-interface Knowledge {
-  servesModern: boolean | undefined;
-  servesLegacy: boolean | undefined;
-  askedAt: number;
-  asking: Promise<DetectedEra> | undefined;
+/** The link for modern requests. Bridges are kept apart by principal and capabilities, as sessions are. */
+class ModernEraLink implements UpstreamLink {
+  readonly upstreamSession = undefined;
+  readonly #scope: LinkScope;
+  readonly #events: LinkEvents;
+  readonly #eras: EraDetector;
+  readonly #deps: EraLinksDeps;
+  readonly #bridges = new Map<string, OpenBridge>();
+  readonly #closing = new Set<Promise<void>>();
+  #direct: UpstreamLink | undefined;
+  #last: OpenBridge | undefined;
+  #uses = 0;
+
+  constructor(scope: LinkScope, events: LinkEvents, eras: EraDetector, deps: EraLinksDeps) {
+    this.#scope = scope;
+    this.#events = events;
+    this.#eras = eras;
+    this.#deps = deps;
+  }
+
+  get incarnation(): string {
+    return this.#direct?.incarnation ?? "not open";
+  }
+
+  get hasBackpressure(): boolean {
+    return this.#direct?.hasBackpressure ?? false;
+  }
+
+  get resolvedLink(): UpstreamLink | undefined {
+    return this.#eras.servesModern === true ? this.#directLink() : undefined;
+  }
+
+  request(exchange: Exchange): Promise<Reply> {
+    const link = this.#choose(exchange);
+    return link instanceof Promise ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
+  }
+
+  async send(exchange: Exchange): Promise<Reply> {
+    return (await this.#choose(exchange)).send(exchange);
+  }
+
+  listen(): void {
+    // Modern clients listen with a request of their own.
+  }
+
+  async close(reason: string): Promise<void> {
+    const direct = this.#direct === undefined ? [] : [this.#direct];
+    const links = [...direct, ...[...this.#bridges.values()].map(({ link }) => link)];
+    await Promise.all([...this.#closing, ...links.map((link) => link.close(reason))]);
+  }
+
+  #choose(exchange: Exchange): UpstreamLink | Promise<UpstreamLink> {
+    const isModern = this.#eras.servesModern;
+    if (isModern === true) return this.#directLink();
+    if (isModern === false) return this.#bridgeFor(exchange);
+    return this.#eras
+      .detect(exchange.principal)
+      .then((era) => (era === "modern" ? this.#directLink() : this.#bridgeFor(exchange)));
+  }
+
+  #directLink(): UpstreamLink {
+    return (this.#direct ??= this.#deps.plain(this.#scope, this.#events));
+  }
+
+  #bridgeFor({ principal, message }: Exchange): UpstreamLink {
+    // A response finds its call over any bridge.
+    if (this.#last !== undefined && (message.kind === "result" || message.kind === "error")) return this.#last.link;
+    const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
+    // Needed by bench bridge: "bridged call, modern client". The key is built only when the caller changes.
+    if (this.#last?.principal !== principal.id || this.#last.capabilities !== capabilities) {
+      const key = JSON.stringify([principal.id, capabilities]);
+      this.#last = this.#bridges.get(key) ?? this.#openBridge(key, principal, capabilities);
+    }
+    this.#last.lastUse = ++this.#uses;
+    return this.#last.link;
+  }
+
+  #openBridge(key: string, principal: Principal, capabilities: string | undefined): OpenBridge {
+    if (this.#bridges.size >= (this.#deps.maxBridges ?? defaultMaxBridges)) this.#closeIdleBridge();
+    const link = this.#deps.bridges.toLegacy({ ...this.#scope, principal, capabilities }, this.#events);
+    const bridge = { principal: principal.id, capabilities, link, lastUse: 0 };
+    this.#bridges.set(key, bridge);
+    return bridge;
+  }
+
+  /** Closes the idle bridge that was used longest ago. */
+  #closeIdleBridge(): void {
+    let oldest: [key: string, bridge: OpenBridge] | undefined;
+    for (const entry of this.#bridges) {
+      if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse)) oldest = entry;
+    }
+    if (oldest === undefined)
+      throw new GatewayError("overloaded", "too many kinds of clients use this upstream at once");
+    const [key, { link }] = oldest;
+    this.#bridges.delete(key);
+    const closed = link.close("closed to make room for another client").finally(() => this.#closing.delete(closed));
+    this.#closing.add(closed);
+  }
 }
 
-/**
- * Wraps the links of a route so that every client finds its own era: straight where the upstream speaks it, through a
- * bridge where it does not. The upstream is asked once, and what it said is kept for all links.
- */
-export function createEraLinks(options: EraLinksDeps): EraLinks {
-  const { plain, bridges, clock, era, maxBridges = defaultMaxBridges } = options;
-  const known: Knowledge = {
-    servesModern: era === "auto" ? undefined : era === "modern",
-    servesLegacy: era === "auto" ? undefined : era === "legacy",
-    askedAt: clock.now(),
-    asking: undefined,
+/** The link for a legacy session. Its own handshake shows whether the upstream takes it. */
+function createLegacyEraLink(
+  scope: LinkScope,
+  events: LinkEvents,
+  eras: EraDetector,
+  { plain, bridges }: EraLinksDeps,
+): UpstreamLink {
+  let isReplaced = false;
+  // The end of a link that was only tried is not the end of the session.
+  const triedEvents: LinkEvents = {
+    ...events,
+    closed: (error) => {
+      if (!isReplaced) events.closed(error);
+    },
   };
+  let link = eras.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, triedEvents);
+  let isDecided = eras.servesLegacy !== undefined;
 
-  function servesModern(): boolean | undefined {
-    const isStale = era === "auto" && known.servesModern === false && clock.now() - known.askedAt > legacyRecheckMs;
-    return isStale ? undefined : known.servesModern;
-  }
-
-  async function ask({ principal }: Exchange): Promise<DetectedEra> {
-    known.asking ??= options.probe(principal).finally(() => {
-      known.asking = undefined;
-    });
-    const verdict = await known.asking;
-    known.servesModern = verdict === "modern";
-    known.askedAt = clock.now();
-    options.onDetected?.(verdict);
-    return verdict;
-  }
-
-  /** Modern requests of one scope; bridges are kept apart by principal and capabilities, as sessions are. */
-  function modernLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
-    let straight: UpstreamLink | undefined;
-    const bridged = new Map<string, OpenBridge>();
-    const closing = new Set<Promise<void>>();
-    let last: OpenBridge | undefined;
-    let uses = 0;
-    const plainLink = (): UpstreamLink => (straight ??= plain(scope, events));
-    const bridgeFor = (exchange: Exchange): UpstreamLink => {
-      const { principal, message } = exchange;
-      // The answer to a question finds its call by itself, whichever bridge it is handed to.
-      if (last !== undefined && (message.kind === "result" || message.kind === "error")) return last.link;
-      const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
-      // Mostly it is the same as before; then no key has to be made.
-      if (last?.principal !== principal.id || last.capabilities !== capabilities) {
-        const key = JSON.stringify([principal.id, capabilities]);
-        last = bridged.get(key) ?? openBridge(key, principal, capabilities);
-      }
-      last.lastUse = ++uses;
-      return last.link;
-    };
-    const openBridge = (key: string, principal: Principal, capabilities: string | undefined): OpenBridge => {
-      if (bridged.size >= maxBridges) makeRoom();
-      const link = bridges.toLegacy({ ...scope, principal, capabilities }, events);
-      const bridge = { principal: principal.id, capabilities, link, lastUse: 0 };
-      bridged.set(key, bridge);
-      return bridge;
-    };
-    /** Closes the bridge that nobody has used for longest, of those that nobody uses now. */
-    const makeRoom = (): void => {
-      let oldest: [key: string, bridge: OpenBridge] | undefined;
-      for (const entry of bridged) {
-        if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse)) oldest = entry;
-      }
-      if (oldest === undefined)
-        throw new GatewayError("overloaded", "too many kinds of clients use this upstream at once");
-      const [key, { link }] = oldest;
-      bridged.delete(key);
-      const closed = link.close("others need its place").finally(() => closing.delete(closed));
-      closing.add(closed);
-    };
-    const choose = (exchange: Exchange): UpstreamLink | Promise<UpstreamLink> => {
-      const verdict = servesModern();
-      if (verdict === true) return plainLink();
-      if (verdict === false) return bridgeFor(exchange);
-      return ask(exchange).then((found) => (found === "modern" ? plainLink() : bridgeFor(exchange)));
-    };
-    return {
-      get incarnation() {
-        return straight?.incarnation ?? "not open";
-      },
-      upstreamSession: undefined,
-      get hasBackpressure() {
-        return straight?.hasBackpressure ?? false;
-      },
-      get resolvedLink() {
-        return servesModern() === true ? plainLink() : undefined;
-      },
-      request: (exchange) => {
-        const link = choose(exchange);
-        return link instanceof Promise ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
-      },
-      send: async (exchange) => (await choose(exchange)).send(exchange),
-      listen: () => {},
-      close: async (reason) => {
-        const open = straight === undefined ? [] : [straight];
-        const links = [...open, ...[...bridged.values()].map(({ link }) => link)];
-        await Promise.all([...closing, ...links.map((link) => link.close(reason))]);
-      },
-    };
-  }
-
-  /** A legacy session: its own handshake tells whether the upstream takes it. */
-  function legacyLink(scope: LinkScope, events: LinkEvents): UpstreamLink {
-    let isReplaced = false;
-    // The end of a link that was only tried must not be taken for the end of the session.
-    const triedEvents: LinkEvents = {
-      ...events,
-      closed: (error) => {
-        if (!isReplaced) events.closed(error);
-      },
-    };
-    let link = known.servesLegacy === false ? bridges.toModern(scope, events) : plain(scope, triedEvents);
-    let isDecided = known.servesLegacy !== undefined;
-
-    async function handshake(exchange: Exchange): Promise<Reply> {
-      let failure: GatewayError | undefined;
-      let reply: Reply | undefined;
-      try {
-        reply = await link.request(exchange);
-        if (!isRefusal(reply)) {
-          known.servesLegacy = true;
-          isDecided = true;
-          return reply;
-        }
-      } catch (error) {
-        failure = GatewayError.from(error);
-        if (failure.details?.["upstreamStatus"] === undefined) throw failure;
-      }
-      if ((await ask(exchange)) === "modern") {
-        known.servesLegacy = false;
-        isReplaced = true;
-        const tried = link;
-        link = bridges.toModern(scope, events);
+  async function handshake(exchange: Exchange): Promise<Reply> {
+    let failure: GatewayError | undefined;
+    let reply: Reply | undefined;
+    try {
+      reply = await link.request(exchange);
+      if (!isHandshakeRefusal(reply)) {
+        eras.servesLegacy = true;
         isDecided = true;
-        await tried.close("the upstream speaks 2026-07-28 only");
-        return link.request(exchange);
+        return reply;
       }
-      if (reply !== undefined) return reply;
-      throw failure ?? new GatewayError("upstream_invalid", "the upstream did not take the handshake");
+    } catch (error) {
+      failure = GatewayError.from(error);
+      if (failure.details?.["upstreamStatus"] === undefined) throw failure;
     }
-
-    return {
-      get incarnation() {
-        return link.incarnation;
-      },
-      get upstreamSession() {
-        return link.upstreamSession;
-      },
-      get hasBackpressure() {
-        return link.hasBackpressure;
-      },
-      get resolvedLink() {
-        return isDecided ? (link.resolvedLink ?? link) : undefined;
-      },
-      request: (exchange) =>
-        isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),
-      send: (exchange) => link.send(exchange),
-      listen: () => link.listen(),
-      close: (reason) => link.close(reason),
-    };
+    if ((await eras.detect(exchange.principal)) === "modern") {
+      eras.servesLegacy = false;
+      isReplaced = true;
+      const tried = link;
+      link = bridges.toModern(scope, events);
+      isDecided = true;
+      await tried.close("the upstream speaks only 2026-07-28");
+      return link.request(exchange);
+    }
+    if (reply !== undefined) return reply;
+    throw failure ?? new GatewayError("upstream_invalid", "the upstream refused the handshake");
   }
 
   return {
-    open: (scope, events) => (scope.era === "modern" ? modernLink(scope, events) : legacyLink(scope, events)),
-    servesModern,
+    get incarnation() {
+      return link.incarnation;
+    },
+    get upstreamSession() {
+      return link.upstreamSession;
+    },
+    get hasBackpressure() {
+      return link.hasBackpressure;
+    },
+    get resolvedLink() {
+      return isDecided ? (link.resolvedLink ?? link) : undefined;
+    },
+    request: (exchange) =>
+      isDecided || exchange.message.method !== "initialize" ? link.request(exchange) : handshake(exchange),
+    send: (exchange) => link.send(exchange),
+    listen: () => link.listen(),
+    close: (reason) => link.close(reason),
   };
 }
 
-/** A server that knows only 2026-07-28 says so with this code, or does not know `initialize` at all. */
-function isRefusal({ message }: Reply): boolean {
+/** A server that speaks only 2026-07-28 answers with one of these codes, or does not know `initialize` at all. */
+function isHandshakeRefusal({ message }: Reply): boolean {
   if (message?.kind !== "error") return false;
   const code = memberInteger(message, "error.code");
   return code === -32022 || code === -32601 || code === -32602;
-}
-
-/** What asking an upstream for `server/discover` told: it serves 2026-07-28, it does not, or nothing at all. */
-export type DetectedEra = "modern" | "legacy";
-
-export interface EraProbeDeps {
-  readonly route: string;
-  /** On whose behalf is asked: the caller because of whom it must be known. */
-  readonly principal: Principal;
-  readonly clock: Clock;
-  readonly setTimer: SetTimer;
-  readonly newId: () => string;
-  /** A link that is used for this question only, so that a server which dies of it takes nothing along. */
-  readonly open: () => UpstreamLink;
-  /** Whether silence means an old server, as on stdio, or just silence, as over HTTP. */
-  readonly silenceIsLegacy: boolean;
-  readonly timeoutMs: number;
-}
-
-/** Statuses with which an HTTP server of the older era answers a request it does not understand. */
-const legacyStatuses: ReadonlySet<unknown> = new Set([400, 404, 405, 406, 415]);
-
-/**
- * Asks an upstream which era it speaks (MCP 2026-07-28, Versioning). Refused credentials, server faults and lost
- * connections are no evidence: they are thrown, and the question can be asked again.
- */
-export async function probeEra(deps: EraProbeDeps): Promise<DetectedEra> {
-  const link = deps.open();
-  const exchange = discoverExchange(deps);
-  const stop = deps.setTimer(deps.timeoutMs, () => {
-    exchange.cancellation.cancel("timeout");
-  });
-  try {
-    const { message, status } = await link.request(exchange);
-    return message !== undefined && isModernAnswer(message, status) ? "modern" : "legacy";
-  } catch (error) {
-    const failure = GatewayError.from(error);
-    if (legacyStatuses.has(failure.details?.["upstreamStatus"])) return "legacy";
-    const isSilence = failure.code === "upstream_timeout" || failure.code === "upstream_unreachable";
-    if (deps.silenceIsLegacy && isSilence) return "legacy";
-    throw failure;
-  } finally {
-    stop();
-    await link.close("the era of the upstream is known");
-  }
-}
-
-/** Only a real discovery, or the error that lists modern versions, shows a modern server. */
-function isModernAnswer(message: Message, _status: number | undefined): boolean {
-  if (message.kind === "result") return memberType(message, "result.supportedVersions") === "array";
-  if (memberInteger(message, "error.code") !== -32022) return false;
-  const data: unknown = memberValue(message, "error.data");
-  const supported: unknown = typeof data === "object" && data !== null ? Reflect.get(data, "supported") : undefined;
-  return Array.isArray(supported) && supported.includes(newestModern);
-}
-
-function discoverExchange({ route, principal, clock, newId }: EraProbeDeps): Exchange {
-  const meta = {
-    "io.modelcontextprotocol/protocolVersion": newestModern,
-    "io.modelcontextprotocol/clientCapabilities": {},
-    "io.modelcontextprotocol/clientInfo": { name: "headgate", version: "0.1.0" },
-  };
-  const text = JSON.stringify({
-    jsonrpc: "2.0",
-    id: newId(),
-    method: "server/discover",
-    params: { _meta: meta },
-  });
-  const outcome = parseText(text, { revision: newestModern, mode: "enforce" });
-  if (!outcome.ok || outcome.form !== "single") throw new GatewayError("internal", "the probe is no message");
-  return createExchange({
-    id: newId(),
-    message: outcome.message,
-    route,
-    principal,
-    revision: newestModern,
-    transport: { type: "in-process" },
-    timing: timingOf(clock),
-  });
 }

@@ -23,7 +23,8 @@ import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts"
 import { createHttpLink } from "../../transports/streamable-http/link.ts";
 import type { LinkEvents } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
-import { createEraLinks, probeEra } from "./era-links.ts";
+import { probeEra } from "./era-detection.ts";
+import { createEraLinks } from "./era-links.ts";
 import type { ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials } from "./credentials.ts";
 import { openHttpUpstream } from "./http-upstream.ts";

@@ -9,6 +9,7 @@ import { renderErrorsPage } from "./generate/errors-page.ts";
 import { renderFeaturesPage } from "./generate/features-page.ts";
 import { renderLintConfig } from "./generate/lint-config.ts";
 import { renderMetricsPage } from "./generate/metrics-page.ts";
+import { renderApiPage } from "./generate/public-api.ts";
 import { renderRevisionTables } from "./generate/revisions.ts";
 
 interface Generated {
@@ -19,6 +20,7 @@ interface Generated {
 
 /** Every generated file. Whoever adds one adds a line here. */
 const generated: readonly Generated[] = [
+  { file: "docs/reference/api.md", render: renderApiPage },
   { file: "docs/reference/cli.md", render: renderCliPage },
   { file: "docs/reference/config.md", render: renderConfigPage },
   { file: "docs/reference/correlation.md", render: renderCorrelationPage },

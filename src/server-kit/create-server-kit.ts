@@ -56,8 +56,6 @@ export interface ServerKitOptions {
   readonly log?: Logger;
   /** Default: `detectEnvironment(env)`. */
   readonly environment?: KitEnvironment;
-  readonly clock?: Clock;
-  readonly setTimer?: SetTimer;
 }
 
 /** Entities and tools, served on every enabled transport. */
@@ -88,9 +86,16 @@ export async function createServerKit(options: ServerKitOptions): Promise<Server
   return (await assembleKit(options)).kit;
 }
 
+/** What tests replace. */
+export interface KitDeps {
+  readonly clock?: Clock;
+  readonly setTimer?: SetTimer;
+}
+
 /** Creates a kit and gives access to its core. */
 export async function assembleKit(
   options: ServerKitOptions,
+  { clock = systemClock, setTimer = systemTimer }: KitDeps = {},
 ): Promise<{ readonly kit: ServerKit; readonly core: ReloadableCore }> {
   const { name, version = "0.0.0", entities = [], tools = [], auth = {} } = options;
   const variables = options.env ?? process.env;
@@ -99,8 +104,6 @@ export async function assembleKit(
     loadSettings({ file: options.settingsFile, variables, code }, environment);
   const settings = toSettings(options.settings);
   const log = (options.log ?? createLogger({ level: "info", pretty: false })).child({ server: name });
-  const clock = options.clock ?? systemClock;
-  const setTimer = options.setTimer ?? systemTimer;
   const newId = (): string => randomBytes(16).toString("hex");
   const core = await createCore({
     info: { name, version },

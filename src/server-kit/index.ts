@@ -1,38 +1,92 @@
-// The public surface of the server kit, exported as headgate/server-kit.
+/**
+ * Public API of the server kit: serve your data and tools over MCP and REST.
+ *
+ * @example
+ * import { defineEntity, startServerKit } from "headgate/server-kit";
+ * import { z } from "zod";
+ *
+ * const Note = defineEntity("Note", z.object({ id: z.uuid(), text: z.string() }));
+ * await startServerKit({ name: "notes", entities: [Note], settings: { enableHttpSseTransport: true } });
+ */
+
+// Create and run a kit.
+export { createServerKit, startServerKit } from "./create-server-kit.ts";
+export type {
+  KitAuth,
+  RunningServerKit,
+  ServerKit,
+  ServerKitOptions,
+  StartServerKitOptions,
+} from "./create-server-kit.ts";
+export type { ExtendContext } from "./mcp/mcp-server.ts";
+export type { StdioSession, StdioStreams } from "./mcp/stdio.ts";
+export type { HttpEdge, IdentifyRequest, KitHealth, PeerDetails } from "./http/contract.ts";
+export { detectEnvironment } from "./settings/load-settings.ts";
+export type { EnvironmentVariables } from "./settings/load-settings.ts";
+export type { KitEnvironment, KitSettings, KitSettingsInput } from "./settings/settings.ts";
+
+// Mount it in a host.
 export { toExpress } from "./adapters/express.ts";
 export { toFastify } from "./adapters/fastify.ts";
+export type { FastifyHost } from "./adapters/fastify.ts";
 export { toHono } from "./adapters/hono.ts";
 export { listen, toNodeListener } from "./adapters/node.ts";
-export type { ListeningServer, KitListenOptions } from "./adapters/node.ts";
-export type { KitCaller } from "./tools/tool-entry.ts";
-export type { CallEvent } from "./tools/executor.ts";
-export type { CapabilityTool } from "./tools/tool-catalog.ts";
-export type { Failure, FailureCode, FieldIssue } from "./entity/failure.ts";
-export type { HttpEdge, KitCore, KitHealth, PeerDetails } from "./http/contract.ts";
-export type { KitEnvironment } from "./settings/settings.ts";
-export type { TransportName } from "./entity/entity.ts";
-export { createServerKit } from "./create-server-kit.ts";
-export type { KitAuth, ServerKit, ServerKitOptions } from "./create-server-kit.ts";
-export { defineTool } from "./tools/define-tool.ts";
-export type { ContentTool, KitTool, ToolRunContext, TypedTool } from "./tools/define-tool.ts";
-export { entityFromTable } from "./entity/drizzle.ts";
+export type { KitListenOptions, ListeningServer } from "./adapters/node.ts";
+
+// Declare entities.
 export { defineEntity } from "./entity/entity.ts";
-export type { Entity, EntityHooks, EntityOptions } from "./entity/entity.ts";
-export { detectEnvironment } from "./settings/load-settings.ts";
-export { kitFailure } from "./entity/failure.ts";
-export type { FilterOf } from "./entity/filter.ts";
+export type {
+  Entity,
+  EntityHooks,
+  EntityOptions,
+  FieldGenerator,
+  FieldName,
+  HookContext,
+  TransportName,
+} from "./entity/entity.ts";
+export { entityFromTable } from "./entity/drizzle.ts";
+export type { DrizzleSchema, DrizzleTable, DrizzleValue } from "./entity/drizzle.ts";
+export type { FieldTests, FilterOf } from "./entity/filter.ts";
 export type { OperationName } from "./entity/operations.ts";
-export type { KitSettings, KitSettingsInput } from "./settings/settings.ts";
-export { startServerKit } from "./create-server-kit.ts";
-export type { RunningServerKit, StartServerKitOptions } from "./create-server-kit.ts";
+export type { TypedRecords } from "./entity/records.ts";
+
+// Declare tools.
+export { defineTool } from "./tools/define-tool.ts";
+export type {
+  ContentOutput,
+  ContentTool,
+  KitTool,
+  ToolOptions,
+  ToolRunContext,
+  TypedTool,
+} from "./tools/define-tool.ts";
+export { kitFailure } from "./entity/failure.ts";
+export type { FailureCode, FieldIssue } from "./entity/failure.ts";
+
+// Store records.
 export { memoryStore } from "./stores/memory.ts";
 export { postgresStore } from "./stores/postgres.ts";
 export type { PostgresClient, PostgresPool } from "./stores/postgres.ts";
 export { sqliteStore } from "./stores/sqlite.ts";
-export type { EntityStore } from "./stores/store.ts";
-export type { TypedRecords } from "./entity/records.ts";
-export type { Authenticator } from "../auth/authenticator.ts";
+export type { JsonObject, JsonValue, Row, Scalar } from "./stores/row.ts";
+export type {
+  ApplyResult,
+  ColumnMapping,
+  ComparisonOperator,
+  EntityStore,
+  EntityTable,
+  FieldKind,
+  RowChange,
+  RowCondition,
+  RowQuery,
+  SortKey,
+  TableField,
+  TableMapping,
+} from "./stores/store.ts";
+
+// Authenticate callers.
+export { introspectionVerifier, jwtVerifier } from "./auth/token-verifiers.ts";
+export type { IntrospectionVerifierOptions, JwtVerifierOptions, VerifierOptions } from "./auth/token-verifiers.ts";
 export { createTestIssuer } from "./auth/test-issuer.ts";
 export type { TestIssuer, TestIssuerOptions } from "./auth/test-issuer.ts";
-export { introspectionVerifier, jwtVerifier } from "./auth/token-verifiers.ts";
-export type { IntrospectionVerifierOptions, JwtVerifierOptions } from "./auth/token-verifiers.ts";
+export type { Authentication, AuthenticationFailure, Authenticator, Credentials } from "../auth/authenticator.ts";

@@ -3,7 +3,12 @@ import { Client, InMemoryTransport, type JSONRPCMessage } from "@modelcontextpro
 import { anonymous, type Principal } from "../../src/core/exchange.ts";
 import type { KitCaller } from "../../src/server-kit/tools/tool-entry.ts";
 import type { TransportName } from "../../src/server-kit/entity/entity.ts";
-import { assembleKit, type ServerKit, type ServerKitOptions } from "../../src/server-kit/create-server-kit.ts";
+import {
+  assembleKit,
+  type KitDeps,
+  type ServerKit,
+  type ServerKitOptions,
+} from "../../src/server-kit/create-server-kit.ts";
 import type { KitCore } from "../../src/server-kit/http/contract.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 
@@ -16,15 +21,18 @@ export function quietLog(): Logger {
 export type TestKit = ServerKit & { readonly core: KitCore };
 
 /** A kit in development with HTTP enabled, independent of the environment. */
-export async function createTestKit(options: Partial<ServerKitOptions> = {}): Promise<TestKit> {
-  const { kit, core } = await assembleKit({
-    name: "test",
-    env: {},
-    environment: { deployed: false, name: "test" },
-    log: quietLog(),
-    ...options,
-    settings: { enableHttpSseTransport: true, ...options.settings },
-  });
+export async function createTestKit(options: Partial<ServerKitOptions & KitDeps> = {}): Promise<TestKit> {
+  const { kit, core } = await assembleKit(
+    {
+      name: "test",
+      env: {},
+      environment: { deployed: false, name: "test" },
+      log: quietLog(),
+      ...options,
+      settings: { enableHttpSseTransport: true, ...options.settings },
+    },
+    options,
+  );
   return { ...kit, core };
 }
 

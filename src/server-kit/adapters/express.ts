@@ -1,41 +1,41 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { handleNodeRequest, type Mountable } from "./node.ts";
-
-/** What Express adds to a request of `node:http`, as far as it matters here. */
-interface ExpressRequest extends IncomingMessage {
-  readonly baseUrl?: string;
-  readonly body?: unknown;
-}
+import type { HttpEdge } from "../http/contract.ts";
+import { handleNodeRequest } from "./node.ts";
 
 /**
- * Middleware that serves a kit inside an Express app: `app.use(toExpress(kit))`, or under a prefix
- * `app.use("/tools", toExpress(kit))`. What is not the kit's goes on to the next handler.
+ * Middleware that serves a kit inside an Express app. Other paths go to the next handler.
+ *
+ * @example
+ * app.use(toExpress(kit));
+ * app.use("/tools", toExpress(kit)); // under a prefix
  */
 export function toExpress(
-  kit: Mountable,
-): (request: ExpressRequest, response: ServerResponse, next: (error?: unknown) => void) => void {
+  kit: Pick<HttpEdge, "handle">,
+): (
+  request: IncomingMessage & { readonly baseUrl?: string; readonly body?: unknown },
+  response: ServerResponse,
+  next: (error?: unknown) => void,
+) => void {
   return (request, response, next) => {
     void serve(kit, request, response, next);
   };
 }
 
 async function serve(
-  kit: Mountable,
-  request: ExpressRequest,
+  kit: Pick<HttpEdge, "handle">,
+  request: Parameters<ReturnType<typeof toExpress>>[0],
   response: ServerResponse,
   next: (error?: unknown) => void,
 ): Promise<void> {
-  let isOurs: boolean;
+  // Express has moved the mount path from `url` to `baseUrl`.
+  const { baseUrl: prefix, body: parsedBody } = request;
+  let isHandled: boolean;
   try {
-    // Express has taken the mount path off `url` and put it into `baseUrl`.
-    isOurs = await handleNodeRequest(kit, request, response, {
-      prefix: request.baseUrl,
-      parsedBody: request.body,
-    });
+    isHandled = await handleNodeRequest(kit, request, response, { prefix, parsedBody });
   } catch (error) {
     next(error);
     return;
   }
-  if (!isOurs) next();
+  if (!isHandled) next();
 }

@@ -1,9 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import { handleNodeRequest, type Mountable, withoutPrefix } from "./node.ts";
+import type { HttpEdge } from "../http/contract.ts";
+import { handleNodeRequest, withoutPrefix } from "./node.ts";
 
-/** What the plugin needs of a Fastify instance. */
-interface FastifyInstance {
+/** The part of a Fastify instance that the plugin uses. */
+export interface FastifyHost {
   addHook(
     name: "onRequest",
     hook: (
@@ -13,23 +14,25 @@ interface FastifyInstance {
   ): unknown;
 }
 
-/** A Fastify plugin. */
-type Plugin = (instance: FastifyInstance, options: { readonly prefix?: string }, done: () => void) => void;
-
 /**
- * A plugin that serves a kit inside a Fastify app: `app.register(toFastify(kit))`, or under a prefix
- * `app.register(toFastify(kit), { prefix: "/tools" })`. It answers before bodies are parsed, and only what is the kit's.
+ * A Fastify plugin that serves a kit. It answers before bodies are parsed, and only paths of the kit.
+ *
+ * @example
+ * app.register(toFastify(kit));
+ * app.register(toFastify(kit), { prefix: "/tools" });
  */
-export function toFastify(kit: Mountable): Plugin {
-  const plugin: Plugin = (instance, { prefix = "" }, done) => {
+export function toFastify(
+  kit: Pick<HttpEdge, "handle">,
+): (instance: FastifyHost, options: { readonly prefix?: string }, done: () => void) => void {
+  const plugin: ReturnType<typeof toFastify> = (instance, { prefix = "" }, done) => {
     instance.addHook("onRequest", async ({ raw }, reply) => {
       const path = withoutPrefix(raw.url ?? "/", prefix);
       if (path === undefined) return;
-      // Once the answer is ours Fastify must not touch the response any more.
-      await handleNodeRequest(kit, raw, reply.raw, { prefix, path, onTaken: () => void reply.hijack() });
+      // Fastify must not touch the response of a request that the kit handles.
+      await handleNodeRequest(kit, raw, reply.raw, { prefix, path, onHandled: () => void reply.hijack() });
     });
     done();
   };
-  // Hooks of a plugin hold for the plugin's own routes only, unless it says so (Fastify, "skip-override").
+  // Hooks of a plugin only apply to its own routes, unless it opts out of encapsulation (Fastify, "skip-override").
   return Object.assign(plugin, { [Symbol.for("skip-override")]: true });
 }

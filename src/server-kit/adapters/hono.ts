@@ -1,31 +1,31 @@
 import type { IncomingMessage } from "node:http";
 
-import { type Mountable, readPeerDetails, withoutPrefix } from "./node.ts";
-
-/** What the middleware needs of a Hono context. */
-interface HonoContext {
-  readonly req: { readonly raw: Request };
-  readonly env: unknown;
-}
+import type { HttpEdge } from "../http/contract.ts";
+import { readPeerDetails, withoutPrefix } from "./node.ts";
 
 /**
- * Middleware that serves a kit inside a Hono app: `app.use(toHono(kit))`, or under a prefix
- * `app.use(toHono(kit, { prefix: "/tools" }))`. What is not the kit's goes on to the next handler.
+ * Middleware that serves a kit inside a Hono app. Other paths go to the next handler.
+ *
+ * @example
+ * app.use(toHono(kit));
+ * app.use(toHono(kit, { prefix: "/tools" }));
  */
 export function toHono(
-  kit: Mountable,
+  kit: Pick<HttpEdge, "handle">,
   { prefix = "" }: { readonly prefix?: string } = {},
-): (context: HonoContext, next: () => Promise<void>) => Promise<Response | undefined> {
+): (
+  context: { readonly req: { readonly raw: Request }; readonly env: unknown },
+  next: () => Promise<void>,
+) => Promise<Response | undefined> {
   return async ({ req: { raw }, env }, next) => {
     const url = new URL(raw.url);
     const path = withoutPrefix(url.pathname, prefix);
-    const incoming = incomingOf(env);
-    const facts = incoming === undefined ? { prefix } : readPeerDetails(incoming, prefix);
-    const response =
-      path === undefined
-        ? undefined
-        : await kit.handle(withPath(raw, url, path), { ...facts, native: incoming ?? env });
-    if (response !== undefined) return response;
+    if (path !== undefined) {
+      const incoming = incomingOf(env);
+      const details = incoming === undefined ? { prefix } : readPeerDetails(incoming, prefix);
+      const response = await kit.handle(withPath(raw, url, path), { ...details, native: incoming ?? env });
+      if (response !== undefined) return response;
+    }
     await next();
     return undefined;
   };
@@ -38,7 +38,7 @@ function withPath(request: Request, url: URL, path: string): Request {
   return new Request(moved, request);
 }
 
-/** On Node the request that Hono was given stands in the environment; elsewhere there is none. */
+/** On Node, Hono's environment holds the incoming message. */
 function incomingOf(env: unknown): IncomingMessage | undefined {
   if (typeof env !== "object" || env === null || !("incoming" in env)) return undefined;
   const { incoming } = env;

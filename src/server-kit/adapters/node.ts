@@ -5,41 +5,53 @@ import { Readable } from "node:stream";
 
 import type { HttpEdge, PeerDetails } from "../http/contract.ts";
 
-/** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
+/** How many connections may wait to be accepted; the client of a further one retries only after a second. */
 const backlog = 4096;
 
-/** A listener for `http.createServer` and `https.createServer`; paths that are not the kit's are 404. */
-export function toNodeListener(kit: Mountable): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+/**
+ * A request listener for `http.createServer` and `https.createServer`. Other paths get 404.
+ *
+ * @example
+ * https.createServer({ key, cert }, toNodeListener(kit)).listen(443);
+ */
+export function toNodeListener(
+  kit: Pick<HttpEdge, "handle">,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => {
     handleNodeRequest(kit, incoming, outgoing).then(
-      (isOurs) => {
-        if (!isOurs) outgoing.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
+      (isHandled) => {
+        if (!isHandled) outgoing.writeHead(404, { "content-type": "application/json" }).end('{"error":"not_found"}');
       },
       () => {
-        // The kit answers its own faults; what is left is a socket that broke in between.
+        // The kit answers its own errors, so the socket has failed.
         outgoing.destroy();
       },
     );
   };
 }
 
-/** Where to listen. */
+/** The options of `listen`. */
 export interface KitListenOptions {
-  /** 5110 unless said otherwise; 0 takes a free one. */
+  /** Default: 5110; 0 for a free port. */
   readonly port?: number;
-  /** Loopback unless said otherwise: whoever wants the network has to say so. */
+  /** Default: 127.0.0.1. */
   readonly host?: string;
 }
 
-/** A kit that listens. */
+/** A listening kit. */
 export interface ListeningServer extends AsyncDisposable {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly url: string;
   /** Shuts the kit down, then closes the listener (KO-080). */
   close(): Promise<void>;
 }
 
-/** Serves a kit by itself, for programs that have no server of their own. */
+/**
+ * Serves a kit with an HTTP server of its own.
+ *
+ * @example
+ * const { url, close } = await listen(kit, { port: 5110 });
+ */
 export async function listen(
   kit: Pick<HttpEdge, "handle" | "shutdown">,
   { port = 5110, host = "127.0.0.1" }: KitListenOptions = {},
@@ -62,52 +74,49 @@ export async function listen(
   return { url: `http://${name}:${bound}`, close: closeOnce, [Symbol.asyncDispose]: closeOnce };
 }
 
-/** What adapters mount: a kit, or only its edge. */
-export type Mountable = Pick<HttpEdge, "handle">;
-
-/** How a request is taken over from a host. */
+/** What a host has done with a request. */
 export interface NodeRequestOptions {
-  /** Path under which the host mounted the kit; the request's path has it no more. */
+  /** The path under which the host mounted the kit, already removed from the request's path. */
   readonly prefix?: string | undefined;
-  /** The path with its query, where the host has changed it. */
+  /** The path with its query, if it differs from the message's. */
   readonly path?: string | undefined;
-  /** The body that the host has read and parsed already. */
+  /** The body, if the host has parsed it already. */
   readonly parsedBody?: unknown;
-  /** Told when the answer is ours, before anything of it is written. */
-  readonly onTaken?: () => void;
+  /** Called before the response is written. */
+  readonly onHandled?: () => void;
 }
 
-/** How long a peer that has stopped reading may hold a finished response. */
+/** How long a client that has stopped reading may hold a finished response. */
 const lingerMs = 5000;
 
 /**
- * Answers a request of `node:http` with a kit. Says false, and has touched nothing, where the path is not the kit's.
- * What the peer does is felt on both sides: it goes away, and the calls stop; it reads slowly, and the stream waits.
+ * Answers a request of `node:http` with a kit; false if the path is not the kit's. A disconnect aborts the request, and
+ * a slow reader pauses the stream.
  */
 export async function handleNodeRequest(
-  kit: Mountable,
+  kit: Pick<HttpEdge, "handle">,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  taken: NodeRequestOptions = {},
+  options: NodeRequestOptions = {},
 ): Promise<boolean> {
   const gone = new AbortController();
   outgoing.once("close", () => {
     if (!outgoing.writableFinished) gone.abort();
   });
-  const request = toRequest(incoming, taken, gone.signal);
+  const request = toRequest(incoming, options, gone.signal);
   if (request === undefined) {
-    taken.onTaken?.();
+    options.onHandled?.();
     outgoing.writeHead(400, { "content-type": "application/json" }).end('{"error":"invalid_request"}');
     return true;
   }
-  const response = await kit.handle(request, readPeerDetails(incoming, taken.prefix));
+  const response = await kit.handle(request, readPeerDetails(incoming, options.prefix));
   if (response === undefined) return false;
-  taken.onTaken?.();
+  options.onHandled?.();
   await send(response, incoming, outgoing);
   return true;
 }
 
-/** What a socket tells about a request. */
+/** The peer details of a request's socket. */
 export function readPeerDetails(incoming: IncomingMessage, prefix?: string): PeerDetails {
   const { socket, httpVersion } = incoming;
   return {
@@ -120,10 +129,10 @@ export function readPeerDetails(incoming: IncomingMessage, prefix?: string): Pee
   };
 }
 
-function toRequest(incoming: IncomingMessage, taken: NodeRequestOptions, signal: AbortSignal): Request | undefined {
+function toRequest(incoming: IncomingMessage, options: NodeRequestOptions, signal: AbortSignal): Request | undefined {
   const { method = "GET", headers } = incoming;
   const scheme = "encrypted" in incoming.socket && incoming.socket.encrypted === true ? "https" : "http";
-  const path = taken.path ?? incoming.url ?? "/";
+  const path = options.path ?? incoming.url ?? "/";
   const address = `${scheme}://${headers.host ?? "localhost"}${path.startsWith("/") ? path : `/${path}`}`;
   if (!URL.canParse(address)) return undefined;
   const hasBody = method !== "GET" && method !== "HEAD";
@@ -132,10 +141,10 @@ function toRequest(incoming: IncomingMessage, taken: NodeRequestOptions, signal:
       method,
       headers: toHeaders(incoming),
       signal,
-      ...(hasBody ? { body: bodyOf(incoming, taken.parsedBody), duplex: "half" } : {}),
+      ...(hasBody ? { body: bodyOf(incoming, options.parsedBody), duplex: "half" } : {}),
     });
   } catch {
-    // Methods and header values that HTTP allows and Request does not, such as TRACE.
+    // HTTP allows methods and header values that Request does not, such as TRACE.
     return undefined;
   }
 }
@@ -144,14 +153,14 @@ function toHeaders({ rawHeaders }: IncomingMessage): Headers {
   const headers = new Headers();
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? "";
-    // Pseudo-headers of HTTP/2 are no headers.
+    // Skips the pseudo-headers of HTTP/2.
     if (!name.startsWith(":")) headers.append(name, rawHeaders[index + 1] ?? "");
   }
   return headers;
 }
 
 function bodyOf(incoming: IncomingMessage, parsedBody: unknown): ReadableStream<Uint8Array> | string {
-  // A body parser in front has read the stream to its end; what it made of it says the same.
+  // A body parser has consumed the stream.
   if (incoming.readableEnded && parsedBody !== undefined) {
     return typeof parsedBody === "string" ? parsedBody : JSON.stringify(parsedBody);
   }
@@ -165,7 +174,7 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
     await body?.cancel();
     return;
   }
-  // Whoever still sends a body that nobody will read is not waited for.
+  // Do not wait for the rest of a body that nobody reads.
   if (!incoming.complete && incoming.httpVersionMajor === 1) headers["connection"] = "close";
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
   if (!isStream || body === null || incoming.method === "HEAD") {
@@ -175,7 +184,7 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
     return;
   }
   outgoing.writeHead(response.status, headers);
-  // The client must see the stream open at once, before its first event.
+  // The client must see the stream open before its first event.
   outgoing.flushHeaders();
   await pipe(body, outgoing);
 }
@@ -183,7 +192,7 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
 async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
   const reader = body.getReader();
   const cancel = (): void => {
-    // It may have failed before, which is no news then.
+    // The stream may have failed already.
     reader.cancel().catch(() => {});
   };
   outgoing.once("close", cancel);
@@ -192,7 +201,7 @@ async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse):
       if (!outgoing.write(piece.value) && !outgoing.destroyed) await waitForDrain(outgoing);
     }
   } catch {
-    // The stream was broken off: so is the connection, because an orderly end would look like a complete stream.
+    // A regular end would look like a complete stream.
     outgoing.destroy();
     return;
   }
@@ -224,7 +233,7 @@ function nodeHeaders({ headers }: Response): Record<string, string | string[]> {
   return plain;
 }
 
-/** A path with its query without the prefix in front; undefined where it does not stand below the prefix. */
+/** A path without the prefix in front; undefined if it is not below the prefix. */
 export function withoutPrefix(path: string, prefix: string): string | undefined {
   const trimmed = prefix.replace(/\/+$/u, "");
   if (trimmed === "") return path;

@@ -9,34 +9,38 @@ import { readScopes } from "../../auth/scopes.ts";
 import { GatewayError } from "../../errors.ts";
 import { type Clock, type Principal, systemClock } from "../../core/exchange.ts";
 
-/** Where the issuer gives out tokens. */
+/** The path of the token endpoint. */
 export const testTokenPath = "/.testoauth/token";
 
-/** What a test issuer knows. */
+/** The options of `createTestIssuer`. */
 export interface TestIssuerOptions {
-  /** Whether this is production or a container: then there is no test issuer. */
+  /** Whether this is production or a container, where the issuer refuses to start. */
   readonly deployed: boolean;
   readonly clientId?: string;
   readonly clientSecret?: string;
-  /** How long a token lives; an hour unless said otherwise. */
+  /** Default: an hour. */
   readonly lifetimeMs?: number;
   readonly newToken?: () => string;
   readonly clock?: Clock;
 }
 
-/** Gives out tokens and knows them again. */
+/** Issues tokens and verifies them. */
 export interface TestIssuer {
   readonly authenticator: Authenticator;
-  /** Answers the token request; undefined for any other path. */
+  /** Answers token requests; undefined for any other path. */
   handle(request: Request): Promise<Response | undefined>;
 }
 
-/** More tokens than any sample needs; the oldest go first. */
+/** How many tokens are kept; the oldest are dropped. */
 const maxTokens = 1000;
 
 /**
- * Makes a token issuer for samples and tests: the client credentials grant (RFC 6749, section 4.4) with one known client
- * that gets whatever scopes it asks for. It refuses to exist where real people could reach it (KO-144).
+ * Creates a token issuer for samples and tests: the client credentials grant (RFC 6749, section 4.4) for one client,
+ * with any scope. Throws in production and in containers (KO-144).
+ *
+ * @example
+ * const issuer = createTestIssuer({ deployed: false });
+ * const kit = await createServerKit({ name: "notes", auth: { authenticator: issuer.authenticator } });
  */
 export function createTestIssuer(options: TestIssuerOptions): TestIssuer {
   const {
@@ -49,7 +53,7 @@ export function createTestIssuer(options: TestIssuerOptions): TestIssuer {
   if (options.deployed) {
     throw new GatewayError(
       "config_invalid",
-      "server kit: the test issuer gives a token to everybody who knows a published secret, so it does not start " +
+      "server kit: the test issuer uses a published secret, so it does not start " +
         "when deployed. Use your own authorization server, or set environment to development.",
     );
   }

@@ -4,7 +4,7 @@ import { createFakeKit } from "../../../test/support/fake-kit.ts";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { ask, openKitClient } from "../../../test/support/kit-client.ts";
 import { createKeyring, fakeAsk, type TokenFacts } from "../../../test/support/tokens.ts";
-import { introspectionVerifier, jwtVerifier } from "./token-verifiers.ts";
+import { createIntrospectionVerifier, createJwtVerifier } from "./token-verifiers.ts";
 
 const issuer = "https://login.example.com";
 const audience = "http://127.0.0.1:5110/mcp";
@@ -19,7 +19,7 @@ async function jwtKit() {
   });
   const kit = createFakeKit({
     settings: { requireAuthentication: true },
-    authenticator: jwtVerifier({ issuer, clock, ask: server.ask }),
+    authenticator: createJwtVerifier({ issuer }, { clock, client: server.ask }),
     clock,
   });
   const status = async (facts: TokenFacts) => {
@@ -85,13 +85,10 @@ describe("a kit that introspects tokens", () => {
     });
     const { edge } = createFakeKit({
       settings: { requireAuthentication: true },
-      authenticator: introspectionVerifier({
-        issuer,
-        clientId: "kit",
-        clientSecret: "secret",
-        clock: time.clock,
-        ask: server.ask,
-      }),
+      authenticator: createIntrospectionVerifier(
+        { issuer, clientId: "kit", clientSecret: "secret" },
+        { clock: time.clock, client: server.ask },
+      ),
     });
     const status = async (token: string) =>
       (await ask(edge, "/mcp/capabilities", { headers: { authorization: `Bearer ${token}` } })).status;

@@ -1,64 +1,64 @@
 import type { Authentication, Authenticator } from "../../auth/authenticator.ts";
-import { createClientAuthentication } from "../../auth/token-endpoint.ts";
 import { createHttpClient, type HttpClient } from "../../auth/http-client.ts";
 import { createIntrospection } from "../../auth/introspection.ts";
 import { createIssuer } from "../../auth/issuer.ts";
 import { createJwtAuthenticator } from "../../auth/jwt.ts";
 import { createKeySet } from "../../auth/key-set.ts";
 import { readScopes } from "../../auth/scopes.ts";
+import { createClientAuthentication } from "../../auth/token-endpoint.ts";
+import { type Clock, type Principal, systemClock, systemTimer } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
-import { systemClock, systemTimer, type Clock, type Principal } from "../../core/exchange.ts";
 
-/** What all verifiers of tokens need to know. */
-interface VerifierOptions {
+/** What all token verifiers need. */
+export interface VerifierOptions {
   /** The identifier of the authorization server, an https URL. */
   readonly issuer: string;
-  /** What tokens must be issued for (RFC 8707); the base route below `publicUrl` unless said otherwise. */
+  /** The audience that tokens must have (RFC 8707). Default: the base route below `publicUrl`. */
   readonly audience?: string | readonly string[];
-  readonly clock?: Clock;
-  /** Asks the authorization server; over the network unless said otherwise. */
-  readonly ask?: HttpClient;
 }
 
-/** How JSON Web Tokens are verified. */
+/** The options of `jwtVerifier`. */
 export interface JwtVerifierOptions extends VerifierOptions {
-  /** Where the keys are; found by discovery unless said otherwise. */
+  /** The URL of the keys. Default: from the metadata of the issuer. */
   readonly jwksUri?: string;
-  /** ES256, EdDSA, PS256 and RS256 unless said otherwise. */
+  /** Default: ES256, EdDSA, PS256 and RS256. */
   readonly algorithms?: readonly string[];
 }
 
-/** How opaque tokens are verified. */
+/** The options of `introspectionVerifier`. */
 export interface IntrospectionVerifierOptions extends VerifierOptions {
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Where tokens are introspected; found by discovery unless said otherwise. */
+  /** The introspection endpoint. Default: from the metadata of the issuer. */
   readonly endpoint?: string;
 }
 
-const clockSkewMs = 30_000;
-const maxRemembered = 10_000;
-const rulesOf = ({ issuer, audience }: VerifierOptions) => ({
-  issuer,
-  audience: typeof audience === "string" ? [audience] : audience,
-  subjectClaim: "sub",
-  scopeClaim: "scope",
-  impliedScopes: {},
-  clockSkewMs,
-  maxRemembered,
-});
+/** What tests replace. */
+export interface VerifierDeps {
+  readonly clock: Clock;
+  readonly client: HttpClient;
+}
 
-/** Verifies JSON Web Tokens of an authorization server: signature, issuer, audience, expiry (KO-094). */
+/**
+ * Verifies JSON Web Tokens: signature, issuer, audience and expiry (KO-094).
+ *
+ * @example
+ * const auth = { authenticator: jwtVerifier({ issuer: "https://login.example.com" }) };
+ */
 export function jwtVerifier(options: JwtVerifierOptions): Authenticator {
-  const { jwksUri, algorithms = ["ES256", "EdDSA", "PS256", "RS256"], clock = systemClock } = options;
-  const ask = options.ask ?? networkAsk();
-  const issuer = createIssuer(options.issuer, ask, clock);
+  return createJwtVerifier(options, networkDeps());
+}
+
+/** Verifies JSON Web Tokens, with the given clock and HTTP client. */
+export function createJwtVerifier(options: JwtVerifierOptions, { clock, client }: VerifierDeps): Authenticator {
+  const { jwksUri, algorithms = ["ES256", "EdDSA", "PS256", "RS256"] } = options;
+  const issuer = createIssuer(options.issuer, client, clock);
   const locate = async (): Promise<string> =>
-    jwksUri ?? requireMetadata(options.issuer, "keys", (await issuer.metadata()).jwksUri);
+    jwksUri ?? requireMetadata(options.issuer, "jwks_uri", (await issuer.metadata()).jwksUri);
   return withBothScopeClaims(
     createJwtAuthenticator({
-      ...rulesOf(options),
-      keys: createKeySet({ locate, ask, clock }),
+      ...tokenRules(options),
+      keys: createKeySet({ locate, ask: client, clock }),
       algorithms,
       types: ["at+jwt", "jwt", "none"],
       clock,
@@ -66,19 +66,32 @@ export function jwtVerifier(options: JwtVerifierOptions): Authenticator {
   );
 }
 
-/** Asks the authorization server about each token, and believes the answer for a minute at most (RFC 7662, KO-094). */
+/**
+ * Asks the authorization server about each token, and caches the answer for at most a minute (RFC 7662, KO-094).
+ *
+ * @example
+ * const auth = { authenticator: introspectionVerifier({ issuer, clientId: "kit", clientSecret }) };
+ */
 export function introspectionVerifier(options: IntrospectionVerifierOptions): Authenticator {
-  const { clientId, clientSecret, clock = systemClock } = options;
-  const ask = options.ask ?? networkAsk();
-  const issuer = createIssuer(options.issuer, ask, clock);
+  return createIntrospectionVerifier(options, networkDeps());
+}
+
+/** Introspects tokens, with the given clock and HTTP client. */
+export function createIntrospectionVerifier(
+  options: IntrospectionVerifierOptions,
+  { clock, client }: VerifierDeps,
+): Authenticator {
+  const { clientId, clientSecret } = options;
+  const issuer = createIssuer(options.issuer, client, clock);
+  const locate = async (): Promise<string> =>
+    options.endpoint ??
+    requireMetadata(options.issuer, "introspection_endpoint", (await issuer.metadata()).introspectionEndpoint);
   return withBothScopeClaims(
     createIntrospection({
-      ...rulesOf(options),
-      endpoint: async () =>
-        options.endpoint ??
-        requireMetadata(options.issuer, "introspection endpoint", (await issuer.metadata()).introspectionEndpoint),
+      ...tokenRules(options),
+      endpoint: locate,
       client: createClientAuthentication({ clientId, clientSecret, method: "basic" }),
-      ask,
+      ask: client,
       believeMs: 60_000,
       maxOpen: 100,
       clock,
@@ -86,18 +99,28 @@ export function introspectionVerifier(options: IntrospectionVerifierOptions): Au
   );
 }
 
-/** Reads scopes from `scp` too, where an authorization server puts them there: a text, or a list (KO-105). */
+function tokenRules({ issuer, audience }: VerifierOptions) {
+  return {
+    issuer,
+    audience: typeof audience === "string" ? [audience] : audience,
+    subjectClaim: "sub",
+    scopeClaim: "scope",
+    impliedScopes: {},
+    clockSkewMs: 30_000,
+    maxRemembered: 10_000,
+  };
+}
+
+/** Also reads the scopes of the claim `scp`, which some authorization servers use (KO-105). */
 function withBothScopeClaims(inner: Authenticator): Authenticator {
-  // The same principal each time, so that nobody takes it for a new one.
+  // Maps to the same principal each time, so that sessions do not take it for a renewed one.
   const widened = new WeakMap<Principal, Principal>();
   function widen(answer: Authentication): Authentication {
     if (!answer.ok || answer.principal.claims["scp"] === undefined) return answer;
     const { principal } = answer;
-    let wide = widened.get(principal);
-    if (wide === undefined) {
-      wide = { ...principal, scopes: new Set([...principal.scopes, ...readScopes(principal.claims["scp"])]) };
-      widened.set(principal, wide);
-    }
+    const scopes = new Set([...principal.scopes, ...readScopes(principal.claims["scp"])]);
+    const wide = widened.get(principal) ?? { ...principal, scopes };
+    widened.set(principal, wide);
     return { ok: true, principal: wide };
   }
   return {
@@ -108,11 +131,12 @@ function withBothScopeClaims(inner: Authenticator): Authenticator {
   };
 }
 
-function networkAsk(): HttpClient {
-  return createHttpClient({ timeoutMs: 5000, maxBytes: 1_048_576, setTimer: systemTimer });
+function networkDeps(): VerifierDeps {
+  const client = createHttpClient({ timeoutMs: 5000, maxBytes: 1_048_576, setTimer: systemTimer });
+  return { clock: systemClock, client };
 }
 
-function requireMetadata(issuer: string, what: string, url: string | undefined): string {
+function requireMetadata(issuer: string, field: string, url: string | undefined): string {
   if (url !== undefined) return url;
-  throw new GatewayError("upstream_invalid", `the metadata of ${issuer} name no ${what}`);
+  throw new GatewayError("upstream_invalid", `the metadata of ${issuer} lacks ${field}`);
 }

@@ -25,16 +25,12 @@ export interface DrizzleTable {
   readonly $inferSelect: Readonly<Record<string, unknown>>;
 }
 
-/** A record of a Drizzle table as JSON: dates are ISO 8601 strings. */
-export type DrizzleRecord<Table extends DrizzleTable> = {
-  [Name in keyof Table["$inferSelect"]]: Jsonified<Table["$inferSelect"][Name]>;
-};
-
-type Jsonified<Value> = Value extends Date ? string : Value extends bigint ? never : Value;
+/** The JSON form of a column's value: dates are ISO 8601 strings, big integers are not supported. */
+export type DrizzleValue<Value> = Value extends Date ? string : Value extends bigint ? never : Value;
 
 /** The schema of a Drizzle table. */
 export type DrizzleSchema<Table extends DrizzleTable> = z.ZodObject<{
-  [Name in keyof DrizzleRecord<Table> & string]: z.ZodType<DrizzleRecord<Table>[Name]>;
+  [Name in keyof Table["$inferSelect"] & string]: z.ZodType<DrizzleValue<Table["$inferSelect"][Name]>>;
 }>;
 
 /**

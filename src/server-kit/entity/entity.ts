@@ -17,7 +17,8 @@ export const transportNames: readonly TransportName[] = ["stdio", "http-sse", "s
 /** What the server puts into a generated field: a new UUID, the creation time, or the time of the last change. */
 export type FieldGenerator = "uuid" | "createdAt" | "updatedAt";
 
-type FieldName<Schema extends z.ZodObject> = keyof z.output<Schema> & string;
+/** The name of a field of a schema. */
+export type FieldName<Schema extends z.ZodObject> = keyof z.output<Schema> & string;
 
 /** Functions that run around changes. Throw a `kitFailure` to refuse a change with a message for the caller. */
 export interface EntityHooks<Record_> {

@@ -4,7 +4,8 @@ import { isObject } from "../../lib/is-object.ts";
 import { isScalar, type JsonObject, type JsonValue, type Scalar } from "../stores/row.ts";
 import type { RowCondition } from "../stores/store.ts";
 
-type FieldTests<Value> = {
+/** The tests of one field in a filter. */
+export type FieldTests<Value> = {
   readonly eq?: Value;
   readonly ne?: Value;
   readonly gt?: Value;

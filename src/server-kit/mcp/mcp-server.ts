@@ -18,13 +18,14 @@ import {
 import { anonymous } from "../../core/exchange.ts";
 import type { ConnectionContext } from "../http/contract.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
+import type { TransportName } from "../entity/entity.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 
 /** What the `extend` hook learns about the connection it adds resources, prompts or tools to (KO-023). */
 export interface ExtendContext {
-  readonly via: ConnectionContext["via"];
-  readonly era: ConnectionContext["era"];
+  readonly via: TransportName;
+  readonly era: "legacy" | "modern";
   /** Sends list changes to modern HTTP clients; on other connections the server itself sends them. */
   readonly notify: ServerNotifier | undefined;
 }

@@ -5,7 +5,7 @@ import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/s
 import type { Logger } from "../../telemetry/log.ts";
 import type { KitCore } from "../http/contract.ts";
 
-/** The streams of a stdio session; those of the process unless told. */
+/** The streams of a stdio session. Default: those of the process. */
 export interface StdioStreams {
   readonly input?: Readable;
   readonly output?: Writable;
@@ -13,42 +13,31 @@ export interface StdioStreams {
 
 /** A running stdio session. */
 export interface StdioSession {
-  /** Resolves when the other side has closed its end or `close` was called (KO-137). */
+  /** Resolves when the input has ended or `close` was called (KO-137). */
   readonly ended: Promise<void>;
   close(): Promise<void>;
 }
 
-/** Serves the local user over stdio by the SDK; nothing but protocol lines goes to the output. */
+/** Serves the local user over stdio with the SDK; only protocol messages go to the output. */
 export function openStdio(core: KitCore, log: Logger, streams: StdioStreams = {}): StdioSession {
-  const transport = new StdioServerTransport(streams.input, streams.output);
-  let resolveEnded = (): void => {};
-  const ended = new Promise<void>((resolve) => {
-    resolveEnded = resolve;
-  });
+  const transport = new ObservedStdioTransport(streams.input, streams.output);
   const session = serveStdio(({ era }) => core.createServer({ via: "stdio", sessionId: undefined, log, era }), {
-    transport: withClose(transport, () => resolveEnded()),
-    onerror: (error) => log.warn({ reason: error.message }, "stdio"),
+    transport,
+    onerror: (error) => log.warn({ reason: error.message }, "stdio error"),
   });
-  return {
-    ended,
-    close: async () => {
-      await session.close();
-      resolveEnded();
-    },
-  };
+  return { ended: transport.closed, close: async () => session.close() };
 }
 
-/** The SDK's entry owns `onclose`, so the end of input is noticed on the way there. */
-function withClose(transport: StdioServerTransport, onClose: () => void): StdioServerTransport {
-  let own: (() => void) | undefined;
-  Object.defineProperty(transport, "onclose", {
-    get: () => () => {
-      own?.();
-      onClose();
-    },
-    set: (handler: (() => void) | undefined) => {
-      own = handler;
-    },
-  });
-  return transport;
+/** The SDK's transport, which also tells when it has closed. */
+class ObservedStdioTransport extends StdioServerTransport {
+  readonly #closed = Promise.withResolvers<void>();
+
+  get closed(): Promise<void> {
+    return this.#closed.promise;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#closed.resolve();
+  }
 }

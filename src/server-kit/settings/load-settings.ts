@@ -9,9 +9,6 @@ import { type KitEnvironment, type KitSettings, type KitSettingsInput, parseSett
 /** Environment variables. */
 export type EnvironmentVariables = Readonly<Record<string, string | undefined>>;
 
-/** Reads a small system file; undefined if there is none. */
-export type ReadSystemFile = (path: string) => string | undefined;
-
 /**
  * Detects where the process runs (KO-136): by `NODE_ENV`, else by the files and variables of a container, which counts
  * as deployed. The setting `environment` overrides both.
@@ -21,7 +18,7 @@ export type ReadSystemFile = (path: string) => string | undefined;
  */
 export function detectEnvironment(
   variables: EnvironmentVariables,
-  readFile: ReadSystemFile = readSystemFile,
+  readFile: (path: string) => string | undefined = readSystemFile,
 ): KitEnvironment {
   const { NODE_ENV: named } = variables;
   if (named === "production") return { deployed: true, name: "production" };
@@ -31,7 +28,7 @@ export function detectEnvironment(
     : { deployed: false, name: "development" };
 }
 
-function isContainer(variables: EnvironmentVariables, readFile: ReadSystemFile): boolean {
+function isContainer(variables: EnvironmentVariables, readFile: (path: string) => string | undefined): boolean {
   if (variables["KUBERNETES_SERVICE_HOST"] !== undefined) return true;
   if (["/.dockerenv", "/run/.containerenv"].some((path) => readFile(path) !== undefined)) return true;
   return /docker|kubepods|containerd|libpod/u.test(readFile("/proc/1/cgroup") ?? "");

@@ -96,11 +96,12 @@ export const settingsSchema = z.strictObject({
 /** Settings as code, file or environment variables give them. */
 export type KitSettingsInput = z.input<typeof settingsSchema>;
 
-type Parsed = z.output<typeof settingsSchema>;
-
 /** The resolved settings; durations are milliseconds. */
 export interface KitSettings extends Readonly<
-  Omit<Parsed, "environment" | "enableStreamableHttp" | "enableRest" | "requireAuthentication" | "requireHttps">
+  Omit<
+    z.output<typeof settingsSchema>,
+    "environment" | "enableStreamableHttp" | "enableRest" | "requireAuthentication" | "requireHttps"
+  >
 > {
   /** Production or a container (KO-136). */
   readonly deployed: boolean;

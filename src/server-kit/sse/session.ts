@@ -3,15 +3,9 @@ import type { AuthInfo, JSONRPCMessage, McpServer, RequestId } from "@modelconte
 import type { Clock, Principal, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { createSseStreamBody } from "./stream-body.ts";
-import {
-  type createMessageEncoder,
-  createSseTransport,
-  endpointEvent,
-  jsonEvent,
-  type ReplyStyle,
-} from "./sse-transport.ts";
+import { createSseTransport, endpointEvent, jsonEvent, type ReplyStyle } from "./sse-transport.ts";
 
-/** Why a session is over. */
+/** Why a session ended. */
 export type SseEndReason =
   | "client-gone"
   | "idle"
@@ -21,49 +15,47 @@ export type SseEndReason =
   | "server"
   | "failed";
 
-/** The limits of a session as they stand now. */
+/** The current limits of a session. */
 export interface SseSessionLimits {
-  /** Milliseconds without a message or event other than a heartbeat; 0 for no limit. */
+  /** How long a session may go without a message or event, heartbeats aside; 0 for no limit. */
   readonly idleMs: number;
   readonly bufferBytes: number;
   readonly maxQueuedBytes: number;
 }
 
-/** What a session is made of. */
+/** What a session is made from. */
 export interface SseSessionDeps {
   readonly id: string;
   readonly principal: Principal;
-  /** Path that clients of standard MCP post to, with its query (KO-064). */
+  /** The path and query that standard MCP clients post to (KO-064). */
   readonly endpoint: string;
   readonly limits: () => SseSessionLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
   readonly createServer: () => McpServer;
-  /** Makes the frames of messages; shared by all sessions. */
-  readonly frame: ReturnType<typeof createMessageEncoder>;
   readonly onWritten: (bytes: number) => void;
-  /** Told once, after the session is over. */
+  /** Called once, after the session has ended. */
   readonly onEnd: (session: SseSession, reason: SseEndReason) => void;
-  /** Told whenever the last running request has its reply. */
+  /** Called when the last running request was answered or cancelled. */
   readonly onDrained: () => void;
 }
 
-/** Timers hold no more than 31 bits of milliseconds. */
+/** Node's timers hold 31 bits of milliseconds. */
 const maxTimerMs = 2_147_483_647;
 
-/** How long a reader that has stopped may keep the last frames before the stream is broken off. */
+/** How long a client that has stopped reading may keep the last events. */
 const lingerMs = 5000;
 
 /**
- * One client on the document's profile: it begins with its stream and ends with it (KO-073). It has its own server of
- * the official SDK; what that writes goes through one bounded queue.
+ * One client of the HTTP+SSE profile. It begins and ends with its event stream (KO-073), and has its own server of the
+ * SDK, which writes through one bounded queue.
  */
 export class SseSession {
   readonly id: string;
   readonly createdAt: number;
   readonly log: Logger;
-  readonly #options: SseSessionDeps;
+  readonly #deps: SseSessionDeps;
   readonly #stream: ReturnType<typeof createSseStreamBody>;
   readonly #transport: ReturnType<typeof createSseTransport>;
   readonly #controller = new AbortController();
@@ -74,42 +66,41 @@ export class SseSession {
   #stopIdleTimer: (() => void) | undefined;
   #stopExpiryTimer: (() => void) | undefined;
 
-  constructor(options: SseSessionDeps) {
-    this.#options = options;
-    const { id, principal, clock, limits: rules, log } = options;
+  constructor(deps: SseSessionDeps) {
+    this.#deps = deps;
+    const { id, principal, clock, limits, log } = deps;
     this.id = id;
     this.log = log;
     this.createdAt = clock.wall();
     this.#principal = principal;
     this.#lastActivity = clock.now();
     this.#stream = createSseStreamBody({
-      bufferBytes: () => rules().bufferBytes,
-      maxQueuedBytes: () => rules().maxQueuedBytes,
+      bufferBytes: () => limits().bufferBytes,
+      maxQueuedBytes: () => limits().maxQueuedBytes,
       onGone: () => this.end("client-gone"),
       onOverflow: () => this.end("slow-consumer"),
     });
     this.#transport = createSseTransport({
       sessionId: id,
-      write: (frame) => this.#writeEvent(frame),
-      frame: options.frame,
+      write: (event) => this.#writeEvent(event),
       onClose: () => this.end("server"),
-      onDrained: options.onDrained,
+      onDrained: deps.onDrained,
     });
   }
 
   /** Writes the first events. */
   open(): void {
-    const { id, endpoint, clock } = this.#options;
+    const { id, endpoint, clock } = this.#deps;
     this.#watchIdle();
     this.#watchExpiry();
-    // `endpoint` first: standard clients expect it so, and what follows `connected` is JSON throughout (KO-064).
+    // Standard clients expect `endpoint` first; everything from `connected` on is JSON (KO-064).
     this.#writeEvent(endpointEvent(endpoint));
     this.#writeEvent(jsonEvent("connected", { sessionId: id, timestamp: isoTime(clock) }));
   }
 
   /**
-   * Makes the session's server, once, before its first message: many streams opened at once then cost little, and
-   * those that never send anything nothing at all. A session without a server is no use, so it ends where that fails.
+   * Creates the session's server once, before its first message, so that opening many streams at once stays cheap. The
+   * session ends if that fails.
    */
   async prepare(): Promise<void> {
     this.#prepared ??= this.#connect();
@@ -120,7 +111,7 @@ export class SseSession {
     return this.#stream.body;
   }
 
-  /** Aborted when the session is over, whoever ended it. */
+  /** Aborted when the session ends. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -129,62 +120,62 @@ export class SseSession {
     return this.#principal;
   }
 
-  /** Monotonic milliseconds of the last message or event; heartbeats do not count (KO-076). */
+  /** The monotonic time of the last message or event, heartbeats aside (KO-076). */
   get lastActivity(): number {
     return this.#lastActivity;
   }
 
-  /** Requests that wait for their reply. */
+  /** How many requests are running. */
   get running(): number {
     return this.#transport.running;
   }
 
-  /** Why it is over, once it is. */
+  /** Why it ended; undefined while it is open. */
   get endReason(): SseEndReason | undefined {
     return this.#endReason;
   }
 
-  /** Resolves when the session is over and nothing of its stream is kept any more. */
+  /** Resolves when the session has ended and its stream is flushed or dropped. */
   get finished(): Promise<void> {
     return this.#stream.finished;
   }
 
-  /** Whether the credentials that opened or last renewed it have run out. */
+  /** Whether its credentials have expired. */
   get isExpired(): boolean {
     const { expiresAt } = this.#principal;
-    return expiresAt !== undefined && expiresAt <= this.#options.clock.wall();
+    return expiresAt !== undefined && expiresAt <= this.#deps.clock.wall();
   }
 
   isRunning(id: RequestId): boolean {
     return this.#transport.isRunning(id);
   }
 
-  /** Takes the credentials that the same principal showed last: they may allow more and live longer. */
+  /** Replaces the credentials by newer ones of the same principal. */
   renew(principal: Principal): void {
     if (principal === this.#principal) return;
     this.#principal = principal;
     this.#watchExpiry();
   }
 
-  /** Hands a message of the client to the server, which has been prepared. */
+  /** Hands a message of the client to the prepared server. */
   receive(message: JSONRPCMessage, style: ReplyStyle, authInfo: AuthInfo): void {
     if (this.#endReason !== undefined) return;
-    this.#lastActivity = this.#options.clock.now();
+    this.#lastActivity = this.#deps.clock.now();
     this.#transport.receive(message, style, authInfo);
   }
 
-  /** Writes an error reply that the server does not make itself, because it never sees the request (KO-085). */
+  /** Writes the error reply to a request that the server never gets (KO-085). */
   reject(id: RequestId, style: ReplyStyle, code: number, message: string): void {
     const reply = { jsonrpc: "2.0", id, error: { code, message } };
     this.#writeEvent(jsonEvent(style === "standard" ? "message" : "error", reply));
   }
 
-  /** Writes a heartbeat, which is no activity (KO-076). */
+  /** Writes a heartbeat; it does not count as activity (KO-076). */
   heartbeat(frame: Uint8Array): void {
     this.#write(frame);
   }
 
-  /** Ends the session once: its calls are cancelled, and the client is told where it still listens. */
+  /** Ends the session: cancels its calls and tells the client. */
   end(reason: SseEndReason): void {
     if (this.#endReason !== undefined) return;
     this.#endReason = reason;
@@ -193,12 +184,12 @@ export class SseSession {
     this.#controller.abort(reason);
     this.#finishStream(reason);
     this.#transport.onclose?.();
-    this.#options.onEnd(this, reason);
+    this.#deps.onEnd(this, reason);
   }
 
   async #connect(): Promise<void> {
     try {
-      await this.#options.createServer().connect(this.#transport);
+      await this.#deps.createServer().connect(this.#transport);
     } catch (error) {
       this.end("failed");
       throw error;
@@ -206,32 +197,32 @@ export class SseSession {
   }
 
   #finishStream(reason: SseEndReason): void {
-    const { clock, setTimer } = this.#options;
+    const { clock, setTimer } = this.#deps;
     if (reason === "failed") {
       this.#stream.abort(reason);
       return;
     }
-    // Neither does anything where the reader has gone or was given up.
+    // Both do nothing if the client has gone.
     this.#write(jsonEvent("end", { timestamp: isoTime(clock) }));
     this.#stream.end();
-    const stopLinger = setTimer(lingerMs, () => this.#stream.abort("the reader did not take the end"));
+    const stopLinger = setTimer(lingerMs, () => this.#stream.abort("the client did not read the end"));
     void this.#stream.finished.then(stopLinger);
   }
 
   #writeEvent(frame: Uint8Array): void {
-    this.#lastActivity = this.#options.clock.now();
+    this.#lastActivity = this.#deps.clock.now();
     this.#write(frame);
   }
 
   #write(frame: Uint8Array): void {
-    if (this.#stream.write(frame)) this.#options.onWritten(frame.byteLength);
+    if (this.#stream.write(frame)) this.#deps.onWritten(frame.byteLength);
   }
 
-  /** Looks again when the session could be idle at the earliest, instead of setting a timer with every message. */
+  /** Checks again when the session could be idle at the earliest, rather than setting a timer for every message. */
   #watchIdle(): void {
-    const { clock, setTimer, limits: rules } = this.#options;
-    const { idleMs } = rules();
-    // With no limit now, a reload may set one later.
+    const { clock, setTimer, limits } = this.#deps;
+    const { idleMs } = limits();
+    // A reload may set a limit later.
     const lookAgainMs = idleMs > 0 ? idleMs : 60_000;
     const left = idleMs > 0 ? this.#lastActivity + idleMs - clock.now() : lookAgainMs;
     if (left <= 0 && this.running === 0) {
@@ -242,14 +233,14 @@ export class SseSession {
     this.#stopIdleTimer = setTimer(wait, () => this.#watchIdle());
   }
 
-  /** An expired token may not be used for longer than one idle time, whatever goes on (KO-106). */
+  /** Ends the session one idle time after its token has expired (KO-106). */
   #watchExpiry(): void {
     this.#stopExpiryTimer?.();
     this.#stopExpiryTimer = undefined;
     const { expiresAt } = this.#principal;
     if (expiresAt === undefined) return;
-    const { clock, setTimer, limits: rules } = this.#options;
-    const left = expiresAt + rules().idleMs - clock.wall();
+    const { clock, setTimer, limits } = this.#deps;
+    const left = expiresAt + limits().idleMs - clock.wall();
     if (left <= 0) {
       this.end("token-expired");
       return;
@@ -258,7 +249,7 @@ export class SseSession {
   }
 }
 
-/** Now, in ISO 8601 and UTC. */
+/** The current time in ISO 8601. */
 export function isoTime(clock: Clock): string {
   return new Date(clock.wall()).toISOString();
 }

@@ -3,18 +3,18 @@ import type { McpServer } from "@modelcontextprotocol/server";
 import type { Clock, Principal, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { createKeepAlive } from "../../transports/http/sse-response.ts";
-import { createMessageEncoder, jsonEvent } from "./sse-transport.ts";
+import { jsonEvent } from "./sse-transport.ts";
 import { isoTime, SseSession, type SseEndReason, type SseSessionLimits } from "./session.ts";
 
-/** The limits of all sessions as they stand now. */
+/** The current limits of all sessions. */
 export interface SseSessionsLimits extends SseSessionLimits {
-  /** Most open streams; 0 for no bound. */
+  /** How many streams may be open; 0 for no limit. */
   readonly maxConnections: number;
-  /** Period of the heartbeat. */
+  /** The interval of the heartbeat. */
   readonly keepAliveMs: number;
 }
 
-/** What the sessions of an edge need from it. */
+/** What the sessions are made from. */
 export interface SseSessionsDeps {
   readonly limits: () => SseSessionsLimits;
   readonly clock: Clock;
@@ -22,102 +22,100 @@ export interface SseSessionsDeps {
   readonly newId: () => string;
   readonly createServer: (sessionId: string, log: Logger) => McpServer;
   readonly onWritten: (bytes: number) => void;
-  /** Told after every open and close. */
+  /** Called after every open and close. */
   readonly onChange: () => void;
-  /** Told once for every session that is over. */
+  /** Called once for every session that ends. */
   readonly onEnd: (reason: SseEndReason) => void;
 }
 
-/** What a new session is opened with. */
+/** A new session. */
 export interface SseSessionOptions {
   readonly principal: Principal;
   readonly log: Logger;
-  /** The path to post to, of the session with this id. */
+  /** The path that a session's client posts to. */
   readonly endpoint: (sessionId: string) => string;
 }
 
-/** All open sessions of the document's profile. */
+/** The open sessions of the HTTP+SSE profile. */
 export interface SseSessions {
-  /** Opens a session; undefined where there are as many as the limit allows (KO-074). */
+  /** Opens a session; undefined at the limit (KO-074). */
   open(opening: SseSessionOptions): SseSession | undefined;
   get(id: string): SseSession | undefined;
   readonly size: number;
-  /** Sessions closed because their reader was too slow. */
+  /** How many sessions were closed because their client read too slowly. */
   readonly evictions: number;
-  /** Wall time of the last open or close. */
+  /** The wall time of the last open or close. */
   readonly lastChange: number;
-  /** Resolves when no session waits for a reply, or after so many milliseconds. */
+  /** Resolves when no request is running, or after the timeout. */
   drain(timeoutMs: number): Promise<void>;
-  /** Ends all of them with `end`, and resolves when their streams are done. */
+  /** Ends all sessions; resolves when their streams are done. */
   endAll(): Promise<void>;
 }
 
-/** Makes the set of sessions; one timer beats for all of them. */
-export function createSseSessions(options: SseSessionsDeps): SseSessions {
-  const { limits: rules, clock, setTimer } = options;
+/** Creates the sessions; they share one heartbeat timer. */
+export function createSseSessions(deps: SseSessionsDeps): SseSessions {
+  const { limits, clock, setTimer } = deps;
   const open = new Map<string, SseSession>();
-  const frame = createMessageEncoder();
   const waiters = new Set<() => void>();
   let evictions = 0;
   let lastChange = clock.wall();
 
-  // All streams of one beat get the same bytes.
-  let beatAt = Number.NaN;
-  let beatFrame: Uint8Array = new Uint8Array();
-  const keepAlive = createKeepAlive(rules().keepAliveMs, setTimer);
-  const pulse = {
+  // All streams get the same bytes.
+  let heartbeatAt = Number.NaN;
+  let heartbeat: Uint8Array = new Uint8Array();
+  const keepAlive = createKeepAlive(limits().keepAliveMs, setTimer);
+  const heartbeatTarget = {
     keepAlive(): void {
-      keepAlive.setInterval(rules().keepAliveMs);
-      if (clock.wall() !== beatAt) {
-        beatAt = clock.wall();
-        beatFrame = jsonEvent("heartbeat", { timestamp: isoTime(clock) });
+      keepAlive.setInterval(limits().keepAliveMs);
+      if (clock.wall() !== heartbeatAt) {
+        heartbeatAt = clock.wall();
+        heartbeat = jsonEvent("heartbeat", { timestamp: isoTime(clock) });
       }
-      for (const session of open.values()) session.heartbeat(beatFrame);
+      for (const session of open.values()) session.heartbeat(heartbeat);
     },
   };
 
   function changed(): void {
     lastChange = clock.wall();
-    if (open.size === 0) keepAlive.delete(pulse);
-    else keepAlive.add(pulse);
-    options.onChange();
+    if (open.size === 0) keepAlive.delete(heartbeatTarget);
+    else keepAlive.add(heartbeatTarget);
+    deps.onChange();
   }
 
-  const isQuiet = (): boolean => [...open.values()].every(({ running }) => running === 0);
-  function tellWaiters(): void {
-    if (waiters.size > 0 && isQuiet()) for (const waiter of waiters) waiter();
+  const isDrained = (): boolean => [...open.values()].every(({ running }) => running === 0);
+  function notifyWaiters(): void {
+    if (waiters.size > 0 && isDrained()) for (const waiter of waiters) waiter();
   }
 
   function onEnd(session: SseSession, reason: SseEndReason): void {
     open.delete(session.id);
     if (reason === "slow-consumer") evictions += 1;
-    // A client that goes is no fault (KO-077); one that is too slow deserves to be looked at (KO-072).
+    // A client may leave at any time (KO-077); one that is too slow is worth a warning (KO-072).
     const level = reason === "slow-consumer" || reason === "failed" ? "warn" : "debug";
     session.log[level]({ reason }, "stream closed");
-    options.onEnd(reason);
+    deps.onEnd(reason);
     changed();
-    tellWaiters();
+    notifyWaiters();
   }
 
   return {
     open: ({ principal, log, endpoint }) => {
-      const { maxConnections } = rules();
+      const { maxConnections } = limits();
       if (maxConnections > 0 && open.size >= maxConnections) return undefined;
-      const id = options.newId();
+      const id = deps.newId();
       const sessionLog = log.child({ session: id.slice(0, 8) });
       const session = new SseSession({
         id,
         principal,
         endpoint: endpoint(id),
-        limits: rules,
+        limits,
         clock,
         setTimer,
         log: sessionLog,
-        createServer: () => options.createServer(id, sessionLog),
-        frame,
-        onWritten: options.onWritten,
+        createServer: () => deps.createServer(id, sessionLog),
+        onWritten: deps.onWritten,
         onEnd,
-        onDrained: tellWaiters,
+        onDrained: notifyWaiters,
       });
       open.set(id, session);
       changed();
@@ -136,7 +134,7 @@ export function createSseSessions(options: SseSessionsDeps): SseSessions {
       return lastChange;
     },
     drain: async (timeoutMs) => {
-      if (isQuiet()) return;
+      if (isDrained()) return;
       const done = Promise.withResolvers<void>();
       waiters.add(done.resolve);
       const stop = setTimer(timeoutMs, done.resolve);

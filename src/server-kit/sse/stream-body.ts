@@ -1,40 +1,40 @@
-/** How an event stream is bounded. */
+/** The limits of a stream, and what happens at them. */
 export interface SseStreamBodyOptions {
-  /** As much is handed on in one piece, where more than one frame waits (KO-042). */
+  /** How many bytes of waiting events are joined into one chunk (KO-042). */
   readonly bufferBytes: () => number;
-  /** A reader that lets more than this pile up is given up. */
+  /** How many bytes may wait; beyond that the stream is aborted. */
   readonly maxQueuedBytes: () => number;
-  /** The reader has gone by itself. */
+  /** Called when the client has gone. */
   readonly onGone: () => void;
-  /** The reader was too slow: the queue is dropped and the stream broken off. */
+  /** Called when the client read too slowly and the stream was aborted. */
   readonly onOverflow: () => void;
 }
 
-/** One ordered queue of frames behind the body of a response. */
+/** A bounded queue of events behind the body of a response. */
 export interface SseStreamBody {
   readonly body: ReadableStream<Uint8Array>;
-  /** Puts a whole frame into the queue; false when the stream is over, or over because of this frame. */
+  /** Queues an event; false if the stream has ended or this event overflows it. */
   write(frame: Uint8Array): boolean;
-  /** Ends the stream after what is queued. */
+  /** Ends the stream after the queued events. */
   end(): void;
-  /** Breaks the stream off, and forgets what is queued; does nothing once everything was taken. */
+  /** Aborts the stream and drops the queue. */
   abort(reason: string): void;
-  /** Bytes that nobody has taken yet. */
+  /** How many bytes wait. */
   readonly queuedBytes: number;
-  /** Resolves when the stream is over and nothing of it is kept any more. */
+  /** Resolves when the stream has ended and the queue is empty. */
   readonly finished: Promise<void>;
 }
 
 /**
- * Makes the body of a stream. Frames go in whole and in order, so those of different messages never interleave; what
- * the reader does not take is kept up to a bound, because a reader that has stopped must not fill the memory (KO-072).
+ * Creates the body of a stream. Events are queued whole and in order. The queue is bounded, so that a client that has
+ * stopped reading does not fill the memory (KO-072).
  */
 export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBody {
   const { bufferBytes, maxQueuedBytes, onGone, onOverflow } = options;
   const finished = Promise.withResolvers<void>();
   let queue: Uint8Array[] = [];
   let queuedBytes = 0;
-  /** A read waits and there was nothing to give. */
+  /** Whether a read waits for an event. */
   let isWanted = false;
   let state: "open" | "ending" | "over" = "open";
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
@@ -46,7 +46,7 @@ export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBod
     finished.resolve();
   }
 
-  /** As many whole frames as fit into one piece, and at least one. */
+  /** As many events as fit into one chunk, at least one. */
   function take(): Uint8Array | undefined {
     const first = queue[0];
     if (first === undefined) return undefined;
@@ -82,7 +82,7 @@ export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBod
         if (wasOpen) onGone();
       },
     },
-    // What waits, waits in our queue: there it is counted.
+    // Everything waits in our own queue, where it is counted.
     { highWaterMark: 0 },
   );
 
@@ -105,7 +105,7 @@ export function createSseStreamBody(options: SseStreamBodyOptions): SseStreamBod
       queue.push(frame);
       queuedBytes += frame.byteLength;
       if (queuedBytes <= maxQueuedBytes()) return true;
-      abort("the reader is too slow");
+      abort("the client reads too slowly");
       onOverflow();
       return false;
     },

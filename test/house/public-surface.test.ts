@@ -46,7 +46,7 @@ describe.each(entryPoints)("$specifier", ({ specifier, source }) => {
     },
   );
 
-  it("is listed in the API reference", () => {
+  it.skipIf(pending.has(specifier))("is listed in the API reference", () => {
     const page = readFileSync(resolve(root, "docs/reference/api.md"), "utf8");
     const [, section = ""] = page.split(`## \`${specifier}\`\n`);
     const [own = ""] = section.split("\n## ");

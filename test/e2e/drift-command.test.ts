@@ -30,7 +30,7 @@ describe("headgate drift", () => {
     const { exitCode, output } = await headgate("drift", "-s", after, "--lock", lock);
     expect(exitCode).toBe(1);
     expect(output).toContain("critical changed tool weigh on route default");
-    expect(output).toContain("it names new addresses: https://evil.example");
+    expect(output).toContain("names new URLs: https://evil.example");
     expect(output).toContain('- "Weighs a crate."');
     expect(await headgate("drift", "approve", "weigh", "-s", after, "--lock", lock)).toMatchObject({
       exitCode: 0,

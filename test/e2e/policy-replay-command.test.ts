@@ -100,8 +100,8 @@ describe("headgate policy replay", () => {
       tools: { deny: ["delete_*"] },
     });
     const change = (kind: string) => report.groups.find((group) => group.kind === kind);
-    expect(change("arguments-changed")).toMatchObject({ rule: "cap", detail: ["/arguments/a: 1 became 0"] });
-    expect(change("answer-changed")?.detail).toEqual(['/content/0/text: "done" became "[redacted]"']);
+    expect(change("arguments-changed")).toMatchObject({ rule: "cap", detail: ["/arguments/a: 1 changed to 0"] });
+    expect(change("answer-changed")?.detail).toEqual(['/content/0/text: "done" changed to "[redacted]"']);
   });
 
   it("calls undecidable what looks at something that the recording does not have", async () => {

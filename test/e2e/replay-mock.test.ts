@@ -126,11 +126,11 @@ describe("headgate replay", () => {
       id: 5,
       error: {
         code: 4040,
-        data: { nearest: [{ target: "weigh", differences: ["/arguments/crate: 1 became 2"] }] },
+        data: { nearest: [{ target: "weigh", differences: ["/arguments/crate: 1 changed to 2"] }] },
       },
     });
     expect(await server.process.stop()).toMatchObject({ code: 1 });
-    expect(server.process.output()).toContain("/arguments/crate: 1 became 2");
+    expect(server.process.output()).toContain("/arguments/crate: 1 changed to 2");
   });
 
   it("serves this machine only, and no page of another site", async () => {

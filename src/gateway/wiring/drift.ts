@@ -51,7 +51,7 @@ export function openDriftGuard(
             reasons: reasons.join("; "),
             mode,
           },
-          "not as it was approved",
+          "definition drift",
         );
       },
     }),

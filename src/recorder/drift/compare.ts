@@ -2,22 +2,22 @@ import { isObject } from "../../lib/is-object.ts";
 import { definitionKey, fingerprintsOf, type Definition } from "./definitions.ts";
 import type { ApprovedDefinition } from "./lock.ts";
 
-/** How much a change matters to whoever trusts a server. */
+/** How serious a change is. */
 export type Severity = "info" | "warn" | "critical";
 
-/** A definition that is not as it was approved. */
+/** A definition that differs from the approved one. */
 export interface Drift {
   readonly type: "added" | "removed" | "changed";
-  /** Kind and name. */
+  /** Kind and name, as in the lock file. */
   readonly key: string;
   readonly severity: Severity;
-  /** The fields that differ; none for what was added or removed. */
+  /** The fields that changed. */
   readonly fields: readonly string[];
-  /** Why it is critical, for people. */
+  /** Why it is critical. */
   readonly reasons: readonly string[];
 }
 
-/** What differs between what is offered and what was approved. Nothing is `removed` unless the lists are complete. */
+/** Compares offered with approved definitions. Finds removed ones only if the lists are complete. */
 export function findDrift(
   offered: readonly Definition[],
   approved: Readonly<Record<string, ApprovedDefinition>>,
@@ -36,7 +36,7 @@ export function findDrift(
   return [...found, ...gone.map((key): Drift => ({ type: "removed", key, severity: "info", fields: [], reasons: [] }))];
 }
 
-/** How one definition differs from what was approved; undefined where it does not. */
+/** How a definition differs from the approved one; undefined if it does not. */
 export function driftOfDefinition(definition: Definition, approved: ApprovedDefinition | undefined): Drift | undefined {
   const key = definitionKey(definition);
   if (approved === undefined) {
@@ -58,29 +58,29 @@ const minorFields: ReadonlySet<string> = new Set(["title", "icons", "_meta"]);
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What makes a change more than a change: text that people do not see, new addresses, weaker promises, more to give. */
+/** What makes a change critical: invisible text, new URLs, weaker hints, more required arguments. */
 function suspicions(now: Fields, before: Fields): readonly string[] {
   const [text, old] = [now, before].map((fields) => JSON.stringify(fields));
   const reasons: string[] = [];
   const [hidden, wasHidden] = [text, old].map((own) => hiddenCharacters(own ?? ""));
-  if ((hidden ?? 0) > (wasHidden ?? 0)) reasons.push("it has characters that people do not see");
+  if ((hidden ?? 0) > (wasHidden ?? 0)) reasons.push("has invisible characters");
   const urls = new Set((old ?? "").match(address) ?? []);
   const added = [...new Set((text ?? "").match(address) ?? [])].filter((url) => !urls.has(url));
-  if (Object.keys(before).length > 0 && added.length > 0) reasons.push(`it names new addresses: ${added.join(", ")}`);
+  if (Object.keys(before).length > 0 && added.length > 0) reasons.push(`names new URLs: ${added.join(", ")}`);
   reasons.push(...weakened(now["annotations"], before["annotations"]));
   const required = newlyRequired(now["inputSchema"], before["inputSchema"]);
-  if (required.length > 0) reasons.push(`it requires more: ${required.join(", ")}`);
+  if (required.length > 0) reasons.push(`requires new arguments: ${required.join(", ")}`);
   return reasons;
 }
 
 const address = /https?:\/\/[^\s"\\<>]+/gu;
 
-/** Zero-width and bidirectional characters, and tags, which can hold text that only models read. */
+/** Counts zero-width, bidirectional and tag characters, which can hide text from people. */
 function hiddenCharacters(text: string): number {
   return (text.match(/[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu) ?? []).length;
 }
 
-/** Hints that promise less than they did. */
+/** Hints that promise less than before. */
 function weakened(now: unknown, before: unknown): readonly string[] {
   if (!isObject(now) || !isObject(before)) return [];
   const worse: readonly (readonly [string, boolean])[] = [
@@ -90,7 +90,7 @@ function weakened(now: unknown, before: unknown): readonly string[] {
   ];
   return worse
     .filter(([name, bad]) => now[name] === bad && before[name] === !bad)
-    .map(([name, bad]) => `${name} has become ${bad}`);
+    .map(([name, bad]) => `${name} changed to ${bad}`);
 }
 
 function newlyRequired(now: unknown, before: unknown): readonly string[] {

@@ -4,17 +4,17 @@ import { createHash } from "node:crypto";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
 import { type RecordedCall } from "../replay/recorded-call.ts";
 
-/** What a server offers: one entry of a list, or what it says of itself. */
+/** An entry of a server's lists, or its instructions. */
 export interface Definition {
   readonly kind: DefinitionKind;
   readonly name: string;
-  /** The members of the entry but its name, with the defaults of the protocol filled in. */
+  /** The members of the entry without its name, with protocol defaults filled in. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template" | "server";
 
-/** Fingerprints of a definition, one for each field. */
+/** Hashes of a definition's fields. */
 export type Fingerprints = Readonly<Record<string, string>>;
 
 interface ListShape {
@@ -30,10 +30,10 @@ const listShapes: Readonly<Record<string, ListShape>> = {
   "resources/templates/list": { member: "resourceTemplates", key: "uriTemplate", kind: "resource-template" },
 };
 
-/** The methods whose answers define something. */
+/** The methods whose results have definitions. */
 export const definingMethods: readonly string[] = [...Object.keys(listShapes), "initialize", "server/discover"];
 
-/** What hints mean that are not given (MCP 2025-11-25, ToolAnnotations). */
+/** Defaults of the hints (MCP 2025-11-25, ToolAnnotations). */
 const annotationDefaults = {
   readOnlyHint: false,
   destructiveHint: true,
@@ -41,12 +41,12 @@ const annotationDefaults = {
   openWorldHint: true,
 };
 
-/** Where the entries of a list stand in the result of a method, and what they are called by. */
+/** Where the result of a list method has its entries, and which member names them. */
 export function listShapeOf(method: string): ListShape | undefined {
   return Object.hasOwn(listShapes, method) ? listShapes[method] : undefined;
 }
 
-/** What the result of a method defines. */
+/** The definitions in the result of a method. */
 export function definitionsIn(method: string, result: unknown): readonly Definition[] {
   if (!isObject(result)) return [];
   const form = listShapeOf(method);
@@ -60,7 +60,7 @@ export function definitionsIn(method: string, result: unknown): readonly Definit
     : [];
 }
 
-/** The definition that an entry of a list is; undefined where it has no name. */
+/** The definition of a list entry; undefined if it has no name. */
 export function definitionOf(entry: unknown, kind: DefinitionKind, key: string): Definition | undefined {
   if (!isObject(entry)) return undefined;
   const { [key]: name, ...fields } = entry;
@@ -70,7 +70,7 @@ export function definitionOf(entry: unknown, kind: DefinitionKind, key: string):
   return { kind, name, fields: { ...fields, ...annotations } };
 }
 
-/** A fingerprint of each field, equal for equal values however they are written. */
+/** Hashes each field; equal JSON values have equal hashes. */
 export function fingerprintsOf({ fields }: Definition): Fingerprints {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
@@ -80,19 +80,19 @@ export function fingerprintsOf({ fields }: Definition): Fingerprints {
   );
 }
 
-/** Names a definition among those of its server. */
+/** The key of a definition in the lock file. */
 export function definitionKey({ kind, name }: Pick<Definition, "kind" | "name">): string {
   return `${kind} ${name}`;
 }
 
-/** What a server offered last. */
+/** The last definitions of a server. */
 export interface OfferedDefinitions {
   readonly definitions: readonly Definition[];
-  /** Kinds whose lists were seen to their end, so that what is not there is gone. */
+  /** Kinds whose lists were recorded completely. */
   readonly complete: ReadonlySet<Definition["kind"]>;
 }
 
-/** What the servers of a recording offered last, by route; pages of a list belong together. */
+/** The last definitions of each route in recorded calls. */
 export function offeredDefinitions(calls: readonly RecordedCall[]): ReadonlyMap<string, OfferedDefinitions> {
   const routes = new Map<string, Map<string, Map<string, Definition>>>();
   const ended = new Map<string, Set<Definition["kind"]>>();
@@ -104,7 +104,7 @@ export function offeredDefinitions(calls: readonly RecordedCall[]): ReadonlyMap<
     const route = getOrMake(routes, context.route, () => new Map<string, Map<string, Definition>>());
     const own = getOrMake(route, method === "initialize" ? "server/discover" : method, () => new Map());
     const isFirst = !isObject(params) || params["cursor"] === undefined;
-    // A first page begins the list anew.
+    // The first page starts the list again.
     if (isFirst) own.clear();
     for (const definition of definitionsIn(method, result)) own.set(definitionKey(definition), definition);
     const kind = listShapeOf(method)?.kind;

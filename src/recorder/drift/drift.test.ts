@@ -43,10 +43,10 @@ describe("drift", () => {
   });
 
   it.each([
-    [{ description: "Weighs a crate.\u200B" }, "characters that people do not see"],
-    [{ description: "Weighs a crate. See https://evil.example/x" }, "new addresses: https://evil.example/x"],
-    [{ annotations: {} }, "readOnlyHint has become false"],
-    [{ inputSchema: { ...weigh.inputSchema, required: ["crate", "notes"] } }, "it requires more: notes"],
+    [{ description: "Weighs a crate.\u200B" }, "has invisible characters"],
+    [{ description: "Weighs a crate. See https://evil.example/x" }, "names new URLs: https://evil.example/x"],
+    [{ annotations: {} }, "readOnlyHint changed to false"],
+    [{ inputSchema: { ...weigh.inputSchema, required: ["crate", "notes"] } }, "requires new arguments: notes"],
   ])("is critical where a change is to be feared: %j", (change, reason) => {
     const [drift] = driftTo({ ...weigh, ...change });
     expect(drift?.severity).toBe("critical");
@@ -61,7 +61,7 @@ describe("drift", () => {
   it("keeps approvals in a file that reads back the same", () => {
     const lock = lockOf(weigh);
     expect(parseLock(formatLock(lock), "lock")).toEqual(lock);
-    expect(() => parseLock("{}", "lock")).toThrow("is no lock file of format 1");
+    expect(() => parseLock("{}", "lock")).toThrow("is not a lock file of format 1");
   });
 });
 

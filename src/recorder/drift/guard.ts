@@ -5,26 +5,26 @@ import { driftOfDefinition, type Drift } from "./compare.ts";
 import { definingMethods, definitionKey, definitionOf, definitionsIn, listShapeOf } from "./definitions.ts";
 import type { DefinitionLock } from "./lock.ts";
 
-/** What becomes of what is not as it was approved: it is told of, not shown, or not shown and refused. */
+/** What to do with drifted definitions: log them, hide them from lists, or also refuse their calls. */
 export type DriftMode = "warn" | "hide" | "block";
 
-/** What a guard is made of. */
+/** Options of a drift guard. */
 export interface DriftGuardOptions {
   readonly mode: DriftMode;
-  /** What was approved, as it stands now; routes that it does not name are not guarded. */
+  /** The current lock; routes that it does not name are not guarded. */
   readonly lock: () => DefinitionLock;
-  /** Told once of each change that is seen, and again when it is another one. */
+  /** Called once for each drift, and again when it changes. */
   readonly onDrift: (route: string, drift: Drift) => void;
 }
 
 const calls: Readonly<Record<string, "tool" | "prompt">> = { "tools/call": "tool", "prompts/get": "prompt" };
 
 /**
- * Makes the interceptor that holds servers to what was approved of them. Whatever lists say is compared field by field;
- * with `block` a call of what has changed, or was never approved, is refused too, until somebody approves it.
+ * Makes the interceptor that compares the lists of servers with the lock. With `block` it also refuses calls of
+ * definitions that changed or were never approved.
  */
 export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): MessageInterceptor {
-  /** By route: what the server's own lists have shown to be changed. */
+  /** By route and definition: the drift that was seen last, as JSON. */
   const drifted = new Map<string, Map<string, string>>();
 
   function note(route: string, key: string, drift: Drift | undefined): boolean {
@@ -62,7 +62,7 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
       return !note(route, key, driftOfDefinition(definition, approved[key]));
     });
     if (mode === "warn" || kept.length === entries.length) return proceed();
-    return modify({ set: { [`/result/${form.member}`]: kept } }, "not as it was approved");
+    return modify({ set: { [`/result/${form.member}`]: kept } }, "differs from the approved definition");
   }
 
   function asked({ exchange, message, metadata }: MessageView): Action {
@@ -71,10 +71,12 @@ export function createDriftGuard({ mode, lock, onDrift }: DriftGuardOptions): Me
     const name = metadata.target?.name;
     if (mode !== "block" || kind === undefined || approved === undefined || name === undefined) return proceed();
     const key = definitionKey({ kind, name });
-    // What was changed is found by its list; a server that never lists it is held to the name alone.
+    // Changes are found in lists; of a server that never lists, only the names are checked.
     const isDrifted = drifted.get(exchange.route)?.has(key) === true;
     if (!isDrifted && Object.hasOwn(approved, key)) return proceed();
-    return block({ reason: `The ${kind} ${name} is not as it was approved; ask whoever runs the gateway.` });
+    return block({
+      reason: `The ${kind} ${name} differs from its approved definition. Ask the operator of the gateway to approve it.`,
+    });
   }
 
   return defineInterceptor({

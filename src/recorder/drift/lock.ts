@@ -5,39 +5,39 @@ import { definitionKey, fingerprintsOf, type Definition, type Fingerprints } fro
 /** The format of lock files. */
 const lockFormat = 1;
 
-/** A definition that somebody has looked at. */
+/** An approved definition. */
 export interface ApprovedDefinition {
-  /** When, as a date and time. */
+  /** ISO 8601. */
   readonly approvedAt: string;
   readonly fingerprints: Fingerprints;
-  /** As it was then, for looking at both side by side. */
+  /** The fields as approved, for comparison. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** What was approved, by route and then by kind and name; a file that goes into a repository. */
+/** Approved definitions, by route and key; kept in a file under version control. */
 export interface DefinitionLock {
   readonly format: number;
   readonly routes: Readonly<Record<string, Readonly<Record<string, ApprovedDefinition>>>>;
 }
 
-/** A lock that holds nothing. */
+/** A lock without definitions. */
 export const emptyLock: DefinitionLock = { format: lockFormat, routes: {} };
 
-/** Reads a lock file; one of a later version, or none at all, is an error. */
+/** Parses a lock file. */
 export function parseLock(text: string, place: string): DefinitionLock {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new GatewayError("config_invalid", `${place} is no JSON: a lock file of headgate drift is expected`);
+    throw new GatewayError("config_invalid", `${place} is not JSON; expected a lock file of \`headgate drift\``);
   }
   if (!isObject(value) || value["format"] !== lockFormat || !isObject(value["routes"]))
-    throw new GatewayError("config_invalid", `${place} is no lock file of format ${lockFormat}`);
-  // Written by `formatLock`; whoever edits it by hand changes fingerprints, and that shows as drift.
+    throw new GatewayError("config_invalid", `${place} is not a lock file of format ${lockFormat}`);
+  // Written by `formatLock`; manual edits show as drift.
   return value as unknown as DefinitionLock;
 }
 
-/** The text of a lock file: sorted, so that changes are easy to see. */
+/** Formats a lock file, sorted for readable diffs. */
 export function formatLock({ format, routes }: DefinitionLock): string {
   const sorted = <Value>(record: Readonly<Record<string, Value>>): Record<string, Value> =>
     Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)));
@@ -45,7 +45,7 @@ export function formatLock({ format, routes }: DefinitionLock): string {
   return `${JSON.stringify({ format, routes: sorted(Object.fromEntries(ordered)) }, undefined, 2)}\n`;
 }
 
-/** The lock with some definitions of a route approved as they are now, and some gone. */
+/** The lock with some definitions of a route approved, and some removed. */
 export function withApproved(
   lock: DefinitionLock,
   route: string,

@@ -5,41 +5,41 @@ import { createMock, describeUnmatched, type MockRequest } from "./mock.ts";
 import { serveMockHttp } from "./mock-server.ts";
 import { readRecordedTraffic } from "./recorded-call.ts";
 
-/** How a capture is served. */
+/** Options of {@link mockFrom}. */
 export interface MockFromOptions {
-  /** As clients saw the gateway, which is the default, or as the gateway saw the server behind it. */
+  /** The leg to serve: what clients saw, or what the gateway saw of its upstream. Default: `client`. */
   readonly leg?: "client" | "upstream";
 }
 
-/** A request that came to a recorded server. */
+/** A request that a mock server received. */
 export interface MockCall {
   readonly method: string;
   readonly params: unknown;
-  /** Whether it had been recorded; handshakes always are answered. */
+  /** Whether it was recorded; handshakes always are. */
   readonly isRecorded: boolean;
 }
 
-/** A recorded server for a test; leaving the scope that holds it ends it. */
+/** A mock server for a test; use `await using`. */
 export interface MockServer extends AsyncDisposable {
-  /** Its endpoint for Streamable HTTP, on a free port of this machine. */
+  /** Its Streamable HTTP endpoint, on a free port of the loopback interface. */
   readonly url: string;
-  /** What came so far, by method and by the name of a tool, prompt or resource where they are given. */
+  /** The requests so far, optionally of one method and one tool, prompt or resource. */
   calls(method?: string, target?: string): readonly MockCall[];
-  /** Throws where a request came that was not recorded, with the nearest recordings. */
+  /** Throws if a request was not recorded, with the nearest recorded calls. */
   assertNoMisses(): void;
-  /** Throws where something was recorded that nobody has asked for; a miss counts too. */
+  /** Throws if a recorded call was not requested, or a request was not recorded. */
   assertAllUsed(): void;
   close(): Promise<void>;
 }
 
 /**
- * Serves a capture file, as `headgate traffic export` writes it, as a server for tests: the same requests get the same
- * answers, whatever their ids and tokens.
+ * Serves a capture file of `headgate traffic export` as an MCP server for tests. Equal requests get the recorded answers,
+ * whatever their ids and tokens.
  *
  * @example
  * await using harbor = await mockFrom("test/fixtures/harbor.ndjson");
  * await client.connect(new StreamableHTTPClientTransport(new URL(harbor.url)));
- * // … what is to be tested
+ * // … run the code under test
  * harbor.assertAllUsed();
  */
 export async function mockFrom(file: string, { leg = "client" }: MockFromOptions = {}): Promise<MockServer> {
@@ -66,7 +66,7 @@ export async function mockFrom(file: string, { leg = "client" }: MockFromOptions
       const unused = mock.unused();
       if (unused.length === 0) return;
       const names = unused.map(({ method, target = "", exchange }) => `${method} ${target} (${exchange})`);
-      throw new Error(`recorded, and never asked for:\n  ${names.join("\n  ")}`);
+      throw new Error(`recorded calls that were not requested:\n  ${names.join("\n  ")}`);
     },
     close: () => server.close(),
     [Symbol.asyncDispose]: () => server.close(),

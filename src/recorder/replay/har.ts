@@ -1,14 +1,14 @@
 import type { ExchangeRecord, Frame } from "../contract.ts";
 
-/** Who made a file, as HAR wants to know it. */
+/** The creator of a HAR file. */
 export interface HarCreator {
   readonly name: string;
   readonly version: string;
 }
 
 /**
- * The text of a HAR 1.2 file in pieces, one entry an exchange, as the client saw it. What HAR has no place for stands
- * under `_mcp`. Server messages of a call are entries of their own, with the call as `_initiator`.
+ * Writes a HAR 1.2 file, one entry per exchange as the client saw it. What HAR has no member for is in `_mcp`. Server
+ * messages of a call are entries of their own, with the call as `_initiator`.
  */
 export async function* formatHar(
   exchanges: AsyncIterable<{ readonly record: ExchangeRecord; readonly frames: readonly Frame[] }>,
@@ -23,7 +23,6 @@ export async function* formatHar(
   yield "\n]}}\n";
 }
 
-/** One exchange as an entry of a HAR file. */
 function harEntry(record: ExchangeRecord, frames: readonly Frame[]): Readonly<Record<string, unknown>> {
   const { direction, durationMs, kind, method, target } = record;
   const own = frames.filter(({ leg }) => leg === "client");
@@ -83,7 +82,7 @@ function harEntry(record: ExchangeRecord, frames: readonly Frame[]): Readonly<Re
   };
 }
 
-/** Where a message went; what came without HTTP has an address of a scheme of its own. */
+/** The URL of a message; messages without HTTP get a scheme of their own. */
 function urlOf({ route, method, transport }: ExchangeRecord, path: string | undefined): string {
   return path === undefined
     ? `mcp+${transport}://${encodeURIComponent(route)}/${method}`

@@ -1,26 +1,26 @@
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
 
-/** One place at which two values differ, as a JSON Pointer (RFC 6901). */
+/** A JSON Pointer (RFC 6901) at which two values differ. */
 export interface JsonDifference {
   readonly path: string;
-  /** `unknown` where redaction took away what would have to be compared. */
+  /** `unknown` if a value was redacted. */
   readonly type: "added" | "removed" | "changed" | "unknown";
   readonly before?: unknown;
   readonly after?: unknown;
 }
 
-/** How values are compared. */
+/** How to compare values. */
 export interface DifferenceOptions {
-  /** JSON Pointers of places that do not matter; `*` is any member or element. */
+  /** JSON Pointers to ignore; `*` is any member or element. */
   readonly ignore?: readonly string[];
-  /** Equal placeholders stand for equal values: true within one capture only. */
+  /** Whether equal placeholders are equal values, as within one capture. */
   readonly sharesPlaceholders?: boolean;
-  /** No more than this many are looked for; 1,000 unless given. */
+  /** Most differences to find. Default: 1,000. */
   readonly limit?: number;
 }
 
-/** Every place at which two JSON values differ, in the order of the first one's members. */
+/** Finds the differences of two JSON values. */
 export function jsonDifferences(
   before: unknown,
   after: unknown,
@@ -65,7 +65,7 @@ export function jsonDifferences(
   return found;
 }
 
-/** A difference on one line, for people. */
+/** Describes a difference on one line. */
 export function describeDifference({ path, type, before, after }: JsonDifference): string {
   const place = path === "" ? "the whole value" : path;
   switch (type) {
@@ -74,9 +74,9 @@ export function describeDifference({ path, type, before, after }: JsonDifference
     case "removed":
       return `${place}: removed ${brief(before)}`;
     case "changed":
-      return `${place}: ${brief(before)} became ${brief(after)}`;
+      return `${place}: ${brief(before)} changed to ${brief(after)}`;
     case "unknown":
-      return `${place}: cannot be compared, it was redacted`;
+      return `${place}: not comparable, redacted`;
   }
 }
 

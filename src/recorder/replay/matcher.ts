@@ -4,23 +4,23 @@ import { canonicalText, ExactNumber } from "../../lib/canonical-json.ts";
 import { type JsonDifference, jsonDifferences } from "./json-difference.ts";
 import { matchKey, type RecordedCall, stableParams } from "./recorded-call.ts";
 
-/** A recording that is not what was asked for, but close to it. */
+/** A recorded call that is similar to a request. */
 export interface NearMiss {
   readonly call: RecordedCall;
-  /** How its parameters differ from those of the request. */
+  /** How its params differ from those of the request. */
   readonly differences: readonly JsonDifference[];
 }
 
-/** The recording of a request, or the nearest ones. */
+/** The recorded call of a request, or similar ones. */
 export type MatchOutcome =
   | { readonly ok: true; readonly call: RecordedCall }
   | { readonly ok: false; readonly nearest: readonly NearMiss[] };
 
-/** Finds recordings for requests. */
+/** Finds the recorded calls of requests. */
 export interface RecordingMatcher {
-  /** The next recording for a request; the last one is given again and again. */
+  /** The next recorded call of a request; the last one is repeated. */
   match(method: string, params: unknown): MatchOutcome;
-  /** Recordings that nothing has asked for yet. */
+  /** Recorded calls that were not requested yet. */
   unused(): readonly RecordedCall[];
 }
 
@@ -32,8 +32,8 @@ interface Queue {
 const nearestCount = 3;
 
 /**
- * Makes a matcher: by method and canonical parameters, repeats in recorded order (SC-070). A value that was redacted in
- * the recording stands for any text, because what it was is not known any more.
+ * Makes a matcher by method and canonical params, with repeats in recorded order (SC-070). A redacted value matches any
+ * value.
  */
 export function createRecordingMatcher(calls: readonly RecordedCall[]): RecordingMatcher {
   const queues = new Map<string, Queue>();
@@ -54,8 +54,8 @@ export function createRecordingMatcher(calls: readonly RecordedCall[]): Recordin
   function queueFor(method: string, params: unknown): Queue | undefined {
     const exact = queues.get(matchKey(method, params));
     if (exact !== undefined) return exact;
-    const steady = stableParams(params);
-    return redacted.get(method)?.find((one) => matchesRedacted(one.params, steady))?.queue;
+    const stable = stableParams(params);
+    return redacted.get(method)?.find((one) => matchesRedacted(one.params, stable))?.queue;
   }
 
   return {
@@ -70,7 +70,7 @@ export function createRecordingMatcher(calls: readonly RecordedCall[]): Recordin
   };
 }
 
-/** Whether a request could be the one of a recording, in which redacted texts stand for any. */
+/** Whether values match, where redacted texts match anything. */
 function matchesRedacted(recorded: unknown, live: unknown): boolean {
   if (typeof recorded === "string" && hasPlaceholder(recorded)) return live !== undefined;
   if (Array.isArray(recorded)) {
@@ -84,15 +84,15 @@ function matchesRedacted(recorded: unknown, live: unknown): boolean {
   return canonicalText(recorded) === canonicalText(live);
 }
 
-/** The recordings of the same method that differ least, each once; those of the same target first. */
+/** The recorded calls of a method that differ least, those of the same target first. */
 function nearestCalls(method: string, params: unknown, calls: readonly RecordedCall[]): readonly NearMiss[] {
-  const steady = stableParams(params);
+  const stable = stableParams(params);
   const seen = new Set<string>();
   const near: NearMiss[] = [];
   for (const call of calls) {
     if (call.method !== method || seen.has(call.key) || seen.size >= 500) continue;
     seen.add(call.key);
-    near.push({ call, differences: jsonDifferences(stableParams(call.params), steady, { limit: 20 }) });
+    near.push({ call, differences: jsonDifferences(stableParams(call.params), stable, { limit: 20 }) });
   }
   const isOther = ({ call }: NearMiss): number =>
     isObject(params) && call.target !== undefined && !Object.values(params).includes(call.target) ? 1 : 0;

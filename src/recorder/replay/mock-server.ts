@@ -14,42 +14,42 @@ import { encodeSseMessage } from "../../protocol/sse/encoder.ts";
 import { type Mock, type MockReply, recordedMessage } from "./mock.ts";
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
 
-/** A recorded server that listens. */
+/** A mock that listens. */
 export interface MockHttp extends AsyncDisposable {
-  /** Its endpoint for Streamable HTTP. */
+  /** Its Streamable HTTP endpoint. */
   readonly url: string;
   close(): Promise<void>;
 }
 
 const path = "/mcp";
 
-/** Serves a recorded server over Streamable HTTP, on this machine only. */
+/** Serves a mock over Streamable HTTP, on the loopback interface. */
 export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: number } = {}): Promise<MockHttp> {
-  /** Streams that clients keep open for what the server says outside any call. */
+  /** Open GET streams, for messages outside of any call. */
   const listeners = new Set<ServerResponse>();
-  let unheard: Buffer[] = [];
+  let waiting: Buffer[] = [];
 
-  function say(messages: readonly Buffer[]): void {
-    unheard.push(...messages);
+  function sendUnsolicited(messages: readonly Buffer[]): void {
+    waiting.push(...messages);
     const [first] = listeners;
     if (first === undefined) return;
     // Each message goes to one stream only (MCP 2025-11-25, Streamable HTTP, "Multiple Connections").
-    for (const message of unheard) first.write(encodeSseMessage(message));
-    unheard = [];
+    for (const message of waiting) first.write(encodeSseMessage(message));
+    waiting = [];
   }
 
-  /** A modern request is judged as every server of that era judges it, before anything is looked up. */
+  /** Checks a modern request as every server of that era does. */
   function refusalOf({ headers }: IncomingMessage, outcome: ParseOutcome): ErrorResponse | undefined {
     const header = (name: string): string | undefined => {
       const value = headers[name];
       return Array.isArray(value) ? value.join(", ") : value;
     };
     const supported = [newestModern];
-    const verdict = classifyPost(outcome, header, { eras: mock.eras, supported });
-    if (!verdict.ok) return verdict.response;
-    if (verdict.era !== "modern") return undefined;
-    const judged = checkModernPost({ message: verdict.message, header }, { supported });
-    return judged.ok ? undefined : judged.response;
+    const classified = classifyPost(outcome, header, { eras: mock.eras, supported });
+    if (!classified.ok) return classified.response;
+    if (classified.era !== "modern") return undefined;
+    const checked = checkModernPost({ message: classified.message, header }, { supported });
+    return checked.ok ? undefined : checked.response;
   }
 
   async function post(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -76,23 +76,23 @@ export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: 
       response.writeHead(202).end();
       return;
     }
-    const played = mock.answer(message);
-    if (played.steps.length === 0 && played.answer !== undefined) {
-      response.writeHead(statusOf(message, played.answer), { "content-type": "application/json" }).end(played.answer);
-    } else await stream(played, response);
-    say(played.unsolicited);
+    const reply = mock.answer(message);
+    if (reply.steps.length === 0 && reply.answer !== undefined) {
+      response.writeHead(statusOf(message, reply.answer), { "content-type": "application/json" }).end(reply.answer);
+    } else await stream(reply, response);
+    sendUnsolicited(reply.unsolicited);
   }
 
-  async function stream(played: MockReply, response: ServerResponse): Promise<void> {
+  async function stream(reply: MockReply, response: ServerResponse): Promise<void> {
     openStream(response);
     const gone = new Promise<void>((resolve) => response.once("close", resolve));
-    for (const { bytes, awaits } of played.steps) {
+    for (const { bytes, awaits } of reply.steps) {
       if (response.destroyed) return;
       response.write(encodeSseMessage(bytes));
       if (awaits !== undefined) await Promise.race([mock.replied(awaits), gone]);
     }
-    if (played.answer === undefined) await gone;
-    else response.end(encodeSseMessage(played.answer));
+    if (reply.answer === undefined) await gone;
+    else response.end(encodeSseMessage(reply.answer));
   }
 
   const server = createServer((request, response) => {
@@ -109,14 +109,14 @@ export async function serveMockHttp(mock: Mock, { port = 0 }: { readonly port?: 
       openStream(response);
       listeners.add(response);
       response.once("close", () => listeners.delete(response));
-      say([]);
-    } else refuseHttp(response, 405, "POST and GET are understood");
+      sendUnsolicited([]);
+    } else refuseHttp(response, 405, "Method not allowed; use POST or GET.");
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, "127.0.0.1", resolve);
   });
-  // A server that listens on a port has an address of this form.
+  // A server that listens on a port has this form of address.
   const { port: taken } = server.address() as AddressInfo;
   const close = async (): Promise<void> => {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -131,14 +131,15 @@ function openStream(response: ServerResponse): void {
   response.flushHeaders();
 }
 
-/** A page of another site must not get at recordings through the browser of whoever replays them (DNS rebinding). */
+/** Refuses requests of web pages from other sites (DNS rebinding). */
 function rebindingProblem({ headers }: IncomingMessage): string | undefined {
-  const isHere = (url: string): boolean => ["127.0.0.1", "localhost", "[::1]"].includes(URL.parse(url)?.hostname ?? "");
-  if (!isHere(`http://${headers.host ?? ""}`)) return "this host is not served";
-  return headers.origin === undefined || isHere(headers.origin) ? undefined : "this origin is not served";
+  const isLocal = (url: string): boolean =>
+    ["127.0.0.1", "localhost", "[::1]"].includes(URL.parse(url)?.hostname ?? "");
+  if (!isLocal(`http://${headers.host ?? ""}`)) return "Host not allowed.";
+  return headers.origin === undefined || isLocal(headers.origin) ? undefined : "Origin not allowed.";
 }
 
-/** What modern clients are told by status as well (MCP 2026-07-28, Streamable HTTP). */
+/** The HTTP status of an answer (MCP 2026-07-28, Streamable HTTP). */
 function statusOf(request: RequestMessage, answer: Buffer): number {
   if (!claimsModern(request)) return 200;
   const said = recordedMessage(answer.toString());
@@ -151,7 +152,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of request) {
-    // The stream of a request has no encoding set, so its chunks are bytes.
+    // Without an encoding, chunks are buffers.
     const bytes = chunk as Buffer;
     size += bytes.length;
     if (size > defaultLimits.maxBytes) return undefined;
@@ -165,7 +166,7 @@ function refuseHttp(response: ServerResponse, status: number, message: string): 
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify({ jsonrpc: "2.0", error }));
 }
 
-/** Serves a recorded server to the one client at the other end of two streams; resolves when that has gone. */
+/** Serves a mock over stdio; resolves when the input ends. */
 export async function serveMockStdio(mock: Mock, input: Readable, output: Writable): Promise<void> {
   const running = new Set<Promise<void>>();
 
@@ -173,13 +174,13 @@ export async function serveMockStdio(mock: Mock, input: Readable, output: Writab
     output.write(frameLine(bytes));
   }
 
-  async function perform(played: MockReply): Promise<void> {
-    for (const { bytes, awaits } of played.steps) {
+  async function perform(reply: MockReply): Promise<void> {
+    for (const { bytes, awaits } of reply.steps) {
       write(bytes);
       if (awaits !== undefined) await mock.replied(awaits);
     }
-    if (played.answer !== undefined) write(played.answer);
-    for (const message of played.unsolicited) write(message);
+    if (reply.answer !== undefined) write(reply.answer);
+    for (const message of reply.unsolicited) write(message);
   }
 
   const reader = createLineReader({
@@ -195,7 +196,7 @@ export async function serveMockStdio(mock: Mock, input: Readable, output: Writab
     },
   });
   for await (const chunk of input) {
-    // No encoding is set on the stream, so its chunks are bytes.
+    // Without an encoding, chunks are buffers.
     reader.push(chunk as Buffer);
   }
 }

@@ -98,12 +98,12 @@ describe("a recorded server", () => {
         code: 4040,
         data: {
           code: "not_recorded",
-          nearest: [{ target: "add", differences: ["/arguments/b: 1 became 5"] }, { target: "sub" }],
+          nearest: [{ target: "add", differences: ["/arguments/b: 1 changed to 5"] }, { target: "sub" }],
         },
       },
     });
     expect(mock.misses.map(describeUnmatched).join("\n")).toContain(
-      "nearest:\n  capture-1-x1 add: /arguments/b: 1 became 5",
+      "nearest:\n  capture-1-x1 add: /arguments/b: 1 changed to 5",
     );
     expect(mock.unused()).toHaveLength(2);
   });

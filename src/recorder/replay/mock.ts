@@ -1,18 +1,18 @@
+import { parseExactJson } from "../../lib/canonical-json.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { hasPlaceholder } from "../../redact/plain-text.ts";
-import { idFrom, type Message, messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
+import { replaceMember } from "../../protocol/json/edit.ts";
+import type { MemberName } from "../../protocol/json/outline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
+import { idFrom, messageBytes, type Message, type RequestId, type RequestMessage } from "../../protocol/message.ts";
+import { metadataOf } from "../../protocol/metadata.ts";
+import { parseText } from "../../protocol/parse.ts";
 import { isModernRevision, negotiateRevision, newestModern, revisionNames } from "../../protocol/revisions.ts";
+import { hasPlaceholder } from "../../redact/plain-text.ts";
 import { describeDifference } from "./json-difference.ts";
 import { createRecordingMatcher, type NearMiss } from "./matcher.ts";
-import { type RecordedCall, type RecordedTraffic } from "./recorded-call.ts";
-import { replaceMember } from "../../protocol/json/edit.ts";
-import { parseExactJson } from "../../lib/canonical-json.ts";
-import type { MemberName } from "../../protocol/json/outline.ts";
-import { parseText } from "../../protocol/parse.ts";
-import { metadataOf } from "../../protocol/metadata.ts";
+import type { RecordedCall, RecordedTraffic } from "./recorded-call.ts";
 
-/** The error code of an answer to a request that was not recorded; above zero, as all our decisions are. */
+/** The error code for a request that was not recorded. */
 const unmatchedCode = 4040;
 
 /** A request that was not recorded. */
@@ -22,85 +22,85 @@ export interface UnmatchedRequest {
   readonly nearest: readonly NearMiss[];
 }
 
-/** A request that came. */
+/** A received request. */
 export interface MockRequest {
   readonly method: string;
   readonly params: unknown;
-  /** The recording that answered it; undefined for a miss and for a handshake. */
+  /** The recorded call that answered it; undefined for a handshake, or if none did. */
   readonly call: RecordedCall | undefined;
 }
 
-/** Something that the server says before it answers. */
+/** A message that the server sends before its answer. */
 export interface MockStep {
   readonly bytes: Buffer;
-  /** The key of the id under which the client's reply comes; undefined where none is waited for. */
+  /** The key of a request's id, if the server waits for the client's reply. */
   readonly awaits: string | undefined;
 }
 
-/** What a request is answered with. */
+/** What a request gets. */
 export interface MockReply {
   readonly steps: readonly MockStep[];
-  /** Undefined where the recording has no answer: the client waits, as it did then. */
+  /** Undefined if the recorded request was not answered either. */
   readonly answer: Buffer | undefined;
-  /** What the server said afterwards, outside any call. */
+  /** Messages that the server sent afterwards, outside of any call. */
   readonly unsolicited: readonly Buffer[];
 }
 
-/** A recorded server: it says what it said, to whoever asks for the same. */
+/** A server that repeats recorded answers. */
 export interface Mock {
-  /** Answers a request. The same requests in the same order give the same answers, byte for byte. */
+  /** Answers a request. The same requests in the same order get the same bytes. */
   answer(request: RequestMessage): MockReply;
-  /** Takes a message that wants no answer: a notification, or the reply to a question. */
+  /** Accepts a notification, or the reply to a server request. */
   accept(message: Message): void;
-  /** Resolves when the reply under this key has come; at once if it has. */
+  /** Resolves when the reply with this key has arrived. */
   replied(key: string): Promise<void>;
-  /** The eras whose clients were recorded; both where nothing was. */
+  /** The eras of the recorded clients; both if nothing was recorded. */
   readonly eras: "both" | "legacy" | "modern";
   readonly calls: readonly MockRequest[];
   readonly misses: readonly UnmatchedRequest[];
-  /** Recordings that nobody has asked for; handshakes do not count. */
+  /** Recorded calls that were not requested yet, without handshakes. */
   unused(): readonly RecordedCall[];
-  /** How many answers hold something that was redacted. */
+  /** How many answers had redacted values. */
   readonly redactedAnswers: number;
 }
 
-/** Requests that every server answers alike, and what it says. */
-const fixedAnswers: Readonly<Record<string, true>> = { ping: true, "logging/setLevel": true };
+/** Methods that get an empty result even if they were not recorded. */
+const alwaysAnswered: ReadonlySet<string> = new Set(["ping", "logging/setLevel"]);
 
-/** What a recorded server may be given besides its recording. */
+/** Options of a mock. */
 export interface ReplayMockOptions {
-  /** Told of every request that was not recorded. */
+  /** Called for every request that was not recorded. */
   readonly onMiss?: (miss: UnmatchedRequest) => void;
 }
 
-/** Makes a recorded server of a recording. */
+/** Makes a mock server of recorded traffic. */
 export function createMock(recording: RecordedTraffic, { onMiss }: ReplayMockOptions = {}): Mock {
   const isHandshake = (method: string): boolean => method === "initialize" || method === "server/discover";
   const matcher = createRecordingMatcher(recording.calls.filter(({ method }) => !isHandshake(method)));
-  const handshake = createHandshake(recording.calls);
-  const strays = new Map<RecordedCall | undefined, Buffer[]>();
+  const handshakeFor = createHandshake(recording.calls);
+  const unsolicited = new Map<RecordedCall | undefined, Buffer[]>();
   for (const { after, body } of recording.unsolicited) {
     const call = recording.calls[after];
-    strays.set(call, [...(strays.get(call) ?? []), Buffer.from(body)]);
+    unsolicited.set(call, [...(unsolicited.get(call) ?? []), Buffer.from(body)]);
   }
   const calls: MockRequest[] = [];
   const misses: UnmatchedRequest[] = [];
   const replies = new Map<string, PromiseWithResolvers<void>>();
-  let questions = 0;
+  let serverRequests = 0;
   let redactedAnswers = 0;
 
-  function play(request: RequestMessage): MockReply {
+  function answerTo(request: RequestMessage): MockReply {
     const { method } = request;
     const params = memberValue(request, "params");
     if (isHandshake(method)) {
-      const answer = handshake.answer(request);
+      const answer = handshakeFor(request);
       calls.push({ method, params, call: undefined });
       return plainReply(answer === undefined ? unknownMethod(request) : answerFor(answer, request.id));
     }
     const outcome = matcher.match(method, params);
     calls.push({ method, params, call: outcome.ok ? outcome.call : undefined });
     if (!outcome.ok) {
-      if (fixedAnswers[method] === true) return plainReply(jsonAnswer(request, { result: {} }));
+      if (alwaysAnswered.has(method)) return plainReply(jsonAnswer(request, { result: {} }));
       const miss: UnmatchedRequest = { method, params, nearest: outcome.nearest };
       misses.push(miss);
       onMiss?.(miss);
@@ -110,17 +110,17 @@ export function createMock(recording: RecordedTraffic, { onMiss }: ReplayMockOpt
     const answer = call.answer === undefined ? undefined : recordedMessage(call.answer);
     if (call.answer !== undefined && hasPlaceholder(call.answer)) redactedAnswers++;
     return {
-      steps: call.steps.flatMap((step) => stepFor(step.body, request)),
+      steps: call.steps.flatMap((body) => stepFor(body, request)),
       answer: answer === undefined ? undefined : answerFor(answer, request.id),
-      unsolicited: strays.get(call) ?? [],
+      unsolicited: unsolicited.get(call) ?? [],
     };
   }
 
   function stepFor(body: string, request: RequestMessage): MockStep[] {
     const message = recordedMessage(body);
     if (message?.kind === "request") {
-      const id = idFrom(`replay-${++questions}`);
-      return [{ bytes: serverRequestFor(message, id), awaits: id.key }];
+      const id = idFrom(`replay-${++serverRequests}`);
+      return [{ bytes: withMember(message, "id", id.json), awaits: id.key }];
     }
     const bytes = message?.kind === "notification" ? notificationFor(message, request) : undefined;
     return bytes === undefined ? [] : [{ bytes, awaits: undefined }];
@@ -133,7 +133,7 @@ export function createMock(recording: RecordedTraffic, { onMiss }: ReplayMockOpt
   }
 
   return {
-    answer: play,
+    answer: answerTo,
     accept: (message) => {
       if (message.kind !== "result" && message.kind !== "error") return;
       if (message.id !== undefined) reply(message.id.key).resolve();
@@ -157,7 +157,7 @@ function erasOf({ calls }: RecordedTraffic): Mock["eras"] {
   return seen.has(true) ? "modern" : "legacy";
 }
 
-/** What a miss is about, for people: the request, and how the nearest recordings differ from it. */
+/** Describes an unmatched request, and how the nearest recorded calls differ from it. */
 export function describeUnmatched({ method, params, nearest }: UnmatchedRequest): string {
   const asked = `${method} ${JSON.stringify(params ?? {})}`;
   if (nearest.length === 0) return `${asked} was not recorded; no ${method} was`;
@@ -194,17 +194,11 @@ function plainReply(answer: Buffer): MockReply {
   return { steps: [], answer, unsolicited: [] };
 }
 
-/** What a recorded server said of itself, for clients of either era. */
-export interface Handshake {
-  /** The result of `initialize` or `server/discover`; undefined where a client of that era cannot be served. */
-  answer(request: Message): Message | undefined;
-}
-
 type JsonMembers = Readonly<Record<string, unknown>>;
 
 const serverInfoKey = "io.modelcontextprotocol/serverInfo";
 
-/** The methods that a server with a capability answers. */
+/** Capabilities by the first part of the methods that need them. */
 const capabilityByPrefix: Readonly<Record<string, string>> = {
   tools: "tools",
   prompts: "prompts",
@@ -213,59 +207,68 @@ const capabilityByPrefix: Readonly<Record<string, string>> = {
   logging: "logging",
 };
 
-/** Makes the handshake of a recording: as it was recorded, the revision agreed on anew, or put together from its calls. */
-function createHandshake(calls: readonly RecordedCall[]): Handshake {
-  const initialized = resultOf(calls, "initialize");
-  const discovered = resultOf(calls, "server/discover");
-  const revisions = new Set(calls.flatMap(({ context }) => (context === undefined ? [] : [context.revision])));
-  const hasModern = discovered !== undefined || [...revisions].some(isModernRevision);
-  const capabilities = objectIn(initialized ?? discovered, "capabilities") ?? inferCapabilities(calls);
-  const serverInfo = objectIn(initialized, "serverInfo") ??
-    objectIn(objectIn(discovered, "_meta"), serverInfoKey) ?? { name: "headgate-replay", version: "1" };
-  const instructions = (initialized ?? discovered)?.["instructions"];
+/**
+ * Answers `initialize` and `server/discover` as recorded, with the revision negotiated again, or else with what the
+ * recorded calls imply; undefined if clients of that era were not served.
+ */
+function createHandshake(calls: readonly RecordedCall[]): (request: Message) => Message | undefined {
+  const initialized = recordedHandshake(calls, "initialize");
+  const discovered = recordedHandshake(calls, "server/discover");
+  const any = initialized?.result ?? discovered?.result;
+  const hasModern =
+    discovered !== undefined ||
+    calls.some(({ context }) => context !== undefined && isModernRevision(context.revision));
+  const capabilities = objectIn(any, "capabilities") ?? inferCapabilities(calls);
+  const serverInfo = objectIn(initialized?.result, "serverInfo") ??
+    objectIn(objectIn(discovered?.result, "_meta"), serverInfoKey) ?? { name: "headgate-replay", version: "1" };
+  const instructions = any?.["instructions"];
   const about = typeof instructions === "string" ? { instructions } : {};
 
   function initialize(request: Message): Message | undefined {
-    const wanted = memberString(request, "params.protocolVersion") ?? "";
-    const agreed = negotiateRevision(wanted, revisionNames);
+    const agreed = negotiateRevision(memberString(request, "params.protocolVersion") ?? "", revisionNames);
     if (!agreed.ok) return undefined;
-    const recorded = calls.find(({ method, answer }) => method === "initialize" && answer !== undefined);
-    const own = recorded?.answer === undefined ? undefined : recordedResult(recorded.answer);
-    const bytes = own && replaceMember(own, "result.protocolVersion", JSON.stringify(agreed.revision));
-    if (bytes !== undefined) return recordedResult(bytes.toString());
-    const result = { protocolVersion: agreed.revision, capabilities, serverInfo, ...about };
-    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+    const bytes =
+      initialized && replaceMember(initialized.message, "result.protocolVersion", JSON.stringify(agreed.revision));
+    if (bytes !== undefined) return recordedMessage(bytes.toString());
+    return resultFrom({ protocolVersion: agreed.revision, capabilities, serverInfo, ...about });
   }
 
   function discover(): Message | undefined {
-    // A legacy server does not know the method, and a client that asks both ways goes on with `initialize`.
+    // A legacy server does not have the method, and the client goes on with `initialize`.
     if (!hasModern) return undefined;
-    if (discovered !== undefined) {
-      const recorded = calls.find(({ method, answer }) => method === "server/discover" && answer !== undefined);
-      if (recorded?.answer !== undefined) return recordedResult(recorded.answer);
-    }
-    const result = {
-      resultType: "complete",
-      supportedVersions: [newestModern],
-      capabilities,
-      ttlMs: 0,
-      cacheScope: "private",
-      _meta: { [serverInfoKey]: serverInfo },
-      ...about,
-    };
-    return recordedResult(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
+    return (
+      discovered?.message ??
+      resultFrom({
+        resultType: "complete",
+        supportedVersions: [newestModern],
+        capabilities,
+        ttlMs: 0,
+        cacheScope: "private",
+        _meta: { [serverInfoKey]: serverInfo },
+        ...about,
+      })
+    );
   }
 
-  return { answer: (request) => (request.method === "initialize" ? initialize(request) : discover()) };
+  return (request) => (request.method === "initialize" ? initialize(request) : discover());
 }
 
-function resultOf(calls: readonly RecordedCall[], method: string): JsonMembers | undefined {
-  for (const call of calls) {
-    if (call.method !== method || call.answer === undefined) continue;
-    const result = objectIn(parseExactJson(call.answer), "result");
-    if (result !== undefined) return result;
+/** The first recorded result of a method. */
+function recordedHandshake(
+  calls: readonly RecordedCall[],
+  method: string,
+): { readonly message: Message; readonly result: JsonMembers } | undefined {
+  for (const { method: own, answer } of calls) {
+    if (own !== method || answer === undefined) continue;
+    const message = recordedMessage(answer);
+    const result = objectIn(parseExactJson(answer), "result");
+    if (message !== undefined && result !== undefined) return { message, result };
   }
   return undefined;
+}
+
+function resultFrom(result: JsonMembers): Message | undefined {
+  return recordedMessage(JSON.stringify({ jsonrpc: "2.0", id: 0, result }));
 }
 
 function objectIn(value: unknown, name: string): JsonMembers | undefined {
@@ -278,41 +281,32 @@ function inferCapabilities(calls: readonly RecordedCall[]): JsonMembers {
   return Object.fromEntries(seen.map((name) => [name, {}]));
 }
 
-/** A recorded message; undefined where what was recorded is none. */
+/** Parses a recorded message; undefined if it is not one. */
 export function recordedMessage(body: string): Message | undefined {
   const outcome = parseText(body, { revision: "unknown", mode: "observe" });
   return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
 }
 
-/** A recorded answer with a result; undefined where it is none. */
-function recordedResult(body: string): Message | undefined {
-  const message = recordedMessage(body);
-  return message?.kind === "result" ? message : undefined;
-}
-
-/** A recorded answer as it goes to somebody else's request: every other byte stays (SC-070). */
+/** A recorded answer with the id of another request; every other byte stays (SC-070). */
 function answerFor(answer: Message, request: RequestId): Buffer {
-  const listened = "result._meta.io.modelcontextprotocol/subscriptionId";
-  return withMember(withMemberMessage(answer, listened, request.json), "id", request.json);
+  const subscription = "result._meta.io.modelcontextprotocol/subscriptionId";
+  return withMember(withMemberMessage(answer, subscription, request.json), "id", request.json);
 }
 
 /**
- * A recorded notification for another request than the one it was recorded with; undefined where the new one did not
- * ask for it, as for progress without a token.
+ * A recorded notification, rewritten for another request; undefined if that one did not ask for it, as for progress
+ * without a token.
  */
-function notificationFor(notice: Message, request: Message): Buffer | undefined {
+function notificationFor(notification: Message, request: Message): Buffer | undefined {
   const { progressToken, id } = metadataOf(request);
-  if (notice.method === "notifications/progress") {
-    return progressToken === undefined ? undefined : withMember(notice, "params.progressToken", progressToken.json);
+  if (notification.method === "notifications/progress") {
+    return progressToken === undefined
+      ? undefined
+      : withMember(notification, "params.progressToken", progressToken.json);
   }
-  if (id === undefined) return messageBytes(notice);
-  if (notice.method === "notifications/cancelled") return withMember(notice, "params.requestId", id.json);
-  return withMember(notice, "params._meta.io.modelcontextprotocol/subscriptionId", id.json);
-}
-
-/** A recorded question of the server under an id of ours. */
-function serverRequestFor(question: Message, id: RequestId): Buffer {
-  return withMember(question, "id", id.json);
+  if (id === undefined) return messageBytes(notification);
+  if (notification.method === "notifications/cancelled") return withMember(notification, "params.requestId", id.json);
+  return withMember(notification, "params._meta.io.modelcontextprotocol/subscriptionId", id.json);
 }
 
 function withMember(message: Message, name: MemberName, json: string): Buffer {

@@ -3,16 +3,7 @@ import type { Frame, FrameContext, FrameLeg } from "../contract.ts";
 import type { CaptureLine } from "../store/store-contract.ts";
 import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
 
-/** Something that the server said before its answer. */
-export interface RecordedStep {
-  readonly kind: "notification" | "request";
-  /** The message as JSON text. */
-  readonly body: string;
-  /** For a request: what the client answered, as JSON text. */
-  readonly reply: string | undefined;
-}
-
-/** One request of a client and everything that the server said to it, as one side of the gateway saw it. */
+/** A request of a client and everything that the server sent for it, as seen on one leg. */
 export interface RecordedCall {
   readonly capture: string;
   readonly exchange: string;
@@ -23,111 +14,124 @@ export interface RecordedCall {
   /** The request as JSON text. */
   readonly request: string;
   readonly params: unknown;
-  /** Equal for requests that ask for the same. */
+  /** Equal for equal requests. */
   readonly key: string;
   readonly context: FrameContext | undefined;
-  /** In their order, before the answer. */
-  readonly steps: readonly RecordedStep[];
-  /** The answer as JSON text; undefined where none came. */
+  /** Messages of the server before its answer, as JSON text. */
+  readonly steps: readonly string[];
+  /** The answer as JSON text, if there was one. */
   readonly answer: string | undefined;
-  /** From the coming of the request to the leaving of its answer. */
+  /** From the request to its answer. */
   readonly durationMs: number | undefined;
 }
 
-/** What a capture holds for replaying. */
+/** A capture as it is replayed. */
 export interface RecordedTraffic {
   readonly calls: readonly RecordedCall[];
-  /** What the server said outside any call, with the number of the call before it; -1 where there was none. */
+  /** Server messages outside of any call, with the index of the call before them, or -1. */
   readonly unsolicited: readonly { readonly after: number; readonly body: string }[];
-  /** Requests that cannot be replayed, because a body was left out or lost. */
+  /** How many requests cannot be replayed because a body is missing. */
   readonly incomplete: number;
 }
 
-/** Frames of one exchange, their bodies filled in. */
-interface ExchangeFrames {
-  readonly id: string;
-  context: FrameContext | undefined;
-  readonly frames: Frame[];
-}
-
-/** Reads a capture as one of the two sides saw it: what clients sent and got, or what the upstream got and sent. */
+/** Reads a capture as it was seen on one leg. */
 export async function readRecordedTraffic(
   lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
   { leg = "client" }: { readonly leg?: FrameLeg } = {},
 ): Promise<RecordedTraffic> {
-  const gathered = new Map<string, ExchangeFrames>();
+  const exchanges = new Map<string, Frame[]>();
   for await (const line of lines) {
     if (line.type !== "frame" || line.exchange === "") continue;
-    const key = `${line.capture} ${line.exchange}`;
-    let one = gathered.get(key);
-    if (one === undefined) gathered.set(key, (one = { id: line.exchange, context: undefined, frames: [] }));
-    one.context ??= line.context;
-    one.frames.push(line);
+    const key = exchangeKey(line.capture, line.exchange);
+    const frames = exchanges.get(key);
+    if (frames === undefined) exchanges.set(key, [line]);
+    else frames.push(line);
   }
-  return assemble([...gathered.values()], leg);
-}
-
-function assemble(all: readonly ExchangeFrames[], leg: FrameLeg): RecordedTraffic {
-  const steps = new Map<string, (RecordedStep & { readonly seq: number })[]>();
-  const strays: { capture: string; seq: number; body: string }[] = [];
+  const { steps, unsolicited } = serverMessages([...exchanges.values()], leg);
   const calls: RecordedCall[] = [];
   let incomplete = 0;
-  for (const { context, frames } of all) {
-    const asking = requestFrame(frames, leg, "s2c");
-    const body = asking === undefined ? undefined : bodyOf(asking, frames);
-    if (asking === undefined || body === undefined) continue;
-    const parent = context?.parent;
-    const reply = answerFrame(frames, leg, "s2c");
-    const step: RecordedStep & { readonly seq: number } = {
-      kind: asking.kind === "request" ? "request" : "notification",
-      body,
-      reply: reply === undefined ? undefined : bodyOf(reply, frames),
-      seq: asking.seq,
-    };
-    if (parent === undefined) strays.push({ capture: asking.capture, seq: asking.seq, body });
-    else getOrMake(steps, `${asking.capture} ${parent}`).push(step);
+  for (const frames of exchanges.values()) {
+    const request = requestFrame(frames, leg, "c2s");
+    if (request?.kind !== "request") continue;
+    const call = callOf(request, frames, leg, steps);
+    if (call === undefined) incomplete++;
+    else calls.push(call);
   }
-  for (const { id, context, frames } of all) {
-    const asking = requestFrame(frames, leg, "c2s");
-    if (asking?.kind !== "request") continue;
-    const request = bodyOf(asking, frames);
-    const answer = answerFrame(frames, leg, "c2s");
-    const answerBody = answer === undefined ? undefined : bodyOf(answer, frames);
-    if (request === undefined || (answer !== undefined && answerBody === undefined)) {
-      incomplete++;
-      continue;
-    }
-    const value = parseExactJson(request);
-    const params = isObject(value) ? value["params"] : undefined;
-    const method = asking.method ?? "";
-    calls.push({
-      capture: asking.capture,
-      exchange: id,
-      seq: asking.seq,
-      at: asking.at,
-      method,
-      target: asking.target,
-      request,
-      params,
-      key: matchKey(method, params),
-      context,
-      steps: (steps.get(`${asking.capture} ${id}`) ?? []).toSorted((a, b) => a.seq - b.seq),
-      answer: answerBody,
-      durationMs: answer === undefined ? undefined : answer.mono - asking.mono,
-    });
-  }
-  // Captures of several gateways are told apart by wall time, frames of one by their numbers.
+  // Wall time orders different captures, frame numbers order one.
   calls.sort((a, b) => (a.capture === b.capture ? a.seq - b.seq : a.at - b.at));
-  const placed = strays
-    .toSorted((a, b) => a.seq - b.seq)
-    .map(({ capture, seq, body }) => ({
+  return {
+    calls,
+    unsolicited: unsolicited.map(({ frame: { capture, seq }, body }) => ({
       after: calls.findLastIndex((call) => call.capture === capture && call.seq < seq),
       body,
-    }));
-  return { calls, unsolicited: placed, incomplete };
+    })),
+    incomplete,
+  };
 }
 
-/** The message that began an exchange, as a side saw it: a client's comes in on its leg and leaves on the upstream's. */
+interface ServerMessage {
+  readonly frame: Frame;
+  readonly body: string;
+}
+
+/** What the server sent by itself: steps by the exchange they belong to, and messages outside of any; in order. */
+function serverMessages(
+  exchanges: readonly (readonly Frame[])[],
+  leg: FrameLeg,
+): { readonly steps: ReadonlyMap<string, readonly ServerMessage[]>; readonly unsolicited: readonly ServerMessage[] } {
+  const sent = exchanges.flatMap((frames) => {
+    const frame = requestFrame(frames, leg, "s2c");
+    const body = frame && bodyOf(frame, frames);
+    const parent = contextOf(frames)?.parent;
+    return frame === undefined || body === undefined ? [] : [{ frame, body, parent }];
+  });
+  const ordered = sent.toSorted((a, b) => a.frame.seq - b.frame.seq);
+  return {
+    steps: Map.groupBy(ordered, ({ frame, parent = "" }) => exchangeKey(frame.capture, parent)),
+    unsolicited: ordered.filter(({ parent }) => parent === undefined),
+  };
+}
+
+/** The call of a request; undefined if a body is missing. */
+function callOf(
+  request: Frame,
+  frames: readonly Frame[],
+  leg: FrameLeg,
+  steps: ReadonlyMap<string, readonly ServerMessage[]>,
+): RecordedCall | undefined {
+  const { capture, exchange, seq, at, method = "", target } = request;
+  const body = bodyOf(request, frames);
+  const answer = answerFrame(frames, leg, "c2s");
+  const answerBody = answer && bodyOf(answer, frames);
+  if (body === undefined || (answer !== undefined && answerBody === undefined)) return undefined;
+  const value = parseExactJson(body);
+  const params = isObject(value) ? value["params"] : undefined;
+  return {
+    capture,
+    exchange,
+    seq,
+    at,
+    method,
+    target,
+    request: body,
+    params,
+    key: matchKey(method, params),
+    context: contextOf(frames),
+    steps: (steps.get(exchangeKey(capture, exchange)) ?? []).map((step) => step.body),
+    answer: answerBody,
+    durationMs: answer && answer.mono - request.mono,
+  };
+}
+
+function exchangeKey(capture: string, exchange: string): string {
+  return `${capture} ${exchange}`;
+}
+
+function contextOf(frames: readonly Frame[]): FrameContext | undefined {
+  return frames.find(({ context }) => context !== undefined)?.context;
+}
+
+/** The message that began an exchange. A client's is received on the client leg and sent on the upstream leg. */
 function requestFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "received" : "sent";
   return frames.find(
@@ -139,7 +143,7 @@ function requestFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame[
   );
 }
 
-/** The answer to it on the same side: what came in there goes out as an answer, and the other way round. */
+/** Its answer on the same leg, which goes the other way. */
 function answerFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "sent" : "received";
   return frames.findLast(
@@ -147,19 +151,13 @@ function answerFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["
   );
 }
 
-/** The body of a frame, or of the earlier one that it repeats. */
+/** The body of a frame, or of the frame it repeats. */
 function bodyOf(frame: Frame, frames: readonly Frame[]): string | undefined {
   if (frame.body !== undefined || frame.same === undefined) return frame.body;
   return frames.find(({ seq }) => seq === frame.same)?.body;
 }
 
-function getOrMake<Value>(map: Map<string, Value[]>, key: string): Value[] {
-  let list = map.get(key);
-  if (list === undefined) map.set(key, (list = []));
-  return list;
-}
-
-/** Members of `_meta` that differ from call to call, or say who calls and not what is asked for. */
+/** Members of `_meta` that differ between equal calls. */
 const volatileMeta: ReadonlySet<string> = new Set([
   "progressToken",
   "traceparent",
@@ -171,24 +169,24 @@ const volatileMeta: ReadonlySet<string> = new Set([
   "io.modelcontextprotocol/logLevel",
 ]);
 
-/** Parameters without what changes from call to call; undefined where nothing is left. */
+/** Params without what differs between equal calls; undefined if nothing is left. */
 export function stableParams(params: unknown): unknown {
   if (!isObject(params)) return params;
-  const steady: Record<string, unknown> = {};
+  const stable: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(params)) {
     if (name === "_meta" && isObject(value)) {
       const meta = Object.entries(value).filter(([key]) => !volatileMeta.has(key));
-      if (meta.length > 0) steady[name] = Object.fromEntries(meta);
+      if (meta.length > 0) stable[name] = Object.fromEntries(meta);
     } else if (!(name === "arguments" && isObject(value) && Object.keys(value).length === 0)) {
-      // No arguments and an empty set of them ask for the same.
-      steady[name] = value;
+      // No arguments and empty arguments are equal.
+      stable[name] = value;
     }
   }
-  return Object.keys(steady).length === 0 ? undefined : steady;
+  return Object.keys(stable).length === 0 ? undefined : stable;
 }
 
-/** What a request asks for, whatever its id, its token, its revision and the spelling of its JSON (SC-070). */
+/** Identifies a request by method and params, whatever its id, token, revision and JSON formatting (SC-070). */
 export function matchKey(method: string, params: unknown): string {
-  const steady = stableParams(params);
-  return steady === undefined ? method : `${method} ${canonicalText(steady)}`;
+  const stable = stableParams(params);
+  return stable === undefined ? method : `${method} ${canonicalText(stable)}`;
 }

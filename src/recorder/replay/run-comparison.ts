@@ -4,7 +4,7 @@ import { type DifferenceOptions, type JsonDifference, jsonDifferences } from "./
 import { type RecordedCall, stableParams } from "./recorded-call.ts";
 import { nearestRank } from "../store/stats.ts";
 
-/** One thing in which two runs differ. */
+/** One difference between two runs. */
 export type RunDifference =
   | { readonly type: "only-in-a" | "only-in-b"; readonly call: RecordedCall }
   | {
@@ -29,23 +29,23 @@ export type RunDifference =
       readonly after: number;
     };
 
-/** How two runs compare. */
+/** The comparison of two runs. */
 export interface RunComparison {
-  /** Calls that are in both, and were answered alike. */
+  /** Calls that are in both with equal answers. */
   readonly same: number;
   readonly differences: readonly RunDifference[];
-  /** Places that cannot be compared because they were redacted. */
+  /** Values that cannot be compared because they were redacted. */
   readonly unknown: number;
 }
 
-/** What changes from answer to answer and says nothing about what was asked for. */
+/** Values that differ between equal answers. */
 const volatileAnswer: readonly string[] = ["/result/_meta", "/error/data/decision", "/error/data/exchange"];
 
 const minLatencyShare = 0.2;
 const minLatencyMs = 1;
 const minLatencyCount = 5;
 
-/** Compares two runs call by call: the same requests by their order, the others of a target by theirs. */
+/** Compares two runs call by call. Equal requests are paired in order, then the other requests of each target. */
 export function compareRuns(
   a: readonly RecordedCall[],
   b: readonly RecordedCall[],
@@ -78,7 +78,7 @@ export function compareRuns(
   return { same, differences, unknown };
 }
 
-/** How two answers differ, without their ids and what is volatile in them. */
+/** How two answers differ, without their ids and volatile values. */
 export function answerDifferences(
   a: string | undefined,
   b: string | undefined,
@@ -94,7 +94,7 @@ function bodyOf(answer: string | undefined): unknown {
   return { ...(result === undefined ? {} : { result }), ...(error === undefined ? {} : { error }) };
 }
 
-/** Pairs calls of equal names in their order; the answer is what is left of both. */
+/** Pairs calls with equal names in order, and returns what is left of both runs. */
 function pairUp(
   a: readonly RecordedCall[],
   b: readonly RecordedCall[],
@@ -118,7 +118,7 @@ function pairUp(
   return { a: leftA, b: b.filter((call) => !used.has(call)) };
 }
 
-/** How many pairs would have to move so that both runs have them in the same order. */
+/** How many pairs would have to move to have both runs in the same order. */
 function movedPairs(
   pairs: readonly { readonly a: RecordedCall; readonly b: RecordedCall }[],
   a: readonly RecordedCall[],
@@ -128,7 +128,7 @@ function movedPairs(
   const places = pairs
     .toSorted((one, other) => (placeInA?.get(one.a) ?? 0) - (placeInA?.get(other.a) ?? 0))
     .map((pair) => placeInB?.get(pair.b) ?? 0);
-  // The longest run that rises is what can stay; its length by the smallest last place of each length.
+  // All but the longest increasing subsequence; `tails` has the smallest last place of each length.
   const tails: number[] = [];
   for (const place of places) {
     let [low, high] = [0, tails.length];

@@ -15,15 +15,15 @@ describe("the command line of headgate-kong", () => {
   });
 
   it.each([
-    [[], "give --query or --socket PATH"],
+    [[], "expected --query or --socket PATH"],
     [["--socket"], "--socket needs the path"],
     [["--socket="], "--socket needs the path"],
-    [["--query", "--socket", "/a"], "two commands"],
-    [["--dump-all-plugins"], "there is no option --dump-all-plugins; there are --query"],
-    [["serve"], "serve is no option"],
-  ])("refuses %j with words that help", (args, problem) => {
+    [["--query", "--socket", "/a"], "exclude each other"],
+    [["--dump-all-plugins"], "unknown option --dump-all-plugins; expected --query"],
+    [["serve"], "unexpected argument serve"],
+  ])("refuses %j and says why", (args, problem) => {
     expect(parseKongCommand(args)).toMatchObject({
-      do: "refuse",
+      do: "usage-error",
       problem: expect.stringContaining(problem) as unknown,
     });
   });

@@ -1,25 +1,25 @@
 import { parseArgs } from "node:util";
 import { pluginIdentity } from "./plugin-definition.ts";
 
-/** What the command was asked to do, or what is wrong with the way it was asked. */
+/** What the arguments ask for, or what is wrong with them. */
 export type KongCommand =
   | { readonly do: "help" }
   | { readonly do: "version" }
   | { readonly do: "query"; readonly accessOnly: boolean }
   | { readonly do: "serve"; readonly socket: string; readonly accessOnly: boolean }
-  | { readonly do: "refuse"; readonly problem: string };
+  | { readonly do: "usage-error"; readonly problem: string };
 
 /** Shown by `--help`. */
 export const kongHelp = `headgate-kong: the Kong plugin ${pluginIdentity.name} ${pluginIdentity.version}
 
-  headgate-kong --query [--access-only]          tell Kong of the plugin: one JSON document, then exit
-  headgate-kong --socket PATH [--access-only]    serve Kong on a Unix socket until told to stop
+  headgate-kong --query [--access-only]          describe the plugin to Kong as JSON, then exit
+  headgate-kong --socket PATH [--access-only]    serve Kong on a Unix socket until stopped
 
 Options
-  --query         Print name, version, priority, phases and settings of the plugin.
+  --query         Print the name, version, priority, phases and settings of the plugin.
   --socket PATH   Where Kong connects: pluginserver_<name>_socket in kong.conf.
-  --access-only   Leave the response phase out, so that Kong does not buffer responses and
-                  event streams flow. Give it to both commands.
+  --access-only   Omit the response phase, so that Kong does not buffer responses and event
+                  streams flow. Pass it to both commands.
   --version       Print the version of the plugin.
   --help          Print this.
 
@@ -33,7 +33,7 @@ kong.conf
 
 const names = ["--query", "--socket", "--access-only", "--version", "--help"];
 
-/** Understands the arguments. */
+/** Reads the arguments. */
 export function parseKongCommand(args: readonly string[]): KongCommand {
   let given;
   try {
@@ -49,26 +49,26 @@ export function parseKongCommand(args: readonly string[]): KongCommand {
       strict: true,
     }).values;
   } catch (error) {
-    return { do: "refuse", problem: problemOf(error, args) };
+    return { do: "usage-error", problem: problemOf(error, args) };
   }
   const { query = false, socket, "access-only": accessOnly = false, version = false } = given;
   if (given.help === true) return { do: "help" };
   if (version) return { do: "version" };
   if (query && socket !== undefined) {
-    return { do: "refuse", problem: "--query and --socket are two commands; give one of them" };
+    return { do: "usage-error", problem: "--query and --socket exclude each other" };
   }
   if (query) return { do: "query", accessOnly };
-  if (socket === undefined) return { do: "refuse", problem: "give --query or --socket PATH; see --help" };
-  if (socket === "") return { do: "refuse", problem: "--socket needs the path of a socket" };
+  if (socket === undefined) return { do: "usage-error", problem: "expected --query or --socket PATH; see --help" };
+  if (socket === "") return { do: "usage-error", problem: "--socket needs the path of a socket" };
   return { do: "serve", socket, accessOnly };
 }
 
-/** Node's words go on for three lines; ours name what is wrong and what there is. */
+/** One line instead of Node's three, with the options there are. */
 function problemOf(error: unknown, args: readonly string[]): string {
-  const stranger = args.find((word) => word.startsWith("-") && !names.includes(word.split("=", 1)[0] ?? ""));
-  if (stranger !== undefined) return `there is no option ${stranger}; there are ${names.join(", ")}`;
+  const unknown = args.find((word) => word.startsWith("-") && !names.includes(word.split("=", 1)[0] ?? ""));
+  if (unknown !== undefined) return `unknown option ${unknown}; expected ${names.join(", ")}`;
   const loose = args.find((word, index) => !word.startsWith("-") && args[index - 1] !== "--socket");
-  if (loose !== undefined) return `${loose} is no option; there are ${names.join(", ")}`;
+  if (loose !== undefined) return `unexpected argument ${loose}; expected ${names.join(", ")}`;
   if (args.at(-1) === "--socket") return "--socket needs the path of a socket";
-  return error instanceof Error ? (error.message.split("\n", 1)[0] ?? "") : "the arguments are wrong";
+  return error instanceof Error ? (error.message.split("\n", 1)[0] ?? "") : "invalid arguments";
 }

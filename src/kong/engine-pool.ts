@@ -3,7 +3,7 @@ import type { CreateSidebandEngine, HttpPolicyEngine, SidebandEngineDeps } from 
 import type { InstanceConfig } from "./plugin-definition.ts";
 import type { PdkCall } from "./pdk.ts";
 
-/** An engine that is in use. */
+/** An engine in use. */
 export interface EngineLease {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
@@ -11,17 +11,17 @@ export interface EngineLease {
 }
 
 /**
- * The engines of all instances. Kong makes an instance in each of its workers, and a new one for each revision of a
- * configuration: those that are the same to us share an engine with its connections. The breaker hangs on the plugin's
- * id and on whom it calls, so that it also outlives a change of other settings (PA-105, A-14).
+ * The engines of all plugin instances. Kong starts an instance in each worker and for each revision of a configuration;
+ * instances with equal settings share an engine and its connections. A circuit breaker belongs to the plugin's id and
+ * the service it calls, so it survives changes of other settings (PA-105).
  */
 export interface EnginePool {
   lease(config: InstanceConfig): EngineLease;
-  /** How many engines and breakers are held. */
+  /** The number of engines and breakers. */
   readonly counts: () => { readonly engines: number; readonly breakers: number };
 }
 
-/** What the pool makes engines of. */
+/** What the pool needs. */
 export interface EnginePoolDeps {
   readonly createEngine: CreateSidebandEngine;
   readonly engineDeps: Pick<SidebandEngineDeps, "clock" | "setTimer" | "log" | "telemetry">;
@@ -32,7 +32,7 @@ interface RefCounted<Value> {
   users: number;
 }
 
-/** An empty pool. */
+/** Makes an empty pool. */
 export function createEnginePool({ createEngine, engineDeps: surroundings }: EnginePoolDeps): EnginePool {
   const engines = new Map<string, RefCounted<Omit<EngineLease, "release">>>();
   const breakers = new Map<string, RefCounted<Breaker>>();
@@ -45,7 +45,7 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
     const { log } = surroundings;
     const engine = createEngine(settings, {
       ...surroundings,
-      // One line for every question would fill Kong's log: those for debugging are for those who asked for them.
+      // Debug entries, one for every decision, only where the setting asks for them.
       log: settings.enable_debug_logging ? log : (entry) => (entry.level === "debug" ? undefined : log(entry)),
       breaker,
       secret: secret.current,
@@ -74,7 +74,7 @@ export function createEnginePool({ createEngine, engineDeps: surroundings }: Eng
   };
 }
 
-/** The member of this key, made when it is first needed; counts one user more. */
+/** Returns the value of a key, created on first use, and counts one more user. */
 function acquire<Value>(pool: Map<string, RefCounted<Value>>, key: string, create: () => Value): Value {
   const known = pool.get(key) ?? { value: create(), users: 0 };
   known.users += 1;
@@ -82,7 +82,7 @@ function acquire<Value>(pool: Map<string, RefCounted<Value>>, key: string, creat
   return known.value;
 }
 
-/** Counts one user less; answers the member if that was the last one. */
+/** Counts one user less; returns the value if that was the last one. */
 function release<Value>(pool: Map<string, RefCounted<Value>>, key: string): Value | undefined {
   const known = pool.get(key);
   if (known === undefined) return undefined;
@@ -96,31 +96,30 @@ function breakerKeyOf({ pluginId, settings }: InstanceConfig): string {
   return JSON.stringify([pluginId, settings.service_url, settings.verify_service_cert]);
 }
 
-/** A secret from a vault is known by its reference: the value may differ from one instance to the next. */
+/** A vault secret counts by its reference, because its value may differ between instances. */
 function engineKeyOf({ pluginId, settings, secretReference }: InstanceConfig): string {
   const secret = secretReference ?? settings.shared_secret;
   return JSON.stringify([pluginId, secretReference !== undefined, { ...settings, shared_secret: secret }]);
 }
 
-/** The secret that PingAuthorize knows us by, as it is now. */
+/** The current shared secret for PingAuthorize. */
 export interface SharedSecret {
   readonly current: () => string;
-  /** Asks Kong's vault again if that was some time ago; does nothing for secrets that are no references. */
+  /** Reads a vault secret again when it is stale; does nothing for a fixed secret. */
   refresh(kong: PdkCall): Promise<void>;
 }
 
-/** How long a secret from a vault is taken for current. */
+/** How long a vault secret is used before it is read again. */
 const freshMs = 60_000;
 
-/** A secret that stays as it is. */
+/** A secret that never changes. */
 export function createFixedSecret(value: string): SharedSecret {
   return { current: () => value, refresh: () => Promise.resolve() };
 }
 
 /**
- * A secret from a vault. Kong resolves references when it starts an instance and never again, so a rotated secret would
- * not arrive; the vault is asked anew once a minute, by whichever phase comes first (A-63). Where the vault has no
- * answer, the last known value stays.
+ * A vault secret. Kong resolves references only when it starts an instance, so a rotated secret would never arrive: a
+ * phase reads it again once a minute. If the vault has no value, the last one stays.
  */
 export function createVaultSecret(initial: string, reference: string, now: () => number): SharedSecret {
   let value = initial;
@@ -132,7 +131,7 @@ export function createVaultSecret(initial: string, reference: string, now: () =>
       askedAt = now();
       const found = await kong("kong.vault.get", reference);
       if (found !== undefined && found !== "") value = found;
-      else await kong("kong.log.warn", "the vault has no shared_secret now; the last one is used further on");
+      else await kong("kong.log.warn", "the vault has no shared_secret; using the last known one");
     },
   };
 }

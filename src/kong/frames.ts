@@ -1,6 +1,6 @@
-/** Cuts a stream of bytes into whole MessagePack values, however the stream was cut on its way. */
+/** Splits a byte stream into MessagePack values. */
 export interface FrameReader {
-  /** Takes more bytes; answers the values that are whole now, each as its own bytes. Throws where no value can begin. */
+  /** Adds a chunk; returns the bytes of each value that is complete now. Throws on bytes that are not MessagePack. */
   push(chunk: Uint8Array): readonly Uint8Array[];
 }
 
@@ -8,19 +8,19 @@ const initialCapacity = 4096;
 const nothing = new Uint8Array(0);
 
 /**
- * A reader that looks at every byte of structure once and at none inside of strings and binaries, so that the cost of a
- * body of many chunks grows with its size and no faster. What is inside a value is left to the MessagePack library.
+ * Makes a reader. It looks at each header byte once and skips strings and binaries, so its cost grows linearly with the
+ * size, however many chunks there are. The MessagePack library decodes the values.
  */
 export function createFrameReader(): FrameReader {
-  /** Bytes of the value that is not whole yet. */
+  /** Bytes of the incomplete value. */
   let held = nothing;
   let length = 0;
-  /** Where the next header stands, which may be beyond the bytes that have come. */
+  /** Where the next header starts; may be beyond the received bytes. */
   let at = 0;
-  /** Values that have to end before the frame does. */
+  /** Nested values that are still missing. */
   let open = 1;
 
-  /** Goes on to the end of the frame, or as far as the bytes go; says whether the frame is whole. */
+  /** Moves to the end of the frame as far as possible; returns whether the frame is complete. */
   function advance(bytes: Uint8Array, end: number): boolean {
     while (open > 0) {
       const size = headerSize(bytes[at]);
@@ -37,7 +37,7 @@ export function createFrameReader(): FrameReader {
     open = 1;
   }
 
-  /** Keeps bytes that are no whole frame; room grows by doubling, or to what a header has announced. */
+  /** Buffers an incomplete frame; the buffer doubles, or grows to the announced size. */
   function hold(rest: Uint8Array): void {
     const needed = Math.max(length + rest.length, at);
     if (needed > held.length) {
@@ -58,7 +58,7 @@ export function createFrameReader(): FrameReader {
         if (!advance(held, length)) return frames;
         frames.push(held.subarray(0, at));
         rest = held.subarray(at, length);
-        // What was held belongs to the frame now; the reader begins anew with room of its own.
+        // The frame keeps this buffer; the reader starts with a new one.
         held = nothing;
         length = 0;
         restart();
@@ -68,7 +68,7 @@ export function createFrameReader(): FrameReader {
           hold(rest);
           return frames;
         }
-        // Nearly always a chunk is one frame: Kong sends a call and waits.
+        // Usually a chunk is one frame, because Kong sends a call and waits.
         frames.push(at === rest.length ? rest : rest.subarray(0, at));
         rest = at === rest.length ? nothing : rest.subarray(at);
         restart();
@@ -78,12 +78,12 @@ export function createFrameReader(): FrameReader {
   };
 }
 
-/** How many bytes tell the type and the size of a value; the payload of fixed-size numbers counts as header. */
+/** The size of a header, including the payload of fixed-size numbers. */
 function headerSize(first: number | undefined): number {
   if (first === undefined || first < 0xc0 || first >= 0xe0) return 1;
   // Index 0 is 0xc0. MessagePack specification, "Formats"; 0xc1 is never used.
   const size = sizes[first - 0xc0] ?? 0;
-  if (size === 0) throw new Error("0xc1 is no MessagePack");
+  if (size === 0) throw new Error("0xc1 is not valid MessagePack");
   return size;
 }
 
@@ -101,7 +101,7 @@ const sizes = [
   3, 5, // map 16, 32
 ];
 
-/** What follows a header: bytes that are payload, and values that belong to it. */
+/** What follows a header: payload bytes and nested values. */
 function shapeAt(bytes: Uint8Array, at: number): { readonly skip: number; readonly values: number } {
   const first = bytes[at] ?? 0;
   if (first < 0x80 || first >= 0xe0) return leaf;
@@ -136,7 +136,7 @@ function shapeAt(bytes: Uint8Array, at: number): { readonly skip: number; readon
 
 const leaf = { skip: 0, values: 0 } as const;
 
-/** The big-endian number of `width` bytes that follows the byte at `at`. */
+/** The big-endian number in the `width` bytes after `at`. */
 function unsigned(bytes: Uint8Array, at: number, width: number): number {
   let value = 0;
   for (let index = 1; index <= width; index++) value = value * 256 + (bytes[at + index] ?? 0);

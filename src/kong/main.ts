@@ -8,12 +8,12 @@ import { SocketError } from "./unix-listener.ts";
 import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
 import { serve } from "./serve.ts";
 
-/** A collector that is slow must not hold up the end of the process. */
+/** A slow collector must not delay the exit. */
 const postMs = 5000;
 
 process.exitCode = await main(process.argv.slice(2));
 
-/** Does what the arguments say; the answer is the exit code. */
+/** Runs the command; returns the exit code. */
 async function main(args: readonly string[]): Promise<number> {
   const command = parseKongCommand(args);
   switch (command.do) {
@@ -24,10 +24,10 @@ async function main(args: readonly string[]): Promise<number> {
       process.stdout.write(`${pluginIdentity.version}\n`);
       return 0;
     case "query":
-      // Kong takes all of standard output for one JSON document (PX-07).
+      // Kong reads all of standard output as one JSON document (PX-07).
       process.stdout.write(`${JSON.stringify(pluginDump(command))}\n`);
       return 0;
-    case "refuse":
+    case "usage-error":
       process.stderr.write(`headgate-kong: ${command.problem}\n`);
       return 1;
     case "serve":
@@ -36,14 +36,14 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function serveUntilStopped(command: { readonly socket: string; readonly accessOnly: boolean }): Promise<number> {
-  // Written without waiting: whoever reads the log may be slow, and no request should wait for that.
+  // Asynchronous, so that no request waits for a slow reader of the log.
   const output = destination({ fd: process.stderr.fd, sync: false });
-  // Or gone, which must not end the process (PX-01); then there is nobody left to write for.
+  // A reader that is gone must not end the process (PX-01).
   output.on("error", () => Object.assign(output, { write: () => true, flushSync: () => {} }));
   const writeLine = (line: string): void => {
     output.write(`${line}\n`);
   };
-  // One request's fault must not end those of all the others.
+  // A failure of one request must not end all others.
   process.on("unhandledRejection", (reason) => {
     const error = reason instanceof Error ? reason.stack : String(reason);
     writeLine(JSON.stringify({ plugin: pluginIdentity.name, level: "error", msg: "unhandled rejection", error }));

@@ -2,7 +2,7 @@ import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { SidebandTelemetry } from "../policy/sideband/contract.ts";
 import { sidebandMetrics } from "../policy/sideband/metrics.ts";
 
-/** Where telemetry goes, as the OpenTelemetry variables of the environment say. */
+/** Where telemetry goes, from the OpenTelemetry environment variables. */
 export interface OtlpTarget {
   readonly tracesUrl: string;
   readonly metricsUrl: string;
@@ -10,30 +10,30 @@ export interface OtlpTarget {
   readonly serviceName: string;
 }
 
-/** Telemetry that is sent to a collector from time to time. */
+/** Telemetry that is sent to a collector periodically. */
 export interface OtlpTelemetry extends SidebandTelemetry {
-  /** Sends what is there; resolves when it is sent or given up. */
+  /** Sends everything now; resolves when it was sent or failed. */
   flush(): Promise<void>;
 }
 
-/** What sending needs. */
+/** What the exporter needs. */
 export interface OtlpOptions {
   readonly target: OtlpTarget;
   readonly scope: OtlpSender["scope"];
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Some random bytes as hexadecimal text. */
+  /** Random bytes in hexadecimal. */
   readonly randomHex: (bytes: number) => string;
-  /** Posts JSON; rejects when it was not taken. */
+  /** Posts JSON; rejects when it was not accepted. */
   readonly post: (url: string, headers: Readonly<Record<string, string>>, json: string) => Promise<void>;
   readonly warn: (message: string, fields: Readonly<Record<string, unknown>>) => void;
 }
 
 const sendEveryMs = 10_000;
-/** Most spans that wait to be sent; what comes beyond is left out and counted. */
+/** Spans beyond this are dropped and counted. */
 const maxSpans = 2048;
 
-/** Reads the variables of the OpenTelemetry specification ("OTLP exporter configuration") that have a meaning here. */
+/** Reads the environment variables of the OpenTelemetry specification, "OTLP exporter configuration". */
 export function otlpTarget(env: Readonly<Record<string, string | undefined>>): OtlpTarget {
   const base = (env["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? "http://localhost:4318").replace(/\/+$/u, "");
   return {
@@ -50,7 +50,7 @@ export function otlpTarget(env: Readonly<Record<string, string | undefined>>): O
   };
 }
 
-/** Telemetry for a collector. Nothing is set up before the first value comes. */
+/** Makes an exporter; it sends nothing before the first value is recorded. */
 export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
   const { target, clock, setTimer, randomHex, post, warn } = options;
   const sender: OtlpSender = {
@@ -63,7 +63,7 @@ export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
   let spans: FinishedSpan[] = [];
   let lost = 0;
   let cancel: (() => void) | undefined;
-  let isTroubled = false;
+  let hasFailed = false;
 
   function seriesOf(name: string, labels: Readonly<Record<string, string>>): Series {
     sendLater();
@@ -93,11 +93,11 @@ export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
     if (metrics.size > 0) bodies.push([target.metricsUrl, formatMetrics(sender, metrics, clock.wall())]);
     try {
       await Promise.all(bodies.map(([url, body]) => post(url, target.headers, JSON.stringify(body))));
-      isTroubled = false;
+      hasFailed = false;
     } catch (error) {
-      // One line for each time of trouble, not one every ten seconds.
-      if (!isTroubled) warn("telemetry was not taken", { error: String(error), spans_lost: taken.length + lost });
-      isTroubled = true;
+      // One warning for each outage, not one every ten seconds.
+      if (!hasFailed) warn("failed to send telemetry", { error: String(error), spans_lost: taken.length + lost });
+      hasFailed = true;
       lost = 0;
     }
   }
@@ -134,10 +134,10 @@ export function createOtlpTelemetry(options: OtlpOptions): OtlpTelemetry {
   };
 }
 
-/** Values that an attribute may have here. */
+/** Span attributes and metric labels. */
 export type Attributes = Readonly<Record<string, string | number>>;
 
-/** A span that has ended. */
+/** A finished span. */
 export interface FinishedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -149,19 +149,19 @@ export interface FinishedSpan {
   readonly error: string | undefined;
 }
 
-/** One series of a metric: a combination of label values with what was counted for it. */
+/** One time series of a metric. */
 export interface Series {
   readonly labels: Readonly<Record<string, string>>;
-  /** The total of a counter, the last value of a gauge, the sum of a histogram. */
+  /** The total of a counter, the last value of a gauge, or the sum of a histogram. */
   value: number;
-  /** Values in each bucket of a histogram; the last one has no bound. */
+  /** Counts of a histogram's buckets; the last one has no bound. */
   readonly buckets: number[];
 }
 
-/** All series by the name of their metric. */
+/** Series by metric name. */
 export type SeriesByName = ReadonlyMap<string, Iterable<Series>>;
 
-/** Who sends, and since when it counts. */
+/** The service that sends, and when it started. */
 export interface OtlpSender {
   readonly serviceName: string;
   readonly scope: { readonly name: string; readonly version: string };
@@ -173,7 +173,7 @@ const spanKindClient = 3;
 const otlpStatusError = 2;
 const cumulativeTemporality = 2;
 
-/** Spans in the JSON form of OTLP 1.x, ExportTraceServiceRequest. */
+/** Spans as OTLP 1.x JSON, ExportTraceServiceRequest. */
 function formatSpans(sender: OtlpSender, spans: readonly FinishedSpan[]): unknown {
   return {
     resourceSpans: [
@@ -199,7 +199,7 @@ function formatSpans(sender: OtlpSender, spans: readonly FinishedSpan[]): unknow
   };
 }
 
-/** Metrics in the JSON form of OTLP 1.x, ExportMetricsServiceRequest; totals count from the start of the process. */
+/** Metrics as OTLP 1.x JSON, ExportMetricsServiceRequest; totals count from the start of the process. */
 function formatMetrics(sender: OtlpSender, all: SeriesByName, now: number): unknown {
   const metrics = Object.values(sidebandMetrics).flatMap((definition): unknown[] => {
     const points = [...(all.get(definition.name) ?? [])].map((series) => ({
@@ -251,7 +251,7 @@ function listOf(attributes: Attributes): unknown[] {
   }));
 }
 
-/** Nanoseconds as text: more than a JavaScript number holds exactly. */
+/** Nanoseconds as text, because a JavaScript number cannot hold them exactly. */
 function nanos(milliseconds: number): string {
   return String(BigInt(Math.round(milliseconds * 1000)) * 1000n);
 }

@@ -1,25 +1,25 @@
 import { isMap } from "./rpc.ts";
 
-/** Calls one function of Kong's plugin development kit for the request at hand, and reads what it answers. */
+/** Calls a function of Kong's plugin development kit (PDK) for the current request. */
 export type PdkCall = <Name extends PdkName>(
   name: Name,
   ...args: PdkFunctions[Name]["args"]
 ) => Promise<PdkFunctions[Name]["result"]>;
 
-/** The function that answers the client and ends the phase; Kong says nothing more about the event after it. */
+/** Answers the client and ends the phase; Kong ignores the event after it. */
 export const exitFunction = "kong.response.exit";
 
-/** Every function of the kit that is called as a question or an order, with what goes in and comes out. */
+/** The PDK functions in use, with their arguments and results. */
 interface PdkFunctions {
   readonly "kong.client.get_ip": PdkFunction<[], string>;
   readonly "kong.client.get_port": PdkFunction<[], number>;
-  /** PEM, the client's own certificate first; undefined without TLS or certificate (A-33). */
+  /** PEM, the client's own certificate first; undefined without TLS or certificate (PA-096). */
   readonly "kong.client.tls.get_full_client_certificate_chain": PdkFunction<[], string | undefined>;
   readonly "kong.request.get_method": PdkFunction<[], string>;
   readonly "kong.request.get_forwarded_scheme": PdkFunction<[], string>;
   readonly "kong.request.get_forwarded_host": PdkFunction<[], string>;
   readonly "kong.request.get_forwarded_port": PdkFunction<[], number>;
-  /** Percent-decoded but for reserved characters. */
+  /** Percent-decoded except for reserved characters. */
   readonly "kong.request.get_forwarded_path": PdkFunction<[], string>;
   readonly "kong.request.get_raw_query": PdkFunction<[], string>;
   readonly "kong.request.get_http_version": PdkFunction<[], number>;
@@ -50,7 +50,7 @@ interface PdkFunction<Args extends readonly unknown[], Result> {
 
 type PdkName = keyof PdkFunctions;
 
-/** Header values by lower-case name, as they came: what a value may be is the policy engine's to say (PA-039). */
+/** Header values by lower-case name; the policy engine validates them (PA-039). */
 export type KongHeaders = Readonly<Record<string, unknown>>;
 
 /** Headers to set; lists become several lines. */
@@ -88,7 +88,7 @@ const readers: Readers = {
   "kong.log.err": nothing,
 };
 
-/** The kit over a function that carries one call to Kong and brings back what came. */
+/** Makes a typed PDK from a function that sends one call to Kong. */
 export function createPdk(send: (name: string, args: readonly unknown[]) => Promise<unknown>): PdkCall {
   return (name, ...args) => send(name, args).then((value) => read(name, value));
 }
@@ -97,7 +97,7 @@ function read<Name extends PdkName>(name: Name, value: unknown): PdkFunctions[Na
   try {
     return readers[name](value);
   } catch (error) {
-    throw new Error(`${name} answered ${typeName(value)}, which is not what Kong 3 answers`, {
+    throw new Error(`${name} returned ${typeName(value)}, which Kong 3 never does`, {
       cause: error,
     });
   }
@@ -105,7 +105,7 @@ function read<Name extends PdkName>(name: Name, value: unknown): PdkFunctions[Na
 
 function text(value: unknown): string {
   if (typeof value === "string") return value;
-  // Kong sends text as strings and bodies as binary; a reader that takes both survives a change of that.
+  // Kong sends text as strings and bodies as binary today; this accepts both.
   if (value instanceof Uint8Array) return viewOf(value).toString("utf8");
   throw new TypeError("text expected");
 }
@@ -127,7 +127,7 @@ function bytes(value: unknown): Buffer {
 }
 
 function headerMap(value: unknown): KongHeaders {
-  // An empty Lua table arrives as an empty list.
+  // An empty Lua table arrives as an empty array.
   if (Array.isArray(value) && value.length === 0) return {};
   if (isMap(value)) return value;
   throw new TypeError("map expected");

@@ -1,34 +1,34 @@
 import { createPdk, exitFunction, type PdkCall } from "./pdk.ts";
 import type { RpcOutcome } from "./rpc.ts";
 
-/** Gives Kong the one reply that it waits for. */
+/** Sends Kong the reply that it waits for. */
 export type RpcReply = (outcome: RpcOutcome) => void;
 
-/** One run of a phase for one request. Kong asks what to do, does it, and comes back with the result. */
+/** One run of a phase for one request. Kong executes one PDK call after another and returns their results. */
 export interface PhaseEvent {
   readonly id: number;
-  /** Kong comes back with what the last call of the kit gave. */
+  /** Kong returns the result of the last PDK call. */
   step(data: unknown, reply: RpcReply): void;
-  /** Kong comes back without a result, with the reason. */
+  /** Kong reports that the last PDK call failed. */
   fail(reason: string, reply: RpcReply): void;
-  /** Nobody waits any more: the phase is told, and nothing of the event is kept. */
+  /** Kong no longer waits: aborts the phase and drops the event. */
   abandon(reason: string): void;
-  /** When Kong began to wait for us, or we for Kong; monotonic milliseconds. */
+  /** When the side that waits now began to wait; monotonic milliseconds. */
   readonly waitingSince: number;
-  /** Whether Kong waits for us. */
+  /** Whether Kong waits for a reply. */
   readonly isKongWaiting: boolean;
-  /** An answer is due: the phase is told to come to an end. */
+  /** Aborts the phase because its time is nearly over. */
   abort(): void;
-  /** The phase did not come to an end in time; the client gets the answer to everything unexpected (PX-02). */
+  /** Ends a phase that did not stop in time; the client gets a 500 (PX-02). */
   forceEnd(): void;
 }
 
-/** What an event needs from around it. */
+/** What an event needs. */
 export interface EventDeps {
   readonly now: () => number;
-  /** Called once, when nothing more will come of the event. */
+  /** Called once, when the event is over. */
   readonly onEnd: (event: PhaseEvent) => void;
-  /** Called with what a phase threw; the words go to the log of this process. */
+  /** Called with what a phase threw. */
   readonly onFault: (error: unknown) => void;
 }
 
@@ -38,12 +38,12 @@ interface PendingCall {
   readonly settle: PromiseWithResolvers<unknown>;
 }
 
-/** Why a call to Kong has no result. */
+/** A PDK call that has no result because the event is over. */
 class EventEndedError extends Error {
-  override readonly name = "EventOver";
+  override readonly name = "EventEndedError";
 }
 
-/** Starts a phase; the first reply goes to whoever asked for the event. */
+/** Starts a phase; the first reply answers the call that started the event. */
 export function startEvent(
   id: number,
   phase: PhaseHandler,
@@ -51,17 +51,17 @@ export function startEvent(
   { now, onEnd, onFault }: EventDeps,
 ): PhaseEvent {
   const controller = new AbortController();
-  /** Calls that Kong has not been asked for yet. */
+  /** PDK calls that were not sent yet. */
   const queue: PendingCall[] = [];
-  /** The call that Kong is working on. */
+  /** The PDK call that Kong executes now. */
   let current: PendingCall | undefined;
   let reply: RpcReply | undefined = firstReply;
   let waitingSince = now();
-  /** How the phase ended; Kong learns of it when the calls before it are done. */
+  /** How the phase ended; sent after the queued calls. */
   let ending: PhaseEnd | undefined;
   let isOver = false;
 
-  /** Asks Kong for the next call, or tells it how the phase ended, if Kong waits for us. */
+  /** If Kong waits, sends the next PDK call or how the phase ended. */
   function pump(): void {
     if (reply === undefined) return;
     const next = queue.shift();
@@ -85,7 +85,7 @@ export function startEvent(
 
   function send(name: string, args: readonly unknown[]): Promise<unknown> {
     if (isOver || ending !== undefined) {
-      return Promise.reject(new EventEndedError(`${name} was called after the end of the phase`));
+      return Promise.reject(new EventEndedError(`${name} was called after the phase ended`));
     }
     const settle = Promise.withResolvers<unknown>();
     queue.push({ name, args, settle });
@@ -99,7 +99,7 @@ export function startEvent(
     pump();
   }
 
-  /** Forgets what Kong has not been asked for yet. */
+  /** Rejects the calls that were not sent yet. */
   function refuseQueue(reason: EventEndedError): void {
     for (const { settle } of queue.splice(0)) settle.reject(reason);
   }
@@ -122,17 +122,17 @@ export function startEvent(
       if (isOver) return;
       onFault(error);
       refuseQueue(new EventEndedError("the phase has failed"));
-      // Kong's own log must know of it too; the client gets its 500 even if the log does not take it (PA-008).
+      // Kong's log gets it too; the client gets its 500 even if logging fails (PA-008).
       await kong("kong.log.err", `unexpected error: ${textOf(error)}`).catch(() => {});
       finish({ end: "exit", exit: internalErrorExit });
     }
   }
 
-  /** Takes the call that Kong comes back from; undefined where Kong was not asked for anything. */
+  /** Takes the call that Kong has executed; undefined if there was none. */
   function takeCurrent(nextReply: RpcReply): PendingCall | undefined {
     const call = reply === undefined ? current : undefined;
     if (call === undefined) {
-      nextReply({ error: `event ${id} did not wait for a step` });
+      nextReply({ error: `event ${id} expected no step` });
       return undefined;
     }
     current = undefined;
@@ -162,12 +162,12 @@ export function startEvent(
       return reply !== undefined;
     },
     abort() {
-      // The engine takes this name for a timeout of its own, with all that follows from one.
-      controller.abort(new DOMException("Kong does not wait much longer", "TimeoutError"));
+      // The engine treats an abort of this name as a timeout.
+      controller.abort(new DOMException("the phase takes too long", "TimeoutError"));
     },
     forceEnd() {
       if (isOver) return;
-      onFault(new Error("the phase did not come to an end in time"));
+      onFault(new Error("the phase did not end in time"));
       refuseQueue(new EventEndedError("the phase took too long"));
       finish({ end: "exit", exit: internalErrorExit });
     },
@@ -177,8 +177,8 @@ export function startEvent(
 }
 
 /**
- * A body is always given, because Lua loses what stands behind a nil (PX-04). Single values are plain text, as some
- * headers of Kong must not be lists.
+ * The body is always set, because Lua drops arguments after a nil (PX-04). Single header values are strings, because
+ * Kong does not accept lists for some headers.
  */
 function exitArguments({ status, headers, body }: PhaseExit): readonly unknown[] {
   const args: unknown[] = [status, body];
@@ -195,19 +195,19 @@ function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The phases in which Kong may call this plugin. */
+/** The phases that the plugin has. */
 export type PhaseName = "access" | "response";
 
-/** What a phase works with. */
+/** What a phase gets. */
 export interface PhaseContext {
   readonly kong: PdkCall;
-  /** Aborted when Kong no longer waits, or when an answer is due so that Kong still waits for it. */
+  /** Aborts when Kong no longer waits, or when the time is nearly over. */
   readonly signal: AbortSignal;
 }
 
 /**
- * How a phase ends: Kong goes on with the request, or the client gets an answer. The exit is the last call to Kong by
- * construction, because Kong says nothing more to an event after it (PX-04).
+ * How a phase ends: Kong continues with the request, or the client gets an answer. An exit is always the last call,
+ * because Kong ignores an event after it (PX-04).
  */
 export type PhaseEnd = { readonly end: "continue" } | { readonly end: "exit"; readonly exit: PhaseExit };
 
@@ -218,8 +218,8 @@ export interface PhaseExit {
   readonly body: Uint8Array;
 }
 
-/** One phase of one configured plugin. */
+/** A phase of a configured plugin. */
 export type PhaseHandler = (context: PhaseContext) => Promise<PhaseEnd>;
 
-/** The answer to everything unexpected: 500 and nothing else (PA-008). */
+/** The answer to every unexpected failure: an empty 500 (PA-008). */
 export const internalErrorExit: PhaseExit = { status: 500, headers: {}, body: new Uint8Array(0) };

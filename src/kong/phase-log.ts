@@ -2,23 +2,23 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { SidebandLogEntry } from "../policy/sideband/contract.ts";
 import type { PdkCall } from "./pdk.ts";
 
-/** Brings what the engine logs to where it belongs: warnings and errors to Kong's own log, the rest to ours (PA-138). */
+/** Routes the engine's log entries: warnings and errors to Kong's log, the rest to this process's (PA-138). */
 export interface PhaseLog {
-  /** Takes one entry of the engine. */
+  /** Logs one entry of the engine. */
   readonly write: (entry: SidebandLogEntry) => void;
-  /** Does some work of a phase; answers with what it logged for Kong. */
+  /** Runs part of a phase and captures what it logs for Kong. */
   capture<Outcome>(work: () => Promise<Outcome>): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
 }
 
-/** What a phase has to tell Kong's log. */
+/** The captured entries of a phase. */
 export interface PhaseRecord {
-  /** Tells it, in order; the calls are made at once. */
+  /** Writes them to Kong's log, in order. */
   report(kong: PdkCall): Promise<void>;
 }
 
 /**
- * A log for phases that run at the same time. The engine serves all of them with one log; which phase an entry belongs
- * to is known from the asynchronous context. `line` takes what is not for Kong.
+ * Makes a log for phases that run concurrently. The engine has one log for all of them; the asynchronous context tells
+ * which phase an entry belongs to. `line` gets the entries that are not for Kong.
  */
 export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLog {
   const current = new AsyncLocalStorage<SidebandLogEntry[]>();
@@ -34,7 +34,7 @@ export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLo
         const outcome = await current.run(entries, work);
         return { outcome, record: { report: (kong) => report(kong, entries) } };
       } catch (error) {
-        // The phase will not come to tell Kong of them; they must not be lost with it.
+        // The phase cannot report them any more.
         for (const entry of entries) line(entry);
         throw error;
       }

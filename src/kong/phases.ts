@@ -12,18 +12,18 @@ import { internalErrorExit, type PhaseEnd, type PhaseExit, type PhaseHandler } f
 import type { PhaseLog, PhaseRecord } from "./phase-log.ts";
 import type { SharedSecret } from "./engine-pool.ts";
 
-/** What both phases of a configured plugin work with. */
+/** What both phases of a configured plugin need. */
 export interface PhaseDeps {
   readonly engine: HttpPolicyEngine;
   readonly secret: SharedSecret;
   readonly phaseLog: PhaseLog;
-  /** Most milliseconds for one question to the policy. */
+  /** How long one decision may take. */
   readonly budgetMs: number;
-  /** Whether requests may have left something about MCP. */
+  /** Whether the access phase stores MCP facts. */
   readonly withMcp: boolean;
 }
 
-/** Asks about the request; lets it go on, changed as the policy wants, or answers the client. */
+/** The access phase: has the request decided, then applies the changes or answers the client. */
 export function createAccessHandler({ engine, secret, phaseLog, budgetMs }: PhaseDeps): PhaseHandler {
   return async ({ kong, signal }) => {
     const request = await readRequest(kong);
@@ -34,7 +34,7 @@ export function createAccessHandler({ engine, secret, phaseLog, budgetMs }: Phas
   };
 }
 
-/** Everything that Kong has to do before it goes on, in one go; the mark for the guard is the last (PX-03). */
+/** Sends all PDK calls at once; the mark for the guard comes last (PX-03). */
 async function finishAccess(kong: PdkCall, outcome: RequestOutcome, record: PhaseRecord): Promise<void> {
   const calls: Promise<void>[] = [];
   if (outcome.action === "continue") {
@@ -63,7 +63,7 @@ function applyRequestChange(kong: PdkCall, change: RequestChange): Promise<void>
   }
 }
 
-/** Kong hands `host` to nginx as one text and fails on a list; single values are texts for all. */
+/** Kong passes `host` to nginx as a string and fails on a list. */
 function headerArguments(headers: Readonly<Record<string, readonly string[]>>): HeaderArguments {
   return Object.fromEntries(
     Object.entries(headers).map(([name, values]) => {
@@ -82,7 +82,7 @@ function storeContext(kong: PdkCall, store: StoredContext): Promise<void>[] {
   return calls;
 }
 
-/** Asks about the upstream's response, and gives the client what the policy makes of it. */
+/** The response phase: has the upstream's response decided, and sends the client the outcome. */
 export function createResponseHandler({ engine, secret, phaseLog, budgetMs, withMcp }: PhaseDeps): PhaseHandler {
   return async ({ kong, signal }) => {
     if (!engine.hasResponsePhase) {
@@ -91,9 +91,9 @@ export function createResponseHandler({ engine, secret, phaseLog, budgetMs, with
     }
     const { response, stored } = await readResponse(kong, { withMcp });
     if (stored === undefined) {
-      // Access never came to its end for this request: there is nothing that a policy could judge (PA-217).
+      // The access phase did not finish, so there is nothing to decide on (PA-217).
       await Promise.all([
-        kong("kong.log.err", "the access phase left no context for this request"),
+        kong("kong.log.err", "the access phase stored no context for this request"),
         kong("kong.ctx.shared.set", contextKeys.responseDone, doneMark),
       ]);
       return { end: "exit", exit: internalErrorExit };
@@ -120,16 +120,16 @@ function exitWith(exit: PhaseExit): PhaseEnd {
   return { end: "exit", exit };
 }
 
-/** As many headers as Kong can be asked for; without a number it leaves out those after the hundredth (A-31). */
+/** The most headers that Kong returns; without a limit it drops those after the hundredth. */
 const headerLimit = 1000;
 
 /**
- * With a size Kong also reads bodies that nginx has put on disk; without one the client gets 500 for them (PX-05).
- * Zero would mean "any size" from Kong 3.8 on, a large number does so in every version that knows the argument.
+ * With a size Kong also reads bodies that nginx buffered on disk; without one the client gets a 500 for them (PX-05).
+ * Zero means "any size" only from Kong 3.8 on; a large number works in every version that has the argument.
  */
 const anySize = 2 ** 31 - 1;
 
-/** Reads the client's request. The questions do not depend on each other, so they are asked in one go (PA-216). */
+/** Reads the client's request with concurrent PDK calls (PA-216). */
 async function readRequest(kong: PdkCall): Promise<HttpRequestFacts> {
   const [
     clientAddress,
@@ -175,7 +175,7 @@ async function readRequest(kong: PdkCall): Promise<HttpRequestFacts> {
   };
 }
 
-/** Reads the upstream's response, and what the access phase left with the request; undefined where it left nothing. */
+/** Reads the upstream's response and what the access phase stored, if it stored anything. */
 async function readResponse(
   kong: PdkCall,
   { withMcp }: { readonly withMcp: boolean },
@@ -201,7 +201,7 @@ async function readResponse(
   };
 }
 
-/** What is kept with the request, for the response phase and for the guard in Kong (PA-131, PA-162, PX-03). */
+/** Keys of `kong.ctx.shared`, for the response phase and the guard in Kong (PA-131, PA-162, PX-03). */
 const contextKeys = {
   request: "paz_original_request",
   state: "paz_state",
@@ -210,5 +210,5 @@ const contextKeys = {
   responseDone: "paz_response",
 } as const;
 
-/** The value of the two marks. */
+/** The value of the two `…Done` keys. */
 const doneMark = "done";

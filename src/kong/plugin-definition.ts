@@ -10,16 +10,16 @@ import { GatewayError } from "../errors.ts";
 import { isMap } from "./rpc.ts";
 
 /**
- * What `--query` prints: one JSON document that tells Kong of the plugin and of its settings, in the words of Kong's
- * schemas, so that Kong itself refuses a bad value (PA-201). Kong reads the first entry only.
+ * What `--query` prints: the plugin and its settings as Kong's schema, so that Kong itself rejects invalid values
+ * (PA-201). Kong reads the first entry only.
  */
-export function pluginDump(offer: PluginVariant): readonly unknown[] {
+export function pluginDump(variant: PluginVariant): readonly unknown[] {
   return [
     {
       Name: pluginIdentity.name,
       Version: pluginIdentity.version,
       Priority: pluginIdentity.priority,
-      Phases: phasesOf(offer),
+      Phases: phasesOf(variant),
       Schema: {
         name: pluginIdentity.name,
         fields: [
@@ -38,7 +38,7 @@ export function pluginDump(offer: PluginVariant): readonly unknown[] {
   ];
 }
 
-/** One setting in the words of Kong's schemas; functions cannot be told this way, so all is checked again here (A-70). */
+/** A setting as a field of Kong's schema. It cannot express every rule, so `parseInstanceConfig` checks again. */
 function kongField(name: string, definition: SettingDefinition): Readonly<Record<string, unknown>> {
   const { description } = definition;
   switch (definition.type) {
@@ -86,10 +86,10 @@ function kongField(name: string, definition: SettingDefinition): Readonly<Record
   }
 }
 
-/** Whole numbers that Lua's doubles hold exactly. */
+/** The largest integer that a Lua number holds exactly. */
 const maxInteger = 2 ** 53 - 1;
 
-/** What Lua patterns can say about single settings; `-` and `.` need their percent signs. */
+/** Lua patterns for single settings; `-` and `.` are escaped with percent signs. */
 const patterns: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   service_url: {
     match_all: [{ pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]", err: "must be an http or https URL with a host" }],
@@ -113,41 +113,41 @@ const patterns: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   },
 };
 
-/** Under which name, version and priority Kong knows the plugin (PA-001, PA-002, PA-003). */
+/** The plugin as Kong knows it (PA-001, PA-002, PA-003). */
 export const pluginIdentity = {
   name: kongPlugin.name,
   version: kongPlugin.version,
   priority: 999,
 } as const;
 
-/** What the server offers: without the response phase Kong does not buffer, so that streams flow (PX-08). */
+/** Without the response phase Kong does not buffer responses, so that streams flow (PX-08). */
 export interface PluginVariant {
   readonly accessOnly: boolean;
 }
 
-/** The phases that Kong calls. */
+/** The phases of a variant. */
 export function phasesOf({ accessOnly }: PluginVariant): readonly PhaseName[] {
   return accessOnly ? ["access"] : ["access", "response"];
 }
 
-/** The configuration of one plugin, as Kong hands it over with its own notes. */
+/** The configuration of one plugin instance. */
 export interface InstanceConfig {
   readonly settings: SidebandSettings;
-  /** Kong's id of the configured plugin, the same in all workers and for all revisions of its configuration. */
+  /** Kong's id of the configured plugin, equal in all workers and for all revisions of the configuration. */
   readonly pluginId: string;
-  /** Where `shared_secret` comes from, if it is a reference to a vault. */
+  /** The vault reference that `shared_secret` came from. */
   readonly secretReference: string | undefined;
 }
 
-/** Reads the JSON text of StartInstance; throws `config_invalid` with everything that is wrong with it. */
+/** Reads the JSON text of StartInstance; throws `config_invalid` with all problems. */
 export function parseInstanceConfig(text: string): InstanceConfig {
   const config = parseObject(text);
   const settings: Record<string, unknown> = {};
-  // Kong adds ids and notes of its own, more with every version; its schema has refused unknown settings already.
+  // Kong adds members of its own, and its schema has rejected unknown settings.
   for (const [name, { type }] of Object.entries(settingDefinitions)) {
     const value = config[name];
     if (value === undefined) continue;
-    // Lua does not tell an empty list from an empty map, and cjson writes the latter.
+    // Lua does not distinguish an empty list from an empty map; cjson writes the latter.
     const isList = type === "integers" || type === "strings";
     settings[name] = isList && isMap(value) && Object.keys(value).length === 0 ? [] : value;
   }
@@ -163,12 +163,12 @@ function parseObject(text: string): Readonly<Record<string, unknown>> {
     const parsed: unknown = JSON.parse(text);
     if (isMap(parsed)) return parsed;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new GatewayError("config_invalid", "the plugin's configuration is not a JSON object");
 }
 
-/** Older versions of Kong only give a key; without either, equal configurations are taken for one plugin. */
+/** Older versions of Kong only send a key; without either, equal configurations count as one plugin. */
 function idOf(config: Readonly<Record<string, unknown>>, text: string): string {
   for (const name of ["__plugin_id", "__key__"]) {
     const value = config[name];
@@ -177,7 +177,7 @@ function idOf(config: Readonly<Record<string, unknown>>, text: string): string {
   return text;
 }
 
-/** Kong keeps the references beside the values that it found for them. */
+/** Kong sends vault references beside the values it resolved. */
 function referenceOf(config: Readonly<Record<string, unknown>>): string | undefined {
   const references = config["$refs"];
   const reference = isMap(references) ? references["shared_secret"] : undefined;

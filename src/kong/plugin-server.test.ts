@@ -107,7 +107,7 @@ describe("the plugin server", () => {
     const stepped = call("Step", step("no number"));
     await settled();
     expect(stepped.outcome).toMatchObject(
-      asks("kong.log.err", [expect.stringContaining("kong.client.get_port answered")]),
+      asks("kong.log.err", [expect.stringContaining("kong.client.get_port returned")]),
     );
   });
 
@@ -133,7 +133,7 @@ describe("the plugin server", () => {
     });
     instance();
     const started = event();
-    await expect(late.promise).resolves.toContain("after the end of the phase");
+    await expect(late.promise).resolves.toContain("after the phase ended");
     // A body is always given: a nil would make Lua lose what stands behind it.
     expect(started.outcome).toEqual(asks("kong.response.exit", [401, Buffer.from("")]));
     expect(server.counts().events).toBe(0);
@@ -164,7 +164,7 @@ describe("the plugin server", () => {
     instance();
     event().abandon();
     await settled();
-    expect([String(reason), server.counts().events, faults]).toEqual(["EventOver: Kong does not wait any more", 0, []]);
+    expect([String(reason), server.counts().events, faults]).toEqual(["EventEndedError: Kong no longer waits", 0, []]);
   });
 
   it("[PX-01] forgets an event that Kong never comes back to", async () => {
@@ -178,7 +178,7 @@ describe("the plugin server", () => {
     await time.advance(timeLimits.stepWithinMs - 2000);
     expect(server.counts().events).toBe(1);
     await time.advance(4000);
-    await expect(ended.promise).resolves.toMatchObject({ message: "Kong did not come back" });
+    await expect(ended.promise).resolves.toMatchObject({ message: "Kong did not return" });
     expect([server.counts().events, time.pending()]).toEqual([0, 0]);
   });
 
@@ -192,14 +192,14 @@ describe("the plugin server", () => {
     });
     instance();
     const started = event();
-    await time.advance(timeLimits.hurryAfterMs - 1500);
+    await time.advance(timeLimits.abortAfterMs - 1500);
     expect([isHurried, started.outcome]).toEqual([false, undefined]);
     await time.advance(2500);
     expect([isHurried, started.outcome]).toEqual([true, undefined]);
     await time.advance(3000);
     expect(started.outcome).toEqual(asks("kong.response.exit", [500, new Uint8Array(0)]));
     expect(server.counts().events).toBe(0);
-    expect(timeLimits.cutAfterMs + timeLimits.sweepEveryMs).toBeLessThan(60_000);
+    expect(timeLimits.forceEndAfterMs + timeLimits.sweepEveryMs).toBeLessThan(60_000);
   });
 
   it("[PX-02] counts the time from one call of the kit to the next, not that of the whole phase", async () => {
@@ -209,9 +209,9 @@ describe("the plugin server", () => {
     });
     instance();
     event();
-    await time.advance(timeLimits.cutAfterMs);
+    await time.advance(timeLimits.forceEndAfterMs);
     const stepped = call("Step", step("192.0.2.1"));
-    await time.advance(timeLimits.hurryAfterMs - 2000);
+    await time.advance(timeLimits.abortAfterMs - 2000);
     expect(stepped.outcome).toBeUndefined();
   });
 
@@ -241,7 +241,7 @@ describe("the plugin server", () => {
       error: "plugin has no phase log",
     });
     expect(call("Reload", {}).outcome).toEqual({ error: "no method Reload" });
-    expect(call("Step", step("x")).outcome).toEqual({ error: "event 1000 did not wait for a step" });
+    expect(call("Step", step("x")).outcome).toEqual({ error: "event 1000 expected no step" });
   });
 
   it("forgets instances of workers that have gone, long after their last event", async () => {

@@ -2,73 +2,72 @@ import type { Clock, SetTimer } from "../core/exchange.ts";
 import { type PhaseEvent, type PhaseHandler, type RpcReply, startEvent } from "./phase-event.ts";
 import { isMap, type RpcCall } from "./rpc.ts";
 
-/** A configured plugin at work, as one of Kong's processes knows it. */
+/** A plugin instance of one Kong worker. */
 export interface PluginInstance {
-  /** The work of a phase; undefined where the plugin has none. */
+  /** The handler of a phase; undefined if the plugin does not have it. */
   phase(name: string): PhaseHandler | undefined;
-  /** Kong does not use it any more; phases that are under way still come to their end. */
+  /** Kong has closed it; running phases still finish. */
   close(): void;
 }
 
-/** What Kong tells when it wants an instance. */
+/** The argument of StartInstance. */
 export interface InstanceRequest {
   readonly name: string;
-  /** JSON text: the configuration and some names of Kong's own. */
+  /** The configuration as JSON text. */
   readonly config: string;
 }
 
-/** What the server needs from around it. */
+/** What the server needs. */
 export interface PluginServerDeps {
   readonly pluginName: string;
   /**
-   * Where the numbers of instances and events begin; another one in every process. After a restart Kong still comes
-   * with numbers of the process before, which must not mean an instance or an event of this one.
+   * The first id of instances and events, different in every process: after a restart Kong still sends ids of the
+   * previous process, which must not match.
    */
   readonly firstId: number;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Makes an instance; what it throws is told to Kong, which then refuses the request with 500. */
+  /** Makes an instance; Kong answers requests with 500 if it throws. */
   readonly createInstance: (request: InstanceRequest) => PluginInstance;
   readonly log: ServerLog;
 }
 
-/** Where the server's own words go, apart from those of the phases. */
+/** The log of the server itself. */
 export interface ServerLog {
   readonly warn: (message: string, fields?: Readonly<Record<string, unknown>>) => void;
   readonly error: (message: string, fields?: Readonly<Record<string, unknown>>) => void;
 }
 
-/** Answers Kong's calls, whatever connection they come on: Kong may use another one for each step of an event. */
+/** Answers Kong's calls from any connection: Kong may use another one for each step of an event. */
 export interface PluginServer {
-  /** Answers one call. The result ends what the call began, for when nobody waits for the reply any more. */
+  /** Answers one call. Returns the function that abandons it when the connection is lost. */
   handle(call: RpcCall, reply: RpcReply): () => void;
-  /** Whether a call is a step of an event that is under way here. */
+  /** Whether a call is a step of an event of this process. */
   ownsEvent(call: RpcCall): boolean;
-  /** How much is held, for tests and for the log. */
+  /** The number of instances and events. */
   readonly counts: () => { readonly instances: number; readonly events: number };
-  /** Resolves when no event is under way. */
+  /** Resolves when no event is running. */
   whenIdle(): Promise<void>;
-  /** Gives everything up. */
+  /** Abandons all events and closes all instances. */
   close(): void;
 }
 
 /**
- * How long things may take. Kong gives up after 60 seconds without an answer and, speaking MessagePack, then lets the
- * request go on (PX-02); so an answer is due well before.
+ * Kong waits 60 seconds for an answer and then, with the MessagePack protocol, lets the request pass (PX-02). So every
+ * phase is answered well before that.
  */
 export const timeLimits = {
-  /** For everything that happens between two calls of the kit, the question to the policy included. */
+  /** For the work between two PDK calls, including the decision. */
   budgetMs: 45_000,
-  /** Then the phase is told to stop, */
-  hurryAfterMs: 50_000,
-  /** and then it is answered for. */
-  cutAfterMs: 52_000,
+  /** Then the phase is aborted, */
+  abortAfterMs: 50_000,
+  /** and then answered with a 500. */
+  forceEndAfterMs: 52_000,
   /**
-   * Kong may be reading a slow upload, but at some time it will not come back: a request that was aborted, or an error
-   * inside of Kong.
+   * For Kong to execute a PDK call. It may be reading a slow upload, or never return after an aborted request.
    */
   stepWithinMs: 15 * 60_000,
-  /** Instances of workers that have gone are never closed; those not used for so long are forgotten. */
+  /** Workers that died never close their instances; unused ones are closed after this. */
   idleInstanceMs: 2 * 60 * 60_000,
   sweepEveryMs: 1000,
 } as const;
@@ -80,7 +79,7 @@ interface HeldInstance {
 
 const nothingToEnd = (): void => {};
 
-/** The state that all connections share: instances and events. Knows nothing of sockets. */
+/** Makes a server: the instances and events that all connections share. */
 export function createPluginServer(options: PluginServerDeps): PluginServer {
   const { clock, setTimer, log } = options;
   const instances = new Map<number, HeldInstance>();
@@ -96,9 +95,9 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     for (const event of events.values()) {
       const waited = now - event.waitingSince;
       if (!event.isKongWaiting) {
-        if (waited >= timeLimits.stepWithinMs) event.abandon("Kong did not come back");
-      } else if (waited >= timeLimits.cutAfterMs) event.forceEnd();
-      else if (waited >= timeLimits.hurryAfterMs) event.abort();
+        if (waited >= timeLimits.stepWithinMs) event.abandon("Kong did not return");
+      } else if (waited >= timeLimits.forceEndAfterMs) event.forceEnd();
+      else if (waited >= timeLimits.abortAfterMs) event.abort();
     }
     sweepLater();
   }
@@ -120,7 +119,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
   function startInstance(argument: unknown, reply: RpcReply): void {
     const { Name: name, Config: config } = isMap(argument) ? argument : {};
     if (name !== options.pluginName || typeof config !== "string") {
-      reply({ error: `this server has the plugin ${options.pluginName} only` });
+      reply({ error: `this server only has the plugin ${options.pluginName}` });
       return;
     }
     forgetIdleInstances();
@@ -161,7 +160,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     });
     events.set(event.id, event);
     sweepLater();
-    return () => event.abandon("Kong does not wait any more");
+    return () => event.abandon("Kong no longer waits");
   }
 
   function step(argument: unknown, reply: RpcReply, error?: string): () => void {
@@ -175,7 +174,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     }
     if (error === undefined) event.step(data, reply);
     else event.fail(typeof data === "string" ? data : error, reply);
-    return () => event.abandon("Kong does not wait any more");
+    return () => event.abandon("Kong no longer waits");
   }
 
   return {
@@ -206,7 +205,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     },
     close() {
       cancelSweep?.();
-      for (const event of events.values()) event.abandon("the plugin server ends");
+      for (const event of events.values()) event.abandon("the plugin server is stopping");
       for (const [id, held] of instances) forget(id, held);
     },
   };

@@ -4,14 +4,14 @@ import type { PhaseLog } from "./phase-log.ts";
 import { createAccessHandler, createResponseHandler } from "./phases.ts";
 import { type InstanceRequest, type PluginInstance, type ServerLog, timeLimits } from "./plugin-server.ts";
 
-/** What instances are made with. */
+/** What instances need. */
 export interface PluginDeps extends PluginVariant {
   readonly engines: EnginePool;
   readonly phaseLog: PhaseLog;
   readonly log: ServerLog;
 }
 
-/** Makes the instances of the plugin; throws `config_invalid` for a configuration that is wrong. */
+/** Makes plugin instances; throws `config_invalid` for an invalid configuration. */
 export function createInstanceFactory(options: PluginDeps): (request: InstanceRequest) => PluginInstance {
   const { accessOnly, engines, phaseLog, log } = options;
   return ({ config: text }) => {
@@ -19,11 +19,10 @@ export function createInstanceFactory(options: PluginDeps): (request: InstanceRe
     const { settings, pluginId } = config;
     warnAboutDeadline(settings, (message, fields) => log.warn(message, { plugin_id: pluginId, ...fields }));
     if (accessOnly && !settings.skip_response_phase) {
-      // A response policy that silently does not apply is worse than a line too many (PX-08).
-      log.warn(
-        "started with --access-only: responses are not put to the policy although skip_response_phase is false",
-        { plugin_id: pluginId },
-      );
+      // A response policy must not be skipped silently (PX-08).
+      log.warn("started with --access-only: responses are not checked although skip_response_phase is false", {
+        plugin_id: pluginId,
+      });
     }
     const lease = engines.lease(
       accessOnly ? { ...config, settings: { ...settings, skip_response_phase: true } } : config,
@@ -43,7 +42,7 @@ export function createInstanceFactory(options: PluginDeps): (request: InstanceRe
   };
 }
 
-/** What the settings allow may take longer than Kong waits; the deadline holds all the same (PX-02, A-36). */
+/** Retries may take longer than Kong waits; the deadline still holds (PX-02). */
 function warnAboutDeadline(
   settings: {
     readonly max_retries: number;
@@ -55,7 +54,7 @@ function warnAboutDeadline(
   const { max_retries: retries, connection_timeout_ms: timeout, retry_backoff_ms: backoff } = settings;
   const worstMs = (retries + 1) * timeout + retries * backoff;
   if (worstMs > timeLimits.budgetMs) {
-    warn("all attempts together may take longer than Kong waits; they are cut off before", {
+    warn("all attempts together may take longer than Kong waits; they will be cut off", {
       worst_case_ms: worstMs,
       cut_off_ms: timeLimits.budgetMs,
     });

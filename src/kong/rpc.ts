@@ -8,7 +8,7 @@ export interface RpcCall {
   readonly argument: unknown;
 }
 
-/** What a call is answered with. Kong looks for words in the text of an error, so it is always text. */
+/** The answer to a call. Kong searches the text of errors, so an error is always a string. */
 export type RpcOutcome = { readonly result: unknown } | { readonly error: string };
 
 const kinds = { call: 0, reply: 1, notification: 2 } as const;
@@ -17,7 +17,7 @@ const prefix = "plugin.";
 const decoder = new Decoder();
 const encoder = new Encoder();
 
-/** Reads one frame as a call; throws where it is none, because then the two sides are out of step. */
+/** Reads one frame as a call; throws if it is not one, because the stream is then out of sync. */
 export function parseCall(frame: Uint8Array): RpcCall {
   const message = decoder.decode(frame);
   if (!Array.isArray(message)) throw new Error("a call must be an array");
@@ -34,7 +34,7 @@ export function parseCall(frame: Uint8Array): RpcCall {
 
 /** The bytes of a reply: `[1, id, error, result]`. */
 export function formatReply(id: number, outcome: RpcOutcome): Uint8Array {
-  // Copied out of the encoder's own buffer, because a write may not be done when the next reply is made.
+  // A copy, because the encoder reuses its buffer for the next reply.
   return Buffer.from(encoder.encodeSharedRef(replyOf(id, outcome)));
 }
 
@@ -42,12 +42,12 @@ function replyOf(id: number, outcome: RpcOutcome): readonly unknown[] {
   return "error" in outcome ? [kinds.reply, id, outcome.error, null] : [kinds.reply, id, null, outcome.result ?? null];
 }
 
-/** The bytes that tell Kong which process it talks to; on another number Kong forgets the instances it knew. */
+/** Tells Kong the process id; when it changes, Kong forgets its instances. */
 export function formatServerPid(pid: number): Uint8Array {
   return encoder.encode([kinds.notification, "serverPid", pid]);
 }
 
-/** Whether this is an object with members, as maps arrive. */
+/** Whether a decoded value is a map. */
 export function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Uint8Array);
 }

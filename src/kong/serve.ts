@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { Clock, SetTimer } from "../core/exchange.ts";
+import { settlesWithin } from "../lib/timeout.ts";
 import type { CreateSidebandEngine, SidebandEngineDeps } from "../policy/sideband/contract.ts";
 import { createEnginePool } from "./engine-pool.ts";
 import { pluginIdentity, type PluginVariant } from "./plugin-definition.ts";
@@ -8,32 +9,32 @@ import { createPhaseLog } from "./phase-log.ts";
 import { createInstanceFactory } from "./plugin.ts";
 import { createPluginServer, type PluginServer, type ServerLog } from "./plugin-server.ts";
 
-/** What a server is made of. */
+/** What the server needs. */
 export interface ServeOptions extends PluginVariant {
   readonly socket: string;
   readonly pid: number;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Takes one line of the log, without its line feed. */
+  /** Writes one line of the log. */
   readonly writeLine: (line: string) => void;
   readonly createEngine: CreateSidebandEngine;
   readonly telemetry?: SidebandEngineDeps["telemetry"];
 }
 
-/** A server that Kong can use. */
+/** A running plugin server. */
 export interface RunningServer {
-  /** Resolves when another process has taken the socket and Kong has left this one. */
+  /** Resolves when another process has replaced the socket and Kong uses this one no more. */
   readonly replaced: Promise<void>;
   readonly counts: PluginServer["counts"];
-  /** Lets phases that are under way come to their end, for some seconds at most, and stops. */
+  /** Waits a few seconds for running phases, then stops. */
   stop(): Promise<void>;
 }
 
-/** How long phases may go on after a stop was asked for: Kong ends the process itself if it takes much longer. */
+/** Kong kills the process if stopping takes much longer. */
 const drainMs = 5000;
 const checkReplacedMs = 10_000;
 
-/** Serves Kong on a socket; throws a SocketProblem where that cannot be. */
+/** Serves Kong on a Unix socket; throws a SocketError if it cannot listen. */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
   const { socket, pid, clock, setTimer, writeLine, accessOnly } = options;
   const log = createServerLog(writeLine);
@@ -65,10 +66,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
     counts: server.counts,
     async stop() {
       cancelCheck();
-      const late = Promise.withResolvers<void>();
-      const cancelLate = setTimer(drainMs, late.resolve);
-      await Promise.race([server.whenIdle(), late.promise]);
-      cancelLate();
+      await settlesWithin(server.whenIdle(), drainMs, setTimer);
       server.close();
       await listener.close();
       log.info("stopped");
@@ -76,7 +74,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   };
 }
 
-/** Lines of the server itself, in the form of those of the engine. */
+/** Log lines of the server in the format of the engine. */
 function createServerLog(writeLine: (line: string) => void) {
   const write =
     (level: string): ServerLog["warn"] =>

@@ -5,7 +5,7 @@ import { createFrameReader } from "./frames.ts";
 import type { PluginServer, ServerLog } from "./plugin-server.ts";
 import { formatReply, formatServerPid, parseCall } from "./rpc.ts";
 
-/** Where to listen, and for whom. */
+/** Where to listen, and what serves the connections. */
 export interface UnixListenerOptions {
   readonly path: string;
   readonly server: PluginServer;
@@ -15,42 +15,42 @@ export interface UnixListenerOptions {
   readonly now: () => number;
 }
 
-/** A socket that is being listened on. */
+/** A listening socket. */
 export interface UnixListener {
-  /** Whether the socket in its place is another process's by now. */
+  /** Whether another process has replaced the socket. */
   readonly isReplaced: () => boolean;
-  /** How many connections are open. */
+  /** The number of open connections. */
   readonly connections: () => number;
-  /** Lets the socket go and ends every connection. */
+  /** Removes the socket and closes every connection. */
   close(): Promise<void>;
 }
 
-/** A problem with the socket that whoever started the process can solve; the message says how. */
+/** A problem with the socket that the operator can solve; the message says how. */
 export class SocketError extends Error {
-  override readonly name = "SocketProblem";
+  override readonly name = "SocketError";
 }
 
 const checkEveryMs = 100;
 
-/** Longest path that the kernel takes: 108 bytes on Linux, 104 elsewhere, the closing zero included. */
+/** The kernel accepts 108 bytes on Linux and 104 elsewhere, including the closing zero. */
 const maxPathBytes = process.platform === "linux" ? 107 : 103;
 
 /**
- * Listens on a Unix socket. The socket is made beside its place and moved there, so that a stale one is replaced, and a
- * new process takes over from an old one without a moment in which nobody listens: when Kong reloads, both live for a while.
+ * Listens on a Unix socket. The socket is created beside its path and renamed, which replaces a stale one, and lets a
+ * new process take over without a gap: during a reload of Kong both processes live for a while.
  */
 export async function listenOnSocket({ path, server, pid, log, now }: UnixListenerOptions): Promise<UnixListener> {
-  const place = `${path}.${pid}`;
-  await checkSocketPath(path, place, log);
+  const temporaryPath = `${path}.${pid}`;
+  await checkSocketPath(path, temporaryPath, log);
   const sockets = new Set<Socket>();
   const listener = createServer((socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     serve(socket, { server, pid, log, path, hasSuccessor });
   });
-  await listening(listener, place);
+  await listening(listener, temporaryPath);
   try {
-    renameSync(place, path);
+    renameSync(temporaryPath, path);
   } catch (error) {
     listener.close();
     throw toSocketError(path, error);
@@ -60,7 +60,7 @@ export async function listenOnSocket({ path, server, pid, log, now }: UnixListen
   let lookedAt = now();
   listener.on("error", (error) => log.error("socket failed", { error: error.message }));
   const isReplaced = (): boolean => fingerprintOf(path) !== own;
-  /** Whether another process listens in our place; the file system is looked at some times a second. */
+  /** Whether another process has taken the path; checks the file system at most ten times a second. */
   function hasSuccessor(): boolean {
     if (now() - lookedAt >= checkEveryMs) {
       lookedAt = now();
@@ -72,7 +72,7 @@ export async function listenOnSocket({ path, server, pid, log, now }: UnixListen
     isReplaced,
     connections: () => sockets.size,
     close: async () => {
-      // Another process may have taken the place; then it is not ours to clear.
+      // A successor keeps its socket.
       if (!isReplaced()) rmSync(path, { force: true });
       const { promise, resolve } = Promise.withResolvers<void>();
       listener.close(() => resolve());
@@ -87,22 +87,22 @@ interface ConnectionOptions {
   readonly pid: number;
   readonly log: ServerLog;
   readonly path: string;
-  /** Whether new connections go to another process by now. */
+  /** Whether another process accepts new connections now. */
   readonly hasSuccessor: () => boolean;
 }
 
-/** Serves one connection. Kong sends a call, waits for its reply, and may then use another connection for the next. */
+/** Serves one connection. Kong sends a call, waits for the reply, and may use another connection for the next call. */
 function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: ConnectionOptions): void {
   const reader = createFrameReader();
-  /** Ends what the call began that is not answered yet. */
+  /** Abandons the call that is not answered yet. */
   let abandon: (() => void) | undefined;
   let isIntroduced = false;
   let successor: Socket | undefined;
 
   function take(frame: Uint8Array): void {
     const call = parseCall(frame);
-    // With two processes behind one of Kong's pools, steps would go to the wrong one. So whatever is not about an event
-    // that is under way here is handed on, as it is, and the answer back.
+    // Kong's connection pool now reaches two processes. Calls that belong to no event of this one are forwarded to the
+    // successor, and its replies back.
     if (hasSuccessor() && !server.ownsEvent(call)) {
       successor ??= connectToSuccessor(path, socket);
       successor.write(frame);
@@ -124,12 +124,12 @@ function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: Connect
     try {
       for (const frame of reader.push(chunk)) take(frame);
     } catch (error) {
-      // The two sides are out of step; Kong makes a new connection for its next call.
-      log.error("connection closed: not understood", { error: error instanceof Error ? error.message : "" });
+      // The stream is out of sync; Kong opens a new connection for its next call.
+      log.error("connection closed: invalid message", { error: error instanceof Error ? error.message : "" });
       socket.destroy();
     }
   });
-  // Kong drops connections whenever it likes; an unhandled error would end the process (PX-01).
+  // Kong may drop a connection at any time; an unhandled error would end the process (PX-01).
   socket.on("error", () => socket.destroy());
   socket.on("close", () => {
     abandon?.();
@@ -138,7 +138,7 @@ function serve(socket: Socket, { server, pid, log, path, hasSuccessor }: Connect
   });
 }
 
-/** A connection to whoever listens now; what comes back goes to Kong. Without it Kong has to make a new one. */
+/** Connects to the process that took over; its replies go to Kong. If it fails, Kong has to reconnect. */
 function connectToSuccessor(path: string, kong: Socket): Socket {
   const successor = connect(path);
   successor.on("data", (chunk) => kong.write(chunk));
@@ -147,16 +147,16 @@ function connectToSuccessor(path: string, kong: Socket): Socket {
   return successor;
 }
 
-/** Looks at what is in the way before anything is done; throws what the operator has to know. */
-async function checkSocketPath(path: string, place: string, log: ServerLog): Promise<void> {
-  if (Buffer.byteLength(place) > maxPathBytes) {
+/** Checks the path before listening; throws what the operator has to fix. */
+async function checkSocketPath(path: string, temporaryPath: string, log: ServerLog): Promise<void> {
+  if (Buffer.byteLength(temporaryPath) > maxPathBytes) {
     throw new SocketError(
-      `${path} is too long for a socket: at most ${maxPathBytes - (Buffer.byteLength(place) - Buffer.byteLength(path))} bytes`,
+      `${path} is too long for a socket: at most ${maxPathBytes - (Buffer.byteLength(temporaryPath) - Buffer.byteLength(path))} bytes`,
     );
   }
   let found;
   try {
-    // Binding says "permission denied" for a folder that is not there; asking first gives the true reason.
+    // Binding reports "permission denied" for a missing folder; this gives the real reason.
     statSync(dirname(path));
     found = lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
@@ -164,13 +164,13 @@ async function checkSocketPath(path: string, place: string, log: ServerLog): Pro
   }
   if (found === undefined) return;
   if (!found.isSocket()) {
-    throw new SocketError(`${path} is no socket; give --socket a path where nothing else is`);
+    throw new SocketError(`${path} is not a socket; give --socket another path`);
   }
   if (await hasListener(path)) log.warn("taking the socket over from another process", { socket: path });
   else log.warn("replacing a stale socket", { socket: path });
 }
 
-/** Whether somebody listens on a socket. */
+/** Whether a process listens on a socket. */
 function hasListener(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const probe = connect(path);
@@ -182,18 +182,18 @@ function hasListener(path: string): Promise<boolean> {
   return promise;
 }
 
-function listening(listener: Server, place: string): Promise<void> {
+function listening(listener: Server, path: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const failed = (error: Error): void => reject(toSocketError(place, error));
+  const failed = (error: Error): void => reject(toSocketError(path, error));
   listener.once("error", failed);
-  listener.listen(place, () => {
+  listener.listen(path, () => {
     listener.off("error", failed);
     resolve();
   });
   return promise;
 }
 
-/** Tells one socket from another in the same place; the number alone may be given to a later file again. */
+/** Identifies a socket file; the inode alone may be reused by a later file. */
 function fingerprintOf(path: string): string | undefined {
   try {
     const { ino, mtimeMs } = lstatSync(path);
@@ -205,15 +205,15 @@ function fingerprintOf(path: string): string | undefined {
 
 function toSocketError(path: string, error: unknown): SocketError {
   const folder = dirname(path);
-  const words: Readonly<Record<string, string>> = {
-    ENOENT: `${folder} does not exist; make it, or give --socket another path`,
-    ENOTDIR: `${folder} is no folder; give --socket another path`,
-    EACCES: `${folder} may not be written by this user; change its owner, or give --socket another path`,
+  const texts: Readonly<Record<string, string>> = {
+    ENOENT: `${folder} does not exist; create it, or give --socket another path`,
+    ENOTDIR: `${folder} is not a folder; give --socket another path`,
+    EACCES: `${folder} is not writable by this user; change its owner, or give --socket another path`,
     EPERM: `${path} belongs to another user; remove it, or give --socket another path`,
     EROFS: `${folder} is on a read-only file system; give --socket another path`,
   };
   const code = codeOf(error);
-  return new SocketError(words[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`, {
+  return new SocketError(texts[code] ?? `cannot listen on ${path}: ${error instanceof Error ? error.message : code}`, {
     cause: error,
   });
 }

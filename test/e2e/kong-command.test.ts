@@ -49,10 +49,10 @@ describe("headgate-kong", () => {
   it("says in one line what is wrong, and leaves standard output empty", async () => {
     const folder = mkdtempSync(join(tmpdir(), "headgate-kong-"));
     for (const [args, words] of [
-      [[], "give --query or --socket PATH"],
-      [["--dump-all-plugins"], "there is no option --dump-all-plugins"],
+      [[], "expected --query or --socket PATH"],
+      [["--dump-all-plugins"], "unknown option --dump-all-plugins"],
       [["--socket", join(folder, "none/kong.sock")], "does not exist"],
-      [["--socket", folder], "is no socket"],
+      [["--socket", folder], "is not a socket"],
     ] as const) {
       const { code, out, err } = await run(...args);
       expect([code > 0, out, err]).toEqual([true, "", expect.stringContaining(words)]);

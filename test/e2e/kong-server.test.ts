@@ -71,7 +71,7 @@ describe("the plugin server on its socket", () => {
     const { client, log } = await kong.send({}, { body: "up" });
     // Without a guard Kong goes on; the response phase finds that access never ended.
     expect([client.status, log[0]]).toEqual([500, { level: "err", text: "timeout" }]);
-    await expect.poll(() => aborted).toEqual(["EventOver: Kong does not wait any more"]);
+    await expect.poll(() => aborted).toEqual(["EventEndedError: Kong no longer waits"]);
     await expect.poll(server.counts).toEqual(idle);
   });
 
@@ -85,7 +85,7 @@ describe("the plugin server on its socket", () => {
       await closed.promise;
     }
     expect((await kong.send({})).client.status).toBe(200);
-    expect(server.lines.filter((line) => line.includes("not understood"))).toHaveLength(3);
+    expect(server.lines.filter((line) => line.includes("invalid message"))).toHaveLength(3);
   });
 
   it("[PA-009] [PA-193] keeps 200 requests apart that run at the same time", async () => {
@@ -232,8 +232,8 @@ describe("the socket itself", () => {
 
   it.each([
     ["a folder that is not there", (folder: string) => join(folder, "none/kong.sock"), /does not exist/u],
-    ["a file in its place", (folder: string) => join(folder, "file"), /is no socket/u],
-    ["a file for a folder", (folder: string) => join(folder, "file/kong.sock"), /file is no folder/u],
+    ["a file in its place", (folder: string) => join(folder, "file"), /is not a socket/u],
+    ["a file for a folder", (folder: string) => join(folder, "file/kong.sock"), /file is not a folder/u],
     ["a path that is too long", (folder: string) => join(folder, "x".repeat(120)), /too long for a socket/u],
   ])("refuses %s with words that help", async (_name, path, words) => {
     const folder = mkdtempSync(join(tmpdir(), "headgate-kong-"));

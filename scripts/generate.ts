@@ -7,6 +7,7 @@ import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
 import { renderErrorsPage } from "./generate/errors-page.ts";
 import { renderFeaturesPage } from "./generate/features-page.ts";
+import { renderKongSettingsPage } from "./generate/kong-settings-page.ts";
 import { renderLintConfig } from "./generate/lint-config.ts";
 import { renderMetricsPage } from "./generate/metrics-page.ts";
 import { renderApiPage } from "./generate/public-api.ts";
@@ -26,6 +27,7 @@ const generated: readonly Generated[] = [
   { file: "docs/reference/correlation.md", render: renderCorrelationPage },
   { file: "docs/reference/errors.md", render: renderErrorsPage },
   { file: "docs/reference/features.md", render: renderFeaturesPage },
+  { file: "docs/reference/kong-settings.md", render: renderKongSettingsPage },
   { file: "docs/reference/metrics.md", render: renderMetricsPage },
   { file: "docs/reference/revisions.md", render: renderRevisionTables },
   { file: ".oxlintrc.json", render: renderLintConfig },

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ByteBuffer } from "./byte-buffer.ts";
 
-describe("byte hold", () => {
+describe("a byte buffer", () => {
   it("gives back what was put in, in order, for small and large pieces alike", () => {
     const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 8 }), fc.integer({ min: 1000, max: 3000 })), {
       maxLength: 20,

@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 describe("large messages", () => {
-  it("[SC-022] yield their metadata without any value being built", () => {
+  it("[SC-022] give their metadata without building values", () => {
     const text = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"store","arguments":{"rows":[${"1,".repeat(200_000)}1],"text":"${"x".repeat(300_000)}"},"_meta":{"progressToken":"p"}}}`;
     const bytes = Buffer.from(text);
     expect(bytes.length).toBeGreaterThan(256 * 1024);
@@ -27,7 +27,7 @@ describe("large messages", () => {
 });
 
 describe("events of a stream", () => {
-  it("[SC-039] are correlated by the ids in their data, and one that is not JSON is told from a message", () => {
+  it("[SC-039] are correlated by the ids in their data, and invalid JSON is not a message", () => {
     const seen: string[] = [];
     const decoder = createSseDecoder({
       maxEventBytes: 1000,
@@ -54,7 +54,7 @@ describe("events of a stream", () => {
 });
 
 describe("directions", () => {
-  it("[SC-043] reverse to each other and back; internal and unknown stay what they are", () => {
+  it("[SC-043] reverse to each other and back; internal and unknown stay unchanged", () => {
     for (const direction of ["client-to-server", "server-to-client"] as const) {
       expect(reverseDirection(direction)).not.toBe(direction);
       expect(reverseDirection(reverseDirection(direction))).toBe(direction);

@@ -24,15 +24,15 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
 }
 
 describe("reading lines", () => {
-  it("[SC-019] splits at LF, takes CR LF for one line end and passes over blank lines", () => {
+  it("[SC-019] splits at LF, reads CR LF as one line end and skips blank lines", () => {
     expect(read(["a\nb\r\n\n\r\n \t\r\n c \n"])).toEqual(["a", "b", " c ", "end"]);
   });
 
-  it("[SC-019] holds a partial line across chunks", () => {
+  it("[SC-019] buffers a partial line across chunks", () => {
     expect(read(["a", "", "b\nc", "\r", "\nd\r", "e\n"])).toEqual(["ab", "c", "d\re", "end"]);
   });
 
-  it("[SC-086] takes a lone CR for content", () => {
+  it("[SC-086] reads a lone CR as content", () => {
     expect(read(["a\rb\n\rc\r\r\n"])).toEqual(["a\rb", "\rc\r", "end"]);
   });
 
@@ -42,7 +42,7 @@ describe("reading lines", () => {
     expect(read(["a\n \r"])).toEqual(["a", "end"]);
   });
 
-  it("[SC-019, SC-086] goes on after anything that is no message, with later messages unharmed", () => {
+  it("[SC-019, SC-086] continues after anything that is not a message", () => {
     const ping = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"é漢😀"}`;
     const bytes = Buffer.concat([
       Buffer.from(`\u{feff}${ping(1)}\n${ping(2)}\r\n\nServer listening on stdio\n${ping(3)}${ping(4)}\n`),
@@ -79,7 +79,7 @@ describe("reading lines", () => {
     );
   });
 
-  it("[SC-019, SC-086] gives the same for any cut of any input, and one byte a chunk", () => {
+  it("[SC-019, SC-086] gives the same result for any split of any input", () => {
     const input = fc
       .array(fc.constantFrom("\n", "\n", "\r\n", "\r", "a", "bcd", " ", "é", "😀"), {
         size: "max",
@@ -128,7 +128,7 @@ describe("a line that is too long", () => {
     expect(read(["123", "45", "67\n89\n"], 4)).toEqual([{ limit: 4 }, "89", "end"]);
   });
 
-  it("is told while it still grows, with its size so far", () => {
+  it("is reported before it ends, with its size so far", () => {
     const overflows: unknown[] = [];
     const reader = createLineReader({
       maxLineBytes: 10,

@@ -27,7 +27,7 @@ describe("batches", () => {
     );
   });
 
-  it("[SC-032] are answered by an array only if they came as one, and by nothing when no answer is due", () => {
+  it("[SC-032] are answered by an array only if they came as one, and not at all if no response is due", () => {
     const answers = [Buffer.from('{"id":6}'), Buffer.from('{"id":5}')];
     expect(combineAnswers(answers, true)?.toString()).toBe('[{"id":6},{"id":5}]');
     expect(combineAnswers(answers.slice(0, 1), true)?.toString()).toBe('[{"id":6}]');

@@ -15,7 +15,7 @@ describe("the life of a task", () => {
     expect(reportsTaskEnd("tasks/get", resultOf({ taskId: "t", status: going }))).toBe(false);
   });
 
-  it("has ended when tasks/result is answered, with whatever", () => {
+  it("has ended with any response to tasks/result", () => {
     const error = messageOf({ jsonrpc: "2.0", id: 1, error: { code: -32603, message: "failed" } });
     expect([reportsTaskEnd("tasks/result", error), reportsTaskEnd("tasks/get", error)]).toEqual([true, false]);
     expect(reportsTaskEnd("tasks/result", resultOf({ content: [] }))).toBe(true);
@@ -30,7 +30,7 @@ describe("the life of a task", () => {
     ).toEqual([undefined, undefined, undefined, undefined]);
   });
 
-  it("is told by its own notification only", () => {
+  it("is reported by its own notification only", () => {
     expect(endedTaskId(notificationOf("notifications/message", { taskId: "t", status: "completed" }))).toBeUndefined();
     expect(endedTaskId(notificationOf("notifications/tasks/status"))).toBeUndefined();
   });

@@ -17,7 +17,7 @@ const request = (method: string, params?: unknown) => ({
 const metaKey = (name: string) => `io.modelcontextprotocol/${name}`;
 
 describe("metadata", () => {
-  it("[SC-023] of a tool call holds all that correlation and policy ask for", () => {
+  it("[SC-023] of a tool call has everything that correlation and policy need", () => {
     const call = request("tools/call", {
       name: "weigh",
       arguments: { crate: "C7" },
@@ -63,7 +63,7 @@ describe("metadata", () => {
     expect(metadata(request("tools/list", { name: "not a target" })).target).toBeUndefined();
   });
 
-  it("[SC-023] relates cancels, progress and subscription messages to what they speak of", () => {
+  it("[SC-023] relates cancellations, progress and subscription messages to their requests", () => {
     const notification = (method: string, params: unknown) => ({ jsonrpc: "2.0", method, params });
     expect(metadata(notification("notifications/cancelled", { requestId: 0 })).related).toMatchObject({
       type: "cancel",
@@ -83,7 +83,7 @@ describe("metadata", () => {
     expect(metadata(ended).related).toMatchObject({ type: "subscription" });
   });
 
-  it("[SC-023] of answers holds result type, tool error, task and error code", () => {
+  it("[SC-023] of responses has result type, tool error, task and error code", () => {
     const result = (value: unknown) => metadata({ jsonrpc: "2.0", id: 1, result: value });
     expect(result({ isError: true, content: [] }).isToolError).toBe(true);
     expect(result({ resultType: "input_required" }).resultType).toBe("input_required");
@@ -93,7 +93,7 @@ describe("metadata", () => {
     expect(metadata({ jsonrpc: "2.0", id: 1, error: { code: -32002, message: "no" } }).errorCode).toBe(-32002);
   });
 
-  it("[SC-024] takes optional fields of the wrong type as absent, with a diagnostic that points at them", () => {
+  it("[SC-024] treats optional members of the wrong type as absent, with a diagnostic", () => {
     const odd = metadata(request("tools/call", { name: 5, _meta: { progressToken: 1.5, traceparent: {} } }));
     expect(odd.target).toBeUndefined();
     expect(odd.progressToken).toBeUndefined();

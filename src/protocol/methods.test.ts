@@ -98,12 +98,12 @@ describe("the standing of a method", () => {
     expect(methodStatus("ping", "2026-07-28", up, "request")).toBe("unknown");
   });
 
-  it("does not judge a direction that nobody knows", () => {
+  it("does not check an unknown direction", () => {
     expect(methodStatus("tools/call", "2025-11-25", "unknown", "request")).toBe("known");
     expect(methodStatus("tools/call", "2025-11-25", "internal", "request")).toBe("known");
   });
 
-  it("[SC-026] of questions inside results is unknown for messages of their own", () => {
+  it("[SC-026] of input requests is unknown as a message", () => {
     for (const name of ["roots/list", "sampling/createMessage", "elicitation/create"]) {
       expect(methodFacts(name)?.forms["2026-07-28"]).toBe("embedded");
       expect(methodStatus(name, "2026-07-28", down, "request")).toBe("unknown");

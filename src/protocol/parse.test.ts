@@ -45,7 +45,7 @@ describe("kinds of message", () => {
     });
   });
 
-  it("[SC-015] takes an error without id, or with a null id, as one that answers nothing", () => {
+  it("[SC-015] accepts an error without id or with a null id", () => {
     for (const id of ["", '"id":null,']) {
       const message = single(`{"jsonrpc":"2.0",${id}"error":{"code":-32700,"message":"unreadable"}}`);
       expect([message.kind, message.id]).toEqual(["error", undefined]);
@@ -173,7 +173,7 @@ describe("text that is not a message", () => {
     });
   });
 
-  it("[SC-013] tells where JSON breaks", () => {
+  it("[SC-013] reports where the JSON is invalid", () => {
     expect(failure(parseText('{"jsonrpc":"2.0",}', enforcing))).toMatchObject({ offset: 17 });
   });
 });
@@ -188,7 +188,7 @@ describe("values at hand", () => {
     expect(parseText(JSON.stringify(message), enforcing)).toMatchObject({ ok: true, form: "single" });
   });
 
-  it("[SC-013] answers with a failure for values that are no JSON", () => {
+  it("[SC-013] fails for values that are not JSON", () => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
     for (const value of [undefined, cycle, 1n, () => 1, Symbol("x")]) {
@@ -261,7 +261,7 @@ describe("batches", () => {
     return outcome.members;
   };
 
-  it("[SC-029] are split in order, and a bad member fails alone", () => {
+  it("[SC-029] are split in order, and an invalid member does not affect the others", () => {
     const found = members(`[${request(5)}, {"jsonrpc":"2.0","id":6}, ${request(7, "prompts/list")}]`);
     expect(found.map((member) => (member.ok ? member.message.id?.json : member.failure.reason))).toEqual([
       "5",
@@ -270,7 +270,7 @@ describe("batches", () => {
     ]);
   });
 
-  it("[SC-030] are refused in every revision but 2025-03-26, and in the one that has them they are not", () => {
+  it("[SC-030] are rejected in every revision but 2025-03-26", () => {
     for (const revision of revisionNames) {
       const outcome = parseText(`[${request(1)}]`, { revision, mode: "enforce" });
       if (revision === "2025-03-26") expect(outcome).toMatchObject({ ok: true, form: "batch" });

@@ -24,7 +24,7 @@ describe("the text form of a revision", () => {
     expect(parseRevision(text)).toEqual({ ok: true, revision: text });
   });
 
-  it("[SC-001] any other text is an error value that says what was read, never a default", () => {
+  it("[SC-001] any other text is an error, never a default", () => {
     expect(parseRevision("2025-06-19")).toEqual({ ok: false, reason: "unknown", text: "2025-06-19" });
     for (const text of ["", " 2025-06-18", "2025-06-18 ", "2025-6-18", "latest", "DRAFT-2026-v1", "__proto__"]) {
       expect(parseRevision(text)).toEqual({ ok: false, reason: "malformed", text });
@@ -57,7 +57,7 @@ describe("the table of revisions", () => {
     ]);
   });
 
-  it("[SC-002] answers every difference between the revisions", () => {
+  it("[SC-002] covers every difference between the revisions", () => {
     const column = (fact: keyof (typeof revisions)[Revision]) => revisionNames.map((name) => revisions[name][fact]);
     expect(column("era")).toEqual(["legacy", "legacy", "legacy", "legacy", "modern"]);
     expect(column("sessions")).toEqual(["endpoint-uri", "header", "header", "header", "none"]);
@@ -117,13 +117,13 @@ describe("negotiation", () => {
     },
   );
 
-  it("[SC-007] offers newest first, whatever the order in which revisions are configured", () => {
+  it("[SC-007] offers the newest first, in any order of configuration", () => {
     const supported: Revision[] = ["2024-11-05", "2026-07-28", "2025-06-18"];
     expect(legacyOf(supported)).toEqual(["2025-06-18", "2024-11-05"]);
     expect(negotiateRevision("2025-11-25", supported)).toMatchObject({ revision: "2025-06-18" });
   });
 
-  it("[SC-007] fails with the supported list where no version is common", () => {
+  it("[SC-007] fails with the supported list if there is no common version", () => {
     expect(negotiateRevision("2025-06-18", ["2026-07-28"])).toEqual({
       ok: false,
       requested: "2025-06-18",

@@ -29,7 +29,7 @@ const pieces = fc.oneof(
 );
 
 describe("the first look at a message", () => {
-  it("[SC-069] lets nothing pass in which a secret would be found", () => {
+  it("[SC-069] never passes a text with a secret", () => {
     fc.assert(
       fc.property(fc.array(pieces, { maxLength: 5 }), fc.constantFrom("", " ", ","), (parts, between) => {
         const text = parts.join(between);
@@ -51,7 +51,7 @@ describe("the first look at a message", () => {
     },
   );
 
-  it("[SC-069] finds every name of a secret, however its words are set apart", () => {
+  it("[SC-069] finds every name of a secret, with any separators", () => {
     const redactor = createRedactor({ detectors: {}, key: Buffer.from("k"), prefilter: holdsNoSecret });
     fc.assert(
       fc.property(
@@ -71,7 +71,7 @@ describe("the first look at a message", () => {
     );
   });
 
-  it("sees that what is said in most messages is harmless", () => {
+  it("passes ordinary messages", () => {
     const said = [
       '{"jsonrpc":"2.0","id":12345678,"method":"tools/call","params":{"name":"echo","arguments":{"text":"it is 12.5 km"}}}',
       '{"jsonrpc":"2.0","id":7,"result":{"structuredContent":{"city":"Bern"},"content":[{"type":"text","text":"fine"}]}}',
@@ -79,7 +79,7 @@ describe("the first look at a message", () => {
     for (const text of said) expect(isPlain(text)).toBe(true);
   });
 
-  it("[SC-069] is not asked where the configuration names what is secret", () => {
+  it("[SC-069] is not used for names in the configuration", () => {
     const redactor = createRedactor({
       detectors: secretDetectors,
       key: Buffer.from("k"),

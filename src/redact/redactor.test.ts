@@ -21,7 +21,7 @@ describe("redaction of messages", () => {
     expect(redactor().json(text)).toEqual({ text, count: 0, secrets: [] });
   });
 
-  it("replaces what stands under the name of a secret, whatever it looks like", () => {
+  it("replaces the value of a secret name, whatever it looks like", () => {
     const args = {
       Password: "x",
       api_key: 12,
@@ -65,7 +65,7 @@ describe("redaction of messages", () => {
     },
   );
 
-  it("[SC-069] gives equal secrets equal placeholders, other secrets others, and other captures others", () => {
+  it("[SC-069] gives equal secrets equal placeholders, different ones for other secrets and captures", () => {
     const token = `ghp_${"a1B2".repeat(9)}`;
     const value = { a: token, password: token, text: `use ${token}!`, b: "AKIAIOSFODNN7EXAMPLE" };
     const first = redacted(value) as Record<string, string>;
@@ -75,7 +75,7 @@ describe("redaction of messages", () => {
     expect(redacted(value, { key: Buffer.from("another") })).not.toEqual(first);
   });
 
-  it("[SC-069] leaves schemas alone, where names are not values", () => {
+  it("[SC-069] leaves JSON Schemas unchanged", () => {
     const schema = {
       type: "object",
       properties: { password: { type: "string", description: "of the user" } },
@@ -105,7 +105,7 @@ describe("redaction of messages", () => {
     });
   });
 
-  it("looks into JSON that stands in a text", () => {
+  it("redacts JSON inside a text", () => {
     const inner = JSON.stringify({ user: "ann", token: "abc" });
     const out = redacted({ result: { content: [{ type: "text", text: inner }] } }) as {
       result: { content: { text: string }[] };
@@ -127,7 +127,7 @@ describe("redaction of messages", () => {
 });
 
 describe("redaction of headers", () => {
-  it("[SC-069] keeps no credentials and nothing unknown, and treats Mcp-Param-* as what they repeat", () => {
+  it("[SC-069] keeps no credentials and no unknown headers, and treats Mcp-Param-* like arguments", () => {
     const secret = "AKIAIOSFODNN7EXAMPLE";
     const { headers, count } = redactor({ headers: ["x-team", "authorization"] }).headers(
       {

@@ -36,7 +36,7 @@ const notification = (params: Record<string, unknown> = {}) => ({
 const claimed = { _meta: envelopeOf() };
 
 describe("verbs and content types", () => {
-  it("route GET and DELETE to the legacy era where it is served, else answer 405", () => {
+  it("route GET and DELETE to the legacy era if it is served, otherwise answer 405", () => {
     expect(classifyVerb("POST", both)).toEqual({ ok: true, route: "message" });
     expect(classifyVerb("GET", both)).toEqual({ ok: true, route: "stream" });
     expect(classifyVerb("DELETE", legacyOnly)).toEqual({ ok: true, route: "end-session" });
@@ -54,7 +54,7 @@ describe("verbs and content types", () => {
 });
 
 describe("bodies of no era", () => {
-  it("[SC-014] answers what is not JSON with -32700, what is no message with -32600, both as 400", () => {
+  it("[SC-014] answers invalid JSON with -32700 and an invalid message with -32600, both with 400", () => {
     expect(classify("{nope")).toMatchObject({ ok: false, response: { status: 400, code: -32700 } });
     expect(classify({ id: 5, method: "ping" })).toMatchObject({
       response: { status: 400, code: -32600, id: { json: "5" } },
@@ -99,7 +99,7 @@ describe("arrays", () => {
 });
 
 describe("responses", () => {
-  it("are legacy traffic, and refused where only the modern era is served", () => {
+  it("are legacy traffic, and rejected if only the modern era is served", () => {
     const result = { jsonrpc: "2.0", id: "srv-1", result: {} };
     const error = { jsonrpc: "2.0", id: "srv-1", error: { code: -1, message: "no" } };
     for (const body of [result, error]) {
@@ -203,7 +203,7 @@ describe("an endpoint of the modern era only", () => {
 });
 
 describe("an endpoint of the legacy era only", () => {
-  it("knows no envelope and no modern header, so that dual-era clients fall back", () => {
+  it("ignores envelope and modern header, so that dual-era clients fall back", () => {
     const enveloped = classify(request("tools/call", claimed), {
       serving: legacyOnly,
       version: "2026-07-28",

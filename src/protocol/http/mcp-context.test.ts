@@ -19,14 +19,14 @@ const request = (method: string, params?: unknown, id: unknown = 7) => ({
 const none = { kind: "none" };
 
 describe("the MCP context of a body", () => {
-  it("[PA-146] is not looked for when MCP is off, not even in a batch", () => {
+  it("[PA-146] is not read when MCP is off, even from a batch", () => {
     const off = (body: string) => mcpContextOf(body, { enableMcp: false });
     expect(off(JSON.stringify(request("tools/call", { name: "weigh" })))).toEqual(none);
     expect(off('[{"jsonrpc":"2.0"}]')).toEqual(none);
     expect(off('{"jsonrpc":"2.0","method":"tools/call","method":"tools/list"}')).toEqual(none);
   });
 
-  it("[PA-147] is there only for JSON-RPC 2.0 with a recognised method", () => {
+  it("[PA-147] exists only for JSON-RPC 2.0 with a recognized method", () => {
     expect(read(request("tools/list")).kind).toBe("mcp");
     for (const jsonrpc of ["1.0", 2, "2", null, ["2.0"]]) {
       expect(read({ ...request("tools/list"), jsonrpc })).toEqual(none);
@@ -34,7 +34,7 @@ describe("the MCP context of a body", () => {
     expect(read({ ...request("tools/list"), method: ["tools/list"] })).toEqual(none);
   });
 
-  it("[PA-148] recognises exactly seven methods", () => {
+  it("[PA-148] recognizes exactly seven methods", () => {
     const recognised = methodNames.filter((method) => read(request(method)).kind === "mcp");
     expect(recognised).toEqual([
       "initialize",
@@ -59,7 +59,7 @@ describe("the MCP context of a body", () => {
     });
   });
 
-  it("[PA-150] has no arguments where the call has none", () => {
+  it("[PA-150] has no arguments if the call has none", () => {
     expect(contextOf(request("tools/call", { name: "weigh" }))).not.toHaveProperty("toolArguments");
   });
 
@@ -108,12 +108,12 @@ describe("the MCP context of a body", () => {
     });
   });
 
-  it("[PA-155] is there for a request without an id, and not for notifications", () => {
+  it("[PA-155] exists for a request without an id, but not for notifications", () => {
     expect(contextOf({ jsonrpc: "2.0", method: "tools/list" })).toEqual({ method: "tools/list" });
     expect(read({ jsonrpc: "2.0", method: "notifications/initialized" })).toEqual(none);
   });
 
-  it("[PA-155] has no id where something stands that no id can be", () => {
+  it("[PA-155] has no id if its value cannot be one", () => {
     for (const id of [true, {}, [1]])
       expect(contextOf(request("tools/list", {}, id))).toEqual({ method: "tools/list" });
   });
@@ -145,7 +145,7 @@ describe("the MCP context of a body", () => {
     expect(read(body)).toEqual(none);
   });
 
-  it("[PA-157] is nothing for bytes that are not UTF-8", () => {
+  it("[PA-157] does not exist for bytes that are not UTF-8", () => {
     const body = Buffer.concat([
       Buffer.from('{"jsonrpc":"2.0","method":"tools/list","x":"'),
       Buffer.from([0xff, 0x22, 0x7d]),
@@ -220,12 +220,12 @@ describe("bodies that could show the policy one thing and the server another", (
     expect(read(body)).toMatchObject({ ...refused, response: { ...refused.response, id: { json: "1" } } });
   });
 
-  it("[PX-10] echoes no id that itself comes twice", () => {
+  it("[PX-10] echoes no duplicate id", () => {
     const reading = read('{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list","method":"tools/call"}');
     expect(reading.kind === "ambiguous" && "id" in reading.response).toBe(false);
   });
 
-  it("[PA-147] leaves duplicates alone that decide nothing, and bodies that are no JSON-RPC", () => {
+  it("[PA-147] ignores duplicates of other members, and bodies that are not JSON-RPC", () => {
     const inside =
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":1,"x":2,"name":3,"name":4}}}';
     expect(contextOf(inside)).toMatchObject({

@@ -25,7 +25,7 @@ describe("writing a header value", () => {
     expect(encodeHeaderValue(text)).toBe(value);
   });
 
-  it("has no form for half a character", () => {
+  it("has no encoding for a lone surrogate", () => {
     expect(encodeHeaderValue("a\ud800")).toBeUndefined();
   });
 });

@@ -64,7 +64,7 @@ describe("computing mirrored headers", () => {
     });
   });
 
-  it("refuses what no header can carry instead of writing something else", () => {
+  it("rejects what a header cannot carry", () => {
     expect(mirroredHeadersOf(requestOf("tools/call\r\nX-Evil: 1"), revision)).toMatchObject({
       ok: false,
       header: "Mcp-Method",
@@ -157,7 +157,7 @@ describe("comparing Mcp-Param-*", () => {
   const check = (args: unknown, ...lines: readonly (readonly [string, string])[]) =>
     checkParameterHeaders(call(args), parameters, headersOf(...lines));
 
-  it("[SC-006] accepts equal values and expects nothing for null and absent ones", () => {
+  it("[SC-006] accepts equal values and expects no header for null and absent ones", () => {
     expect(check({ yard: "north" }, ["Mcp-Param-Yard", "north"])).toBeUndefined();
     expect(check({ yard: null })).toBeUndefined();
     expect(check({})).toBeUndefined();

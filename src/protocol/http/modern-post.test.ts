@@ -81,7 +81,7 @@ const breaks: Readonly<Record<string, { change: (post: Draft) => void; status: n
 };
 
 describe("the checks of a modern POST", () => {
-  it("[SC-006] pass a request that keeps every rule", () => {
+  it("[SC-006] accept a valid request", () => {
     expect(judge(draft())).toEqual({
       ok: true,
       revision: "2026-07-28",
@@ -94,7 +94,7 @@ describe("the checks of a modern POST", () => {
     });
   });
 
-  it("hand on what the envelope says, as it was said", () => {
+  it("return the envelope unchanged", () => {
     const verdict = judgeWith(({ meta }) => {
       meta[capabilities] = { sampling: { tools: {} } };
       meta["io.modelcontextprotocol/clientInfo"] = { name: "kite", version: "1" };
@@ -176,7 +176,7 @@ describe("the envelope", () => {
 });
 
 describe("revisions", () => {
-  it("[SC-006] refuses a missing version header with -32020, also when the version is unknown besides", () => {
+  it("[SC-006] rejects a missing version header with -32020, even if the version is unknown too", () => {
     expect(judgeWith(({ headers }) => delete headers["MCP-Protocol-Version"])).toMatchObject({
       response: { code: -32020, data: { header: "MCP-Protocol-Version", problem: "missing" } },
     });
@@ -256,7 +256,7 @@ describe("methods", () => {
     },
   );
 
-  it("does not compare parameters of a tool whose schema nobody knows", () => {
+  it("does not compare parameters of a tool with an unknown schema", () => {
     const verdict = judgeWith((post) => {
       delete post.headers["Mcp-Param-Yard"];
       post.facts = { ...post.facts, headerParameters: () => undefined };
@@ -294,7 +294,7 @@ describe("modern notifications", () => {
     });
   });
 
-  it("pass when their method is unknown, because nobody could be told", () => {
+  it("pass with an unknown method, because they get no response", () => {
     const message = notificationOf("notifications/nope");
     const verdict = checkModernPost({ message, header: headersOf(named) }, { supported: ["2026-07-28"] });
     expect(verdict.ok).toBe(true);

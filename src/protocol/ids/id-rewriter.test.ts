@@ -75,7 +75,7 @@ describe("rewriting ids on a shared connection", () => {
     }
   });
 
-  it("[SC-059] turns a cancel into one of the same client's request, and never of another's", () => {
+  it("[SC-059] cancels only requests of the same client", () => {
     const rewriter = createIdRewriter<string>("legacy");
     const [alice, bob] = [rewriter.join("alice"), rewriter.join("bob")];
     const ours = sentId(alice, requestOf("tools/call", {}, 5));
@@ -108,7 +108,7 @@ describe("rewriting ids on a shared connection", () => {
     expect(rewriter.size).toBe(0);
   });
 
-  it("lets pass unchanged what names no id of ours", () => {
+  it("leaves messages without our ids unchanged", () => {
     const rewriter = createIdRewriter<string>("legacy");
     const leg = rewriter.join("alice");
     sent(leg, requestOf("tools/call", {}, 1));
@@ -122,7 +122,7 @@ describe("rewriting ids on a shared connection", () => {
     }
   });
 
-  it("leaves a token alone that is none", () => {
+  it("leaves a malformed token unchanged", () => {
     const rewriter = createIdRewriter<string>("legacy");
     expect(valueOf(sent(rewriter.join("alice"), callWith(null)))).toMatchObject({
       params: { _meta: { progressToken: null } },
@@ -154,7 +154,7 @@ describe("rewriting ids on a shared connection", () => {
     expect(rewriter.restore(progress(ours)).type).toBe("stray");
   });
 
-  it("forgets a client that leaves, and names what the server still works on", () => {
+  it("forgets a client that leaves, and returns its requests in flight", () => {
     const rewriter = createIdRewriter<string>("legacy");
     const [alice, bob] = [rewriter.join("alice"), rewriter.join("bob")];
     const hers = [sentId(alice, requestOf("ping", {}, 1)), sentId(alice, requestOf("ping", {}, 2))];
@@ -165,7 +165,7 @@ describe("rewriting ids on a shared connection", () => {
     expect(rewriter.restore(resultOf({}, his)).type).toBe("owned");
   });
 
-  it("forgets a request that nobody waits for any more", () => {
+  it("forgets a request on demand", () => {
     const rewriter = createIdRewriter<string>("legacy");
     const ours = sentId(rewriter.join("alice"), requestOf("ping"));
     rewriter.forget(idFrom(ours));
@@ -195,7 +195,7 @@ describe("a task on a shared connection", () => {
     expect([rewriter.size, rewriter.restore(progress(ours, 2)).type]).toEqual([0, "stray"]);
   });
 
-  it("brings what the server asks for it to the client that wants it", () => {
+  it("routes server requests about it to its client", () => {
     const { rewriter } = createTask();
     const related = { _meta: { "io.modelcontextprotocol/related-task": { taskId: "tk" } } };
     expect(rewriter.restore(requestOf("elicitation/create", related, 9))).toMatchObject({
@@ -224,7 +224,7 @@ describe("a task on a shared connection", () => {
 });
 
 describe("any traffic", () => {
-  it("[SC-059] comes back byte for byte, apart from the ids, to whom it belongs", () => {
+  it("[SC-059] comes back to its client, byte for byte except for the ids", () => {
     const id = fc.oneof(fc.string(), fc.integer());
     const call = fc.record({
       owner: fc.constantFrom("a", "b", "c"),

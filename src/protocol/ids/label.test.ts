@@ -41,7 +41,7 @@ describe("labels", () => {
     ]).toEqual([`s1-${node}-n.7-1`, `s1-${node}-s.abc-2`, `s2-${node}-notif-3`, `-${node}-raw-4`]);
   });
 
-  it("[SC-036] count on over all sessions of a process, and apart for each process", () => {
+  it("[SC-036] count across all sessions of a process, and separately for each process", () => {
     const [one, two] = [createLabeler({ node }), createLabeler({ node: "ffffffff" })];
     const counters = Array.from({ length: 100 }, (_, i) => {
       const decoding = decodeLabel(one.label(`s${i % 3}`, { kind: "raw" }));
@@ -65,7 +65,7 @@ describe("labels", () => {
     expect(labelOf("", { kind: "id", key: "n:-1" })).toBe(`-${node}-n.%2D1-7`);
   });
 
-  it("[SC-037] keep ids that look like marks apart from the marks, and 1 from its text", () => {
+  it('[SC-037] distinguish ids from the marks they look like, and 1 from "1"', () => {
     const labels = [
       labelOf("s", { kind: "notification" }),
       labelOf("s", { kind: "raw" }),
@@ -124,7 +124,7 @@ describe("labels", () => {
     expect(decodeLabel(label)).toMatchObject({ ok: false, part });
   });
 
-  it("[SC-037] are never read from a text that would be written otherwise", () => {
+  it("[SC-037] are never read from text that would be written differently", () => {
     const almost = fc.string({
       unit: fc.constantFrom("-", "%", "2", "D", "u", "8", "n", ".", "s", "raw", node, "1"),
     });

@@ -9,7 +9,7 @@ function edit(text: string, changes: readonly (readonly [string, string | undefi
 }
 
 describe("an edited object", () => {
-  it("keeps the bytes of what nobody touched", () => {
+  it("keeps all other bytes", () => {
     expect(edit(' {"a": 1.50, "big":12345678901234567890 ,"é":"\\u00e9"} ', [["a", "2"]])).toBe(
       '{"a": 2, "big":12345678901234567890 ,"é":"\\u00e9"}',
     );
@@ -27,7 +27,7 @@ describe("an edited object", () => {
     expect(edit("{}", [["a", "1"]])).toBe('{"a":1}');
   });
 
-  it("has a changed member once, even if it came twice", () => {
+  it("has a changed member once, even if it was a duplicate", () => {
     expect(edit('{"a":1,"\\u0061":2,"b":3}', [["a", "9"]])).toBe('{"a":9,"b":3}');
     expect(edit('{"a":1,"a":2}', [["a", undefined]])).toBe("{}");
   });

@@ -206,7 +206,7 @@ describe("names in other letter case", () => {
     for (const text of variants) expect([text, outlineOf(text).caseVariantAt >= 0]).toEqual([text, true]);
   });
 
-  it("are let be in arguments and results", () => {
+  it("are allowed in arguments and results", () => {
     for (const text of ['{"params":{"arguments":{"Name":1,"name":2}}}', '{"result":{"Tools":[]}}']) {
       expect([text, outlineOf(text).caseVariantAt]).toEqual([text, -1]);
     }

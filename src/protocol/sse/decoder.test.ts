@@ -168,7 +168,7 @@ describe("line ends and chunks", () => {
     expect(events(text)).toEqual([plain("1\n2", { event: "a" }), plain("4", { id: "3" })]);
   });
 
-  it("[SC-088] takes CR LF cut between two chunks for one line end", () => {
+  it("[SC-088] reads CR LF across two chunks as one line end", () => {
     const chunks = ["data: a\r", "\ndata: b\r", "\n\r", "\ndata: c\r", "\r", "data: d\r", "\n", "\n"];
     expect(decode(chunks.map((chunk) => Buffer.from(chunk)))).toEqual([
       { event: plain("a\nb") },
@@ -204,7 +204,7 @@ describe("line ends and chunks", () => {
     ]);
   });
 
-  it("passes over one byte order mark at the start, also in pieces", () => {
+  it("skips one byte order mark at the start, even in pieces", () => {
     const bytes = Buffer.from("\u{feff}data: a\n\n");
     expect(decode([bytes])).toEqual([{ event: plain("a") }, { end: { complete: true } }]);
     expect(decode([bytes.subarray(0, 1), bytes.subarray(1, 2), bytes.subarray(2)])).toEqual(decode([bytes]));
@@ -229,7 +229,7 @@ describe("line ends and chunks", () => {
     expect(decode(chunks)).toEqual([{ event: plain("a") }, { end: { complete: true } }]);
   });
 
-  it("[SC-088] gives the same for any cut of any stream, and one byte a chunk", () => {
+  it("[SC-088] gives the same events for any split of any stream", () => {
     fc.assert(
       fc.property(
         soup,
@@ -279,7 +279,7 @@ describe("line ends and chunks", () => {
 describe("an event that is too large", () => {
   const long = "x".repeat(30);
 
-  it("[SC-088] is reported once and skipped, and the next one is decoded", () => {
+  it("[SC-088] is reported once and skipped", () => {
     const text = `id: 1\nevent: a\ndata: ${long}\ndata: ${long}\nid: 2\n\ndata: next\n\n`;
     expect(decode([Buffer.from(text)], 40)).toEqual([
       { overflow: { limit: 40, id: "1", event: "a" } },
@@ -288,7 +288,7 @@ describe("an event that is too large", () => {
     ]);
   });
 
-  it("is told while it still grows, with its size so far", () => {
+  it("is reported before it ends, with its size so far", () => {
     const sizes: number[] = [];
     const decoder = createSseDecoder({
       maxEventBytes: 50,

@@ -23,19 +23,19 @@ describe("what the policy gets to see", () => {
     expect(seen(stream(response))).toEqual({ extracted: true, body: response });
   });
 
-  it("[PA-178] is the last response of several, be it a result or an error", () => {
+  it("[PA-178] is the last of several responses, result or error", () => {
     expect(seen(stream(earlier, response))).toEqual({ extracted: true, body: response });
     expect(seen(stream(earlier, failure))).toEqual({ extracted: true, body: failure });
   });
 
-  it("[PA-179] passes over notifications, requests and other data, wherever they stand", () => {
+  it("[PA-179] skips notifications, requests and other data", () => {
     expect(seen(stream(notification, request, response))).toEqual({ extracted: true, body: response });
     for (const last of [notification, request, "not JSON", "{", "[]", "7", "", `[${response}]`]) {
       expect(seen(stream(earlier, response, last))).toEqual({ extracted: true, body: response });
     }
   });
 
-  it("[PA-179] passes over priming events and comments", () => {
+  it("[PA-179] skips priming events and comments", () => {
     const text = `id: 1\ndata:\n\n${stream(response)}: bye\n\nid: 2\n\n`;
     expect(seen(text)).toEqual({ extracted: true, body: response });
   });
@@ -46,7 +46,7 @@ describe("what the policy gets to see", () => {
     }
   });
 
-  it("[PA-180] does not take an event that the stream leaves unfinished", () => {
+  it("[PA-180] ignores an unfinished event", () => {
     expect(seen(`data: ${response}\n`)).toEqual({ extracted: false, body: `data: ${response}\n` });
     expect(seen(`${stream(earlier)}data: ${response}`)).toEqual({ extracted: true, body: earlier });
   });
@@ -164,7 +164,7 @@ describe("the way back to the client", () => {
     });
   });
 
-  it("[PA-207] sends the result's own body if it no longer says that it is an event stream", () => {
+  it("[PA-207] sends the result's own body if its content type is no longer an event stream", () => {
     for (const contentType of ["application/json", undefined]) {
       const result = { body: changed, contentType, denied: false };
       expect(after(stream(response), result)).toEqual({ body: changed, from: "result" });

@@ -53,7 +53,7 @@ describe("findings", () => {
     ]);
   });
 
-  it("[SC-027] escape the pointer where names hold slashes and tildes", () => {
+  it("[SC-027] escape slashes and tildes in the pointer", () => {
     const params = { ref: { type: "ref/prompt", name: "n" }, argument: { name: "a", value: "v" } };
     const message = call("completion/complete", { ...params, context: { arguments: { "a/b~c": 5 } } });
     expect(places(check("2026-07-28", message))).toEqual(["schema.type /params/context/arguments/a~1b~0c"]);
@@ -286,7 +286,7 @@ describe("results", () => {
     ]);
   });
 
-  it("[SC-073] of a poll show what the task's state has led to", () => {
+  it("[SC-073] of a poll have the members of the task's state", () => {
     const task = { ...complete, taskId: "t", createdAt: "t", lastUpdatedAt: "t", ttlMs: null };
     expect(check("2026-07-28", resultOf({ ...task, status: "completed", result: {} }), "tasks/get")).toEqual([]);
     expect(places(check("2026-07-28", resultOf({ ...task, status: "completed" }), "tasks/get"))).toEqual([

@@ -26,12 +26,12 @@ describe("ids", () => {
   const reuse = (isInFlight: boolean, wasUsed: boolean, revision: "2025-11-25" | "2026-07-28") =>
     codes(checkIdReuse(requestOf("tools/list"), { isInFlight, wasUsed }, revision));
 
-  it("[SC-028] are never used twice at once", () => {
+  it("[SC-028] must not be reused while in flight", () => {
     expect(reuse(true, true, "2025-11-25")).toEqual(["id.in-flight"]);
     expect(reuse(true, false, "2026-07-28")).toEqual(["id.in-flight"]);
   });
 
-  it("[SC-028] are not used again within a legacy session, but may be in the modern era", () => {
+  it("[SC-028] must not be reused in a legacy session, but may be in the modern era", () => {
     expect(reuse(false, true, "2025-11-25")).toEqual(["id.reused"]);
     expect(reuse(false, true, "2026-07-28")).toEqual([]);
     expect(reuse(false, false, "2025-11-25")).toEqual([]);
@@ -48,7 +48,7 @@ describe("responses", () => {
     expect(codes(checkAnswer(resultOf({}), state))).toEqual(expected);
   });
 
-  it("[SC-028] without an id answer nothing", () => {
+  it("[SC-028] without an id are reported", () => {
     const error = messageOf({ jsonrpc: "2.0", error: { code: -32700, message: "unreadable" } });
     if (error.kind !== "error") throw new Error("not an error");
     expect(codes(checkAnswer(error, "none"))).toEqual(["response.unaddressed"]);
@@ -66,7 +66,7 @@ describe("progress", () => {
       }),
     );
 
-  it("[SC-028] must rise", () => {
+  it("[SC-028] must increase", () => {
     expect(progress(3, 2.5)).toEqual([]);
     expect(progress(0, undefined)).toEqual([]);
     expect(progress(3, 3)).toEqual(["progress.not-rising"]);
@@ -109,13 +109,13 @@ describe("headers", () => {
 });
 
 describe("capabilities", () => {
-  it("[SC-028] must have been declared by whoever serves the method", () => {
+  it("[SC-028] must be declared by the receiver of the method", () => {
     expect(codes(checkCapability(requestOf("tools/list"), {}, "2025-11-25"))).toEqual(["capability.missing"]);
     expect(checkCapability(requestOf("tools/list"), { tools: {} }, "2025-11-25")).toEqual([]);
     expect(checkCapability(requestOf("ping"), {}, "2025-11-25")).toEqual([]);
   });
 
-  it("[SC-028] are judged down to the mode of an elicitation and the tools of a sampling", () => {
+  it("[SC-028] are checked down to the mode of an elicitation and the tools of sampling", () => {
     const url = requestOf("elicitation/create", {
       mode: "url",
       message: "m",
@@ -152,11 +152,11 @@ describe("results that ask for input", () => {
     }
   });
 
-  it("[SC-028] ask something or keep a state", () => {
+  it("[SC-028] have input requests or a state", () => {
     expect(ask({})).toEqual(["input.empty"]);
   });
 
-  it("[SC-028] ask only what the client can answer", () => {
+  it("[SC-028] need a capability that the client declared", () => {
     expect(ask({ inputRequests: { berth } })).toEqual(["input.capability"]);
     expect(ask({ inputRequests: { berth } }, "tools/call", { elicitation: {} })).toEqual([]);
     expect(ask({ inputRequests: { a: { method: "tools/call" }, b: 5 } })).toEqual(["input.method", "input.method"]);
@@ -178,13 +178,13 @@ describe("retries", () => {
     expect(retry({ inputResponses: { ...inputResponses, extra: {} }, requestState: "v1.k9.mac" })).toEqual([]);
   });
 
-  it("[SC-028] are found out when the state is changed, missing or invented", () => {
+  it("[SC-028] are reported if the state is changed, missing or invented", () => {
     expect(retry({ inputResponses, requestState: "v1.k9.mad" })).toEqual(["retry.state"]);
     expect(retry({ inputResponses })).toEqual(["retry.state"]);
     expect(retry({ inputResponses, requestState: "x" }, { requestState: undefined })).toEqual(["retry.state"]);
   });
 
-  it("[SC-028] are found out when an answer is missing or the rounds never end", () => {
+  it("[SC-028] are reported if an answer is missing or there are too many rounds", () => {
     expect(retry({ inputResponses: { berth: {} }, requestState: "v1.k9.mac" })).toEqual(["retry.keys"]);
     expect(retry({ inputResponses, requestState: "v1.k9.mac" }, { rounds: 10 })).toEqual([]);
     expect(retry({ inputResponses, requestState: "v1.k9.mac" }, { rounds: 11 })).toEqual(["retry.rounds"]);
@@ -192,7 +192,7 @@ describe("retries", () => {
 });
 
 describe("unknown revisions", () => {
-  it("[SC-007] are warned about once in a scope", () => {
+  it("[SC-007] are reported once in a scope", () => {
     const warned = new Set<string>();
     expect(codes(warnUnknownRevision("2031-01-01", warned))).toEqual(["revision.unknown"]);
     warned.add("2031-01-01");

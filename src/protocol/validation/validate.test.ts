@@ -39,7 +39,7 @@ function judge(
 }
 
 describe("settings", () => {
-  it("[SC-025] of an observing route warn about the envelope by default, and can be anything", () => {
+  it("[SC-025] of an observing route warn about the envelope by default", () => {
     expect(validationSettings("observe")).toEqual({
       envelope: "warn",
       method: "off",
@@ -52,7 +52,7 @@ describe("settings", () => {
     });
   });
 
-  it("[SC-025] of the gateway proper enforce the envelope, whatever is asked", () => {
+  it("[SC-025] of an enforcing route always enforce the envelope", () => {
     expect(validationSettings("enforce")).toMatchObject({ envelope: "enforce", method: "off" });
     expect(validationSettings("enforce", { envelope: "off", method: "warn" })).toMatchObject({
       envelope: "enforce",
@@ -83,7 +83,7 @@ describe("each level", () => {
     expect(enforced.response?.code).toBe(code);
   });
 
-  it("goes on behind a warning and stops at the first response", () => {
+  it("continues after a warning and stops at the first response", () => {
     const extra = { schema: picky, semantic: () => [finding] };
     const report = judge(
       requestOf("tools/nope"),
@@ -95,7 +95,7 @@ describe("each level", () => {
     expect(report.response?.code).toBe(-32602);
   });
 
-  it("judges an unknown revision by the envelope alone", () => {
+  it("checks only the envelope of an unknown revision", () => {
     const settings = { envelope: "enforce", method: "enforce", schema: "enforce" } as const;
     const report = judge(requestOf("future/method"), up, settings, { revision: "unknown", schema: picky });
     expect(report).toEqual({ diagnostics: [], response: undefined });
@@ -181,7 +181,7 @@ describe("the direction of modern messages", () => {
 });
 
 describe("whose fault a finding is", () => {
-  it("[SC-014] is the sender's for requests and notifications, with the findings listed", () => {
+  it("[SC-014] blames the sender for requests and notifications, and lists the findings", () => {
     const report = judge(requestOf("tools/call"), up, { schema: "enforce" }, { schema: picky });
     expect(report.response).toMatchObject({
       error: "invalid_params",
@@ -191,14 +191,14 @@ describe("whose fault a finding is", () => {
     });
   });
 
-  it("is the upstream's for its results, and never reported as the client's", () => {
+  it("blames the upstream for its results, never the client", () => {
     const report = judge(resultOf({}), down, { schema: "enforce" }, { schema: picky });
     expect(report.response).toMatchObject({ error: "upstream_invalid", status: 502, code: -32603 });
     const answer = judge(resultOf({}), up, { schema: "enforce" }, { schema: picky });
     expect(answer.response).toMatchObject({ error: "invalid_message", status: 400 });
   });
 
-  it("[SC-028] refuses only what a later level calls grave", () => {
+  it("[SC-028] rejects only what has an error", () => {
     const mild: Diagnostic = { code: "response.late", severity: "warn", message: "late" };
     expect(judge(resultOf({}), down, { semantic: "enforce" }, { semantic: () => [mild] }).response).toBeUndefined();
     const missing: Diagnostic = { code: "capability.missing", severity: "error", message: "no tools" };

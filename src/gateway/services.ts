@@ -57,7 +57,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     environment: options.environment ?? {},
     clock,
     setTimer,
-    onTrouble: (error) => {
+    onError: (error) => {
       log.error(errorFields(error), "the watchdog of child processes failed");
     },
   });

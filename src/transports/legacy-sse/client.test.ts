@@ -159,7 +159,7 @@ describe("a session with an HTTP+SSE server", () => {
     expect(opened.heard.order).toEqual([]);
   });
 
-  it("reports events of other types and a second endpoint as rubbish, and passes over what has no data", async () => {
+  it("reports events of other types and a second endpoint as malformed, and ignores events without data", async () => {
     await using server = await startServer();
     await using opened = open(server.url);
     const stream = await sendEndpoint(server);
@@ -168,15 +168,15 @@ describe("a session with an HTTP+SSE server", () => {
     expect(await opened.heard.received(1)).toEqual(['{"a":1}']);
     expect(opened.heard.rubbishLines).toEqual([
       { text: "12:00", reason: 'an event of the unknown type "heartbeat"' },
-      { text: "/other", reason: "a second endpoint in one session" },
+      { text: "/other", reason: "a second endpoint event" },
     ]);
     await opened.channel.send(request(1));
     expect(server.posts[0]?.path).toBe("/messages?sessionId=s1");
   });
 
   it.each([
-    ["http://127.0.0.1:1/messages", "is of another origin"],
-    ["https://[", "is not a usable URI"],
+    ["http://127.0.0.1:1/messages", "has another origin"],
+    ["https://[", "is not a valid URI"],
   ])("is over when the endpoint is %s, and nothing is ever posted", async (data, reason) => {
     await using server = await startServer();
     await using opened = open(server.url);
@@ -208,8 +208,8 @@ describe("a session with an HTTP+SSE server", () => {
     const sent = opened.outcome(request(1));
     const call = await server.opened;
     await time.advance(500);
-    expect(await sent).toEqual(failure("upstream_timeout", "did not name its endpoint"));
-    expect(await opened.heard.whenClosed).toEqual(failure("upstream_timeout", "did not name its endpoint"));
+    expect(await sent).toEqual(failure("upstream_timeout", "sent no endpoint event"));
+    expect(await opened.heard.whenClosed).toEqual(failure("upstream_timeout", "sent no endpoint event"));
     await call.closed;
     expect(time.pending()).toBe(0);
   });
@@ -218,7 +218,7 @@ describe("a session with an HTTP+SSE server", () => {
 describe("a stream that is none", () => {
   it.each([
     [404, {}, "answered with status 404$"],
-    [401, {}, "answered with status 401; it refuses the gateway's credentials"],
+    [401, {}, "rejected the gateway's credentials"],
     [307, { location: "/other" }, "answered with status 307; redirects are not followed"],
     [204, {}, "answered with status 204$"],
     [200, { "content-type": "application/json" }, "answered without an event stream"],
@@ -228,9 +228,11 @@ describe("a stream that is none", () => {
       call.replyRaw(status, headers, status === 204 ? undefined : "secret words");
     });
     await using opened = open(fake.url);
-    expect(await opened.outcome(request(1))).toEqual(failure("upstream_invalid", message));
+    expect(await opened.outcome(request(1))).toEqual(
+      failure(status === 401 ? "upstream_unreachable" : "upstream_invalid", message),
+    );
     const error = await opened.heard.whenClosed;
-    expect(error).toEqual(failure("upstream_invalid", message));
+    expect(error).toEqual(failure(status === 401 ? "upstream_unreachable" : "upstream_invalid", message));
     expect(error.details).toEqual(status === 200 ? undefined : { upstreamStatus: status });
     expect(fake.calls).toHaveLength(1);
   });
@@ -270,7 +272,7 @@ describe("the end of a session", () => {
     await using server = await startServer(() => {});
     await using opened = open(server.url);
     const stream = await sendEndpoint(server);
-    const message = "the upstream ended its event stream, and the session with it";
+    const message = "the upstream ended its event stream, which ends the session";
     const sent = opened.outcome(request(1));
     const post = await server.posted(1);
     await stream.write('data: {"last":1}\n\ndata: {"cut off":');
@@ -291,7 +293,7 @@ describe("the end of a session", () => {
     await opened.channel.send(request(1));
     stream.hangUp();
     expect(await opened.heard.whenClosed).toEqual(
-      failure("upstream_unreachable", "the connection to the upstream broke, and the session with it"),
+      failure("upstream_unreachable", "the connection to the upstream broke, which ends the session"),
     );
   });
 
@@ -338,7 +340,7 @@ describe("posting", () => {
   it.each([
     [400, {}, "answered with status 400$"],
     [404, {}, "answered with status 404$"],
-    [403, {}, "answered with status 403; it refuses the gateway's credentials"],
+    [403, {}, "rejected the gateway's credentials"],
     [302, { location: "/elsewhere" }, "answered with status 302; redirects are not followed"],
     [500, {}, "answered with status 500$"],
   ])("fails for one message only when it is answered %i", async (status, headers, message) => {
@@ -349,7 +351,7 @@ describe("posting", () => {
     await using opened = open(server.url);
     await sendEndpoint(server);
     await expect(opened.channel.send(request(1))).rejects.toMatchObject({
-      code: "upstream_invalid",
+      code: status === 403 ? "upstream_unreachable" : "upstream_invalid",
       message: expect.stringMatching(message) as unknown,
       details: { upstreamStatus: status },
     });

@@ -2,24 +2,29 @@ import { GatewayError } from "../../errors.ts";
 import { anonymous, type Principal } from "../../core/exchange.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
 import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
-import { isEventStreamResponse, type ResponseHeaders, ResponseReader } from "../streamable-http/response.ts";
+import {
+  isEventStreamResponse,
+  type ResponseHeaders,
+  ResponseReader,
+  upstreamStatusError,
+} from "../streamable-http/response.ts";
 import { sendWithCredentials } from "../credential-provider.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { parseEndpointEvent } from "./endpoint-uri.ts";
-import { createPostQueue, postStatusError } from "./post-queue.ts";
+import { createPostQueue } from "./post-queue.ts";
 
-/** An upstream server of the HTTP+SSE transport, with the path of its event stream. */
+/** An upstream server with the HTTP+SSE transport; the path is that of its event stream. */
 export interface SseUpstream extends Pick<
   HttpEndpoint,
   "origin" | "path" | "headers" | "credentials" | "dispatcher" | "limits" | "setTimer" | "newId" | "onStreamCount"
 > {
-  /** On whose behalf the session is; asked with every request. */
+  /** The caller of the session; asked for every request. */
   readonly principalOf?: () => Principal;
-  /** How long the upstream has to connect and to name its endpoint; 30 s unless given. */
+  /** How long connecting and the endpoint event may take; 30 s by default. */
   readonly endpointMs?: number;
-  /** Most messages that wait for the upstream to accept them; 1,000 unless given. */
+  /** Most messages that wait to be accepted; 1,000 by default. */
   readonly maxPending?: number;
-  /** Most bytes of these; 16 MiB unless given. */
+  /** Most bytes of these; 16 MiB by default. */
   readonly maxPendingBytes?: number;
 }
 
@@ -28,11 +33,10 @@ const defaultPending = 1000;
 const defaultPendingBytes = 16 * 1024 * 1024;
 
 /**
- * Opens a session with an HTTP+SSE server (MCP 2024-11-05, HTTP with SSE): its event stream for what it says, a POST
- * for each message to it. The channel can be used at once; messages wait until the upstream has named its endpoint.
- * The session lives as long as the stream: `events.closed` is called exactly once, after the last message and never
- * before this function has returned, when the stream ends, breaks, is not what it should be, or the channel is closed.
- * An answer may come before the promise of its request's `send` resolves.
+ * Opens a session with an HTTP+SSE server (MCP 2024-11-05, HTTP with SSE): an event stream from the server, a POST for
+ * each message to it. The channel can be used at once; messages wait for the endpoint event. The session ends with the
+ * stream: `events.closed` is called exactly once, after the last message and never before this function has returned.
+ * A response may arrive before the `send` of its request resolves.
  */
 export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Channel {
   const { origin, path, headers, credentials, dispatcher, limits, setTimer, newId } = upstream;
@@ -41,14 +45,14 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   const { maxPendingBytes = defaultPendingBytes } = upstream;
   const posts = createPostQueue({ ...upstream, principalOf, maxPending, maxPendingBytes });
   const incarnation = newId();
-  let gone: GatewayError | undefined;
+  let ended: GatewayError | undefined;
   let hasEndpoint = false;
   let isOpening = true;
   let reader: ResponseReader | undefined;
 
   function finish(error: GatewayError): void {
-    if (gone !== undefined) return;
-    gone = error;
+    if (ended !== undefined) return;
+    ended = error;
     stopTimer();
     posts.stop(error);
     reader?.abort(error);
@@ -56,19 +60,19 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
     else events.closed(error);
   }
 
-  function take(event: SseEvent): void {
-    if (gone !== undefined) return;
+  function receive(event: SseEvent): void {
+    if (ended !== undefined) return;
     const { data, kind, event: type = "" } = event;
-    if (type === "endpoint") takeEndpoint(data);
-    // Events without data keep connections open or prime a stream; neither is a message.
+    if (type === "endpoint") receiveEndpoint(data);
+    // Events without data only keep the connection open.
     else if (kind === "empty") return;
     else if (type === "" || type === "message") events.message(data);
     else events.malformed(data, `an event of the unknown type ${JSON.stringify(type.slice(0, 40))}`);
   }
 
-  function takeEndpoint(data: Buffer): void {
+  function receiveEndpoint(data: Buffer): void {
     if (hasEndpoint) {
-      events.malformed(data, "a second endpoint in one session");
+      events.malformed(data, "a second endpoint event");
       return;
     }
     try {
@@ -80,19 +84,19 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
     }
   }
 
-  /** Opens the stream; resolves when it is there, and rejects when it is refused. */
+  /** Opens the stream; rejects if the upstream refuses it. */
   function connect(own: Readonly<Record<string, string>>): Promise<void> {
     const opened = Promise.withResolvers<void>();
     let isOpen = false;
     const stream = new ResponseReader(
       {
-        onHeaders: (status, answer) => {
-          const problem = streamError(status, answer);
+        onHeaders: (status, responseHeaders) => {
+          const problem = streamError(status, responseHeaders);
           isOpen = problem === undefined;
           if (problem === undefined) opened.resolve();
           else opened.reject(problem);
         },
-        onEvent: take,
+        onEvent: receive,
         onEnd: () => {
           if (isOpen) finish(connectionEndedError("the upstream ended its event stream"));
         },
@@ -122,13 +126,13 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   }
 
   const stopTimer = setTimer(endpointMs, () => {
-    finish(new GatewayError("upstream_timeout", "the upstream did not name its endpoint for messages in time"));
+    finish(new GatewayError("upstream_timeout", "the upstream sent no endpoint event in time"));
   });
   const connected =
     credentials === undefined
       ? connect({})
       : sendWithCredentials(credentials, principalOf(), async (own) => {
-          if (gone === undefined) await connect(own);
+          if (ended === undefined) await connect(own);
         });
   connected.catch((error: unknown) => {
     finish(GatewayError.from(error));
@@ -145,14 +149,13 @@ export function openSseChannel(upstream: SseUpstream, events: ChannelEvents): Ch
   };
 }
 
-/** The session cannot outlive its stream. */
 function connectionEndedError(how: string, cause?: unknown): GatewayError {
-  return new GatewayError("upstream_unreachable", `${how}, and the session with it`, { cause });
+  return new GatewayError("upstream_unreachable", `${how}, which ends the session`, { cause });
 }
 
-/** Why an answer to the GET is no event stream; undefined where it is one. */
+/** The error for a response that is not an event stream. */
 function streamError(status: number, headers: ResponseHeaders): GatewayError | undefined {
-  if (status !== 200) return postStatusError(status, headers);
+  if (status !== 200) return upstreamStatusError(status, headers);
   if (isEventStreamResponse(headers)) return undefined;
   return new GatewayError("upstream_invalid", "the upstream answered without an event stream; is it HTTP+SSE?");
 }

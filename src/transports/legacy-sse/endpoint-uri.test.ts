@@ -27,11 +27,11 @@ describe("the endpoint that an upstream names", () => {
     String.raw`\\other.example/messages`,
     "javascript:alert(1)",
     "data:,x",
-  ])("%s is of another origin and is refused without repeating it to the client", (data) => {
+  ])("%s has another origin and is refused without repeating it to the client", (data) => {
     expect(() => parseEndpointEvent(data, stream)).toThrow(
       expect.objectContaining({
         code: "upstream_invalid",
-        message: "the upstream's endpoint for messages is of another origin, which is refused",
+        message: "the upstream's message endpoint has another origin",
       }),
     );
   });
@@ -40,7 +40,7 @@ describe("the endpoint that an upstream names", () => {
     expect(() => parseEndpointEvent(data, stream)).toThrow(
       expect.objectContaining({
         code: "upstream_invalid",
-        message: "the upstream's endpoint for messages is not a usable URI",
+        message: "the upstream's message endpoint is not a valid URI",
       }),
     );
   });

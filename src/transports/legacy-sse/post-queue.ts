@@ -1,43 +1,43 @@
 import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
-import { type ResponseHeaders, ResponseReader } from "../streamable-http/response.ts";
+import { ResponseReader, upstreamStatusError } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../core/exchange.ts";
 import { sendWithCredentials } from "../credential-provider.ts";
 import { parse } from "../../protocol/parse.ts";
 
-/** Where messages are posted, and how many may be under way. */
+/** Where messages are posted, and how many may be in flight. */
 export interface PostQueueDeps extends Pick<
   HttpEndpoint,
   "origin" | "headers" | "credentials" | "dispatcher" | "limits" | "setTimer"
 > {
-  /** On whose behalf messages are posted. */
+  /** The caller of the session. */
   readonly principalOf: () => Principal;
-  /** Most messages that wait to be posted or for their POST to be answered. */
+  /** Most messages that wait to be posted or to be answered. */
   readonly maxPending: number;
-  /** Most bytes of these; a single larger message is taken when nothing else waits. */
+  /** Most bytes of these; a larger message is accepted while nothing else waits. */
   readonly maxPendingBytes: number;
 }
 
 /** The POSTs of one HTTP+SSE session. */
 export interface PostQueue {
-  /** Resolves when the upstream has accepted the message; rejects with a GatewayError when it has not. */
+  /** Resolves when the upstream has accepted the message, else rejects with a GatewayError. */
   send(message: Buffer): Promise<void>;
-  /** The endpoint is known: what has waited for it goes out. */
+  /** Sets the endpoint and sends the messages that waited for it. */
   open(path: string): void;
-  /** Ends all POSTs: what has not been accepted yet, and every later message, is rejected with this error. */
+  /** Ends all POSTs. Messages not accepted yet, and all later ones, reject with this error. */
   stop(error: GatewayError): void;
 }
 
-/** The body of the answer to a POST is of no use; a larger one is not read to its end. */
-const maxAnswerBytes = 65_536;
-/** How long a message holds up later ones while the upstream has not said that it accepted it. */
-const patienceMs = 1000;
+/** The response body of a POST is not used; a larger one is not read to its end. */
+const maxResponseBytes = 65_536;
+/** How long a message that is not accepted yet holds up later ones. */
+const maxHoldMs = 1000;
 
 /**
- * Posts messages, each on its own, to an endpoint that may become known later. POSTs can overtake each other, so order
- * is kept where it matters: a request waits until earlier notifications and answers were accepted, which keeps
- * `notifications/initialized` before the first call; a notification or answer waits for everything earlier. Requests
- * run side by side, and nobody waits long for a server that answers a POST only when the work is done.
+ * Posts messages to an endpoint that may become known later. POSTs can overtake each other, so order is kept where it
+ * matters: a request waits until earlier notifications and responses are accepted, which keeps
+ * `notifications/initialized` before the first call; a notification or response waits for everything earlier. Requests
+ * run in parallel. Nothing waits longer than a second for a server that answers a POST only when the work is done.
  */
 export function createPostQueue(target: PostQueueDeps): PostQueue {
   const { origin, dispatcher, maxPending, maxPendingBytes, setTimer } = target;
@@ -48,39 +48,39 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
     ...target.headers,
   };
   const opened = Promise.withResolvers<void>();
-  const underWay = new Set<(error: GatewayError) => void>();
+  const inFlight = new Set<(error: GatewayError) => void>();
   let path = "";
   let stopped: GatewayError | undefined;
   let pending = 0;
   let pendingBytes = 0;
-  let earlierNotices: Promise<unknown> = opened.promise;
+  let earlierNotifications: Promise<unknown> = opened.promise;
   let everythingEarlier: Promise<unknown> = opened.promise;
 
-  function dispatch(message: Buffer, accepted: () => void, over: () => void): Promise<void> {
+  function dispatch(message: Buffer, accepted: () => void, done: () => void): Promise<void> {
     const { credentials, principalOf } = target;
-    if (credentials === undefined) return postOnce(message, accepted, over, {});
-    return sendWithCredentials(credentials, principalOf(), (own) => postOnce(message, accepted, over, own)).finally(
-      over,
+    if (credentials === undefined) return postOnce(message, accepted, done, {});
+    return sendWithCredentials(credentials, principalOf(), (own) => postOnce(message, accepted, done, own)).finally(
+      done,
     );
   }
 
   function postOnce(
     message: Buffer,
     accepted: () => void,
-    over: () => void,
+    done: () => void,
     own: Readonly<Record<string, string>>,
   ): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const finish = (): void => {
-      underWay.delete(abandon);
-      over();
+      inFlight.delete(abandon);
+      done();
     };
     const reader = new ResponseReader(
       {
-        onHeaders: (status, answer) => {
+        onHeaders: (status, responseHeaders) => {
           accepted();
           if (status >= 200 && status < 300) resolve();
-          else reject(postStatusError(status, answer));
+          else reject(upstreamStatusError(status, responseHeaders));
         },
         onEvent: () => {},
         onEnd: finish,
@@ -90,15 +90,15 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
           reject(new GatewayError(error.code, error.message, { details, cause: error.cause }));
         },
       },
-      maxAnswerBytes,
+      maxResponseBytes,
     );
-    // A POST that still waits for its connection does not hear of an abort until it has one.
+    // A POST that still waits for its connection is aborted only when it has one.
     const abandon = (error: GatewayError): void => {
       finish();
       reject(error);
       reader.abort(error);
     };
-    underWay.add(abandon);
+    inFlight.add(abandon);
     dispatcher.dispatch(
       {
         origin,
@@ -115,10 +115,10 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
   }
 
   async function post(message: Buffer, turn: Promise<unknown>, accepted: () => void): Promise<void> {
-    let isOver = false;
-    const over = (): void => {
-      if (isOver) return;
-      isOver = true;
+    let isDone = false;
+    const done = (): void => {
+      if (isDone) return;
+      isDone = true;
       pending -= 1;
       pendingBytes -= message.length;
     };
@@ -126,12 +126,12 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
     pendingBytes += message.length;
     await turn;
     if (stopped !== undefined) {
-      over();
+      done();
       throw stopped;
     }
-    const stopTimer = setTimer(patienceMs, accepted);
+    const stopTimer = setTimer(maxHoldMs, accepted);
     try {
-      await dispatch(message, accepted, over);
+      await dispatch(message, accepted, done);
     } finally {
       stopTimer();
     }
@@ -143,9 +143,9 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
       const isFull = pending >= maxPending || pendingBytes + message.length > maxPendingBytes;
       if (pending > 0 && isFull) throw full(pending, maxPending);
       const isCall = isRequest(message);
-      const turn = isCall ? earlierNotices : everythingEarlier;
+      const turn = isCall ? earlierNotifications : everythingEarlier;
       const accepted = Promise.withResolvers<void>();
-      if (!isCall) earlierNotices = accepted.promise;
+      if (!isCall) earlierNotifications = accepted.promise;
       everythingEarlier = after(everythingEarlier, accepted.promise);
       try {
         await post(message, turn, accepted.resolve);
@@ -160,32 +160,18 @@ export function createPostQueue(target: PostQueueDeps): PostQueue {
     stop(error) {
       stopped ??= error;
       opened.resolve();
-      for (const abandon of underWay) abandon(stopped);
+      for (const abandon of inFlight) abandon(stopped);
     },
   };
 }
 
-/** Resolves after both with nothing: the list that `Promise.all` makes would hold the one before it, and so all of them. */
+/** Not `Promise.all`: its result would retain the one before it, and so all of them. */
 async function after(one: Promise<unknown>, other: Promise<unknown>): Promise<void> {
   await one;
   await other;
 }
 
-/** What an answer with an unexpected status means; none of the upstream's own words are passed on. */
-export function postStatusError(status: number, headers: ResponseHeaders): GatewayError {
-  const isRedirect = status >= 300 && status < 400 && headers["location"] !== undefined;
-  const why =
-    status === 401 || status === 403
-      ? "; it refuses the gateway's credentials"
-      : isRedirect
-        ? "; redirects are not followed"
-        : "";
-  return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${why}`, {
-    details: { upstreamStatus: status },
-  });
-}
-
-/** What is no request keeps its place in the order, so that counts for anything unreadable too. */
+/** Anything unreadable is not a request, so it keeps its place in the order. */
 function isRequest(message: Buffer): boolean {
   const limits = { maxBytes: message.length, maxDepth: 1000, maxBatch: 1 };
   const outcome = parse(message, { revision: "unknown", mode: "observe", limits });
@@ -193,7 +179,7 @@ function isRequest(message: Buffer): boolean {
 }
 
 function full(current: number, limit: number): GatewayError {
-  return new GatewayError("overloaded", "too many messages wait for the upstream to accept them", {
+  return new GatewayError("overloaded", "too many messages wait to be accepted by the upstream", {
     details: { current, limit, retryAfter: 1 },
   });
 }

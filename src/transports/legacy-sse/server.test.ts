@@ -206,7 +206,7 @@ describe("the end of a session", () => {
     expect(results.at(-1)).toMatchObject({ status: "rejected", reason: { code: "overloaded" } });
     expect(await heard.whenClosed).toMatchObject({
       code: "overloaded",
-      message: "the client does not read its messages and was cut off",
+      message: "the client does not read its messages and was disconnected",
     });
     expect(evictions).toBe(1);
     expect(slow.status).toBe(200);

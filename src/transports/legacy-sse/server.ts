@@ -10,35 +10,31 @@ import type { Channel, ChannelEvents } from "../transport.ts";
 import { formatEndpoint, sessionIdOf } from "./endpoint-uri.ts";
 import { encodeSseEvent, encodeSseMessage } from "../../protocol/sse/encoder.ts";
 
-/** What the two endpoints are made of. */
 export interface SseServerOptions {
-  /** Bound and keep-alive of the event streams. */
   readonly stream: SseResponseOptions;
-  /** Largest message that a client may post; asked for every one of them. */
+  /** Largest message that a client may post; asked for every message. */
   readonly maxBytes: () => number;
-  /** Must be unguessable: whoever knows a session's id, and is its principal, speaks in it. */
+  /** Must be unguessable: the session id authorizes messages, together with the principal. */
   readonly newId: () => string;
   readonly setTimer: SetTimer;
-  /** Who sent a request; asked for every one of them. */
   readonly principalOf: (request: IncomingMessage) => Principal;
   /**
-   * Takes in a new client and answers with what gets its messages, or throws a GatewayError to refuse it, such as
-   * `overloaded` when there are enough. The channel carries messages from the moment this has returned. What the
-   * receiver's `message` throws is answered to the POST it came with.
+   * Accepts a new client and returns the handlers of its channel, or throws a GatewayError to refuse it, such as
+   * `overloaded`. The channel carries messages once this has returned. An error thrown by `message` answers the POST.
    */
   readonly accept: (channel: Channel, request: IncomingMessage) => ChannelEvents;
-  /** A client has shown who it is anew, with a message on its channel. */
+  /** A client has authenticated again, with a message on its channel. */
   readonly renew?: (channel: Channel, request: IncomingMessage) => void;
-  /** The path under which a proxy that removes it shows us to clients, `/tools` for example. */
+  /** The path prefix that a proxy in front of us strips, such as `/tools`. */
   readonly publicPath?: () => string;
-  /** Hears of every request that was refused; for counters. */
+  /** Called for every refused request; for metrics. */
   readonly onRefused?: (error: GatewayError) => void;
 }
 
 /** The two endpoints of the HTTP+SSE transport and their sessions. */
 export interface SseServer {
   readonly size: number;
-  /** Serves `…/sse`: GET opens an event stream, and a session that lives as long. */
+  /** Serves `…/sse`: GET opens an event stream, and a session that ends with it. */
   stream(request: IncomingMessage, response: ServerResponse): void;
   /** Serves `…/messages`: POST sends a message in a session. Never rejects. */
   messages(request: IncomingMessage, response: ServerResponse): Promise<void>;
@@ -58,7 +54,7 @@ const acceptedHeaders = {
   "content-length": acceptedText.length,
 };
 
-/** Makes the server side of MCP 2024-11-05, HTTP with SSE. A session belongs to the principal that opened it. */
+/** Creates a server for MCP 2024-11-05, HTTP with SSE. A session belongs to the principal that opened it. */
 export function createSseServer(options: SseServerOptions): SseServer {
   const { newId, principalOf, accept, maxBytes, setTimer, publicPath } = options;
   const sessions = new Map<string, SseSession>();
@@ -75,11 +71,11 @@ export function createSseServer(options: SseServerOptions): SseServer {
     const endpoint = formatEndpoint(request.url ?? "", publicPath?.() ?? "", id);
     if (endpoint === undefined) throw new GatewayError("internal", "event streams are served at …/sse only");
     const channel = createSseClientChannel(response, {
-      // It appears in logs, so it must not be the session's id, which is a secret.
+      // Not the session id, which is a secret: the incarnation appears in logs.
       incarnation: newId(),
       stream: options.stream,
       setTimer,
-      onOver: () => {
+      onEnd: () => {
         sessions.delete(id);
       },
     });
@@ -89,13 +85,13 @@ export function createSseServer(options: SseServerOptions): SseServer {
     request.resume();
   }
 
-  /** The session that a POST is meant for; another principal's is unknown, not forbidden. */
+  /** The session of a POST; that of another principal is unknown, not forbidden. */
   function sessionOf(request: IncomingMessage): SseSession {
     const id = sessionIdOf(request.url ?? "");
     if (id === undefined) {
       throw new GatewayError(
         "session_missing",
-        "this endpoint needs the sessionId that the event stream's first event names",
+        "this endpoint needs the sessionId from the endpoint event of the event stream",
       );
     }
     const session = sessions.get(id);
@@ -103,7 +99,7 @@ export function createSseServer(options: SseServerOptions): SseServer {
     return session;
   }
 
-  async function takeMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async function receiveMessage(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { channel, events } = sessionOf(request);
     if (!isJsonContentType(request.headers["content-type"])) {
       writeHttpError(response, 415, "the body of a POST must be application/json");
@@ -123,12 +119,12 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     stream(request, response) {
       if (request.method !== "GET") {
-        writeHttpError(response, 405, "this endpoint takes GET and answers with an event stream", {
+        writeHttpError(response, 405, "this endpoint accepts GET only and answers with an event stream", {
           allow: "GET",
         });
         return;
       }
-      // A client that left while its request was looked at needs no session.
+      // The client may have disconnected while its request was checked.
       if (response.destroyed) return;
       try {
         openSession(request, response);
@@ -138,11 +134,11 @@ export function createSseServer(options: SseServerOptions): SseServer {
     },
     async messages(request, response) {
       if (request.method !== "POST") {
-        writeHttpError(response, 405, "this endpoint takes POST", { allow: "POST" });
+        writeHttpError(response, 405, "this endpoint accepts POST only", { allow: "POST" });
         return;
       }
       try {
-        await takeMessage(request, response);
+        await receiveMessage(request, response);
       } catch (error) {
         refuse(response, error);
       }
@@ -154,32 +150,31 @@ export function createSseServer(options: SseServerOptions): SseServer {
 }
 
 function unknownSession(): GatewayError {
-  return new GatewayError("session_unknown", "no such session; open an event stream for a new one");
+  return new GatewayError("session_unknown", "unknown session; open a new event stream");
 }
 
-/** What the channel to a client is made of. */
 export interface SseClientChannelOptions {
   readonly incarnation: string;
   readonly stream: SseResponseOptions;
   readonly setTimer: SetTimer;
-  /** Called once when the channel is over, before anybody else hears of it. */
-  readonly onOver: () => void;
+  /** Called once when the channel ends, before `events.closed`. */
+  readonly onEnd: () => void;
 }
 
-/** The channel to one client of the HTTP+SSE transport, which carries nothing until it is opened. */
+/** The channel to one client of the HTTP+SSE transport. */
 export interface SseClientChannel extends Channel {
-  /** Whether the client has gone or the channel was closed. */
+  /** Whether the client has disconnected or the channel is closed. */
   readonly isOver: boolean;
-  /** Begins the event stream with the endpoint; the end of the channel is reported, also where it is over already. */
+  /** Starts the event stream with the endpoint event. Calls `events.closed` at once if the channel is over. */
   open(endpoint: string, events: ChannelEvents): void;
 }
 
-/** How long a closed stream may take to deliver what is still queued. */
+/** How long a closed stream may take to deliver its queue. */
 const graceMs = 2000;
 
-/** Makes a channel that writes messages as events on a response. The end of the response is the end of the channel. */
+/** Creates a channel that writes messages as events. It ends with the response. */
 function createSseClientChannel(response: ServerResponse, options: SseClientChannelOptions): SseClientChannel {
-  const { incarnation, setTimer, onOver } = options;
+  const { incarnation, setTimer, onEnd } = options;
   let stream: SseResponse | undefined;
   let events: ChannelEvents | undefined;
   let over: GatewayError | undefined;
@@ -187,7 +182,7 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
   function end(error: GatewayError): GatewayError {
     if (over !== undefined) return over;
     over = error;
-    onOver();
+    onEnd();
     events?.closed(error);
     return error;
   }
@@ -199,7 +194,7 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
     });
   });
 
-  async function delivered(): Promise<void> {
+  async function waitForDelivery(): Promise<void> {
     const stopTimer = setTimer(graceMs, () => {
       response.destroy();
     });
@@ -231,14 +226,14 @@ function createSseClientChannel(response: ServerResponse, options: SseClientChan
       const written = stream.write(encodeSseMessage(message));
       if (stream.isOpen) return written;
       return Promise.reject(
-        end(new GatewayError("overloaded", "the client does not read its messages and was cut off")),
+        end(new GatewayError("overloaded", "the client does not read its messages and was disconnected")),
       );
     },
     async close(reason) {
       end(new GatewayError("cancelled", `the connection was closed: ${reason}`));
       if (stream === undefined || response.destroyed) return;
       stream.end();
-      await delivered();
+      await waitForDelivery();
     },
   };
 }

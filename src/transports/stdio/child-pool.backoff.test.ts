@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createRestartBackoff } from "./child-pool.ts";
 
-const options = { firstMs: 100, longestMs: 1000, loopAfter: 3, forgetMs: 5000 };
+const options = { firstMs: 100, maxMs: 1000, loopAfter: 3, forgetMs: 5000 };
 
 function createTime(): { now: number; clock: { now: () => number; wall: () => number } } {
   const time = { now: 0, clock: { now: () => time.now, wall: () => 0 } };

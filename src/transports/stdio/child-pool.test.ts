@@ -9,7 +9,7 @@ import type { ChannelEvents } from "../transport.ts";
 import { type ChildChannel, type ChildExit, startChild } from "./child.ts";
 import { type ChildPool, type ChildPoolDeps, type ChildPoolOptions, createChildPool } from "./child-pool.ts";
 
-const backoff = { firstMs: 100, longestMs: 1000, loopAfter: 3, forgetMs: 5000 };
+const backoff = { firstMs: 100, maxMs: 1000, loopAfter: 3, forgetMs: 5000 };
 
 /** A process that exists in name only. */
 interface FakeChild {
@@ -160,7 +160,7 @@ describe("a pool of children", () => {
     expect(started).toHaveLength(2);
   });
 
-  it("refuses at once while the server does not stay up, naming the exit code, and its last words for the log", async () => {
+  it("refuses at once while the server keeps crashing, naming the exit code, and its last words for the log", async () => {
     const { pool, started, pass } = createWorld();
     for (let crash = 0; crash < 3; crash += 1) {
       const opened = pool.open(listen());
@@ -171,7 +171,7 @@ describe("a pool of children", () => {
     const error = await rejection(pool.open(listen()));
     expect(error.code).toBe("upstream_unreachable");
     expect(error.message).toBe(
-      "the server process does not stay up: it ended 3 times in a row, last with exit code 1; the next try is in 1 s",
+      "the server process keeps crashing: 3 times in a row, last with exit code 1; the next try is in 1 s",
     );
     expect(error.details).toEqual({ retryAfter: 1 });
     expect(error.cause).toMatchObject({ message: "exit code 1, last on stderr:\nno database" });
@@ -188,7 +188,7 @@ describe("a pool of children", () => {
     }
     await pass(400);
     await pool.open(listen());
-    expect((await rejection(pool.open(listen()))).message).toContain("does not stay up");
+    expect((await rejection(pool.open(listen()))).message).toContain("keeps crashing");
     started[3]?.events.message(Buffer.from("{}"));
     await pool.open(listen());
     expect(started).toHaveLength(5);

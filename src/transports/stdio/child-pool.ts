@@ -1,24 +1,22 @@
 import { GatewayError } from "../../errors.ts";
-import type { Clock, SetTimer } from "../../core/exchange.ts";
+import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { ChannelEvents } from "../transport.ts";
 import { type ChildChannel, type ChildExit, exitCause, exitText } from "./child.ts";
 
-/** The bounds of one route's server processes. */
 export interface ChildPoolOptions {
-  /** Processes that may exist at once, those that start and end included. */
+  /** Most processes at once, including those starting and stopping. */
   readonly maxChildren: number;
   readonly backoff?: RestartBackoffOptions;
 }
 
-/** What a pool needs of the world around it. */
 export interface ChildPoolDeps {
   /** Starts one process, as `startChild` does. */
   readonly start: (events: ChannelEvents) => Promise<ChildChannel>;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Told how many processes there are, whenever that changes. */
+  /** Called with the number of processes whenever it changes. */
   readonly onSize?: (size: number) => void;
-  /** Told of each process that ended by itself. */
+  /** Called for each process that exited without being stopped. */
   readonly onCrash?: (exit: ChildExit) => void;
 }
 
@@ -27,24 +25,24 @@ export interface ChildPool {
   /** Processes that exist or are being started. */
   readonly size: number;
   /**
-   * Starts a process for a new scope. After a crash it waits a while first. Rejects with `overloaded` when there is
-   * no room, with the start's own error, or with the crash when the server does not stay up.
+   * Starts a process for a new scope, after a delay if the last one crashed. Rejects with `overloaded` at the limit, with
+   * the error of the start, or with the last crash if the server keeps crashing.
    */
   open(events: ChannelEvents): Promise<ChildChannel>;
-  /** Ends all processes and refuses new ones; resolves when they have gone. */
+  /** Stops all processes and refuses new ones; resolves when all have exited. */
   close(reason: string): Promise<void>;
 }
 
-/** A process that gives its place back soon: the best guess for when to come again. */
+/** `Retry-After` when all processes are in use. */
 const fullRetrySeconds = 5;
 
-/** Makes an empty pool; nothing is started before somebody asks. */
+/** Creates an empty pool; processes are started on demand. */
 export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps): ChildPool {
   const { maxChildren } = options;
   const { clock, setTimer } = deps;
   const backoff = createRestartBackoff(options.backoff ?? defaultRestartBackoff, clock);
   const children = new Set<ChildChannel>();
-  const sleepers = new Set<() => void>();
+  const waiting = new Set<() => void>();
   const starts = new Set<Promise<unknown>>();
   let size = 0;
   let lastExit: ChildExit | undefined;
@@ -56,16 +54,16 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     deps.onSize?.(size);
   }
 
-  /** Waits until a start may be tried; close wakes everybody. */
-  async function awaitTurn(): Promise<void> {
+  /** Waits until a start may be tried, or the pool is closed. */
+  async function waitForBackoff(): Promise<void> {
     while (closed === undefined && backoff.waitMs > 0) {
       if (backoff.isLoop) throw loopError(backoff.crashes, backoff.waitMs, lastExit);
       const { promise, resolve } = Promise.withResolvers<void>();
       const cancel = setTimer(backoff.waitMs, resolve);
-      sleepers.add(resolve);
+      waiting.add(resolve);
       await promise;
       cancel();
-      sleepers.delete(resolve);
+      waiting.delete(resolve);
     }
     if (closed !== undefined) throw closedError();
     backoff.trying();
@@ -80,7 +78,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
       },
       malformed: (bytes, reason) => events.malformed(bytes, reason),
       closed(error) {
-        if (child !== undefined) left(child);
+        if (child !== undefined) onExit(child);
         events.closed(error);
       },
     });
@@ -88,7 +86,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
     return child;
   }
 
-  function left(child: ChildChannel): void {
+  function onExit(child: ChildChannel): void {
     children.delete(child);
     resize(-1);
     const { exit } = child;
@@ -100,7 +98,7 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
 
   async function openOne(events: ChannelEvents): Promise<ChildChannel> {
     try {
-      await awaitTurn();
+      await waitForBackoff();
       return await startOne(events);
     } catch (error) {
       resize(-1);
@@ -109,13 +107,13 @@ export function createChildPool(options: ChildPoolOptions, deps: ChildPoolDeps):
   }
 
   async function closeAll(reason: string): Promise<void> {
-    for (const wake of sleepers) wake();
+    for (const wake of waiting) wake();
     await Promise.allSettled(starts);
     await Promise.all([...children].map((child) => child.close(reason)));
   }
 
   function closedError(): GatewayError {
-    return new GatewayError("shutting_down", `no server process is started any more: ${closeReason}`);
+    return new GatewayError("shutting_down", `no more server processes are started: ${closeReason}`);
   }
 
   return {
@@ -153,7 +151,7 @@ function loopError(crashes: number, waitMs: number, exit: ChildExit | undefined)
   const how = exit === undefined ? "" : ` with ${exitText(exit)}`;
   return new GatewayError(
     "upstream_unreachable",
-    `the server process does not stay up: it ended ${crashes} times in a row, last${how}; the next try is in ${seconds} s`,
+    `the server process keeps crashing: ${crashes} times in a row, last${how}; the next try is in ${seconds} s`,
     {
       details: { retryAfter: seconds },
       ...(exit === undefined ? {} : { cause: exitCause(exit) }),
@@ -161,43 +159,41 @@ function loopError(crashes: number, waitMs: number, exit: ChildExit | undefined)
   );
 }
 
-/** How long a server that keeps ending is left alone. */
+/** Delays between restarts of a server that keeps crashing. */
 export interface RestartBackoffOptions {
-  /** After the first crash; it doubles with each that follows. */
+  /** After the first crash; doubles with each further one. */
   readonly firstMs: number;
-  readonly longestMs: number;
-  /** So many crashes are a loop: from then on callers are refused instead of kept waiting. */
+  readonly maxMs: number;
+  /** After this many crashes callers are refused instead of kept waiting. */
   readonly loopAfter: number;
-  /** Crashes further apart than this do not add up. */
+  /** Crashes further apart than this are not counted together. */
   readonly forgetMs: number;
 }
 
-/** The memory of a server's crashes. */
+/** Counts the crashes of a server. */
 export interface RestartBackoff {
   /** Milliseconds until a start may be tried again. */
   readonly waitMs: number;
-  /** Crashes that followed each other. */
+  /** Crashes in a row. */
   readonly crashes: number;
   readonly isLoop: boolean;
-  /** A process ended by itself. */
+  /** A process crashed. */
   crashed(): void;
-  /** A start is being tried. In a loop others are to wait for its outcome. */
+  /** A start is being tried. After too many crashes other starts wait for its outcome. */
   trying(): void;
-  /** A process works: nobody need wait, though the next crash still adds to those before. */
+  /** A process works: no delay, though the next crash still counts as one in a row. */
   working(): void;
 }
 
-/** A quarter of a second, doubled up to half a minute; five crashes are a loop, a quiet minute clears the memory. */
 const defaultRestartBackoff: RestartBackoffOptions = {
   firstMs: 250,
-  longestMs: 30_000,
+  maxMs: 30_000,
   loopAfter: 5,
   forgetMs: 60_000,
 };
 
-/** Makes the memory of a server that has not crashed yet. */
 export function createRestartBackoff(options: RestartBackoffOptions, clock: Clock): RestartBackoff {
-  const { firstMs, longestMs, loopAfter, forgetMs } = options;
+  const { firstMs, maxMs, loopAfter, forgetMs } = options;
   let crashes = 0;
   let lastCrash = Number.NEGATIVE_INFINITY;
   let nextTry = Number.NEGATIVE_INFINITY;
@@ -206,8 +202,8 @@ export function createRestartBackoff(options: RestartBackoffOptions, clock: Cloc
     if (clock.now() - lastCrash > forgetMs) crashes = 0;
   }
 
-  function holdOff(): void {
-    nextTry = clock.now() + Math.min(firstMs * 2 ** (crashes - 1), longestMs);
+  function postpone(): void {
+    nextTry = clock.now() + Math.min(firstMs * 2 ** (crashes - 1), maxMs);
   }
 
   return {
@@ -226,11 +222,11 @@ export function createRestartBackoff(options: RestartBackoffOptions, clock: Cloc
       forgetOld();
       crashes += 1;
       lastCrash = clock.now();
-      holdOff();
+      postpone();
     },
     trying() {
       forgetOld();
-      if (crashes >= loopAfter) holdOff();
+      if (crashes >= loopAfter) postpone();
     },
     working() {
       nextTry = Number.NEGATIVE_INFINITY;

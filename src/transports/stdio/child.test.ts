@@ -109,7 +109,7 @@ describe("a child's messages", () => {
     await child.send(Buffer.from(line));
     await child.send(Buffer.from(ping));
     expect(await heard.received(1)).toEqual([ping]);
-    expect(heard.rubbishLines).toEqual([{ text: "", reason: "a line of more than 1000 bytes was left out" }]);
+    expect(heard.rubbishLines).toEqual([{ text: "", reason: "a line of more than 1000 bytes was skipped" }]);
   });
 
   it("come before the end of a process that leaves at once", async () => {
@@ -184,7 +184,7 @@ describe("a child that cannot start", () => {
     const error = await rejection(start([], { command: "no-such-server", ...options }));
     expect(error.code).toBe("upstream_unreachable");
     expect(causeOf(error)).toContain(text);
-    expect(error.message).toBe("the server process cannot be started; the log of the gateway says why");
+    expect(error.message).toBe("the server process cannot be started; see the log of the gateway");
   });
 
   it("says so when the file may not be executed", async () => {
@@ -196,10 +196,10 @@ describe("a child that cannot start", () => {
     expect(causeOf(error)).toContain(`cannot start "${command}": permission denied; check`);
   });
 
-  it("says so when an argument holds a NUL character", async () => {
+  it("says so when an argument contains a NUL character", async () => {
     const error = await rejection(start(["a\0b"]));
     expect(error.code).toBe("upstream_unreachable");
-    expect(causeOf(error)).toContain("holds a NUL character");
+    expect(causeOf(error)).toContain("contains a NUL character");
   });
 });
 
@@ -218,7 +218,7 @@ describe("a child that ends by itself", () => {
     );
     const error = await heard.whenClosed;
     expect(error.code).toBe("upstream_unreachable");
-    expect(error.message).toBe("the server process ended by itself with exit code 3");
+    expect(error.message).toBe("the server process exited with exit code 3");
     expect(error.details).toBeUndefined();
     expect(causeOf(error)).toBe("exit code 3, last on stderr:\ntoken=abc\ncannot find the database");
     expect(child.exit).toEqual({
@@ -231,7 +231,7 @@ describe("a child that ends by itself", () => {
 
   it("is reported with its signal", async () => {
     const { heard } = await startScript("process.kill(process.pid, 'SIGKILL')", patient);
-    expect((await heard.whenClosed).message).toBe("the server process ended by itself with signal SIGKILL");
+    expect((await heard.whenClosed).message).toBe("the server process exited with signal SIGKILL");
   });
 
   it("refuses what is sent afterwards, and is closed only once", async () => {
@@ -250,7 +250,7 @@ describe("a child that ends by itself", () => {
     await child.send(Buffer.from(ping));
     const error = await heard.whenClosed;
     await left.gone;
-    expect(error.message).toBe("the server process ended by itself with exit code 0");
+    expect(error.message).toBe("the server process exited with exit code 0");
     expect(heard.order).toEqual(["closed"]);
   });
 });

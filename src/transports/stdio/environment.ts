@@ -1,7 +1,7 @@
-/** Environment variables by name; what is undefined is not set. */
+/** Environment variables by name. */
 export type ChildEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** The variable by which a child's descendants are found again, wherever they have gone. */
+/** Marks a child and its descendants, so that they can be found. */
 export const childMarkerVariable = "HEADGATE_CHILD";
 
 const posixNames: ReadonlySet<string> = new Set([
@@ -17,7 +17,7 @@ const posixNames: ReadonlySet<string> = new Set([
   "TERM",
 ]);
 
-/** Without these, programs on Windows find neither their libraries nor the user's folders. */
+/** Without these, programs on Windows do not find their libraries and the user's folders. */
 const windowsNames: ReadonlySet<string> = new Set([
   "PATH",
   "PATHEXT",
@@ -42,8 +42,8 @@ const windowsNames: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The environment of a child: of the inherited variables only those that every program needs, for the rest may be
- * the secrets of other servers, and over them the configured ones.
+ * The environment of a child: the inherited variables that every program needs, and the configured ones. Others are not
+ * inherited: they may be secrets of other servers.
  */
 export function childEnvironment(
   inherited: ChildEnvironment,
@@ -52,13 +52,13 @@ export function childEnvironment(
 ): Record<string, string> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(inherited)) {
-    // Bash exports functions as values that begin like this, and runs what stands behind them.
+    // Bash exports functions like this, and runs code that follows them (Shellshock).
     if (value === undefined || value.startsWith("()")) continue;
     if (isInherited(name, platform)) environment[name] = value;
   }
   for (const [name, value] of Object.entries(configured)) {
     if (value === undefined) continue;
-    // Windows takes the names without regard to case and would keep whichever of two spellings comes first.
+    // Names are case-insensitive on Windows, and the first of two spellings would win.
     if (platform === "win32") deleteVariants(environment, name);
     environment[name] = value;
   }

@@ -4,27 +4,26 @@ import { type ErrorCode, GatewayError } from "../../errors.ts";
 import { createLineReader, frameLine } from "../../protocol/line-framing.ts";
 import type { ChannelEvents } from "../transport.ts";
 
-/** Writes messages to a stream, one a line, and bounds what waits for a reader. */
+/** Writes messages to a stream, one per line, with a bounded queue. */
 export interface MessageWriter {
-  /** As `Channel.send`: at once where the stream can take more, else a promise. */
+  /** See `Channel.send`. */
   send(message: Buffer): void | Promise<void>;
-  /** From now on `send` rejects with this error; what is queued still goes out. */
+  /** From now on `send` rejects with this error; queued messages are still written. */
   stop(error: GatewayError): void;
-  /** Resolves when all that was sent has gone out, or never will because the stream broke. */
+  /** Resolves when all messages are written, or the stream is closed. */
   flushed(): Promise<void>;
 }
 
-/** How a writer is bounded and what it says of its reader. */
 export interface MessageWriterOptions {
-  /** Bytes that may wait; a single larger message is taken when nothing else waits. */
+  /** Bytes that may be queued; a larger message is accepted while the queue is empty. */
   readonly maxQueueBytes: number;
-  /** Who reads or fails to, as errors name it. */
+  /** The reader, as error messages name it. */
   readonly reader: string;
-  /** The code of the error for messages that were under way when the stream broke. */
+  /** The error code of messages lost when the stream breaks. */
   readonly lost: ErrorCode;
 }
 
-/** Makes a writer on a stream, whose errors stay with whoever owns the stream. */
+/** Creates a writer. The owner of the stream handles its error events. */
 export function createMessageWriter(stream: Writable, options: MessageWriterOptions): MessageWriter {
   const { maxQueueBytes, reader, lost } = options;
   let stopped: GatewayError | undefined;
@@ -40,7 +39,7 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
   async function writeAndWait(line: Buffer): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (cause: Error): void => {
-      reject(stopped ?? new GatewayError(lost, `${reader} no longer takes messages`, { cause }));
+      reject(stopped ?? new GatewayError(lost, `${reader} no longer reads messages`, { cause }));
     };
     waiters.add(fail);
     stream.write(line, (error) => {
@@ -52,7 +51,7 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
     await promise;
   }
 
-  // A destroyed stream owes no answer for the line that it was just writing.
+  // A destroyed stream does not call back for the line it was writing.
   stream.once("close", () => {
     for (const fail of waiters) fail(new Error("the stream was closed"));
     idle?.resolve();
@@ -83,19 +82,19 @@ export function createMessageWriter(stream: Writable, options: MessageWriterOpti
 }
 
 function full(reader: string, waiting: number, limit: number): GatewayError {
-  return new GatewayError("overloaded", `${reader} does not read its messages: ${waiting} bytes wait for it`, {
+  return new GatewayError("overloaded", `${reader} does not read its messages: ${waiting} bytes are queued`, {
     details: { limit, retryAfter: 1 },
   });
 }
 
-/** Takes the bytes of a stream as they come. */
+/** Splits a stream into messages. */
 export interface MessageLines {
   push(chunk: Uint8Array): void;
-  /** Ends the stream: a last line without its line end is rubbish, for nothing says that it is whole. */
+  /** Ends the stream. A last line without a line end may be incomplete, so it is malformed. */
   end(): void;
 }
 
-const nothing = Buffer.alloc(0);
+const empty = Buffer.alloc(0);
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 const openBracket = 0x5b;
@@ -103,8 +102,8 @@ const closeBracket = 0x5d;
 const quote = 0x22;
 
 /**
- * Reads one message a line (MCP 2025-11-25, stdio). What cannot be a message, such as stray log text, is reported as
- * rubbish and the stream goes on (SC-019); whether the rest is one is for the parser to say.
+ * Reads one message per line (MCP 2025-11-25, stdio). A line that cannot be a message, such as log text, is reported as
+ * malformed and skipped (SC-019). The parser checks the others.
  */
 export function createMessageLines(
   maxLineBytes: number,
@@ -114,22 +113,22 @@ export function createMessageLines(
     maxLineBytes,
     onLine(line) {
       if (looksLikeMessage(line)) events.message(line);
-      else events.malformed(line, "the line is no JSON object or batch");
+      else events.malformed(line, "the line is not a JSON object or batch");
     },
     onOverflow({ limit }) {
-      events.malformed(nothing, `a line of more than ${limit} bytes was left out`);
+      events.malformed(empty, `a line of more than ${limit} bytes was skipped`);
     },
   });
   return {
     push: (chunk) => reader.push(chunk),
     end() {
       const last = reader.end();
-      if (!last.complete) events.malformed(last.rest ?? nothing, "the stream ended within a line");
+      if (!last.complete) events.malformed(last.rest ?? empty, "the stream ended within a line");
     },
   };
 }
 
-/** Tells messages from chatter by the first two tokens: an object with a name or none, an array of objects or none. */
+/** Whether the first two tokens are those of an object, or of an array of objects. */
 function looksLikeMessage(line: Buffer): boolean {
   const at = skipBlanks(line, 0);
   const next = line[skipBlanks(line, at + 1)];
@@ -139,7 +138,7 @@ function looksLikeMessage(line: Buffer): boolean {
 
 function skipBlanks(line: Buffer, from: number): number {
   let at = from;
-  // A lone CR is blank to JSON too (RFC 8259 section 2).
+  // CR is white space in JSON too (RFC 8259 section 2).
   while (line[at] === 0x20 || line[at] === 0x09 || line[at] === 0x0d) at += 1;
   return at;
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { findTreeMembers, listProcesses, parseProcess, type ProcessEntry, readProcess } from "./process-tree.ts";
 
-const family = { leader: 100, marker: "7.a", startedAt: 1000 };
+const tree = { leader: 100, marker: "7.a", startedAt: 1000 };
 
 function entry(pid: number, facts: Partial<ProcessEntry> = {}): ProcessEntry {
   return { pid, parent: 1, group: pid, session: pid, startedAt: 2000, isZombie: false, ...facts };
@@ -11,7 +11,7 @@ function entry(pid: number, facts: Partial<ProcessEntry> = {}): ProcessEntry {
 const leader = entry(100, { parent: 7, startedAt: 1000 });
 
 function pidsOf(table: readonly ProcessEntry[], marked: readonly number[] = []): number[] {
-  return findTreeMembers(family, table, (pid, marker) => marker === "7.a" && marked.includes(pid))
+  return findTreeMembers(tree, table, (pid, marker) => marker === "7.a" && marked.includes(pid))
     .map(({ pid }) => pid)
     .toSorted((a, b) => a - b);
 }
@@ -45,7 +45,7 @@ describe("a line of the process table", () => {
   );
 });
 
-describe("the members of a family", () => {
+describe("the members of a tree", () => {
   it("are the leader's group, its session and their descendants", () => {
     const table = [
       leader,
@@ -77,7 +77,7 @@ describe("the members of a family", () => {
     expect(pidsOf(table)).toEqual([102]);
   });
 
-  it("leave out what is older than the family, even with its marker", () => {
+  it("leave out what is older than the tree, even with its marker", () => {
     expect(pidsOf([leader, entry(50, { startedAt: 999 })], [50])).toEqual([100]);
   });
 

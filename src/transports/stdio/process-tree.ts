@@ -2,70 +2,68 @@ import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 
-import type { SetTimer } from "../../core/exchange.ts";
+import type { SetTimer } from "../../lib/clock.ts";
 import { delay } from "../../lib/timeout.ts";
 import { childMarkerVariable } from "./environment.ts";
 
-/** How patiently a family is ended. */
 export interface KillOptions {
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number;
   readonly setTimer: SetTimer;
 }
 
-/** Killed processes leave within milliseconds; one that waits for a broken disk must not hold us up for ever. */
+/** A killed process exits within milliseconds, unless it waits for a broken disk. */
 const killTimeoutMs = 1000;
 const killRounds = 3;
 
-/** The family of a process that was just started as the leader of its own group. */
+/** The tree of a process that was just started as leader of its own group. */
 export function processTreeOf(leader: number, marker: string): ProcessTree {
   return { leader, marker, startedAt: readProcess(leader)?.startedAt };
 }
 
 /**
- * Ends every living member of a family: SIGTERM, and SIGKILL for what is still there after the grace. Where there is
- * no process table only the group is reached, so a process that made itself a group of its own escapes. Never rejects.
+ * Kills every process of a tree: SIGTERM, then SIGKILL after the grace period. Without `/proc` only the group is found,
+ * so a process that left the group escapes. Never rejects.
  */
-export async function killProcessTree(family: ProcessTree, options: KillOptions): Promise<void> {
+export async function killProcessTree(tree: ProcessTree, options: KillOptions): Promise<void> {
   if (process.platform === "win32") {
-    await killWindowsTree(family.leader);
+    await killWindowsTree(tree.leader);
     return;
   }
   const { graceMs, setTimer } = options;
-  const members = await findMembers(family);
+  const members = await findMembers(tree);
   if (members.isEmpty()) return;
   members.signal("SIGTERM");
-  await waitUntilGone(members, graceMs, setTimer);
-  // More than once, because a process can have forked between the look and the signal.
+  await waitForExit(members, graceMs, setTimer);
+  // Repeated, because a process may have forked between the look and the signal.
   for (let round = 0; round < killRounds; round += 1) {
-    const left = await findMembers(family);
+    const left = await findMembers(tree);
     if (left.isEmpty()) return;
     left.signal("SIGKILL");
-    await waitUntilGone(left, killTimeoutMs, setTimer);
+    await waitForExit(left, killTimeoutMs, setTimer);
   }
 }
 
-/** The members found at one moment. */
 interface TreeMembers {
   signal(name: NodeJS.Signals): void;
-  /** Asks again, for those that were found. */
+  /** Whether all of them have exited. */
   isEmpty(): boolean;
 }
 
-async function findMembers(family: ProcessTree): Promise<TreeMembers> {
-  const table = family.startedAt === undefined ? undefined : await listProcesses();
+async function findMembers(tree: ProcessTree): Promise<TreeMembers> {
+  const table = tree.startedAt === undefined ? undefined : await listProcesses();
   if (table === undefined) {
     return {
-      signal: (name) => sendSignal(-family.leader, name),
-      isEmpty: () => !sendSignal(-family.leader, 0),
+      signal: (name) => sendSignal(-tree.leader, name),
+      isEmpty: () => !sendSignal(-tree.leader, 0),
     };
   }
-  let living = findTreeMembers(family, table, carriesMarker);
+  let living = findTreeMembers(tree, table, carriesMarker);
   return {
     signal(name) {
-      // The group in one call, so that none of it sees another die first and starts it anew.
-      if (living.some((entry) => entry.group === family.leader)) sendSignal(-family.leader, name);
-      for (const entry of living) if (entry.group !== family.leader) sendSignal(entry.pid, name);
+      // The group in one call, so that no member can restart another.
+      if (living.some((entry) => entry.group === tree.leader)) sendSignal(-tree.leader, name);
+      for (const entry of living) if (entry.group !== tree.leader) sendSignal(entry.pid, name);
     },
     isEmpty() {
       living = living.filter(isAlive);
@@ -79,25 +77,25 @@ function isAlive(entry: ProcessEntry): boolean {
   return now !== undefined && now.startedAt === entry.startedAt && !now.isZombie;
 }
 
-/** Whether there was somebody to take the signal. */
+/** Whether any process received the signal. */
 function sendSignal(target: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(target, signal);
   } catch {
-    // ESRCH: gone meanwhile. EPERM: it has become another user's, and is out of our reach.
+    // ESRCH: it has exited. EPERM: it has become another user's.
     return false;
   }
 }
 
-async function waitUntilGone(members: TreeMembers, patienceMs: number, setTimer: SetTimer): Promise<void> {
+async function waitForExit(members: TreeMembers, timeoutMs: number, setTimer: SetTimer): Promise<void> {
   let waited = 0;
-  for (let step = 5; !members.isEmpty() && waited < patienceMs; step = Math.min(step * 2, 50)) {
+  for (let step = 5; !members.isEmpty() && waited < timeoutMs; step = Math.min(step * 2, 50)) {
     await delay(step, setTimer);
     waited += step;
   }
 }
 
-/** There are no process groups; the system's own tool ends a process with its descendants. */
+/** Windows has no process groups; `taskkill` ends a process with its descendants. */
 async function killWindowsTree(pid: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const tool = spawn("taskkill", ["/PID", String(pid), "/T", "/F"], { stdio: "ignore", windowsHide: true });
@@ -106,33 +104,33 @@ async function killWindowsTree(pid: number): Promise<void> {
   await promise;
 }
 
-/** One process as Linux shows it in `/proc/<pid>/stat`. */
+/** A process as in `/proc/<pid>/stat` of Linux. */
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
   readonly session: number;
-  /** Clock ticks since boot; together with the pid it names one process for ever. */
+  /** Clock ticks since boot; with the pid it identifies one process. */
   readonly startedAt: number;
-  /** It has ended and only waits to be collected by its parent. */
+  /** It has exited, but its parent has not collected it. */
   readonly isZombie: boolean;
 }
 
-/** A child, the leader of its own group and session, with everything that it started. */
+/** A child, leader of its own group and session, with everything that it started. */
 export interface ProcessTree {
   readonly leader: number;
-  /** Value of the family variable in the leader's environment, which its descendants inherit. */
+  /** The value of the marker variable, which descendants inherit. */
   readonly marker: string;
-  /** When the leader started, in the clock ticks of the process table; undefined where there is no such table. */
+  /** When the leader started, in clock ticks; undefined without `/proc`. */
   readonly startedAt: number | undefined;
 }
 
-/** So many files are read before other work gets its turn. */
+/** Files read before yielding to other work. */
 const processesPerTurn = 32;
 
-/** Reads the text of `/proc/<pid>/stat`; undefined if it is something else. */
+/** Parses `/proc/<pid>/stat`. */
 export function parseProcess(stat: string): ProcessEntry | undefined {
-  // The name in parentheses may itself hold blanks and parentheses.
+  // The name in parentheses may contain blanks and parentheses.
   const nameEnd = stat.lastIndexOf(")");
   if (nameEnd === -1) return undefined;
   const fields = stat.slice(nameEnd + 2).split(" ");
@@ -149,17 +147,16 @@ export function parseProcess(stat: string): ProcessEntry | undefined {
   return [pid, entry.parent, entry.group, entry.session, startedAt].every(Number.isSafeInteger) ? entry : undefined;
 }
 
-/** One process, or undefined if there is none or no table to look it up in. */
 export function readProcess(pid: number): ProcessEntry | undefined {
   try {
     return parseProcess(readFileSync(`/proc/${pid}/stat`, "latin1"));
   } catch {
-    // Gone, or not a Linux system.
+    // It has exited, or this is not Linux.
     return undefined;
   }
 }
 
-/** All processes of this machine or container, or undefined where the system has no such table. */
+/** All processes of this machine or container; undefined without `/proc`. */
 export async function listProcesses(): Promise<readonly ProcessEntry[] | undefined> {
   const names = processFolders();
   if (names === undefined) return undefined;
@@ -173,39 +170,38 @@ export async function listProcesses(): Promise<readonly ProcessEntry[] | undefin
 }
 
 /**
- * The living members of a family in a table of processes: the leader's group and session, their descendants, and
- * processes that left all of these but carry the family's marker in their environment. What took another session and
- * another environment and lost its parent cannot be told from a stranger and is not found.
+ * The running processes of a tree: the leader's group and session, their descendants, and processes with the marker in
+ * their environment. A process with another session, another environment and no parent in the tree is not found.
  */
 export function findTreeMembers(
-  family: ProcessTree,
+  tree: ProcessTree,
   table: readonly ProcessEntry[],
   isMarked: (pid: number, marker: string) => boolean,
 ): readonly ProcessEntry[] {
-  const { leader, marker, startedAt = 0 } = family;
-  // An entry that is older than the family, or a leader that is another one, has got a used number again.
-  const reused = table.some((entry) => entry.pid === leader && entry.startedAt !== startedAt);
-  const young = table.filter((entry) => entry.startedAt >= startedAt);
+  const { leader, marker, startedAt = 0 } = tree;
+  // A process older than the tree, or another one with the pid of the leader, has reused a pid.
+  const isReused = table.some((entry) => entry.pid === leader && entry.startedAt !== startedAt);
+  const candidates = table.filter((entry) => entry.startedAt >= startedAt);
   const found = new Set<ProcessEntry>();
-  if (!reused) {
-    for (const entry of young) {
+  if (!isReused) {
+    for (const entry of candidates) {
       if (entry.group === leader || entry.session === leader) found.add(entry);
     }
   }
-  addDescendants(found, young);
-  for (const entry of young) {
+  addDescendants(found, candidates);
+  for (const entry of candidates) {
     if (!found.has(entry) && !entry.isZombie && isMarked(entry.pid, marker)) found.add(entry);
   }
-  addDescendants(found, young);
+  addDescendants(found, candidates);
   return [...found].filter((entry) => !entry.isZombie);
 }
 
-/** Whether a process was started with the marker in its environment; false for what may not be looked at. */
+/** Whether a process has the marker in its environment; false if that is not readable. */
 function carriesMarker(pid: number, marker: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/environ`).includes(`${childMarkerVariable}=${marker}\0`);
   } catch {
-    // Gone, or another user's process and then none of ours.
+    // It has exited, or is another user's.
     return false;
   }
 }
@@ -231,29 +227,29 @@ function addDescendants(found: Set<ProcessEntry>, table: readonly ProcessEntry[]
   }
 }
 
-/** The line that tells the watchdog of a family. */
-export function formatWatchLine(family: ProcessTree): string {
-  return `+${JSON.stringify([family.leader, family.marker, family.startedAt ?? null])}\n`;
+/** The line that tells the watchdog to watch a tree. */
+export function formatWatchLine(tree: ProcessTree): string {
+  return `+${JSON.stringify([tree.leader, tree.marker, tree.startedAt ?? null])}\n`;
 }
 
-/** The line that tells it that a family has gone. */
-export function formatForgetLine(family: ProcessTree): string {
-  return `-${family.leader}\n`;
+/** The line that tells the watchdog to forget a tree. */
+export function formatForgetLine(tree: ProcessTree): string {
+  return `-${tree.leader}\n`;
 }
 
-/** Brings the families up to date with one line; what is no such line changes nothing. */
-export function applyWatchdogLine(families: Map<number, ProcessTree>, line: string): void {
+/** Applies one line to the watched trees; other lines are ignored. */
+export function applyWatchdogLine(trees: Map<number, ProcessTree>, line: string): void {
   if (line.startsWith("-")) {
-    families.delete(Number(line.slice(1)));
+    trees.delete(Number(line.slice(1)));
     return;
   }
-  const family = line.startsWith("+") ? parseProcessTree(line.slice(1)) : undefined;
-  if (family !== undefined) families.set(family.leader, family);
+  const tree = line.startsWith("+") ? parseProcessTree(line.slice(1)) : undefined;
+  if (tree !== undefined) trees.set(tree.leader, tree);
 }
 
 function parseProcessTree(text: string): ProcessTree | undefined {
   const [leader, marker, startedAt] = parseList(text);
-  // Signals to 0 and 1 and their negatives would reach everybody.
+  // Signals to 0, 1 and their negatives would reach every process.
   if (typeof leader !== "number" || !Number.isSafeInteger(leader) || leader <= 1) return undefined;
   if (typeof marker !== "string" || marker === "") return undefined;
   return { leader, marker, startedAt: typeof startedAt === "number" ? startedAt : undefined };

@@ -54,8 +54,8 @@ describe("the client at our standard streams", () => {
     input.write(`hello?\n{"text":"${"x".repeat(100)}"}\n${ping}\n`);
     expect(await heard.received(1)).toEqual([ping]);
     expect(heard.rubbishLines).toEqual([
-      { text: "hello?", reason: "the line is no JSON object or batch" },
-      { text: "", reason: "a line of more than 50 bytes was left out" },
+      { text: "hello?", reason: "the line is not a JSON object or batch" },
+      { text: "", reason: "a line of more than 50 bytes was skipped" },
     ]);
     expect(got()).toBe("");
   });
@@ -73,7 +73,7 @@ describe("the client at our standard streams", () => {
     expect(heard.order).toEqual(["message", "closed"]);
   });
 
-  it("has gone when it no longer takes messages", async () => {
+  it("has gone when it no longer reads messages", async () => {
     const { output, heard, channel } = serve();
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     output.destroy(broken);

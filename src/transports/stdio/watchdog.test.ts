@@ -34,7 +34,7 @@ function create(deps: Partial<WatchdogDeps> = {}): Watchdog {
 }
 
 /** Starts a process that only a watchdog will end. */
-async function startHolder(rollCall: RollCall, name: string): Promise<{ family: ProcessTree; gone: Promise<void> }> {
+async function startHolder(rollCall: RollCall, name: string): Promise<{ tree: ProcessTree; gone: Promise<void> }> {
   const marker = `${process.pid}.${name}`;
   const child = spawn(node, [holder, rollCall.path, name, "stubborn"], {
     detached: true,
@@ -43,7 +43,7 @@ async function startHolder(rollCall: RollCall, name: string): Promise<{ family: 
   });
   onTestFinished(() => void child.kill("SIGKILL"));
   const { pid, gone } = await rollCall.arrival(name);
-  return { family: processTreeOf(pid, marker), gone };
+  return { tree: processTreeOf(pid, marker), gone };
 }
 
 /** The numbers of the watchdogs that a process has started; once ready to work they have changed their title. */
@@ -100,42 +100,42 @@ describe("a watchdog", () => {
       startHolder(rollCall, "watched"),
       startHolder(rollCall, "forgotten"),
     ]);
-    watchdog.watch(watched.family);
-    watchdog.watch(forgotten.family);
-    watchdog.forget(forgotten.family);
+    watchdog.watch(watched.tree);
+    watchdog.watch(forgotten.tree);
+    watchdog.forget(forgotten.tree);
     await watchdog.close();
     await watched.gone;
-    expect(process.kill(forgotten.family.leader, 0)).toBe(true);
+    expect(process.kill(forgotten.tree.leader, 0)).toBe(true);
   });
 
-  it("does not forget a family whose number it got again", async () => {
+  it("does not forget a tree whose number it got again", async () => {
     const rollCall = await callRoll();
     const watchdog = create();
-    const { family, gone } = await startHolder(rollCall, "later");
-    watchdog.watch(family);
-    watchdog.forget({ ...family, marker: "earlier" });
+    const { tree, gone } = await startHolder(rollCall, "later");
+    watchdog.watch(tree);
+    watchdog.forget({ ...tree, marker: "earlier" });
     await watchdog.close();
     await expect(gone).resolves.toBeUndefined();
   });
 
-  it.runIf(process.platform === "linux")("is started with the first family, and only once", async () => {
+  it.runIf(process.platform === "linux")("is started with the first tree, and only once", async () => {
     const rollCall = await callRoll();
     const before = await watchdogsOf(process.pid);
     const watchdog = create();
     expect(await watchdogsOf(process.pid)).toEqual(before);
-    for (const name of ["one", "two"]) watchdog.watch((await startHolder(rollCall, name)).family);
+    for (const name of ["one", "two"]) watchdog.watch((await startHolder(rollCall, name)).tree);
     expect((await watchdogsOf(process.pid)).length).toBe(before.length + 1);
   });
 
-  it.runIf(process.platform === "linux")("is started anew with all families when it ends", async () => {
+  it.runIf(process.platform === "linux")("is started anew with all trees when it ends", async () => {
     const rollCall = await callRoll();
     const trouble = Promise.withResolvers<string>();
     const before = await watchdogsOf(process.pid);
-    const watchdog = create({ onTrouble: (error) => trouble.resolve(error.message) });
+    const watchdog = create({ onError: (error) => trouble.resolve(error.message) });
     const holders = await Promise.all(["a", "b"].map((name) => startHolder(rollCall, name)));
-    for (const { family } of holders) watchdog.watch(family);
+    for (const { tree } of holders) watchdog.watch(tree);
     for (const pid of await watchdogsOf(process.pid)) if (!before.includes(pid)) process.kill(pid, "SIGKILL");
-    expect(await trouble.promise).toContain("the watchdog ended");
+    expect(await trouble.promise).toContain("the watchdog exited");
     await watchdog.close();
     await expect(Promise.all(holders.map(({ gone }) => gone))).resolves.toHaveLength(2);
   });

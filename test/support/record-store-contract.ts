@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 
 import { arbitraryFrames, callFrames, captureRecord, endFrame } from "./recording.ts";
 import { bodiesOf, createConditionMatcher } from "../../src/recorder/filter/condition.ts";
-import type { FilterCondition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
-import type { CaptureLine, RecordStore } from "../../src/recorder/store/store-contract.ts";
+import type { CaptureRecord, FilterCondition, ExchangeRecord, Frame } from "../../src/recorder/contract.ts";
+import type { CaptureLine, ExportQuery, RecordReader, RecordStore } from "../../src/recorder/store/store-contract.ts";
 import { maxPackSpan } from "../../src/recorder/pack.ts";
 import { deriveExchanges } from "../../src/recorder/derive.ts";
 
@@ -43,7 +43,7 @@ async function withStore<T>(openStore: OpenStore, work: (store: RecordStore) => 
 }
 
 async function filled(store: RecordStore): Promise<void> {
-  await store.append({ capture: captureRecord("c1", { lost: 2, redacted: 3, omitted: 1 }), frames });
+  await store.append({ capture: sampleCapture, frames });
 }
 
 async function all<T>(items: AsyncIterable<T>): Promise<readonly T[]> {
@@ -89,32 +89,137 @@ const conditions: fc.Arbitrary<FilterCondition> = fc.letrec<{ one: FilterConditi
   ),
 })).one;
 
-/** What every store of recordings promises. */
-export function describeStore(name: string, openStore: OpenStore, runs = 12): void {
-  describe(`recordings in ${name}`, () => {
-    it("[SC-067] keeps frames as they came, and exchanges that can be derived from them again", async () => {
-      await withStore(openStore, async (store) => {
-        await filled(store);
-        const stored = await store.frames("c1", "a-1");
-        expect(
-          stored.map(({ same, body, ...frame }) => ({
-            ...frame,
-            ...(same === undefined ? { body } : { same }),
-          })),
-        ).toEqual(
-          some.map(({ same, body, ...frame }) => ({
-            ...frame,
-            ...(same === undefined ? { body } : { same }),
-          })),
-        );
-        expect(stored[1]?.body).toBe(some[0]?.body);
-        const { exchanges } = await store.exchanges({ order: "oldest" });
-        expect(exchanges).toEqual(deriveExchanges(frames));
-        expect(exchanges.map(({ state }) => state)).toEqual(["ok", "open", "tool_error"]);
-      });
+/** Opens a reader of one capture. */
+export type OpenReader = (capture: CaptureRecord, frames: readonly Frame[]) => Promise<RecordReader>;
+
+const sampleCapture = captureRecord("c1", { lost: 2, redacted: 3, omitted: 1 });
+const round = callFrames({ id: "b-2", seq: 30, operation: "a-1", answer: "done" });
+const asked = callFrames({ id: "b-3", seq: 40, operation: "a-1", parent: "b-2", answer: "yes" });
+
+/** What every reader of recordings promises. */
+export function describeReader(name: string, openReader: OpenReader, runs = 12): void {
+  describe(`reading ${name}`, () => {
+    it("[SC-067] returns frames as they were recorded, and the exchanges derived from them", async () => {
+      await using reader = await openReader(sampleCapture, frames);
+      const stored = await reader.frames("c1", "a-1");
+      const withoutRepeated = (list: readonly Frame[]) =>
+        list.map(({ same, body, ...frame }) => ({ ...frame, ...(same === undefined ? { body } : { same }) }));
+      expect(withoutRepeated(stored)).toEqual(withoutRepeated(some));
+      expect(stored[1]?.body).toBe(some[0]?.body);
+      const { exchanges } = await reader.exchanges({ order: "oldest" });
+      expect(exchanges).toEqual(deriveExchanges(frames));
+      expect(exchanges.map(({ state }) => state)).toEqual(["ok", "open", "tool_error"]);
     });
 
-    it("[SC-067] stores exactly the exchanges that its frames say, however they are cut into batches", async () => {
+    it("finds exactly the exchanges that match a condition", async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          arbitraryFrames,
+          fc.array(conditions, { minLength: 1, maxLength: 6 }),
+          async (recorded, wanted) => {
+            await using reader = await openReader(captureRecord("c1"), recorded);
+            const exchanges = deriveExchanges(recorded);
+            const bodies = (id: string) => bodiesOf(recorded.filter(({ exchange }) => exchange === id));
+            for (const where of wanted) {
+              const matches = createConditionMatcher(where);
+              const expected = exchanges.filter((exchange) => matches(exchange, () => bodies(exchange.id)));
+              const page = await reader.exchanges({ where, order: "oldest", limit: 1000 });
+              expect(ids(page.exchanges)).toEqual(ids(expected));
+            }
+          },
+        ),
+        { numRuns: runs },
+      );
+    });
+
+    it("pages in both directions without gaps", async () => {
+      const many = Array.from({ length: 7 }, (_, index) =>
+        callFrames({ id: `p-${index}`, seq: index * 5, at: 5000, answer: "x" }),
+      );
+      await using reader = await openReader(captureRecord("c1"), many.flat());
+      for (const order of ["newest", "oldest"] as const) {
+        const seen: string[] = [];
+        let cursor: string | undefined;
+        do {
+          const page = await reader.exchanges({ order, limit: 3, ...(cursor === undefined ? {} : { cursor }) });
+          seen.push(...ids(page.exchanges));
+          cursor = page.next;
+        } while (cursor !== undefined);
+        const expected = many.map((_, index) => `p-${index}`);
+        expect(seen).toEqual(order === "oldest" ? expected : expected.toReversed());
+      }
+      await expect(reader.exchanges({ cursor: "nonsense" })).rejects.toThrow("not a cursor");
+    });
+
+    it("finds an exchange by a prefix of its id, and its whole operation", async () => {
+      await using reader = await openReader(sampleCapture, [...frames, ...round, ...asked]);
+      expect((await reader.exchange("a-1"))?.id).toBe("a-1");
+      expect((await reader.exchange("b-"))?.id).toBeUndefined();
+      expect((await reader.exchange("b-2"))?.operation).toBe("a-1");
+      const operation = await reader.operation("b-3");
+      expect(operation).toMatchObject({ id: "a-1", rounds: 2, state: "ok" });
+      expect(ids(operation?.exchanges ?? [])).toEqual(["a-1", "b-2", "b-3"]);
+      expect(await reader.operation("nobody")).toBeUndefined();
+    });
+
+    it("exports everything, matching exchanges, or their whole operations", async () => {
+      const recorded = [...frames, ...round, ...asked];
+      await using reader = await openReader(sampleCapture, recorded);
+      const exported = async (query: ExportQuery): Promise<readonly number[]> =>
+        (await all(reader.export(query))).flatMap((line) => (line.type === "frame" ? [line.seq] : []));
+      const numbers = (list: readonly Frame[]): readonly number[] => list.map(({ seq }) => seq);
+      const where: FilterCondition = { type: "is", field: "id", value: "b-3" };
+      expect(await exported({})).toEqual(numbers(recorded));
+      expect(await exported({ where })).toEqual(numbers(asked));
+      expect(await exported({ where, wholeOperations: true })).toEqual(numbers([...some, ...round, ...asked]));
+    });
+
+    it("[SC-068] reports what was lost, left out and redacted, in statistics and exports", async () => {
+      await using reader = await openReader(sampleCapture, frames);
+      const stats = await reader.stats();
+      expect(stats).toMatchObject({
+        captures: 1,
+        exchanges: 3,
+        frames: frames.length,
+        lost: 2,
+        redacted: 3,
+        omitted: 1,
+      });
+      expect(stats.rows).toContainEqual({
+        route: "default",
+        method: "tools/call",
+        target: "delete",
+        count: 1,
+        errors: 1,
+        refused: 0,
+        p50Ms: 250,
+        p95Ms: 250,
+        p99Ms: 250,
+        maxMs: 250,
+        bytes: 150,
+      });
+      const [head] = await all(reader.export());
+      expect(head).toMatchObject({ type: "capture", format: 1, lost: 2, redacted: 3, omitted: 1 });
+    });
+  });
+}
+
+/** What every store of recordings promises. */
+export function describeStore(name: string, openStore: OpenStore, runs = 12): void {
+  describeReader(
+    name,
+    async (capture, recorded) => {
+      const store = await openStore();
+      await store.append({ capture, frames: recorded });
+      // Some frames are in the text index, others are not.
+      await store.index(20);
+      return store;
+    },
+    runs,
+  );
+
+  describe(`recordings in ${name}`, () => {
+    it("[SC-067] stores exactly the exchanges of its frames, however they are batched", async () => {
       await fc.assert(
         fc.asyncProperty(arbitraryFrames, fc.integer({ min: 1, max: 7 }), async (all_, size) => {
           await withStore(openStore, async (store) => {
@@ -131,32 +236,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       );
     });
 
-    it("finds exactly what a condition means, indexed or not", async () => {
-      await fc.assert(
-        fc.asyncProperty(
-          arbitraryFrames,
-          fc.array(conditions, { minLength: 1, maxLength: 6 }),
-          fc.nat(40),
-          async (all_, wanted, indexed) => {
-            await withStore(openStore, async (store) => {
-              await store.append({ capture: captureRecord("c1"), frames: all_ });
-              await store.index(indexed);
-              const exchanges = deriveExchanges(all_);
-              const bodies = (id: string) => bodiesOf(all_.filter(({ exchange }) => exchange === id));
-              for (const where of wanted) {
-                const matches = createConditionMatcher(where);
-                const expected = exchanges.filter((exchange) => matches(exchange, () => bodies(exchange.id)));
-                const page = await store.exchanges({ where, order: "oldest", limit: 1000 });
-                expect(ids(page.exchanges)).toEqual(ids(expected));
-              }
-            });
-          },
-        ),
-        { numRuns: runs },
-      );
-    });
-
-    it("finds what stands far apart in its order, also where clocks went back in between", async () => {
+    it("finds distant exchanges in order, even if the clock was set back", async () => {
       await withStore(openStore, async (store) => {
         const times = [50, 10, 40, 40, 20, 60, 30, 5];
         const list = times.map((time, index) =>
@@ -211,7 +291,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("goes on to tell apart who asked for what after all of it was taken out by somebody else", async () => {
+    it("keeps callers and outcomes apart after another process deleted them all", async () => {
       await withStore(openStore, async (store) => {
         const capture = captureRecord("c1");
         const one = (id: string, seq: number, at: number) => callFrames({ id, seq, at, answer: "x" });
@@ -227,7 +307,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("leaves a batch out as a whole or not at all, and takes it twice only once", async () => {
+    it("stores a batch completely or not at all, and only once", async () => {
       await withStore(openStore, async (store) => {
         const broken = {
           ...some[1],
@@ -246,7 +326,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("gives an exchange also what comes behind its end, at once or later", async () => {
+    it("adds frames to an exchange that has ended, at once or later", async () => {
       await withStore(openStore, async (store) => {
         const capture = captureRecord("c1");
         const [first] = some;
@@ -266,77 +346,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("pages from either end without leaving any out", async () => {
-      await withStore(openStore, async (store) => {
-        const many = Array.from({ length: 7 }, (_, index) =>
-          callFrames({ id: `p-${index}`, seq: index * 5, at: 5000, answer: "x" }),
-        );
-        await store.append({ capture: captureRecord("c1"), frames: many.flat() });
-        for (const order of ["newest", "oldest"] as const) {
-          const seen: string[] = [];
-          let cursor: string | undefined;
-          do {
-            const page = await store.exchanges({
-              order,
-              limit: 3,
-              ...(cursor === undefined ? {} : { cursor }),
-            });
-            seen.push(...ids(page.exchanges));
-            cursor = page.next;
-          } while (cursor !== undefined);
-          const expected = many.map((_, index) => `p-${index}`);
-          expect(seen).toEqual(order === "oldest" ? expected : expected.toReversed());
-        }
-        await expect(store.exchanges({ cursor: "nonsense" })).rejects.toThrow("cursor");
-      });
-    });
-
-    it("finds an exchange by the beginning of its id, and its operation with everything in it", async () => {
-      await withStore(openStore, async (store) => {
-        const round = callFrames({ id: "b-2", seq: 30, operation: "a-1", answer: "done" });
-        const asked = callFrames({ id: "b-3", seq: 40, operation: "a-1", parent: "b-2", answer: "yes" });
-        await store.append({ capture: captureRecord("c1"), frames: [...frames, ...round, ...asked] });
-        expect((await store.exchange("a-1"))?.id).toBe("a-1");
-        expect((await store.exchange("b-"))?.id).toBeUndefined();
-        expect((await store.exchange("b-2"))?.operation).toBe("a-1");
-        const operation = await store.operation("b-3");
-        expect(operation).toMatchObject({ id: "a-1", rounds: 2, state: "ok" });
-        expect(ids(operation?.exchanges ?? [])).toEqual(["a-1", "b-2", "b-3"]);
-        expect(await store.operation("nobody")).toBeUndefined();
-      });
-    });
-
-    it("[SC-068] counts what is lost, left out and redacted, in figures and exports", async () => {
-      await withStore(openStore, async (store) => {
-        await filled(store);
-        const stats = await store.stats();
-        expect(stats).toMatchObject({
-          captures: 1,
-          exchanges: 3,
-          frames: frames.length,
-          lost: 2,
-          redacted: 3,
-          omitted: 1,
-        });
-        expect(stats.rows).toContainEqual({
-          route: "default",
-          method: "tools/call",
-          target: "delete",
-          count: 1,
-          errors: 1,
-          refused: 0,
-          p50Ms: 250,
-          p95Ms: 250,
-          p99Ms: 250,
-          maxMs: 250,
-          bytes: 150,
-        });
-        const [head] = await all(store.export());
-        expect(head).toMatchObject({ type: "capture", format: 1, lost: 2, redacted: 3, omitted: 1 });
-      });
-    });
-
-    it("gives out captures that make an equal store again, also from a part", async () => {
+    it("exports captures that import into an equal store, also in part", async () => {
       const exported = await withStore(openStore, async (store) => {
         await filled(store);
         const deletes: FilterCondition = { type: "is", field: "target", value: "delete" };
@@ -355,7 +365,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("says what is wrong with an import that was cut off or changed", async () => {
+    it("warns about an import that was cut off or changed", async () => {
       await withStore(openStore, async (store) => {
         const record = captureRecord("c1");
         const [exchange] = deriveExchanges(some);
@@ -375,7 +385,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("follows what happens from now on, each exchange when it begins and when it has changed", async () => {
+    it("follows exchanges from now on, when they begin and when they change", async () => {
       await withStore(openStore, async (store) => {
         await store.append({ capture: captureRecord("c1"), frames: some });
         const stop = new AbortController();
@@ -396,7 +406,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("takes out what is old, by route too, and what is too much, oldest first; open ones stay", async () => {
+    it("prunes by age, by route and by size, oldest first, and keeps open exchanges", async () => {
       await withStore(openStore, async (store) => {
         const at = (id: string, time: number, route: string, isOpen = false) =>
           callFrames({
@@ -424,7 +434,7 @@ export function describeStore(name: string, openStore: OpenStore, runs = 12): vo
       });
     });
 
-    it("takes out a capture that is over and of which nothing is left", async () => {
+    it("deletes a capture that ended and has no exchanges left", async () => {
       await withStore(openStore, async (store) => {
         await store.append({
           capture: captureRecord("c1", { endedAt: 2_000_000 }),

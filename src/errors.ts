@@ -18,80 +18,63 @@ export interface ErrorFacts {
   readonly description: string;
 }
 
+/** A row as written below: logged at `info` and not retryable unless it says otherwise. */
+type ErrorRow = Omit<ErrorFacts, "retryable" | "level"> & Partial<ErrorFacts>;
+
 // Positive codes are decisions of the gateway: MCP 2026-07-28, "Error codes", reserves -32768 to -32000 for JSON-RPC,
 // the specification and its SDKs. Failures of the gateway itself are -32603.
-const table = {
+const rows = {
   parse_error: {
     http: 400,
     jsonrpc: -32700,
-    retryable: false,
-    level: "info",
     description: "The body is not valid JSON in UTF-8.",
   },
   invalid_message: {
     http: 400,
     jsonrpc: -32600,
-    retryable: false,
-    level: "info",
     description: "The body is JSON, but not a JSON-RPC message that the protocol revision allows here.",
   },
   header_mismatch: {
     http: 400,
     jsonrpc: -32020,
-    retryable: false,
-    level: "info",
     description: "A header that mirrors the body of a modern request is missing, malformed or differs from the body.",
   },
   missing_capability: {
     http: 400,
     jsonrpc: -32021,
-    retryable: false,
-    level: "info",
     description: "The request needs a client capability that the client did not declare; `data` names it.",
   },
   unsupported_revision: {
     http: 400,
     jsonrpc: -32022,
-    retryable: false,
-    level: "info",
     description: "The request names a protocol revision that is not supported here; `data` lists the supported ones.",
   },
   method_not_found: {
     http: 200,
     alternateHttp: { status: 404, when: "the revision is modern" },
     jsonrpc: -32601,
-    retryable: false,
-    level: "info",
     description: "The protocol revision has no such method, or the server did not advertise the capability for it.",
   },
   invalid_params: {
     http: 200,
     alternateHttp: { status: 400, when: "a modern request lacks its required `_meta` keys" },
     jsonrpc: -32602,
-    retryable: false,
-    level: "info",
     description: "The parameters are not valid for the method.",
   },
   unauthenticated: {
     http: 401,
     jsonrpc: 4010,
-    retryable: false,
-    level: "info",
     description: "The request has no valid credentials. Over HTTP, `WWW-Authenticate` says how to get them.",
   },
   insufficient_scope: {
     http: 403,
     jsonrpc: 4031,
-    retryable: false,
-    level: "info",
     description: "The credentials lack a scope. `data` names it, and over HTTP `WWW-Authenticate` does too.",
   },
   policy_denied: {
     http: 200,
     alternateHttp: { status: 403, when: "`refusalStatus` is `forbidden`" },
     jsonrpc: 4030,
-    retryable: false,
-    level: "info",
     description:
       "The policy denied the message. The response contains the reason of the decision, never its obligations.",
   },
@@ -105,29 +88,22 @@ const table = {
   session_missing: {
     http: 400,
     jsonrpc: -32000,
-    retryable: false,
-    level: "info",
     description: "The request needs a session but names none.",
   },
   session_unknown: {
     http: 404,
     jsonrpc: -32001,
-    retryable: false,
-    level: "info",
     description: "The session does not exist or has ended; the client must start a new one.",
   },
   too_large: {
     http: 413,
     jsonrpc: -32000,
-    retryable: false,
-    level: "info",
     description: "The message exceeds the configured limit; `data` contains its size and the limit.",
   },
   rate_limited: {
     http: 429,
     jsonrpc: 4290,
     retryable: true,
-    level: "info",
     description: "The caller exceeded its rate limit. `Retry-After` says when to retry.",
   },
   overloaded: {
@@ -141,7 +117,6 @@ const table = {
     http: 503,
     jsonrpc: 5031,
     retryable: true,
-    level: "info",
     description: "The gateway is draining and accepts no new requests. `Retry-After` says when to retry.",
   },
   upstream_unreachable: {
@@ -154,7 +129,6 @@ const table = {
   upstream_invalid: {
     http: 502,
     jsonrpc: -32603,
-    retryable: false,
     level: "warn",
     description: "The upstream server sent something that is not a valid MCP message. None of it is forwarded.",
   },
@@ -168,7 +142,6 @@ const table = {
   cancelled: {
     http: undefined,
     jsonrpc: undefined,
-    retryable: false,
     level: "debug",
     description: "The peer disconnected or cancelled. There is no response, and it does not count as a failure.",
   },
@@ -183,24 +156,29 @@ const table = {
     http: undefined,
     jsonrpc: undefined,
     exitCode: 2,
-    retryable: false,
     level: "error",
     description: "The configuration is invalid. The message says where, what was expected and what was found.",
   },
   internal: {
     http: 500,
     jsonrpc: -32603,
-    retryable: false,
     level: "error",
     description: "A bug in the gateway. The message is hidden; `data.exchange` is the id of the log entry.",
   },
-} as const satisfies Record<string, ErrorFacts>;
+} as const satisfies Record<string, ErrorRow>;
 
 /** The code of an error; the list is closed. */
-export type ErrorCode = keyof typeof table;
+export type ErrorCode = keyof typeof rows;
 
 /** The only table of errors, their HTTP statuses and their JSON-RPC codes. */
-export const errorTable: Readonly<Record<ErrorCode, ErrorFacts>> = table;
+export const errorTable: Readonly<Record<ErrorCode, ErrorFacts>> = mapRows(rows);
+
+function mapRows<Code extends string>(table: Readonly<Record<Code, ErrorRow>>): Readonly<Record<Code, ErrorFacts>> {
+  const defaults = { retryable: false, level: "info" } as const;
+  const entries = Object.entries<ErrorRow>(table).map(([code, row]) => [code, { ...defaults, ...row }]);
+  // The entries have the same keys as the rows.
+  return Object.fromEntries(entries) as Record<Code, ErrorFacts>;
+}
 
 /** What is known about an error besides its code and message. */
 export interface GatewayErrorOptions {

@@ -16,9 +16,11 @@ describe("the reference page of the configuration", () => {
 
   it("has a row for nested fields and for each form of an upstream", () => {
     const page = renderConfigPage();
-    expect(page).toContain("| `tls.certFile` | text | required |");
-    expect(page).toContain("| `<name>.timeouts.tools` | object of durations |");
+    expect(page).toContain("| `tls.certFile` | string | required |");
+    expect(page).toContain("| `<name>.timeouts.tools` | map of duration |");
     expect(page).toContain("### With `command`");
+    expect(page).toContain("| `trustedProxies` | string[] |");
+    expect(page).toContain("| `rules[].deny` | string |");
     expect(page).not.toContain("undefined");
   });
 });

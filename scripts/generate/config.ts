@@ -26,29 +26,34 @@ export function renderConfigSchema(): string {
 /** The reference page of the configuration. */
 export function renderConfigPage(): string {
   const sections = Object.entries(configJsonSchema().properties ?? {}).filter(
-    ([key]) => key !== "$schema" && key !== "upstream",
+    ([key]) => key !== "$schema" && key !== "upstream" && key !== "policy",
   );
   return `<!-- Generated from src/config/schema.ts by \`npm run -s generate\`. Do not edit. -->
 
 # Configuration
 
-A file in YAML 1.2, or in JSON where its name ends in \`.json\`. \`headgate check FILE\` says what is wrong with one, and
-\`headgate schema\` prints its JSON schema, which is also \`schema/config.schema.json\`. Everything has a default except
-the servers. Unknown keys are errors.
+A file in YAML 1.2, or in JSON if its name ends in \`.json\`. \`headgate check FILE\` validates it, and \`headgate schema\`
+prints its JSON schema (\`schema/config.schema.json\`). Everything but the servers has a default. Unknown keys are errors.
 
 \`\`\`yaml
 ${exampleConfig}\`\`\`
 
-- **References.** In every text \`\${env:NAME}\` is replaced by a variable of the environment, \`\${env:NAME:-default}\` with
-  something in its stead where it is not set or empty, and \`\${file:/path}\` by what stands in a file, without the line
-  feed at its end. \`$\${\` is a plain \`\${\`. What came by reference is never shown or logged.
-- **Durations** are texts such as \`250ms\`, \`30s\`, \`5m\`, \`1h\` or \`2d\`, or a number of milliseconds.
-- **Paths** of files are relative to the folder of the configuration.
+- **References.** In every string, \`\${env:NAME}\` is replaced by an environment variable, \`\${env:NAME:-default}\` by a
+  default if the variable is unset or empty, and \`\${file:/path}\` by the content of a file without its trailing line feed.
+  \`$\${\` is a literal \`\${\`. Referenced values are never shown or logged.
+- **Durations** are strings such as \`250ms\`, \`30s\`, \`5m\`, \`1h\` or \`2d\`, or a number of milliseconds.
+- **Paths** are relative to the folder of the configuration file.
+- **Routes** may have their own \`auth\`, \`policy\`, \`rates\`, \`cors\` and \`timeouts\`; the keys at the top apply to the others.
 
 ${sections.map(([key, schema]) => section(key, schema)).join("\n")}
+## policy
+
+${descriptionOf(schemasAt(["policy"])[0])}
+
+${table(rowsBelow(schemasAt(["policy"])[0] ?? {}, ""))}
 ## upstream
 
-${descriptionOf(schemasAt(["upstream"])[0])} The same forms are the \`upstream\` of a route.
+${descriptionOf(schemasAt(["upstream"])[0])} The \`upstream\` of a route takes the same forms.
 
 ${upstreamForms().join("\n")}`;
 }
@@ -65,25 +70,33 @@ function upstreamForms(): readonly string[] {
 }
 
 function table(rows: readonly string[]): string {
-  return `| Key | Value | Default | Meaning |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
+  return `| Key | Type | Default | Meaning |\n| --- | --- | --- | --- |\n${rows.join("\n")}\n`;
 }
 
 function rowsBelow(schema: JsonSchema, path: string): readonly string[] {
-  return alternativesOf(schema).flatMap(({ properties = {}, required = [], additionalProperties }) => [
+  return alternativesOf(schema).flatMap(({ properties = {}, required = [], additionalProperties, items }) => [
     ...Object.entries(properties).flatMap(([key, inner]) =>
       rowsOf(inner, path === "" ? key : `${path}.${key}`, required.includes(key)),
     ),
-    ...(typeof additionalProperties === "object" && additionalProperties.properties !== undefined
+    ...(typeof additionalProperties === "object" && hasProperties(additionalProperties)
       ? rowsBelow(additionalProperties, path === "" ? "<name>" : `${path}.<name>`)
       : []),
+    ...(items !== undefined && hasProperties(items) ? rowsBelow(items, `${path}[]`) : []),
   ]);
 }
 
+function hasProperties(schema: JsonSchema): boolean {
+  return alternativesOf(schema).some(({ properties }) => properties !== undefined);
+}
+
+/** Parts of a route that have a section of their own. */
+const ownSections = ["upstream", "policy", "rates", "cors"] as const;
+
 function rowsOf(schema: JsonSchema, path: string, required: boolean): readonly string[] {
-  const isUpstream = path.endsWith(".upstream");
-  const value = isUpstream ? "[upstream](#upstream)" : valueOf(schema);
-  const row = `| \`${path}\` | ${value} | ${defaultOf(schema, required)} | ${descriptionOf(schema)} |`;
-  return isUpstream ? [row] : [row, ...rowsBelow(schema, path)];
+  const part = ownSections.find((name) => path === `<name>.${name}`);
+  const type = part === undefined ? typeOf(schema) : `[${part}](#${part})`;
+  const row = `| \`${path}\` | ${type} | ${defaultOf(schema, required)} | ${descriptionOf(schema)} |`;
+  return part === undefined ? [row, ...rowsBelow(schema, path)] : [row];
 }
 
 function defaultOf({ default: fallback }: JsonSchema, required: boolean): string {
@@ -92,16 +105,20 @@ function defaultOf({ default: fallback }: JsonSchema, required: boolean): string
   return `\`${typeof fallback === "string" ? fallback : JSON.stringify(fallback)}\``;
 }
 
-function valueOf(schema: JsonSchema): string {
+/** The type of a value, as TypeScript would write it. */
+function typeOf(schema: JsonSchema): string {
   const { title, type, anyOf, items, additionalProperties, writeOnly } = schema;
   if (title !== undefined) return title;
-  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(", ");
+  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${String(value)}\``).join(" \\| ");
   if (schema.const !== undefined) return `\`${JSON.stringify(schema.const)}\``;
-  if (anyOf !== undefined) return anyOf.map(valueOf).join(" or ");
-  if (items !== undefined) return `list of ${valueOf(items)}s`;
-  if (typeof additionalProperties === "object") return `object of ${valueOf(additionalProperties)}s`;
-  const name = type === "integer" ? "whole number" : type === "string" ? "text" : String(type);
-  return writeOnly === true ? `secret ${name}` : name;
+  if (anyOf !== undefined) return [...new Set(anyOf.map(typeOf))].join(" \\| ");
+  if (items !== undefined) return listOf(typeOf(items));
+  if (typeof additionalProperties === "object") return `map of ${typeOf(additionalProperties)}`;
+  return writeOnly === true ? `${type ?? "string"} (secret)` : (type ?? "any");
+}
+
+function listOf(type: string): string {
+  return /[ |]/u.test(type) ? `(${type})[]` : `${type}[]`;
 }
 
 function descriptionOf(schema: JsonSchema | undefined): string {

@@ -120,17 +120,13 @@ describe("an authenticator", () => {
     ["of no kind", {}, "auth.authenticators.x: needs exactly one of"],
     ["of two kinds", { ...jwt, ...keys }, "auth.authenticators.x: needs exactly one of"],
     ["with an issuer in the clear", { jwt: { issuer: "http://login.example" } }, "jwt.issuer: is not an https URL"],
-    ["with an issuer that has a query", { jwt: { issuer: "https://x?y" } }, "jwt.issuer: is not the identifier"],
+    ["with an issuer that has a query", { jwt: { issuer: "https://x?y" } }, "jwt.issuer: is not an issuer identifier"],
     [
       "with a shared secret for signatures",
       { jwt: { ...jwt.jwt, algorithms: ["HS256"] } },
       "algorithms[0]: expected one of",
     ],
-    [
-      "with a key instead of its hash",
-      { apiKeys: { keys: { ci: { hash: "hgk_abc" } } } },
-      "hash: is not the hash of a key",
-    ],
+    ["with a key instead of its hash", { apiKeys: { keys: { ci: { hash: "hgk_abc" } } } }, "hash: is not a key hash"],
     ["with a certificate that nobody vouches for", { certificate: {} }, "certificate: needs `listen.tls.caFile`"],
     ["that demands what only clients ask for", { ...jwt, scopes: [] }, "unknown key `scopes`"],
   ])("%s is refused", (_what, one, problem) => {
@@ -145,9 +141,7 @@ describe("an authenticator", () => {
 
   it("is not told to demand a scope that is for clients alone", () => {
     const auth = { authenticators: { staff: jwt }, scopes: ["offline_access"] };
-    expect(problemsOf({ upstream: demo, auth })).toEqual([
-      "auth.scopes[0]: is asked for by clients themselves, not by resources",
-    ]);
+    expect(problemsOf({ upstream: demo, auth })).toEqual(["auth.scopes[0]: is requested by clients, not by resources"]);
   });
 });
 

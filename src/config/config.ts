@@ -25,8 +25,8 @@ export interface RouteConfig {
   /** Lower-case names of client headers that are passed on. */
   readonly forwardHeaders: readonly string[];
   readonly timeouts: RouteTimeouts;
-  readonly rates: Config["limits"]["rates"];
-  readonly cors: Config["listen"]["cors"];
+  readonly rates: Config["rates"];
+  readonly cors: Config["cors"];
   readonly auth: RouteAuth;
   /** What callers may do and see; undefined where everything is allowed. */
   readonly policy: RoutePolicy | undefined;

@@ -5,57 +5,48 @@ import { eventStoreConfig } from "../sessions/config.ts";
 import { anyDuration, duration, durationField } from "../lib/duration.ts";
 
 const rate = z.strictObject({
-  perSecond: z.number().positive().max(1_000_000).describe("Messages a second, in the long run."),
+  perSecond: z.number().positive().max(1_000_000).describe("Sustained rate of messages per second."),
   burst: z
     .int()
     .min(1)
     .max(1_000_000)
     .optional()
-    .describe("Messages at once after a pause; as many as in a second unless given."),
+    .describe("Messages allowed at once after a pause. Default: one second's worth."),
 });
 
-/** How often clients may send, under `limits` for all routes and under a route instead of that. */
+/** The `rates` part of the configuration and of a route. */
 export const ratesConfig = z.strictObject({
-  principal: rate.optional().describe("All messages of one principal."),
-  session: rate.optional().describe("All messages of one session."),
+  principal: rate.optional().describe("Limit for all messages of one principal."),
+  session: rate.optional().describe("Limit for all messages of one session."),
   methods: z
     .record(z.string().min(1), rate)
     .default({})
-    .describe("Messages of one principal by method; `*` stands for any text, and a name counts before a pattern."),
+    .describe(
+      "Limits for messages of one principal by method; `*` matches any text, and an exact name takes precedence.",
+    ),
 });
 
-/** The `limits` part of the configuration: what the gateway holds and takes at most. */
+/** The `limits` part of the configuration. */
 export const limitsConfig = z.strictObject({
-  bodyBytes: count(defaultLimits.maxBytes).describe("Largest HTTP body of a message, from either side."),
-  stdioLineBytes: count(defaultLimits.maxBytes).describe("Longest line of a child process or of standard input."),
-  headerBytes: count(16_384).describe("Largest sum of the headers of a request."),
-  depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of a message."),
-  batch: count(defaultLimits.maxBatch).describe("Most messages in a batch of revision 2025-03-26."),
-  concurrentRequests: count(1000).describe("Most client requests that run at once."),
-  perPrincipalRequests: count(500).describe(
-    "Most requests of one principal that run at once, counted first, so that a flood only meets its own limit.",
+  bodyBytes: count(defaultLimits.maxBytes).describe("Largest HTTP body, from clients and upstreams."),
+  stdioLineBytes: count(defaultLimits.maxBytes).describe("Longest line from a child process or standard input."),
+  headerBytes: count(16_384).describe("Largest total size of request headers."),
+  depth: count(defaultLimits.maxDepth, 1000).describe("Deepest nesting of JSON in a message."),
+  batch: count(defaultLimits.maxBatch).describe("Maximum number of messages in a batch (revision 2025-03-26)."),
+  requests: count(1000).describe("Maximum number of concurrent client requests."),
+  requestsPerPrincipal: count(500).describe("Maximum number of concurrent requests of one principal."),
+  pendingPerScope: count(1000).describe(
+    "Maximum number of requests waiting for a response in one session or connection.",
   ),
-  pendingPerScope: count(1000).describe("Most requests that wait for an answer in one session or connection."),
-  pending: count(10_000).describe("Most requests that wait for an answer on one route."),
-  sessions: count(1000).describe("Most open sessions in the whole process."),
-  sessionsPerPrincipal: count(1000).describe(
-    "Most open sessions of one principal, counted first, so that a flood only meets its own limit.",
+  pending: count(10_000).describe("Maximum number of requests waiting for a response on one route."),
+  sessions: count(1000).describe("Maximum number of open sessions."),
+  sessionsPerPrincipal: count(1000).describe("Maximum number of open sessions of one principal."),
+  suspendedCalls: count(10_000).describe(
+    "Maximum number of calls of modern clients that wait for the answer to a question of a legacy server.",
   ),
-  parked: count(10_000).describe(
-    "Most calls of modern clients that wait for an answer to what an older server has asked.",
-  ),
-  parkedPerPrincipal: count(1000).describe(
-    "Most such calls of one principal on one route, counted first, so that a flood only meets its own limit.",
-  ),
-  queueBytes: count(1_048_576).describe("Most bytes that wait for one slow reader before it is cut off."),
-  eventStore: eventStoreConfig
-    .prefault({})
-    .describe("What is kept of event streams so that clients can resume them; 0 keeps nothing."),
-  rates: ratesConfig
-    .prefault({})
-    .describe(
-      "How often clients may send, each route counted on its own; nothing is limited unless given. Progress and cancellation are free.",
-    ),
+  suspendedCallsPerPrincipal: count(1000).describe("Maximum number of such calls of one principal on one route."),
+  queueBytes: count(1_048_576).describe("Maximum bytes queued for a slow reader before it is disconnected."),
+  eventStore: eventStoreConfig.prefault({}).describe("Events kept so that clients can resume streams; 0 keeps none."),
 });
 
 function count(fallback: number, largest = Number.MAX_SAFE_INTEGER) {
@@ -63,12 +54,12 @@ function count(fallback: number, largest = Number.MAX_SAFE_INTEGER) {
 }
 
 const meanings = {
-  connect: "How long connecting to an upstream may take.",
-  quick: "Inactivity limit of lists, the handshake and other quick requests.",
-  tool: "Inactivity limit of calls, reads and prompts; progress starts it again.",
-  human: "Inactivity limit of requests that wait for a person or a model.",
-  hard: "Limit of every request, progress or not.",
-  streamKeepAlive: "Silence on an open event stream after which a comment is sent.",
+  connect: "Time to connect to an upstream.",
+  quick: "Inactivity timeout of lists, the handshake and other quick requests.",
+  tool: "Inactivity timeout of tool calls, resource reads and prompts; progress restarts it.",
+  human: "Inactivity timeout of requests that wait for a person or a model.",
+  hard: "Total timeout of every request, regardless of progress.",
+  streamKeepAlive: "Send a comment on an event stream after this much silence.",
 } as const;
 
 /** The `timeouts` part of the configuration. */
@@ -81,7 +72,7 @@ export const timeoutsConfig = z.strictObject({
   streamKeepAlive: durationField("15s").describe(meanings.streamKeepAlive),
 });
 
-/** The `timeouts` part of a route: what differs there, and limits of single tools. */
+/** The `timeouts` part of a route: those that differ, and those of single tools. */
 export const routeTimeoutsConfig = z.strictObject({
   connect: duration.optional().describe(meanings.connect),
   quick: duration.optional().describe(meanings.quick),
@@ -89,14 +80,12 @@ export const routeTimeoutsConfig = z.strictObject({
   human: duration.optional().describe(meanings.human),
   hard: duration.optional().describe(meanings.hard),
   streamKeepAlive: duration.optional().describe(meanings.streamKeepAlive),
-  tools: z.record(z.string(), duration).default({}).describe("Inactivity limits of single tools, by tool name."),
+  tools: z.record(z.string(), duration).default({}).describe("Inactivity timeouts of single tools, by name."),
 });
 
 /** The `shutdown` part of the configuration. */
 export const shutdownConfig = z.strictObject({
   grace: anyDuration
     .prefault("10s")
-    .describe(
-      "How long running calls may finish before the process ends, or before a server is let go that a reload took away.",
-    ),
+    .describe("How long running calls may finish when the process stops, or when a reload removes their server."),
 });

@@ -9,62 +9,59 @@ const hostPattern = z
   .string()
   .refine((text) => text === "*" || isHost(text), { error: "is not a host name with an optional port" });
 
-/** An origin of browsers, or `*` for all. */
+/** The origin of a page, or `*` for all. */
 const origin = z.string().refine((text) => text === "*" || isOrigin(text), {
   error: "is not an origin such as https://app.example.com (no path, no default port)",
 });
 
-/** Which pages of browsers may call. */
+/** The `cors` part of the configuration: pages of which origins may call. */
 export const corsConfig = z.strictObject({
   origins: z
     .array(origin)
     .default([])
-    .describe("Origins whose pages may call and read the answers; `*` for all. They need not be in `allowedOrigins`."),
+    .describe(
+      "Origins whose pages may call and read responses; `*` for all. They need not be in `listen.allowedOrigins`.",
+    ),
 });
 
 const serverTls = z.strictObject({
-  certFile: z.string().min(1).describe("PEM file with the certificate and its chain; read again when it changes."),
-  keyFile: z.string().min(1).describe("PEM file with the key of the certificate."),
-  caFile: z.string().min(1).optional().describe("PEM file with the authorities whose client certificates are taken."),
+  certFile: z.string().min(1).describe("PEM file with the certificate and its chain; reloaded when it changes."),
+  keyFile: z.string().min(1).describe("PEM file with the private key."),
+  caFile: z.string().min(1).optional().describe("PEM file with the CA certificates for client certificates."),
   clientCertificate: z
     .enum(["required", "optional"])
     .default("required")
-    .describe(
-      "With `caFile`: whether a client without a certificate may connect, to show credentials of another kind.",
-    ),
+    .describe("With `caFile`: whether every client must have a certificate, or may use other credentials."),
 });
 
 /** The `listen` part of the configuration: where clients connect. */
 export const listenConfig = z.strictObject({
-  host: host.default("127.0.0.1").describe("Address to listen on; only this machine can reach the default."),
-  port: port.default(8484).describe("Port to listen on; 0 takes any free one."),
-  unixSocket: z.string().min(1).optional().describe("Path of a Unix socket to listen on instead of host and port."),
-  tls: serverTls.optional().describe("Certificate for https."),
+  host: host.default("127.0.0.1").describe("Address to listen on."),
+  port: port.default(8484).describe("Port to listen on; 0 for any free port."),
+  unixSocket: z.string().min(1).optional().describe("Path of a Unix socket to listen on, instead of host and port."),
+  tls: serverTls.optional().describe("Certificate and key for https."),
   publicUrl: z
     .string()
     .refine(isPublicUrl, { error: "is not an http or https URL without query and fragment" })
     .meta({ format: "uri" })
     .optional()
-    .describe("The URL under which clients know this gateway, where a proxy stands before it."),
+    .describe("URL of this gateway as clients see it, for example behind a proxy."),
   trustedProxies: z
     .array(z.string().refine(isNetwork, { error: "is not an IP address or network such as 10.0.0.0/8" }))
     .default([])
-    .describe("Addresses or networks of proxies that are believed when X-Forwarded-For says who the client is."),
+    .describe("Addresses or networks of proxies whose X-Forwarded-For header is trusted."),
   allowedHosts: z
     .array(hostPattern)
     .default([])
-    .describe("Host headers that are accepted besides loopback names, `host` and `publicUrl`; `*` for all."),
+    .describe("Accepted Host headers besides loopback names, `host` and `publicUrl`; `*` for all."),
   allowedOrigins: z
     .array(origin)
     .default([])
-    .describe("Origin headers that are accepted besides loopback ones and `publicUrl`; `*` for all."),
-  cors: corsConfig.prefault({}).describe("Answers to pages of browsers."),
+    .describe("Accepted Origin headers besides loopback origins and `publicUrl`; `*` for all."),
   allowAnonymous: z
     .boolean()
     .default(false)
-    .describe(
-      "Says in words that everybody who can connect may call without credentials; needed beyond loopback for every route that lets such callers in.",
-    ),
+    .describe("Allow unauthenticated callers on a non-loopback address. Required there if any route admits them."),
 });
 
 /** The `admin` part of the configuration: where operators and their tools connect. */
@@ -72,12 +69,12 @@ export const adminConfig = z
   .union(
     [
       z.strictObject({
-        host: host.default("127.0.0.1").describe("Address to listen on; only this machine can reach the default."),
-        port: port.default(8485).describe("Port to listen on; 0 takes any free one."),
+        host: host.default("127.0.0.1").describe("Address to listen on."),
+        port: port.default(8485).describe("Port to listen on; 0 for any free port."),
         allowAnonymous: z
           .boolean()
           .default(false)
-          .describe("Says in words that everybody who can connect may look; needed beyond loopback."),
+          .describe("Allow unauthenticated access on a non-loopback address. Required there."),
       }),
       z.literal(false),
     ],

@@ -36,7 +36,6 @@ describe("a configuration", () => {
         trustedProxies: [],
         allowedHosts: [],
         allowedOrigins: [],
-        cors: { origins: [] },
         allowAnonymous: false,
       },
       admin: { host: "127.0.0.1", port: 8485, allowAnonymous: false },
@@ -48,19 +47,20 @@ describe("a configuration", () => {
         headerBytes: 16_384,
         depth: 128,
         batch: 100,
-        concurrentRequests: 1000,
-        perPrincipalRequests: 500,
+        requests: 1000,
+        requestsPerPrincipal: 500,
         pendingPerScope: 1000,
         pending: 10_000,
         sessions: 1000,
         sessionsPerPrincipal: 1000,
-        parked: 10_000,
-        parkedPerPrincipal: 1000,
+        suspendedCalls: 10_000,
+        suspendedCallsPerPrincipal: 1000,
         queueBytes: 1_048_576,
         eventStore: { streamBytes: 262_144, principalBytes: 16_777_216, totalBytes: 67_108_864 },
-        rates: { methods: {} },
       },
-      sessions: { idle: 3_600_000, age: 86_400_000 },
+      rates: { methods: {} },
+      cors: { origins: [] },
+      sessions: { idleTimeout: 3_600_000, maxAge: 86_400_000 },
       timeouts: {
         connect: 10_000,
         quick: 30_000,
@@ -101,12 +101,12 @@ describe("a configuration", () => {
     };
     const own = { session: { perSecond: 5 } };
     const { routes } = configOf({
-      limits: { rates: general },
+      rates: general,
       routes: { a: { upstream: demo }, b: { upstream: demo, rates: own } },
     });
     expect([routes["a"]?.rates, routes["b"]?.rates]).toEqual([general, { ...own, methods: {} }]);
-    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { perSecond: 0 } } } })).toHaveLength(1);
-    expect(problemsOf({ upstream: demo, limits: { rates: { principal: { burst: 2 } } } })).toHaveLength(1);
+    expect(problemsOf({ upstream: demo, rates: { principal: { perSecond: 0 } } })).toHaveLength(1);
+    expect(problemsOf({ upstream: demo, rates: { principal: { burst: 2 } } })).toHaveLength(1);
   });
 
   it("is read-only to those who have it", () => {
@@ -185,13 +185,13 @@ describe("a configuration", () => {
       "routes.a.upstream.args: expected a list, found a string",
       "routes.a.upstream.env.N: expected a string, found an integer; put it in quotes",
       "routes.a.mode: expected one of `enforce`, `observe`",
-      "routes.b.upstream.url: has credentials in it; they belong in `headers`",
+      "routes.b.upstream.url: contains credentials; put them in `headers`",
       "routes.b.upstream.headers: `a b` is not the name of an HTTP header",
-      "routes.b.upstream.headers.c: has characters that no HTTP header may carry",
+      "routes.b.upstream.headers.c: has characters that are not allowed in an HTTP header",
       "routes.b.upstream.proxy: is not the http:// URL of a proxy",
       "routes.c.upstream.tls: `certFile` and `keyFile` go together",
-      "routes.c.forwardHeaders[0]: is a header that the gateway writes itself",
-      "routes.c.forwardHeaders[1]: is a header that the gateway writes itself",
+      "routes.c.forwardHeaders[0]: is a header that the gateway sets itself",
+      "routes.c.forwardHeaders[1]: is a header that the gateway sets itself",
       "routes.d.upstream: needs exactly one of `url`, `command` and `demo`",
       "routes.e.upstream: needs exactly one of `url`, `command` and `demo`",
       "routes: `Mail` is not a route name: lower-case letters, digits, `.`, `_` and `-`",
@@ -261,9 +261,9 @@ describe("routes", () => {
     expect(route?.upstream).toMatchObject({ headers: { "x-key": "v" } });
   });
 
-  it("have the pages that may call them, or those of the listener", () => {
+  it("have the pages that may call them, or the general ones", () => {
     const config = configOf({
-      listen: { cors: { origins: ["https://a.example"] } },
+      cors: { origins: ["https://a.example"] },
       routes: { a: { upstream: demo }, b: { upstream: demo, cors: { origins: ["*"] } } },
     });
     expect(config.routes["a"]?.cors).toEqual({ origins: ["https://a.example"] });
@@ -286,7 +286,7 @@ describe("routes", () => {
     const server = () => ({ connect: async () => {}, close: async () => {} });
     expect(routeOf({ upstream: { server } }, "default")?.upstream).toEqual({ type: "in-process", server });
     expect(problemsOf({ upstream: { server: "x" } })).toEqual([
-      "upstream.server: is for the library only: a function that makes a server",
+      "upstream.server: is for the library only: a function that creates a server",
     ]);
   });
 

@@ -44,10 +44,10 @@ describe("an entry of mcpServers", () => {
       { path: "mcpServers.it", message: "has both `command` and `url`" },
     ]);
     expect(upstreamOf({ command: "x", type: "sse" })).toEqual([
-      { path: "mcpServers.it.type", message: "`sse` goes with `url`" },
+      { path: "mcpServers.it.type", message: "`sse` needs `url`" },
     ]);
     expect(upstreamOf({ url: "https://x", type: "stdio" })).toEqual([
-      { path: "mcpServers.it.type", message: "`stdio` goes with `command`" },
+      { path: "mcpServers.it.type", message: "`stdio` needs `command`" },
     ]);
   });
 
@@ -56,7 +56,7 @@ describe("an entry of mcpServers", () => {
       { path: "mcpServers.it.url", message: "is not an http or https URL" },
     ]);
     expect(upstreamOf({ url: "https://x", headers: { Host: "y" } })).toEqual([
-      { path: "mcpServers.it.headers", message: "`Host` is a header that the gateway writes itself" },
+      { path: "mcpServers.it.headers", message: "`Host` is a header that the gateway sets itself" },
     ]);
   });
 

@@ -17,26 +17,26 @@ const transports = {
 type TransportName = keyof typeof transports;
 
 const mcpServerShape = {
-  command: z.string().optional().describe("The program to start."),
-  args: z.array(z.string()).optional().describe("Its arguments, one each."),
+  command: z.string().optional().describe("Program to start."),
+  args: z.array(z.string()).optional().describe("Arguments of the program."),
   env: z
     .record(z.string(), z.string().meta({ writeOnly: true }))
     .optional()
-    .describe("Environment variables for it."),
-  cwd: z.string().optional().describe("Its working directory."),
+    .describe("Environment variables of the program."),
+  cwd: z.string().optional().describe("Working directory of the program."),
   type: z
     .enum(Object.keys(transports) as [TransportName, ...TransportName[]])
     .optional()
-    .describe("The transport of the server; found out where it is not given."),
-  url: z.string().optional().describe("The endpoint of a server that runs already."),
+    .describe("Transport of the server. Default: detect it."),
+  url: z.string().optional().describe("URL of the MCP endpoint."),
   headers: z
     .record(z.string(), z.string().meta({ writeOnly: true }))
     .optional()
-    .describe("Headers sent with every request."),
-  disabled: z.boolean().optional().describe("Leaves the route out."),
+    .describe("Headers to send with every request."),
+  disabled: z.boolean().optional().describe("Ignore this entry."),
 };
 
-/** One entry of `mcpServers`, as MCP clients write it; read, it is the same as the `upstream` of a route. */
+/** One entry of `mcpServers`, in the format of MCP clients; parsed, it is the `upstream` of a route. */
 export const mcpServerConfig = z
   .looseObject(mcpServerShape)
   .transform((entry, context): unknown => {
@@ -61,20 +61,17 @@ function problemOf({ command, url, type }: ServerForm): { path: string[]; messag
   if (command === undefined && url === undefined) return { path: [], message: "needs `command` or `url`" };
   if (command !== undefined && url !== undefined) return { path: [], message: "has both `command` and `url`" };
   if (type === undefined || (type === "stdio") === (command !== undefined)) return undefined;
-  return { path: ["type"], message: `\`${type}\` goes with \`${type === "stdio" ? "command" : "url"}\`` };
+  return { path: ["type"], message: `\`${type}\` needs \`${type === "stdio" ? "command" : "url"}\`` };
 }
 
-/** What of a tree is left to be read, and what is to be said about the rest. */
+/** A configuration tree without what other tools put there, and what to report about that. */
 export interface CleanedTree {
   readonly tree: unknown;
   readonly problems: readonly ConfigFinding[];
   readonly warnings: readonly ConfigFinding[];
 }
 
-/**
- * Takes out of `mcpServers` what is switched off, and the keys that other tools put there. A key that looks like a
- * slip of one of ours is a problem; any other is only mentioned.
- */
+/** Removes disabled entries and unknown keys from `mcpServers`; a key that looks misspelt is a problem, others a warning. */
 export function cleanMcpServers(tree: unknown): CleanedTree {
   const problems: ConfigFinding[] = [];
   const warnings: ConfigFinding[] = [];
@@ -96,7 +93,7 @@ export function cleanMcpServers(tree: unknown): CleanedTree {
   return { tree: { ...tree, mcpServers: Object.fromEntries(entries) }, problems, warnings };
 }
 
-/** The route name for a server's name, which may be any text; undefined where nothing of it is left. */
+/** A route name for the name of a server, which may be any text; undefined if nothing usable is left. */
 export function routeNameOf(server: string): string | undefined {
   const name = server
     .toLowerCase()

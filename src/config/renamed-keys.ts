@@ -6,6 +6,18 @@ import type { Path } from "./problem.ts";
  * the error says the new one.
  */
 export const renamedKeys: Readonly<Record<string, string>> = {
+  "auth.authenticators.*.introspection.cache": "auth.authenticators.*.introspection.cacheMaxAge",
+  "auth.authenticators.*.introspection.concurrent": "auth.authenticators.*.introspection.maxConcurrent",
+  "auth.authenticators.*.introspection.remember": "auth.authenticators.*.introspection.cacheEntries",
+  "auth.authenticators.*.jwt.remember": "auth.authenticators.*.jwt.cacheEntries",
+  "limits.concurrentRequests": "limits.requests",
+  "limits.parked": "limits.suspendedCalls",
+  "limits.parkedPerPrincipal": "limits.suspendedCallsPerPrincipal",
+  "limits.perPrincipalRequests": "limits.requestsPerPrincipal",
+  "limits.rates": "rates",
+  "listen.cors": "cors",
+  "sessions.age": "sessions.maxAge",
+  "sessions.idle": "sessions.idleTimeout",
   "record.retention.days": "record.retention.maxAge",
   "record.retention.bytes": "record.retention.maxBytes",
 };

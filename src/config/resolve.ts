@@ -42,8 +42,8 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
       mode: route.mode,
       forwardHeaders: route.forwardHeaders,
       timeouts: resolveTimeouts(written.timeouts, route.timeouts),
-      rates: route.rates ?? written.limits.rates,
-      cors: route.cors ?? written.listen.cors,
+      rates: route.rates ?? written.rates,
+      cors: route.cors ?? written.cors,
       auth: resolveRouteAuth(written.auth, route.auth),
       policy: resolvePolicy(route.policy ?? written.policy, path),
     };

@@ -1,13 +1,13 @@
 import * as z from "zod";
 
-import { createCredentialsConfig, routeAuthConfig } from "../auth/config.ts";
+import { credentialsConfig, routeAuthConfig } from "../auth/config.ts";
 import { policyConfig } from "../policy/config.ts";
-import { createUpstreamConfig, headerName } from "../transports/config.ts";
-import { durationField } from "../lib/duration.ts";
+import { headerName } from "../lib/header-name.ts";
+import { createUpstreamConfig } from "../transports/config.ts";
 import { corsConfig } from "./listen.ts";
 import { ratesConfig, routeTimeoutsConfig } from "./limits.ts";
 
-/** First segments of the gateway's own paths, which no route may take. */
+/** First segments of the gateway's own paths, which are not route names. */
 export const reservedNames: ReadonlySet<string> = new Set([
   "mcp",
   "sse",
@@ -28,25 +28,27 @@ export const routeName = z
     error: `is not a route name: ${[...reservedNames].join(", ")} are paths of the gateway`,
   });
 
-/** Where a server is and how it is spoken to. */
-export const upstreamConfig = createUpstreamConfig(durationField, createCredentialsConfig({ headerName }));
+/** The server behind a route. */
+export const upstreamConfig = createUpstreamConfig(credentialsConfig);
 
 /** One entry of `routes`. */
 export const routeConfig = z.strictObject({
-  upstream: upstreamConfig.describe("The server behind this route, in one of the forms of `upstream`."),
+  upstream: upstreamConfig.describe("The server behind this route."),
   mode: z
     .enum(["enforce", "observe"])
     .default("enforce")
-    .describe("Whether a message that breaks the protocol is refused, or passed on and noted."),
+    .describe(
+      "`enforce`: refuse messages that violate the protocol. `observe`: pass bytes through unchanged and only report violations.",
+    ),
   forwardHeaders: z
     .array(headerName)
     .prefault(["x-request-id"])
-    .describe("Headers of the client that are passed on to the upstream; no others are."),
-  timeouts: routeTimeoutsConfig.prefault({}).describe("Timeouts that differ from the general ones."),
-  rates: ratesConfig.optional().describe("How often clients may send on this route, instead of `limits.rates`."),
-  auth: routeAuthConfig.prefault({}).describe("Who may call, where that differs from the general `auth`."),
-  policy: policyConfig
-    .optional()
-    .describe("What callers may do and see on this route, instead of the general `policy`."),
-  cors: corsConfig.optional().describe("Answers to pages of browsers, instead of those of `listen`."),
+    .describe("Client headers to forward to the upstream; all others are dropped."),
+  timeouts: routeTimeoutsConfig.prefault({}).describe("Timeouts of this route, instead of the general ones."),
+  rates: ratesConfig.optional().describe("Rate limits of this route, instead of the general `rates`."),
+  auth: routeAuthConfig
+    .prefault({})
+    .describe("Authentication of this route, where it differs from the general `auth`."),
+  policy: policyConfig.optional().describe("Policy of this route, instead of the general `policy`."),
+  cors: corsConfig.optional().describe("Browser origins allowed on this route, instead of the general `cors`."),
 });

@@ -1,34 +1,24 @@
 import * as z from "zod";
 
-import { createAuthConfig } from "../auth/config.ts";
+import { authConfig } from "../auth/config.ts";
 import { auditConfig } from "../policy/audit/config.ts";
 import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
-import { createSessionsConfig } from "../sessions/config.ts";
+import { sessionsConfig } from "../sessions/config.ts";
 import { logConfig } from "../telemetry/config.ts";
-import { headerName } from "../transports/config.ts";
-import { anyDuration, durationField } from "../lib/duration.ts";
-import { limitsConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
-import { adminConfig, listenConfig } from "./listen.ts";
+import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
+import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";
 import { routeConfig, routeName, upstreamConfig } from "./routes.ts";
 
-/** The one schema of the configuration: types, checks, defaults, JSON schema and reference page come from it. */
+/** The schema of the configuration. Types, checks, defaults, the JSON schema and the reference page come from it. */
 export const configSchema = z.strictObject({
-  $schema: z.string().optional().describe("For editors; not looked at."),
+  $schema: z.string().optional().describe("For editors; ignored."),
   listen: listenConfig.prefault({}).describe("Where clients connect."),
-  admin: adminConfig.describe(
-    "Where `/readyz` and `/metrics` are served, apart from the clients; `false` for nowhere.",
-  ),
-  auth: createAuthConfig({ anyDuration, headerName })
-    .prefault({})
-    .describe("Who may call; a route can have its own rules."),
-  policy: policyConfig
-    .optional()
-    .describe("What callers may do and see, on every route that has no `policy` of its own."),
-  audit: auditConfig
-    .optional()
-    .describe("Where the decisions of policies are written down; nowhere but the log unless given."),
+  admin: adminConfig.describe("Where `/readyz` and `/metrics` are served; `false` to turn them off."),
+  auth: authConfig.prefault({}).describe("How callers are authenticated; a route can differ."),
+  policy: policyConfig.optional().describe("What callers may do and see, on routes without a `policy` of their own."),
+  audit: auditConfig.optional().describe("A file for policy decisions. Default: decisions are only logged."),
   record: z
     .union([z.literal(true).transform(() => recordConfig.parse({})), recordConfig])
     .optional()
@@ -37,27 +27,33 @@ export const configSchema = z.strictObject({
     ),
   drift: driftConfig
     .optional()
-    .describe("What happens when a server offers something else than was approved; nothing unless given."),
-  log: logConfig.prefault({}).describe("What is logged, to standard error."),
-  limits: limitsConfig.prefault({}).describe("What the gateway takes and holds at most."),
-  sessions: createSessionsConfig(durationField).prefault({}).describe("How long sessions live."),
-  timeouts: timeoutsConfig.prefault({}).describe("How long things may take; a route can have its own."),
+    .describe("What to do about tools, prompts and resources that differ from their approved definitions."),
+  log: logConfig.prefault({}).describe("Logging, to standard error."),
+  limits: limitsConfig.prefault({}).describe("Size and concurrency limits."),
+  rates: ratesConfig
+    .prefault({})
+    .describe(
+      "Rate limits, counted per route; a route can have its own. Default: none. Progress and cancellation notifications do not count.",
+    ),
+  cors: corsConfig.prefault({}).describe("Cross-origin requests of browsers; a route can have its own."),
+  sessions: sessionsConfig.prefault({}).describe("Lifetime of sessions."),
+  timeouts: timeoutsConfig.prefault({}).describe("Timeouts; a route can have its own."),
   shutdown: shutdownConfig.prefault({}).describe("How the process ends."),
   routes: z
     .record(routeName, routeConfig)
     .prefault({})
-    .describe("Servers by name, each served at `/<name>/mcp`; one alone is served at `/mcp` as well."),
-  upstream: upstreamConfig.optional().describe("One server without a name, served at `/mcp`."),
+    .describe("Servers by name, each served at `/<name>/mcp`; a single one also at `/mcp`."),
+  upstream: upstreamConfig.optional().describe("A single server without a name, served at `/mcp`."),
   mcpServers: z
     .record(z.string(), mcpServerConfig)
     .prefault({})
     .describe(
-      "Servers in the form that MCP clients use, each a route. `${NAME}` reads the environment here, as it does there; keys of other tools are ignored with a warning.",
+      "Servers in the format of MCP clients, each a route. Here `${NAME}` reads the environment, as it does for clients; unknown keys are ignored with a warning.",
     ),
 });
 
-/** What may be written in a configuration, or handed to the library. */
+/** A configuration as it is written in a file or passed to the library. */
 export type ConfigInput = z.input<typeof configSchema>;
 
-/** What was written, checked and with defaults, before its routes are put together. */
+/** A validated configuration with defaults, before its routes are resolved. */
 export type ParsedConfig = z.output<typeof configSchema>;

@@ -141,10 +141,10 @@ export function contextOptionsOf({ limits, sessions }: Config): ReloadableContex
     sessions: {
       sessions: limits.sessions,
       sessionsPerPrincipal: limits.sessionsPerPrincipal,
-      idleMs: sessions.idle,
-      ageMs: sessions.age,
+      idleMs: sessions.idleTimeout,
+      ageMs: sessions.maxAge,
     },
     eventStore: limits.eventStore,
-    suspension: { suspended: limits.parked, suspendedPerPrincipal: limits.parkedPerPrincipal },
+    suspension: { suspended: limits.suspendedCalls, suspendedPerPrincipal: limits.suspendedCallsPerPrincipal },
   };
 }

@@ -138,7 +138,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     const routes = table.routes.map(authenticated);
     return {
       access: accessRulesOf(running),
-      corsOrigins: running.listen.cors.origins,
+      corsOrigins: running.cors.origins,
       trustedProxies: running.listen.trustedProxies,
       routes,
       draining: table.draining.map(authenticated),

@@ -2,9 +2,10 @@ import { McpServer } from "@modelcontextprotocol/server";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 
-import { createUpstreamConfig, headerName, type ServerFactory } from "./config.ts";
+import { headerName } from "../lib/header-name.ts";
+import { createUpstreamConfig, type ServerFactory } from "./config.ts";
 
-const upstream = createUpstreamConfig((fallback) => z.string().transform(Number).prefault(fallback), z.undefined());
+const upstream = createUpstreamConfig(z.undefined());
 
 describe("the configuration of an upstream", () => {
   it("is told apart by its type", () => {
@@ -19,8 +20,8 @@ describe("the configuration of an upstream", () => {
     expect(upstream.parse({ server })).toEqual({ type: "in-process", server });
   });
 
-  it("uses the duration that it was handed", () => {
-    expect(upstream.parse({ url: "https://x", idleReuse: "7" })).toMatchObject({ idleReuse: 7 });
+  it("takes durations with a unit", () => {
+    expect(upstream.parse({ url: "https://x", idleReuse: "7s" })).toMatchObject({ idleReuse: 7000 });
   });
 
   it.each(["Connection", "Transfer-Encoding", "Host", "Mcp-Session-Id", "MCP-Protocol-Version", "a:b", ""])(

@@ -1,62 +1,29 @@
 import * as z from "zod";
 
-/** A field for a duration in milliseconds with its default as people write it; the configuration hands its own in. */
-type DurationField = (fallback: string) => z.ZodPrefault<z.ZodType<number, string | number>>;
+import { durationField } from "../lib/duration.ts";
+import { headerName } from "../lib/header-name.ts";
 
-/** What an in-process upstream is made of: the official SDK's `McpServer` fits. */
+/** An in-process server; the `McpServer` of the official SDK is one. */
 export interface McpServerLike {
   connect(transport: unknown): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Makes a server for one scope: a session of a legacy client, a principal of modern ones. */
+/** Creates a server for one session of a legacy client, or for one principal of modern clients. */
 export type ServerFactory = () => McpServerLike | Promise<McpServerLike>;
-
-/**
- * Headers that belong to the connection or that the transports write themselves; they can neither be configured nor
- * forwarded (RFC 9110, section 7.6.1; MCP 2025-11-25 and 2026-07-28, Streamable HTTP).
- */
-const managedHeaders: ReadonlySet<string> = new Set([
-  "accept",
-  "accept-encoding",
-  "connection",
-  "content-encoding",
-  "content-length",
-  "content-type",
-  "expect",
-  "host",
-  "keep-alive",
-  "last-event-id",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
-
-/** The name of a header that may be configured or forwarded; lower-case once read. */
-export const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" })
-  .transform((name) => name.toLowerCase())
-  .refine((name) => !managedHeaders.has(name) && !name.startsWith("mcp-"), {
-    error: "is a header that the gateway writes itself",
-  });
 
 const headerValue = z
   .string()
-  // RFC 9110, section 5.5: no control characters but the tab, and no white space around it.
+  // RFC 9110, section 5.5: no control characters but the tab, and no surrounding white space.
   .regex(/^(?:[!-~\u0080-\u00FF](?:[\t -~\u0080-\u00FF]*[!-~\u0080-\u00FF])?)?$/u, {
-    error: "has characters that no HTTP header may carry",
+    error: "has characters that are not allowed in an HTTP header",
   })
   .meta({ writeOnly: true });
 
 const era = z
   .enum(["auto", "legacy", "modern"])
   .default("auto")
-  .describe("The era of MCP that the upstream speaks; `auto` asks it.");
+  .describe("MCP era of the upstream: `legacy` up to 2025-11-25, `modern` from 2026-07-28. `auto` detects it.");
 
 const clientTls = z
   .strictObject({
@@ -64,79 +31,72 @@ const clientTls = z
       .string()
       .min(1)
       .optional()
-      .describe("PEM file with the authorities that are trusted instead of the system's."),
-    certFile: z.string().min(1).optional().describe("PEM file with the client certificate to show."),
-    keyFile: z.string().min(1).optional().describe("PEM file with the key of the client certificate."),
-    insecure: z
-      .boolean()
-      .default(false)
-      .describe("Accepts any certificate of the upstream; for tests on a machine of one's own only."),
+      .describe("PEM file with the CA certificates to trust instead of the system's."),
+    certFile: z.string().min(1).optional().describe("PEM file with the client certificate."),
+    keyFile: z.string().min(1).optional().describe("PEM file with the private key of the client certificate."),
+    insecure: z.boolean().default(false).describe("Accept any certificate of the upstream. For tests only."),
   })
   .refine(({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined), {
     error: "`certFile` and `keyFile` go together",
   });
 
-/** The `upstream` part of a route: where its server is, how it is spoken to, and what is shown to it. */
-export function createUpstreamConfig<Credentials extends z.ZodType>(duration: DurationField, credentials: Credentials) {
+/** The `upstream` part of a route: the server behind it. */
+export function createUpstreamConfig<Credentials extends z.ZodType>(credentials: Credentials) {
   const http = z.strictObject({
-    url: z
-      .string()
-      .superRefine(checkUrl)
-      .meta({ format: "uri" })
-      .describe("The endpoint of the MCP server, http or https."),
+    url: z.string().superRefine(checkUrl).meta({ format: "uri" }).describe("URL of the MCP endpoint, http or https."),
     transport: z
       .enum(["auto", "streamable-http", "sse"])
       .default("auto")
-      .describe("Streamable HTTP, or the older HTTP+SSE; `auto` tries them in this order."),
+      .describe("Streamable HTTP or the older HTTP+SSE; `auto` tries them in this order."),
     era,
     headers: z
       .record(headerName, headerValue)
       .prefault({})
-      .describe("Headers sent with every request, such as a key of the upstream."),
+      .describe("Headers to send with every request, such as an API key."),
     credentials: credentials
       .optional()
-      .describe("What the gateway shows to the upstream; the client's own credentials never go there."),
-    tls: clientTls.optional().describe("Own authorities and client certificate for https."),
+      .describe("Credentials to send to the upstream. The client's own credentials are never forwarded."),
+    tls: clientTls.optional().describe("CA certificates and client certificate for https."),
     proxy: z
       .union([z.enum(["auto", "none"]), z.string().superRefine(checkProxy)], {
         error: "expected `auto`, `none` or the http:// URL of a proxy",
       })
       .default("auto")
-      .describe(
-        "HTTP proxy on the way: a URL, `none`, or `auto` for HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment.",
-      ),
+      .describe("HTTP proxy: a URL, `none`, or `auto` to use HTTP_PROXY, HTTPS_PROXY and NO_PROXY of the environment."),
     connections: z
       .int()
       .min(1)
       .max(10_000)
       .default(64)
-      .describe("Most connections for calls; event streams do not count."),
-    idleReuse: duration("4s").describe("How long an idle connection is used again, below the upstream's own limit."),
+      .describe("Maximum number of connections for calls; event streams do not count."),
+    idleReuse: durationField("4s").describe(
+      "How long an idle connection is reused; keep it below the upstream's own limit.",
+    ),
   });
   const stdio = z.strictObject({
-    command: z.string().min(1).describe("The program to start, looked up in PATH; no shell is involved."),
-    args: z.array(z.string()).default([]).describe("Its arguments, one each."),
+    command: z.string().min(1).describe("Program to start, looked up in PATH; no shell is involved."),
+    args: z.array(z.string()).default([]).describe("Arguments of the program."),
     env: z
       .record(
         z.string().regex(/^[^=\0]+$/u, { error: "is not the name of an environment variable" }),
         z.string().meta({ writeOnly: true }),
       )
       .default({})
-      .describe("Environment variables for it, besides PATH, HOME and a few like them; nothing else is inherited."),
-    cwd: z.string().min(1).optional().describe("Its working directory; the gateway's own unless given."),
+      .describe("Environment variables of the program. Apart from PATH, HOME and a few more, nothing is inherited."),
+    cwd: z.string().min(1).optional().describe("Working directory. Default: that of the gateway."),
     sharing: z
       .enum(["session", "principal", "shared"])
       .default("session")
-      .describe("Who shares one process: nobody beyond a session, all sessions of a principal, or everybody."),
-    maxChildren: z.int().min(1).max(10_000).default(16).describe("Most processes at once on this route."),
+      .describe("Which sessions share one process: none, all of a principal, or all."),
+    maxChildren: z.int().min(1).max(10_000).default(16).describe("Maximum number of processes of this route."),
     era,
   });
   const demo = z.strictObject({
-    demo: z.literal(true).describe("Runs the built-in demo server inside the gateway."),
+    demo: z.literal(true).describe("Run the built-in demo server."),
   });
   const inProcess = z.strictObject({
     server: z.custom<ServerFactory>((value) => typeof value === "function", {
-      error: "is for the library only: a function that makes a server",
+      error: "is for the library only: a function that creates a server",
     }),
   });
   return z.union(
@@ -157,7 +117,7 @@ function checkUrl(text: string, context: z.RefinementCtx): void {
 
 function problemOfUrl(url: URL): string | undefined {
   if (url.protocol !== "http:" && url.protocol !== "https:") return "is not an http or https URL";
-  if (url.username !== "" || url.password !== "") return "has credentials in it; they belong in `headers`";
+  if (url.username !== "" || url.password !== "") return "contains credentials; put them in `headers`";
   return url.hash === "" ? undefined : "has a fragment, which is never sent";
 }
 

@@ -237,7 +237,7 @@ describe("tokens that the authorization server is asked about", () => {
               issuer: server.issuer,
               clientId: gatewayClient.id,
               clientSecret: gatewayClient.secret,
-              cache: 0,
+              cacheMaxAge: 0,
             },
           },
         },

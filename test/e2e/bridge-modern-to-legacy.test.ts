@@ -174,9 +174,9 @@ describe.each(["streamable", "http-sse", "stdio"])("a legacy-only %s server and 
 
 describe("the bound of calls that wait for their client", () => {
   it("is the one of the configuration, and changes with it", async () => {
-    const config = (parkedPerPrincipal: number) => ({
+    const config = (suspendedCallsPerPrincipal: number) => ({
       upstream: { url: fixture.url },
-      limits: { parkedPerPrincipal },
+      limits: { suspendedCallsPerPrincipal },
     });
     await using bounded = await openGateway(config(1));
     const askable = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };

@@ -189,7 +189,7 @@ describe("a clock that is set", () => {
       arrived.resolve(() => call.reply(textResult(id, "done")));
     });
     await using gateway = await openGateway(
-      { upstream: { url: upstream.url }, sessions: { idle: "1h" } },
+      { upstream: { url: upstream.url }, sessions: { idleTimeout: "1h" } },
       { interceptors: [interceptor] },
     );
     const session = await openSession(gateway.url);

@@ -69,7 +69,7 @@ describe("a page in a browser", () => {
     await using upstream = await legacyUpstream(pong);
     await using gateway = await openGateway({
       upstream: { url: upstream.url },
-      listen: { cors: { origins: [origin] } },
+      cors: { origins: [origin] },
     });
     const preflight = await exchange(gateway.url, {
       method: "OPTIONS",
@@ -101,7 +101,7 @@ describe("a page in a browser", () => {
     await using upstream = await legacyUpstream(pong);
     const other = "https://other.example";
     await using gateway = await openGateway({
-      listen: { cors: { origins: [origin] } },
+      cors: { origins: [origin] },
       routes: {
         open: { upstream: { url: upstream.url }, cors: { origins: [other] } },
         plain: { upstream: { url: upstream.url } },

@@ -146,8 +146,8 @@ describe("a line of a child process that is too long", () => {
 
 describe("too many requests at once", () => {
   const full: readonly (readonly [string, Limits, number, string])[] = [
-    ["of one principal", { perPrincipalRequests: 2, concurrentRequests: 10 }, 429, "rate_limited"],
-    ["in all", { perPrincipalRequests: 10, concurrentRequests: 2 }, 503, "overloaded"],
+    ["of one principal", { requestsPerPrincipal: 2, requests: 10 }, 429, "rate_limited"],
+    ["in all", { requestsPerPrincipal: 10, requests: 2 }, 503, "overloaded"],
     ["that wait in one session", { pendingPerScope: 2 }, 429, "rate_limited"],
     ["that wait on one route", { pending: 2 }, 429, "rate_limited"],
   ];
@@ -175,7 +175,7 @@ describe("too many requests at once", () => {
   );
 
   it("are refused while their bodies are still on the way, before anything is read", async () => {
-    await using at = await bench({ perPrincipalRequests: 1 });
+    await using at = await bench({ requestsPerPrincipal: 1 });
     const slow = new AbortController();
     const unfinished = exchange(at.url, {
       method: "POST",
@@ -190,7 +190,7 @@ describe("too many requests at once", () => {
   });
 
   it("let cancels pass, which end what runs", async () => {
-    await using at = await bench({ perPrincipalRequests: 1 });
+    await using at = await bench({ requestsPerPrincipal: 1 });
     const session = await openSession(at.url);
     const running = session.post(toolCall(1, "slow"));
     await at.waiting(1);
@@ -206,7 +206,7 @@ describe("too many requests in a time", () => {
   const refused = { status: 429, retryAfter: "100" };
 
   it("[SC-071] of one session are refused with 429, Retry-After and the id", async () => {
-    await using at = await bench({ rates: { session: { perSecond: 0.01, burst: 3 } } });
+    await using at = await bench({}, { rates: { session: { perSecond: 0.01, burst: 3 } } });
     const one = await openSession(at.url);
     expect((await one.post(toolCall(1, "quick"))).status).toBe(200);
     expect(refusalOf(await one.post(toolCall("second", "quick")))).toMatchObject({
@@ -218,7 +218,7 @@ describe("too many requests in a time", () => {
   });
 
   it("[SC-071] of one client are refused in both eras, whatever session they are in", async () => {
-    await using at = await bench({ rates: { principal: { perSecond: 0.01, burst: 2 } } });
+    await using at = await bench({}, { rates: { principal: { perSecond: 0.01, burst: 2 } } });
     const session = await openSession(at.url);
     expect(refusalOf(await session.post(toolCall(1, "quick")))).toMatchObject(refused);
     expect(refusalOf(await postModern(at.url, modernRequest("m", "tools/list")))).toMatchObject({
@@ -228,7 +228,7 @@ describe("too many requests in a time", () => {
   });
 
   it("[SC-071] of one method are refused, others pass", async () => {
-    await using at = await bench({ rates: { methods: { "tools/call": rate } } });
+    await using at = await bench({}, { rates: { methods: { "tools/call": rate } } });
     const session = await openSession(at.url);
     const call = async (id: number) => (await session.post(toolCall(id, "quick"))).status;
     expect([await call(1), await call(2), await call(3)]).toEqual([200, 200, 429]);
@@ -239,7 +239,7 @@ describe("too many requests in a time", () => {
     await using upstream = await legacyUpstream((call, { id }) => call.reply(textResult(id, "done")));
     const target = { upstream: { url: upstream.url } };
     await using gateway = await openGateway({
-      limits: { rates: { methods: { "tools/call": { ...rate, burst: 1 } } } },
+      rates: { methods: { "tools/call": { ...rate, burst: 1 } } },
       routes: { a: target, b: target, c: { ...target, rates: {} } },
     });
     const statuses = async (route: string): Promise<number[]> => {

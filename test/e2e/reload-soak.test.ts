@@ -41,7 +41,8 @@ it("many reloads leave nothing behind, and a session lives through all of them",
       moved: { upstream: { server: newServer() } },
       ...(turn % 2 === 0 ? { guest: { upstream: { demo: true } } } : {}),
     },
-    limits: { depth: 100 + (turn % 2), rates: { principal: { perSecond: 1000 + (turn % 2) } } },
+    limits: { depth: 100 + (turn % 2) },
+    rates: { principal: { perSecond: 1000 + (turn % 2) } },
   });
   await using local = await openGateway(input(0));
   const { gateway, origin } = local;

@@ -187,7 +187,7 @@ describe("a session", () => {
 describe("the life of sessions", () => {
   it("[SC-071] ends when they are idle, not while a stream is open", async () => {
     await using upstream = await legacyUpstream(pong);
-    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { idle: "150ms" } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "150ms" } });
     const listening = await openSession(gateway.url);
     const stream = await listening.listen();
     const idle = await openSession(gateway.url);
@@ -203,7 +203,7 @@ describe("the life of sessions", () => {
 
   it("[SC-071] ends at a certain age, whatever they do", async () => {
     await using upstream = await legacyUpstream(pong);
-    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { age: "200ms" } });
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, sessions: { maxAge: "200ms" } });
     const session = await openSession(gateway.url);
     const stream = await session.listen();
     await expect.poll(async () => (await session.post(ping)).status, { timeout: 5000 }).toBe(404);
@@ -253,7 +253,7 @@ describe("the session of a connection that stays open", () => {
     await using gateway = await openGateway({
       upstream: { url: upstream.url },
       limits: { sessions: 1 },
-      sessions: { idle: "100ms" },
+      sessions: { idleTimeout: "100ms" },
     });
     await using first = await connectSse(gateway.origin);
     await first.say(handshake("2024-11-05", 1));
@@ -265,7 +265,7 @@ describe("the session of a connection that stays open", () => {
       error: { data: { origin: "gateway", code: "overloaded" } },
     });
     // Long enough for an idle session to be ended: another gateway's has been.
-    await using clock = await openGateway({ upstream: { url: upstream.url }, sessions: { idle: "200ms" } });
+    await using clock = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "200ms" } });
     await openSession(clock.url);
     await expect.poll(() => upstream.of("DELETE"), { timeout: 5000 }).toHaveLength(1);
     await first.say(ping);

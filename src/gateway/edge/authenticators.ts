@@ -85,7 +85,7 @@ function open(
       clockSkewMs: jwt.clockSkew,
       impliedScopes,
       clock,
-      maxRemembered: jwt.remember,
+      maxRemembered: jwt.cacheEntries,
       onToken,
     });
     return { authenticator, issuer, header: "authorization" };
@@ -101,12 +101,12 @@ function open(
         located(issuer, "introspection endpoint", (await issuer.metadata()).introspectionEndpoint),
       client: createClientAuthentication({ clientId, clientSecret, method: clientAuthentication }),
       ask,
-      believeMs: introspection.cache,
+      believeMs: introspection.cacheMaxAge,
       clockSkewMs: introspection.clockSkew,
       impliedScopes,
       clock,
-      maxRemembered: introspection.remember,
-      maxOpen: introspection.concurrent,
+      maxRemembered: introspection.cacheEntries,
+      maxOpen: introspection.maxConcurrent,
       onToken,
     });
     return { authenticator, issuer, header: "authorization" };

@@ -179,5 +179,5 @@ function counts({ direction, message }: Exchange): boolean {
 
 /** The bounds that a configuration asks for; mutable, because a reload changes them in place. */
 export function concurrencyLimitsOf({ limits }: Config) {
-  return { total: limits.concurrentRequests, perPrincipal: limits.perPrincipalRequests };
+  return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal };
 }

@@ -1,0 +1,34 @@
+import * as z from "zod";
+
+/**
+ * Headers of the connection, and those that the transports write themselves; they can neither be configured nor
+ * forwarded (RFC 9110, section 7.6.1; MCP 2025-11-25 and 2026-07-28, Streamable HTTP).
+ */
+const managedHeaders: ReadonlySet<string> = new Set([
+  "accept",
+  "accept-encoding",
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "last-event-id",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** The name of a header that may be configured or forwarded; lower-case once parsed. */
+export const headerName = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u, { error: "is not the name of an HTTP header" })
+  .transform((name) => name.toLowerCase())
+  .refine((name) => !managedHeaders.has(name) && !name.startsWith("mcp-"), {
+    error: "is a header that the gateway sets itself",
+  });

@@ -1,17 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Config } from "../config/config.ts";
 
-/** What differs between two configurations. */
+/** The differences between two configurations. */
 export interface ConfigChanges {
-  /** Where they differ, as paths like `routes.files.timeouts.tool`; values are not told, they may be secrets. */
+  /** Paths such as `routes.files.timeouts.tool`, without values, which may be secret. */
   readonly paths: readonly string[];
-  /** Those of them that only a restart can bring about. */
+  /** The changes among them that need a restart. */
   readonly needsRestart: readonly string[];
-  /** The new configuration as far as a running gateway can take it. */
+  /** The new configuration without the changes that need a restart. */
   readonly applicable: Config;
 }
 
-/** What is fixed when a listener opens or the log begins. */
+/** What is fixed when the gateway starts. */
 const fixed = [
   "listen.host",
   "listen.port",
@@ -24,7 +24,7 @@ const fixed = [
   "drift",
 ];
 
-/** Compares the configuration that runs with another one. */
+/** Compares the running configuration with another one. */
 export function compareConfigs(running: Config, next: Config): ConfigChanges {
   const { secrets: _old, ...before } = running;
   const { secrets: _new, ...after } = next;

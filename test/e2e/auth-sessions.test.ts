@@ -143,7 +143,7 @@ describe("a task of one principal", () => {
     const begun = await postModern(gateway.url, taskRequest(1, "tools/call", { name: "slow", arguments: {} }, alice));
     expect(begun.json).toMatchObject({ result: { taskId: "task-1" } });
     const asked = seen.length;
-    const noTask = { error: { code: -32_602, message: "there is no such task" } };
+    const noTask = { error: { code: -32_602, message: "unknown task" } };
     for (const method of ["tasks/get", "tasks/cancel", "tasks/update"]) {
       const params = { taskId: "task-1", ...(method === "tasks/update" ? { inputResponses: {} } : {}) };
       expect((await postModern(gateway.url, taskRequest(2, method, params, bob))).json).toMatchObject(noTask);

@@ -2,14 +2,14 @@ import type { RequestListener } from "node:http";
 import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
 import { respondText } from "./router.ts";
 
-/** What readiness is judged by. */
+/** Whether the gateway is ready. */
 export interface Readiness {
   readonly isReady: boolean;
-  /** One line for each route: its name and how its upstream does. */
+  /** The health of each route's upstream, by route name. */
   readonly routes: Readonly<Record<string, string>>;
 }
 
-/** The paths for operators: whether work is taken, and figures for Prometheus. */
+/** The paths for operators: readiness, and metrics for Prometheus. */
 export function createAdmin(metrics: Metrics, readiness: () => Readiness): Readonly<Record<string, RequestListener>> {
   return {
     "/readyz": (_request, response) => {
@@ -35,13 +35,12 @@ export function createAdmin(metrics: Metrics, readiness: () => Readiness): Reado
   };
 }
 
-/** Serves only those paths, for a listener of its own. */
+/** Serves these paths on a listener of their own. */
 export function adminListener(paths: Readonly<Record<string, RequestListener>>): RequestListener {
   return (request, response) => {
     const [path = ""] = (request.url ?? "").split("?", 1);
     const own = paths[path];
-    if (own === undefined)
-      respondText(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
+    if (own === undefined) respondText(response, 404, `nothing is served here; try ${Object.keys(paths).join(", ")}`);
     else own(request, response);
   };
 }

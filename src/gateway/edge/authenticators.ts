@@ -15,7 +15,7 @@ import { GatewayError } from "../../errors.ts";
 import type { Clock, Principal } from "../../core/exchange.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 
-/** What authenticators are made with, besides their configuration. */
+/** What authenticators need besides their configuration. */
 export interface AuthenticatorDeps {
   readonly clock: Clock;
   readonly log: Logger;
@@ -23,21 +23,21 @@ export interface AuthenticatorDeps {
   readonly subjectTokens: SubjectTokens;
 }
 
-/** One authenticator of the configuration, and what doors need to know of it. */
+/** A configured authenticator, and what routes need to know about it. */
 export interface OpenAuthenticator {
   readonly name: string;
   readonly authenticator: Authenticator;
-  /** The issuer of its tokens, where it takes tokens of one. */
+  /** The issuer of its tokens, if it accepts tokens of one. */
   readonly issuer: Issuer | undefined;
-  /** Lower-case name of the header that holds its credentials; undefined where none does. */
+  /** Lower-case name of the header with its credentials, if there is one. */
   readonly header: string | undefined;
-  /** What it was made of; one that would be made of the same is kept over a reload. */
+  /** Its configuration; an authenticator with the same one is kept over a reload. */
   readonly madeOf: unknown;
 }
 
 type AuthenticatorConfig = Config["auth"]["authenticators"][string];
 
-/** Opens the authenticators of a configuration; those that stay the same keep their keys and what they remember. */
+/** Opens the configured authenticators. Unchanged ones keep their keys and caches. */
 export function openAuthenticators(
   config: Config,
   before: readonly OpenAuthenticator[],
@@ -75,7 +75,7 @@ function open(
       ask,
       clock,
       onTrouble: (error) => {
-        deps.log.warn({ authenticator: name, ...errorFields(error) }, "the keys of an issuer cannot be had");
+        deps.log.warn({ authenticator: name, ...errorFields(error) }, "cannot load the keys of an issuer");
       },
     });
     const authenticator = createJwtAuthenticator({
@@ -134,5 +134,5 @@ function open(
 
 function located(issuer: Issuer, what: string, url: string | undefined): string {
   if (url !== undefined) return url;
-  throw new GatewayError("upstream_invalid", `the metadata of ${issuer.url} name no ${what}`);
+  throw new GatewayError("upstream_invalid", `the metadata of ${issuer.url} has no ${what}`);
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import { createTrustedNetworks, forwardedAddress, plainAddress } from "../../lib/forwarded-address.ts";
 
-/** Says from which address a request comes, as far as that can be believed; undefined on a Unix socket. */
+/** The IP address of a request's client; undefined on a Unix socket. */
 export type ClientAddress = (request: IncomingMessage) => string | undefined;
 
-/** Makes the function that finds a client's address; forwarded ones count as far as proxies are trusted. */
+/** Creates the function that finds a client's address. `X-Forwarded-For` is believed from trusted proxies. */
 export function createClientAddress(trustedProxies: readonly string[]): ClientAddress {
   if (trustedProxies.length === 0) return ({ socket }) => plainAddress(socket.remoteAddress);
   const isTrusted = createTrustedNetworks(trustedProxies);

@@ -16,31 +16,31 @@ export interface HttpListenOptions {
     | {
         readonly certFile: string;
         readonly keyFile: string;
-        /** Authorities whose client certificates are taken. */
+        /** Authorities whose client certificates are accepted. */
         readonly caFile?: string | undefined;
-        /** Whether clients without one may connect; whoever looks at certificates must check that they were verified. */
+        /** Whether clients without a certificate may connect; then its verification must be checked later. */
         readonly clientCertificate?: "required" | "optional" | undefined;
       }
     | undefined;
   readonly headerBytes: number;
-  /** Told when a certificate was read anew, or could not be. */
+  /** Called when a new certificate was loaded, or with the problem. */
   readonly onCertificate?: (problem: string | undefined) => void;
 }
 
 /** A listening server. */
 export interface HttpListener {
-  /** As people write it: `http://127.0.0.1:8484`, or the path of the socket. */
+  /** For display: `http://127.0.0.1:8484`, or the path of the socket. */
   readonly address: string;
-  /** Takes no new connections; idle ones are closed, busy ones when their answer is written. */
+  /** Refuses new connections, closes idle ones, and busy ones after their response. */
   stop(): void;
-  /** Cuts what is left. */
+  /** Closes all connections. */
   close(): Promise<void>;
 }
 
-/** Longer than the idle time of common load balancers (60 s), so that they, not we, give up a connection first. */
+/** Longer than the idle timeout of common load balancers (60 s), so that they close connections first. */
 const keepAliveTimeout = 75_000;
 
-/** Begins to listen; a port in use and the like are told in one line. */
+/** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = options;
   const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: SyncBodyRequest };
@@ -80,7 +80,7 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
   };
 }
 
-/** Connections that may wait to be taken; of those that come beyond that, the system tries again only a second later. */
+/** Connections that may wait to be accepted; clients beyond that retry only after a second. */
 const backlog = 4096;
 
 type Tls = NonNullable<HttpListenOptions["tls"]>;
@@ -94,7 +94,7 @@ function readCertificate({ certFile, keyFile, caFile, clientCertificate = "requi
   };
 }
 
-/** Reads the certificate anew when its folder changes: editors and Kubernetes put new files in place by renaming. */
+/** Reloads the certificate when its folder changes: editors and Kubernetes replace files by renaming. */
 function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["onCertificate"]): () => void {
   const textOf = ({ cert, ca = "" }: { readonly cert: Buffer; readonly ca?: Buffer | string }): string =>
     `${cert.toString()}${ca.toString()}`;
@@ -107,7 +107,7 @@ function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["
       last = textOf(next);
       told?.(undefined);
     } catch (error) {
-      // The old certificate stays in use: half-written files are normal while they are being replaced.
+      // Half-written files are normal during a replacement; the old certificate stays in use.
       told?.(error instanceof Error ? error.message : String(error));
     }
   };
@@ -119,7 +119,7 @@ function watchCertificate(server: TlsServer, tls: Tls, told: HttpListenOptions["
   };
 }
 
-/** A socket file that nobody listens on any more is in the way; one in use is left alone. */
+/** Removes a socket file that nobody listens on any more. */
 async function removeStaleSocket(path: string): Promise<void> {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;
@@ -149,9 +149,9 @@ function listenError(error: NodeJS.ErrnoException, { host, port, unixSocket }: H
   const place = unixSocket ?? `${host}:${port}`;
   const reasons: Record<string, string> = {
     EADDRINUSE: `${place} is in use by another process; choose another with --port, or stop that process`,
-    EACCES: `this user may not listen on ${place}; ports below 1024 need rights of their own`,
-    EADDRNOTAVAIL: `${host} is no address of this machine`,
-    ENOTFOUND: `${host} is no known host`,
+    EACCES: `this user may not listen on ${place}; ports below 1024 need extra privileges`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine`,
+    ENOTFOUND: `unknown host ${host}`,
   };
   return new GatewayError(
     "config_invalid",

@@ -3,7 +3,7 @@ import { metadataPrefix } from "../../auth/resource-server.ts";
 import { GatewayError } from "../../errors.ts";
 import type { RouteAuthentication } from "./route-authentication.ts";
 
-/** A route as far as its metadata go. */
+/** What the metadata of a route needs. */
 export interface DescribedRoute {
   readonly prefixes: readonly string[];
   readonly authentication: RouteAuthentication;
@@ -12,10 +12,9 @@ export interface DescribedRoute {
 type Document = Readonly<Record<string, unknown>>;
 
 /**
- * Makes the documents by which clients find out where to get a token, by their paths: one for each endpoint (RFC 9728
- * section 3.1), one at the root for the endpoint at `/mcp`, and for clients of 2025-03-26, which look for the
- * authorization server here, a copy of what it says of itself. Behind a proxy that shows us under a path of its own
- * that path may be there or not.
+ * Creates the documents that tell clients where to get a token, by path: one for each endpoint (RFC 9728, section 3.1), one
+ * at the root for the endpoint `/mcp`, and a copy of the authorization server's metadata for clients of 2025-03-26, which
+ * look for it here. Behind a proxy, the public path may be part of the request or not.
  */
 export function createWellKnown(
   routes: readonly DescribedRoute[],
@@ -23,12 +22,12 @@ export function createWellKnown(
   issuerDocument: (issuer: string) => Promise<Document | undefined>,
 ): ReadonlyMap<string, RequestListener> {
   const listeners = new Map<string, RequestListener>();
-  const described = routes.filter(({ authentication: door }) => door.issuers.length > 0);
-  for (const { prefixes, authentication: door } of described) {
+  const described = routes.filter(({ authentication }) => authentication.issuers.length > 0);
+  for (const { prefixes, authentication } of described) {
     for (const prefix of prefixes) {
       for (const path of [`${prefix}/mcp`, `${prefix}/sse`]) {
         const listener: RequestListener = (request, response) => {
-          answer(request, response, door.metadata(request, path));
+          answer(request, response, authentication.metadata(request, path));
         };
         listeners.set(`${metadataPrefix}${path}`, listener);
         listeners.set(`${metadataPrefix}${publicPath}${path}`, listener);
@@ -46,7 +45,7 @@ export function createWellKnown(
         },
         (error: unknown) => {
           write(response, GatewayError.from(error).facts.http ?? 502, {
-            error: "the issuer cannot be reached",
+            error: "cannot reach the issuer",
           });
         },
       );
@@ -56,7 +55,7 @@ export function createWellKnown(
 }
 
 function answer(request: IncomingMessage, response: ServerResponse, document: Document | undefined): void {
-  // Pages of any origin may read them: there is nothing secret in them, and clients in browsers need them.
+  // Readable from any origin: nothing in them is secret, and clients in browsers need them.
   response.setHeader("access-control-allow-origin", "*");
   if (request.method === "OPTIONS") {
     response.writeHead(204, {
@@ -66,8 +65,8 @@ function answer(request: IncomingMessage, response: ServerResponse, document: Do
     response.end();
   } else if (request.method !== "GET" && request.method !== "HEAD") {
     response.setHeader("allow", "GET, HEAD, OPTIONS");
-    write(response, 405, { error: "this document can only be read" });
-  } else if (document === undefined) write(response, 404, { error: "there is no such document" });
+    write(response, 405, { error: "this document is read-only" });
+  } else if (document === undefined) write(response, 404, { error: "not found" });
   else write(response, 200, document);
 }
 

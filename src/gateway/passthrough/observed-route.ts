@@ -20,13 +20,13 @@ import type { WireObserver } from "../wiring/wire-observer.ts";
 import { createTrafficObserver } from "./traffic-observer.ts";
 import { type Revision } from "../../protocol/revisions.ts";
 
-/** What watching needs of the gateway. */
+/** What observing needs of the gateway. */
 export interface ObservedRouteDeps {
   readonly limits: ParseLimits;
   readonly log: Logger;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Counts what passes, and records it where that is wanted. */
+  /** Counts messages, and records them where configured. */
   readonly observer: WireObserver;
   readonly newExchangeId: () => string;
 }
@@ -53,11 +53,11 @@ export interface ObservedRoute {
   close(): void;
 }
 
-/** A route that only watches: nothing is refused, changed or held up. */
+/** Creates a route in observe mode: nothing is refused, changed or delayed. */
 export function createObservedRoute(
   name: string,
   upstream: HttpEndpoint,
-  { limits, log, clock, setTimer, observer: tap, newExchangeId }: ObservedRouteDeps,
+  { limits, log, clock, setTimer, observer: wireObserver, newExchangeId }: ObservedRouteDeps,
 ): ObservedRoute {
   const correlator = createCorrelator<undefined>({
     clock,
@@ -71,10 +71,10 @@ export function createObservedRoute(
     limits,
     correlator,
     log,
-    exchanges: createObservedExchanges({ route: name, observer: tap, clock, newExchangeId }),
+    exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newExchangeId }),
   });
   const pass = createPassThrough(upstream, observer, (error) => {
-    log.error({ route: name, reason: String(error) }, "the observer failed; traffic is not affected");
+    log.error({ route: name, reason: String(error) }, "observer failed; traffic is not affected");
   });
   return {
     handle: async (request, response, { principal, credentialHeaders, retainUpstream }) => {
@@ -91,7 +91,6 @@ export function createObservedRoute(
   };
 }
 
-/** What telling needs. */
 export interface ObservedExchangesDeps {
   readonly route: string;
   readonly observer: WireObserver;
@@ -99,32 +98,32 @@ export interface ObservedExchangesDeps {
   readonly newExchangeId: () => string;
 }
 
-/** The messages of one HTTP request and of its answer, told as they pass. */
+/** The messages of one HTTP request and its response, as they pass. */
 export interface ObservedMessages {
   fromClient(message: Message): void;
   fromUpstream(message: Message): void;
-  /** Nothing more will come of it. */
+  /** The response has ended. */
   closed(): void;
 }
 
-/** Who called, and how. */
+/** The caller and revision of a request. */
 export interface ObservedCall {
   readonly request: IncomingMessage;
   readonly principal: Principal;
   readonly revision: Revision;
 }
 
-/** Questions of either side that may still be answered, also on another connection; beyond that the oldest is given up. */
+/** Requests of either side that may still be answered, also on another connection; the oldest is dropped first. */
 const mostOpen = 10_000;
 
 /**
- * Tells a tap of traffic that only passes by, in the same words as of traffic that the gateway terminates: every message
- * as an exchange, with its answer. So routes that observe are counted and recorded like all others.
+ * Reports traffic that passes through as exchanges, like traffic that the gateway terminates, so that observed routes are
+ * counted and recorded like all others.
  */
 function createObservedExchanges(options: ObservedExchangesDeps): (call: ObservedCall) => ObservedMessages {
-  const { route, observer: tap, clock, newExchangeId } = options;
+  const { route, observer: wireObserver, clock, newExchangeId } = options;
   const open = new Map<string, Exchange>();
-  let visits = 0;
+  let requestCount = 0;
 
   function remember(key: string, exchange: Exchange): void {
     const [oldest] = open.size < mostOpen ? [] : open.keys();
@@ -133,14 +132,14 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
   }
 
   return ({ request, principal, revision }) => {
-    visits += 1;
+    requestCount += 1;
     const named = request.headers["mcp-session-id"];
     const id = typeof named === "string" ? named : undefined;
     const session: SessionContext | undefined = id === undefined ? undefined : { id, upstreamId: id };
-    // Without a session nobody can answer on another connection; with one, only who began it.
-    const scope = id === undefined ? `visit ${visits}` : `session ${principal.id} ${id}`;
+    // Without a session, an answer comes on the same connection; with one, only its own principal can answer.
+    const scope = id === undefined ? `request ${requestCount}` : `session ${principal.id} ${id}`;
     const own = new Set<string>();
-    /** The one request that everything on its stream belongs to; undefined where there are several. */
+    /** The request that everything on the stream belongs to; undefined where there are several. */
     let asking: Exchange | undefined;
     let requests = 0;
     const transport: TransportContext = {
@@ -175,7 +174,7 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
       return exchange;
     }
 
-    /** The exchange that a message belongs to; undefined where it answers what nobody saw asked. */
+    /** The exchange that a message belongs to; undefined for an answer to an unseen request. */
     function exchangeOf(
       from: Exchange["direction"],
       message: Message,
@@ -196,14 +195,14 @@ function createObservedExchanges(options: ObservedExchangesDeps): (call: Observe
           requests += 1;
           asking = requests === 1 ? exchange : undefined;
         }
-        tap.received("client", message, exchange);
-        tap.sent("upstream", message, exchange);
+        wireObserver.received("client", message, exchange);
+        wireObserver.sent("upstream", message, exchange);
       },
       fromUpstream: (message) => {
         const exchange = exchangeOf("server-to-client", message, asking);
         if (exchange === undefined) return;
-        tap.received("upstream", message, exchange);
-        tap.sent("client", message, exchange);
+        wireObserver.received("upstream", message, exchange);
+        wireObserver.sent("client", message, exchange);
       },
       closed: () => {
         if (id === undefined) for (const key of own) open.delete(key);

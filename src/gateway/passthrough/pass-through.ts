@@ -6,7 +6,7 @@ import { anonymous, type Principal } from "../../core/exchange.ts";
 import type { HttpEndpoint } from "../../transports/streamable-http/endpoint.ts";
 import type { TrafficObserver } from "./traffic-observer.ts";
 
-/** Headers that belong to one connection, not to the message (RFC 9110, section 7.6.1), and what we set ourselves. */
+/** Hop-by-hop headers (RFC 9110, section 7.6.1), and those that we set ourselves. */
 const hopByHop: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
@@ -24,9 +24,9 @@ const hopByHop: ReadonlySet<string> = new Set([
 const none: ReadonlySet<string> = new Set();
 
 /**
- * Makes the handler of a route in observe mode: every byte goes on in both directions as it comes, whatever it is, and
- * is shown to the observer afterwards. Only the headers that hold credentials for the gateway (`kept`) stay here. Nothing
- * the observer does, not even a fault in it, changes what passes (SC-062).
+ * Creates the handler of a route in observe mode: every byte is forwarded in both directions and shown to the observer
+ * afterwards. Only headers with credentials for the gateway (`kept`) are removed. Nothing that the observer does, not even
+ * a fault, changes what passes (SC-062).
  */
 export function createPassThrough(
   upstream: HttpEndpoint,
@@ -38,7 +38,7 @@ export function createPassThrough(
   kept?: ReadonlySet<string>,
   principal?: Principal,
 ) => Promise<void> {
-  /** Observing comes after forwarding and must not reach back into it. */
+  /** A fault of the observer must not reach the traffic. */
   const observe = (look: () => void): void => {
     try {
       look();
@@ -49,10 +49,10 @@ export function createPassThrough(
 
   return (request, response, kept = none, principal = anonymous) =>
     new Promise((resolve) => {
-      const visit = observer.open(request, principal);
+      const observed = observer.open(request, principal);
       const done = (): void => {
         observe(() => {
-          visit.closed();
+          observed.closed();
         });
         resolve();
       };
@@ -60,27 +60,27 @@ export function createPassThrough(
         response,
         (chunk) => {
           observe(() => {
-            visit.fromUpstream(chunk);
+            observed.fromUpstream(chunk);
           });
         },
         kept.size > 0,
       );
       relay.onHead = (status, headers) => {
         observe(() => {
-          visit.answered(status, headers);
+          observed.answered(status, headers);
         });
       };
       relay.onDone = done;
-      // Two readers: the one that forwards is first in line for every chunk.
+      // Two readers: the one that forwards gets every chunk first.
       const body = request.pipe(new PassThrough());
       request.on("data", (chunk: Buffer) => {
         observe(() => {
-          visit.fromClient(chunk);
+          observed.fromClient(chunk);
         });
       });
       request.on("end", () => {
         observe(() => {
-          visit.clientDone();
+          observed.clientDone();
         });
       });
       response.on("close", () => {
@@ -103,7 +103,7 @@ export function createPassThrough(
     });
 }
 
-/** Copies an upstream's answer to the client, chunk by chunk, with backpressure. */
+/** Copies an upstream's response to the client, chunk by chunk, with backpressure. */
 class Relay implements Dispatcher.DispatchHandler {
   onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void = () => {};
   onDone: () => void = () => {};
@@ -134,7 +134,7 @@ class Relay implements Dispatcher.DispatchHandler {
   ): void {
     if (this.#response.headersSent) return;
     if (status === 401 && this.#isAuthenticated) {
-      // It is the gateway that the upstream does not know; the client would look for another token in vain.
+      // The upstream refused the gateway's credentials; another token of the client would not help.
       this.onHead(status, headers);
       this.onResponseError(controller, new Error("it refuses the gateway's credentials"));
       controller.abort(new GatewayError("upstream_unreachable", "the upstream refuses the gateway's credentials"));
@@ -164,7 +164,7 @@ class Relay implements Dispatcher.DispatchHandler {
     if (this.#response.headersSent) this.#response.destroy();
     else if (!this.#response.destroyed) {
       this.#response.writeHead(502, { "content-type": "text/plain" });
-      this.#response.end(`the upstream could not be reached (${error.message})\n`);
+      this.#response.end(`cannot reach the upstream (${error.message})\n`);
     }
     this.onDone();
   }

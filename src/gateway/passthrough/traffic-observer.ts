@@ -12,12 +12,12 @@ import type { CorrelationEntry } from "../../sessions/pending/entry.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
 
-/** Watches traffic that has passed already. */
+/** Observes traffic that has already passed. */
 export interface TrafficObserver {
   open(request: IncomingMessage, principal: Principal): ObservedRequest;
 }
 
-/** One HTTP request and its answer, as they went by. */
+/** One HTTP request and its response, as they pass. */
 export interface ObservedRequest {
   fromClient(chunk: Buffer): void;
   clientDone(): void;
@@ -31,13 +31,13 @@ export interface TrafficObserverDeps {
   readonly limits: ParseLimits;
   readonly correlator: Correlator<undefined>;
   readonly log: Logger;
-  /** Told of every message, and of what is none, in the order in which they passed. */
+  /** Called with every message, in the order in which they passed. */
   readonly onMessage?: (message: Message, from: "client" | "upstream") => void;
-  /** Told the same with whose they are, request by request. */
+  /** Receives the messages of each request with their caller. */
   readonly exchanges?: ((call: ObservedCall) => ObservedMessages) | undefined;
 }
 
-/** Makes the observer of a route in observe mode: it parses, matches and reports, and cannot stop anything. */
+/** Creates the observer of a route in observe mode: it parses, correlates and logs. */
 export function createTrafficObserver(options: TrafficObserverDeps): TrafficObserver {
   const { route, limits, correlator, log } = options;
 
@@ -46,12 +46,12 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
       log.warn({ route, diagnostic: code, path, reason: message }, "observed");
   }
 
-  /** The messages in some bytes; what is none is reported and otherwise left alone. */
+  /** The messages in some bytes; malformed data is logged. */
   function messagesIn(bytes: Buffer, revision: Revision): readonly Message[] {
     const outcome = parse(bytes, { revision, mode: "observe", limits });
     if (!outcome.ok) {
       const { reason, message } = outcome.failure;
-      log.warn({ route, diagnostic: reason, reason: message }, "observed something that is no message");
+      log.warn({ route, diagnostic: reason, reason: message }, "observed malformed data");
       return [];
     }
     const members = outcome.form === "single" ? [outcome] : outcome.members;
@@ -130,7 +130,7 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
   };
 }
 
-/** Bytes kept for a later look, as long as they are not too many. */
+/** Collects bytes up to a limit. */
 class Collected {
   readonly #chunks: Buffer[] = [];
   readonly #limit: number;

@@ -6,19 +6,19 @@ import type { Guard } from "../../core/pipeline.ts";
 import { methodFacts, methodNames } from "../../protocol/methods.ts";
 import { createTokenBuckets, type Rate, type TokenBucket, type TokenBuckets } from "../../lib/token-bucket.ts";
 
-/** What clients may send on one route; what is not given is not limited. */
+/** Rates for the clients of one route; omitted ones are unlimited. */
 export interface Rates {
   /** All messages of one principal. */
   readonly principal?: Rate | undefined;
   /** All messages of one session. */
   readonly session?: Rate | undefined;
-  /** Messages of one principal by method, `*` standing for any text. */
+  /** Messages of one principal by method; `*` matches any text. */
   readonly methods: Readonly<Record<string, Rate>>;
 }
 
 type RateScope = "principal" | "session" | "method";
 
-/** They help to need less: refusing them would keep work going that nobody wants. */
+/** Never refused, because they reduce work. */
 const freeMethods: ReadonlySet<string> = new Set(["notifications/progress", "notifications/cancelled"]);
 
 const wording: Readonly<Record<RateScope, string>> = {
@@ -28,8 +28,8 @@ const wording: Readonly<Record<RateScope, string>> = {
 };
 
 /**
- * Makes the guard that refuses clients who send more than their share, with when to come back (SC-071); undefined
- * where nothing is limited. A message that is refused costs nothing, whichever of the rates it met.
+ * Creates the guard that refuses clients above their rate and says when to try again (SC-071); undefined where nothing is
+ * limited. A refused message takes no tokens.
  */
 export function createRateGuard(rates: Rates, now: () => number): Guard | undefined {
   const principals = rates.principal && createTokenBuckets(rates.principal, now);
@@ -63,7 +63,7 @@ export function createRateGuard(rates: Rates, now: () => number): Guard | undefi
   };
 }
 
-/** Finds the buckets for a method: its own name before patterns, and of those the first that fits. */
+/** Finds the buckets for a method: an exact name before patterns, then the first pattern that matches. */
 function createMethodBuckets(
   rates: Rates["methods"],
   now: () => number,
@@ -91,35 +91,35 @@ function rateRefusal(
   return new GatewayError("rate_limited", text, { details: { scope, retryAfter } });
 }
 
-/** How much may go on at once. */
+/** Bounds for requests that run at the same time. */
 export interface ConcurrencyLimits {
   readonly total: number;
   readonly perPrincipal: number;
 }
 
-/** Counts what goes on at once, for each principal and in all. */
+/** Counts running requests, per principal and in total. */
 export interface Concurrency {
-  /** Takes a place for a principal, to be given back by `leave`; or says why there is none. */
+  /** Counts one more request of a principal until `leave`, or returns why that is too many. */
   enter(principal: string): GatewayError | undefined;
   leave(principal: string): void;
   readonly size: number;
 }
 
 const keptCounters = 1000;
-/** Whoever is turned away finds a place again as soon as one running request has ended. */
+/** A place is free again as soon as one request has ended. */
 const concurrencyRetryAfter = 1;
 
 /**
- * Makes the counter. The principal's own bound comes first, so that a flood of one is refused before it costs others.
- * The limits are read with every entry: whoever hands them in may change them.
+ * Creates the counter. The principal's bound is checked first, so that one flood is refused before it costs others. The
+ * limits are read with every entry, because a reload changes them.
  */
 export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   const byPrincipal = new Map<string, { count: number }>();
   let size = 0;
 
   function add(principal: string): void {
-    // Counters of those who have nothing running are kept for a while: a table whose keys come and go with every request
-    // makes new tables again and again, and the garbage of each keeps the next alive.
+    // Idle counters are kept for a while: a map whose keys come and go with every request keeps growing new tables, and
+    // their garbage costs more than the counters.
     if (byPrincipal.size >= keptCounters) {
       for (const [name, { count }] of byPrincipal) if (count === 0) byPrincipal.delete(name);
     }
@@ -156,7 +156,7 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   };
 }
 
-/** Makes the guard that bounds how many requests of clients run at once, over all routes and transports. */
+/** Creates the guard that bounds how many requests of clients run at once, over all routes and transports. */
 export function createConcurrencyGuard(running: Concurrency): Guard {
   const leave = (exchange: Exchange): void => {
     if (counts(exchange)) running.leave(exchange.principal.id);
@@ -171,7 +171,7 @@ export function createConcurrencyGuard(running: Concurrency): Guard {
   };
 }
 
-/** A request that only listens may stay for hours and does no work; the number of open requests bounds it. */
+/** Streams that only listen may stay open for hours and do no work; the number of pending requests bounds them. */
 function counts({ direction, message }: Exchange): boolean {
   if (direction !== "client-to-server" || message.kind !== "request") return false;
   return methodFacts(message.method)?.timeoutClass !== "stream";

@@ -6,7 +6,7 @@ import { parseText } from "../../protocol/parse.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 
-/** The lists that a policy may make different, by the capability of their server and the member of a listen. */
+/** The lists that a policy may filter, by server capability and by member of `subscriptions/listen`. */
 const lists = [
   { capability: "tools", member: "toolsListChanged" },
   { capability: "prompts", member: "promptsListChanged" },
@@ -15,11 +15,11 @@ const lists = [
 
 type Capability = (typeof lists)[number]["capability"];
 
-/** What a route needs to tell its clients that their lists are others now. */
+/** Notifies the clients of a route that their lists have changed. */
 export interface ListChanges {
-  /** Watches who is there and what they were promised or asked for. */
+  /** Remembers the sessions and streams to notify. */
   readonly guard: Guard;
-  /** Tells everybody who was promised to hear of it. Whoever is told takes it or has gone; nobody waits for them. */
+  /** Notifies every client that was promised or asked for it, without waiting. */
   announce(): void;
 }
 
@@ -27,8 +27,8 @@ export interface ListChanges {
 export type NotifyClient = (session: Session, message: Message) => void;
 
 /**
- * Makes the announcements of one route. Only what was asked for is sent: in sessions where the server said that it
- * tells of list changes, and on streams of `subscriptions/listen` for the lists that they name.
+ * Creates the notifications of one route. They go to sessions whose server declared `listChanged`, and to streams of
+ * `subscriptions/listen` for the lists they name.
  */
 export function createListChanges(registry: SessionRegistry, tell: NotifyClient): ListChanges {
   const sessions = new Map<Session, readonly Capability[]>();
@@ -84,7 +84,7 @@ function isListen({ message, direction }: Exchange): boolean {
   return message.method === "subscriptions/listen" && direction === "client-to-server";
 }
 
-/** Who cannot be told any more will ask for the list anew when it comes back. */
+/** A client that has gone reads the list again when it comes back. */
 function gone(): void {}
 
 function changed(capability: Capability, subscription: string | undefined): Message {
@@ -93,5 +93,5 @@ function changed(capability: Capability, subscription: string | undefined): Mess
   const text = `{"jsonrpc":"2.0","method":"notifications/${capability}/list_changed"${params}}`;
   const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
   if (outcome.ok && outcome.form === "single") return outcome.message;
-  throw new TypeError("the announcement is no message");
+  throw new TypeError("built an invalid notification");
 }

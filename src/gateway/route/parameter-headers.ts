@@ -14,15 +14,15 @@ import {
 } from "../../protocol/http/mirrored-headers.ts";
 
 /**
- * Knows which arguments of a tool are repeated in `Mcp-Param-*` headers, from the upstream's own tool list. For
- * upstreams that see no headers: there it is the gateway that must compare them (MCP 2026-07-28, Streamable HTTP).
+ * Knows which tool arguments are repeated in `Mcp-Param-*` headers, from the upstream's tool list. Where the upstream sees
+ * no headers, the gateway must compare them (MCP 2026-07-28, Streamable HTTP).
  */
 export interface ToolHeaders {
-  /** The parameters of a tool as a principal last saw it; undefined when its schema is not known. */
+  /** The header parameters of a tool as a principal last saw it; undefined while its schema is unknown. */
   known(principal: Principal, tool: string): readonly HeaderParameter[] | undefined;
-  /** Whether the list was read just now, so that a tool which is not on it need not be looked for again. */
+  /** Whether the list was read so recently that an unlisted tool need not be looked up again. */
   isFresh(exchange: Exchange): boolean;
-  /** Reads the tool list, all pages, for whoever sends this exchange; one reading serves all who ask meanwhile. */
+  /** Reads all pages of the tool list on behalf of this exchange. Concurrent calls share one reading. */
   refresh(exchange: Exchange): Promise<void>;
 }
 
@@ -32,14 +32,14 @@ interface ToolTable {
   readonly readAt: number;
 }
 
-/** Calls of a tool that is on no list must not have the list read once for each of them. */
+/** Calls of unlisted tools must not each read the list. */
 const freshMs = 1000;
 
-/** Principals whose lists are kept; the longest unused goes first. */
+/** How many principals have their list kept; the least recently read goes first. */
 const maxTables = 1000;
 const maxPages = 100;
 
-/** Makes the table of header parameters for one route; `ask` sends a request of ours upstream. */
+/** Creates the table of header parameters for one route; `ask` sends a request of the gateway upstream. */
 export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): ToolHeaders {
   const tables = new Map<string, ToolTable>();
   const readings = new Map<string, Promise<void>>();
@@ -49,7 +49,7 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
     const tools = new Map<string, readonly HeaderParameter[]>();
     const isRead = await readInto(tools, exchange);
     const key = exchange.principal.id;
-    // What could not be read does not take the place of what is known.
+    // A failed reading does not replace what is known.
     const kept = isRead ? tools : (tables.get(key)?.tools ?? tools);
     tables.delete(key);
     tables.set(key, { tools: kept, readAt: exchange.timing.startedAt });
@@ -99,7 +99,7 @@ export function createToolHeaders(ask: (exchange: Exchange) => Promise<Reply>): 
   };
 }
 
-/** A tool list request with the metadata of the request on whose behalf it is made. */
+/** A tool list request with the metadata of the request that caused it. */
 function listRequest(exchange: Exchange, id: string, cursor: string | undefined): Message | undefined {
   const meta = memberSource(exchange.message, "params._meta");
   if (meta === undefined) return undefined;
@@ -115,20 +115,20 @@ function addTools(table: Map<string, readonly HeaderParameter[]>, tools: unknown
     if (typeof tool !== "object" || tool === null) continue;
     const name: unknown = Reflect.get(tool, "name");
     const reading = parseHeaderParameters(Reflect.get(tool, "inputSchema"));
-    // A tool with invalid annotations has no headers to compare; whether it may be listed is not decided here.
+    // A tool with invalid annotations has no headers to compare.
     if (typeof name === "string") table.set(name, reading.ok ? reading.parameters : []);
   }
 }
 
-/** What is known of the upstream's header parameters, and whether the upstream looks at headers itself. */
+/** The header parameters of an upstream, and whether it compares headers itself. */
 export interface ParameterFacts {
   readonly tools: ToolHeaders;
   readonly upstreamSeesHeaders: boolean;
 }
 
 /**
- * Whether the headers that repeat arguments of a modern tool call need a look before it goes on: its arguments have
- * been changed on the way, or the route is guarded, and what a policy saw must be all that the upstream gets to see.
+ * Whether the parameter headers of a modern tool call need work before it is sent: its arguments were changed on the way,
+ * or a policy decides on the route, and the upstream must see nothing that the policy did not.
  */
 export function needsParameterHeaders(exchange: Exchange, facts: ParameterFacts, isGuarded: boolean): boolean {
   const { message, original, era, transport } = exchange;
@@ -142,8 +142,8 @@ export function needsParameterHeaders(exchange: Exchange, facts: ParameterFacts,
 }
 
 /**
- * The exchange with headers that fit its message. Those that came must fit the body that came (MCP 2026-07-28,
- * Streamable HTTP); where the arguments have been changed since, they are computed again from the tool's schema.
+ * The exchange with headers that match its message. Received headers must match the received body (MCP 2026-07-28,
+ * Streamable HTTP); changed arguments get new ones, computed from the tool's schema.
  */
 export async function withParameterHeaders(
   exchange: Exchange,
@@ -165,7 +165,7 @@ export async function withParameterHeaders(
   const own = computed.headers.filter(([name]) => name.startsWith("Mcp-Param-"));
   const lines = replaceMirroredHeaders(Object.entries(received), own, parameters);
   const headers = Object.fromEntries(lines.map(([name, value]) => [name.toLowerCase(), value]));
-  // From here on the changed message is what the headers belong to.
+  // From here on the headers belong to the changed message.
   return { ...exchange, original: message, transport: { ...transport, headers } };
 }
 

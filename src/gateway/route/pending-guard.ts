@@ -7,7 +7,7 @@ import type { CorrelationEntry, ScopeDescriptor } from "../../sessions/pending/e
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
 
-/** A place and whose it is. */
+/** A place with its route and principal. */
 interface CachedPlace {
   readonly route: string;
   readonly principal: string;
@@ -15,14 +15,14 @@ interface CachedPlace {
 }
 
 /**
- * Tracks every request from before it is sent until its outcome, in both directions: bounds, time limits, cancels and
- * progress. The innermost step before the upstream, so that what is tracked is what was sent.
+ * Creates the guard that tracks every request until its outcome, in both directions: bounds, timeouts, cancellation and
+ * progress. It is the innermost step, so that what is tracked is what was sent.
  */
 export function createPendingGuard(correlator: Correlator<Exchange>, registry: SessionRegistry): Guard {
   const scopes = new WeakMap<Session, CorrelationScope<Exchange>>();
   let last: CachedPlace | undefined;
 
-  /** Where exchanges without a session take place: mostly where the one before did. */
+  /** The place of exchanges without a session, cached because it is usually the same as before. */
   function placeOf({ route, principal, revision }: Exchange): ScopeDescriptor {
     if (last?.route !== route || last.principal !== principal.id || last.place.revision !== revision) {
       const place: ScopeDescriptor = { kind: "exchange", revision, realm: realmOf(route, principal.id) };
@@ -43,7 +43,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
         scope?.end();
       });
     }
-    // The handshake may have agreed on another revision than it was asked with.
+    // The handshake may agree on another revision than was proposed.
     if (scope.revision !== exchange.revision) scope.setRevision(exchange.revision);
     return scope;
   }
@@ -83,7 +83,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
         if (answer?.kind === "result" || answer?.kind === "error") entry.settle(answer);
         else entry.finish("abandoned");
       } else {
-        // The upstream has been told by the notification itself; nobody waits for the answer now.
+        // The notification itself tells the upstream; nobody waits for the answer any more.
         entry.payload?.cancellation.cancel("cancelled");
       }
       return reply;
@@ -96,7 +96,7 @@ export function createPendingGuard(correlator: Correlator<Exchange>, registry: S
   };
 }
 
-/** What happens to exchanges whose time is up: whoever waits for the answer is told. */
+/** Cancels exchanges whose time is up. */
 export function onEntryFinished(entry: CorrelationEntry<Exchange>): void {
   if (entry.state === "timed_out") entry.payload?.cancellation.cancel("timeout");
 }

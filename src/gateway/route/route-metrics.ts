@@ -3,7 +3,7 @@ import type { Session } from "../../sessions/session.ts";
 import { metricDefinitions, type MetricDefinition } from "../../telemetry/metric-names.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 
-/** Makes the function that counts a new session of a route now, and its end when it comes. */
+/** Creates the function that counts a new session of a route, and later its end. */
 export function createSessionMeter(route: string, { metrics }: Metrics): (session: Session) => void {
   const open = metrics.sessions.labels({ route });
   const opened = metrics.sessionsOpened.labels({ route });
@@ -17,7 +17,7 @@ export function createSessionMeter(route: string, { metrics }: Metrics): (sessio
   };
 }
 
-/** What of a correlator's figures is a sum over time, under the names that metrics have for it. */
+/** The metric name of each counter of a correlator. */
 const correlationOutcomes = {
   opened: "opened",
   refused: "refused",
@@ -35,19 +35,19 @@ const correlationOutcomes = {
   evicted: "evicted",
 } as const satisfies Readonly<Record<string, keyof CorrelationStatistics>>;
 
-/** A route whose requests are tracked. */
+/** A route with the statistics of its requests. */
 interface TrackedRoute {
   readonly name: string;
   readonly statistics: () => CorrelationStatistics;
 }
 
-/** Shows what the correlators of all routes have seen, asked for with each scrape. */
+/** Publishes the statistics of all correlators with each scrape. */
 export interface CorrelationMeter {
-  /** Keeps what a route has seen that is no more: sums over time never go back. */
+  /** Keeps the counts of a removed route, because counters must not decrease. */
   gone(route: TrackedRoute): void;
 }
 
-/** Makes the meter; it asks for the routes as they are at that time. */
+/** Creates the meter; `routes` is called with each scrape. */
 export function meterCorrelation(
   { metrics, onCollect }: Metrics,
   routes: () => Iterable<TrackedRoute>,
@@ -75,12 +75,12 @@ export function meterCorrelation(
   };
 }
 
-/** Forgets every figure of a route that is no more, so that none of them stands still for ever. */
+/** Removes all metrics of a removed route, so that none stands still for ever. */
 export function forgetRoute(route: string, { metrics }: Metrics): void {
   const keys = Object.keys(metrics) as (keyof typeof metrics)[];
   for (const key of keys) {
     const { labels }: MetricDefinition = metricDefinitions[key];
-    // Only what is told apart by route can be about this one.
+    // Only metrics with a route label can be about this route.
     if (labels.includes("route")) metrics[key].remove({ route });
   }
 }

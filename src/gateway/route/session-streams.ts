@@ -5,12 +5,12 @@ import { type EventStore, type StoredStream, streamOfEventId } from "../../sessi
 import { createKeepAlive, type SseResponse, type SseResponseOptions } from "../../transports/http/sse-response.ts";
 import type { GatewayContext } from "../context.ts";
 
-/** Streams that ended this recently can still be resumed: their last events may not have reached the client. */
+/** So many ended streams can still be resumed: their last events may not have reached the client. */
 const keptAfterEnd = 16;
 
 /**
- * A legacy session's streams towards its client: one for messages that belong to no request, one for each request
- * that is answered by a stream. Every event is kept, within bounds, until the client surely has it.
+ * The streams of a legacy session to its client: one for messages outside requests, and one for each request that is
+ * answered by a stream. Events are stored, within bounds, for clients that resume.
  */
 export class SessionStreams {
   readonly #store: EventStore;
@@ -24,13 +24,13 @@ export class SessionStreams {
     this.#principal = principal;
   }
 
-  /** The stream for what belongs to no request. It takes messages whether the client is listening or not. */
+  /** The stream for messages outside requests. It takes messages whether or not the client listens. */
   get general(): SessionStream {
     this.#general ??= this.open(undefined);
     return this.#general;
   }
 
-  /** A new stream that answers a request. */
+  /** Opens a stream that answers a request. */
   open(request: RequestId | undefined): SessionStream {
     const stream = new SessionStream(this.#store.open(this.#principal), request, () => {
       this.#retire(stream);
@@ -39,7 +39,7 @@ export class SessionStreams {
     return stream;
   }
 
-  /** The stream that an event id was sent on, if it is one of this session's. */
+  /** The stream of this session that an event id belongs to. */
   find(eventId: string): SessionStream | undefined {
     const id = streamOfEventId(eventId);
     return id === undefined ? undefined : this.#streams.get(id);
@@ -60,7 +60,7 @@ export class SessionStreams {
   }
 }
 
-/** One stream of events with ids; the client's connection may come and go. */
+/** One stream of events with ids. The client's connection may come and go. */
 export class SessionStream implements ReplyStream {
   /** The request that this stream answers; undefined for the general one. */
   readonly request: RequestId | undefined;
@@ -91,11 +91,11 @@ export class SessionStream implements ReplyStream {
     // The connection was opened before it was attached.
   }
 
-  /** Connects a client, with what it has missed first; false when that is no longer known. */
+  /** Connects a client and sends what it has missed; false if those events are no longer stored. */
   attach(response: SseResponse, lastEventId?: string): boolean {
     const missed = lastEventId === undefined ? [] : this.#stored.after(lastEventId);
     if (missed === undefined) return false;
-    // One connection a stream: the newer one is the one the client looks at.
+    // One connection per stream: the client reads from the newer one.
     this.#response?.end();
     this.#response = response;
     for (const block of missed) void response.write(block);
@@ -103,13 +103,13 @@ export class SessionStream implements ReplyStream {
     return true;
   }
 
-  /** Tells the client an id to resume from before anything has come (MCP 2025-11-25, priming event). */
+  /** Sends an id to resume from before the first event (MCP 2025-11-25, priming event). */
   prime(): void {
     const block = encodePrimingEvent(this.#stored.nextEventId());
     if (block.ok) void this.#put(block.bytes);
   }
 
-  /** Closes the connection and says when to come back; what is sent meanwhile is kept. */
+  /** Closes the connection and tells the client when to come back; events are stored meanwhile. */
   pause(retryMs: number): void {
     const block = encodePrimingEvent(this.#stored.nextEventId(), Math.max(0, Math.trunc(retryMs)));
     if (block.ok) void this.#put(block.bytes);
@@ -128,7 +128,7 @@ export class SessionStream implements ReplyStream {
       id: this.#stored.nextEventId(),
       data: messageBytes(message),
     });
-    // Our own ids are always fit to be written.
+    // Our own ids are always valid.
     return event.ok ? this.#put(event.bytes) : undefined;
   }
 
@@ -140,7 +140,7 @@ export class SessionStream implements ReplyStream {
     this.#onEnd();
   }
 
-  /** Ends the connection and forgets the events. */
+  /** Ends the connection and drops the stored events. */
   drop(): void {
     this.#isEnded = true;
     this.#response?.end();

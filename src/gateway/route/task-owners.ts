@@ -8,15 +8,15 @@ import { methodFacts } from "../../protocol/methods.ts";
 import { createdTaskId } from "../../protocol/metadata.ts";
 import { resultMessage } from "../../core/reply.ts";
 
-/** How long a task belongs to whoever began it; longer than any that a server is likely to keep. */
+/** How long the owner of a task is remembered; longer than servers are likely to keep tasks. */
 const keptMs = 7 * 24 * 60 * 60_000;
 const maxKept = 100_000;
 
 /**
- * Makes the guard that binds tasks to the principal that began them: to everybody else they do not exist (MCP 2025-11-25
- * and the Tasks extension: task ids are bound to the authorization context). Behind the gateway all callers may look
- * the same, so the upstream cannot tell. A task that nobody began here is unknown too, except to callers without a
- * name, who cannot be told apart anyway.
+ * Creates the guard that binds tasks to the principal that started them: to others they do not exist (MCP 2025-11-25 and
+ * the Tasks extension bind task ids to the authorization context). The upstream cannot do this, because behind the gateway
+ * all callers may look the same. Tasks that were not started here are unknown too, except to anonymous callers, who cannot
+ * be told apart anyway.
  */
 export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
   const owners = createTtlCache<string>(maxKept, wall);
@@ -24,14 +24,14 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
 
   function mayKnow({ route, principal }: Exchange, task: string): boolean {
     const owner = owners.get(keyOf(route, task));
-    return owner === undefined ? isNameless(principal) : owner === principal.id;
+    return owner === undefined ? isAnonymous(principal) : owner === principal.id;
   }
 
   function learn({ route, principal }: Exchange, answer: Message | undefined): void {
-    const task = answer === undefined ? undefined : taskBegunBy(answer);
+    const task = answer === undefined ? undefined : taskStartedBy(answer);
     if (task === undefined) return;
     const key = keyOf(route, task);
-    // An id that is taken stays with its owner, whatever a server says later.
+    // A known id stays with its owner, whatever the server says later.
     if (owners.get(key) === undefined) owners.set(key, principal.id, keptMs);
   }
 
@@ -40,13 +40,13 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
       const { message } = exchange;
       if (!isRequestOfClient(exchange, message) || message.method === "tools/call") return undefined;
       const unknown = tasksNamedBy(message).find((task) => !mayKnow(exchange, task));
-      return unknown === undefined ? undefined : new GatewayError("invalid_params", "there is no such task");
+      return unknown === undefined ? undefined : new GatewayError("invalid_params", "unknown task");
     },
     answered: (exchange, reply) => {
       const { message } = exchange;
       if (!isRequestOfClient(exchange, message)) return reply;
       if (message.method === "tools/call") learn(exchange, reply.message);
-      return message.method === "tasks/list" ? withoutOthers(exchange, reply, mayKnow) : reply;
+      return message.method === "tasks/list" ? withoutForeignTasks(exchange, reply, mayKnow) : reply;
     },
     failed: () => {},
   };
@@ -56,11 +56,11 @@ function isRequestOfClient({ direction }: Exchange, message: Message): message i
   return direction === "client-to-server" && message.kind === "request";
 }
 
-function isNameless({ id }: Principal): boolean {
+function isAnonymous({ id }: Principal): boolean {
   return id === anonymous.id;
 }
 
-/** The tasks that a request is about: one, or those that it wants to hear of. */
+/** The tasks that a request names. */
 function tasksNamedBy(message: RequestMessage): readonly string[] {
   const facts = methodFacts(message.method);
   if (facts?.target === "task") {
@@ -72,20 +72,20 @@ function tasksNamedBy(message: RequestMessage): readonly string[] {
   return Array.isArray(wanted) ? wanted.filter((task) => typeof task === "string") : [];
 }
 
-function taskBegunBy(answer: Message): string | undefined {
+function taskStartedBy(answer: Message): string | undefined {
   if (answer.kind !== "result") return undefined;
   if (memberString(answer, "result.resultType") === "task") return memberString(answer, "result.taskId");
   return createdTaskId(answer);
 }
 
-/** A page of a list without the tasks of others; its cursor stays, so that the next page is found. */
-function withoutOthers(
+/** A page of a task list without the tasks of others. Its cursor stays, so that the next page can be read. */
+function withoutForeignTasks(
   exchange: Exchange,
   reply: Reply,
   mayKnow: (exchange: Exchange, task: string) => boolean,
 ): Reply {
   const { message } = reply;
-  if (message?.kind !== "result" || isNameless(exchange.principal)) return reply;
+  if (message?.kind !== "result" || isAnonymous(exchange.principal)) return reply;
   const result = Object(memberValue(message, "result")) as Readonly<Record<string, unknown>>;
   const { tasks } = result;
   if (!Array.isArray(tasks)) return reply;

@@ -1,12 +1,12 @@
 import type { SetTimer } from "../../core/exchange.ts";
 
-/** So many at once do not hold up anybody else noticeably. */
+/** So many per turn delay nobody noticeably. */
 const perTurn = 20;
 const turnMs = 5;
 
 /**
- * Makes a function that lets callers through a few at a time, in the order they came, each in a turn of its own of the
- * event loop: what is done for a thousand at once would hold up all other streams meanwhile.
+ * Creates a function that resolves for a few callers per turn of the event loop, in order. Work for a thousand sessions at
+ * once would hold up all other streams. Needed by bench load: "longest wait of a call in a reload, 1,000 sessions".
  */
 export function createYieldScheduler(setTimer: SetTimer): () => Promise<void> {
   let waiting: (() => void)[] = [];

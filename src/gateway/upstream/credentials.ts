@@ -12,7 +12,7 @@ import type { HttpUpstreamConfig } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Clock } from "../../core/exchange.ts";
 
-/** What credentials are obtained with. */
+/** What obtaining credentials needs. */
 export interface CredentialDeps {
   readonly clock: Clock;
   readonly ask: HttpClient;
@@ -22,10 +22,10 @@ export interface CredentialDeps {
 type CredentialsConfig = NonNullable<HttpUpstreamConfig["credentials"]>;
 type TokenConfig = NonNullable<CredentialsConfig["clientCredentials"]>;
 
-/** Most callers of one upstream whose exchanged tokens are kept. */
+/** How many callers of one upstream have their exchanged token kept. */
 const maxExchanged = 10_000;
 
-/** Makes the credentials for an upstream as they are configured. */
+/** Creates the configured credentials for an upstream. */
 export function openCredentials(
   { header, clientCredentials, tokenExchange }: CredentialsConfig,
   deps: CredentialDeps,
@@ -53,7 +53,7 @@ function endpointOf(config: TokenConfig, { ask, clock }: CredentialDeps): TokenE
       const url = tokenEndpoint ?? (await server?.metadata())?.tokenEndpoint;
       if (url !== undefined) return url;
       throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
-        cause: new Error(`the metadata of ${issuer} name no token endpoint`),
+        cause: new Error(`the metadata of ${issuer} has no token endpoint`),
       });
     },
     client: createClientAuthentication({ clientId, clientSecret, method: clientAuthentication }),

@@ -3,26 +3,26 @@ import type { Clock } from "../../core/exchange.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 
-/** What is known of a route's upstream from the requests that went there. */
+/** The health of a route's upstream, as its requests have shown it. */
 export interface UpstreamHealth {
-  /** A request was answered, well or with an error of the server's own. */
+  /** A request was answered, successfully or with an error of the server. */
   answered(answer: Message | undefined): void;
   /** A request was not answered. */
   failed(error: GatewayError): void;
-  /** `not tried yet`, `ok`, or `failing: … since …`, for people. */
+  /** `not tried yet`, `ok`, or `failing: … since …`, for display. */
   readonly state: string;
 }
 
 type Outcome = "ok" | "error" | "unreachable" | "invalid" | "timeout" | "cancelled" | "failed";
 
-/** Failures that are the upstream's own. All others say nothing about it. */
+/** Failures that are the upstream's fault; all others say nothing about it. */
 const faults: Readonly<Partial<Record<ErrorCode, Outcome>>> = {
   upstream_unreachable: "unreachable",
   upstream_invalid: "invalid",
   upstream_timeout: "timeout",
 };
 
-/** Follows how an upstream does, and counts it. Nothing is sent for this: what is known is what calls have shown. */
+/** Tracks and counts the health of an upstream from its calls. Sends nothing itself. */
 export function createUpstreamHealth(route: string, { metrics }: Metrics, clock: Clock): UpstreamHealth {
   const counter = (outcome: Outcome) => metrics.upstreamRequests.labels({ route, outcome });
   const counters: Readonly<Record<Outcome, ReturnType<typeof counter>>> = {
@@ -35,20 +35,20 @@ export function createUpstreamHealth(route: string, { metrics }: Metrics, clock:
     failed: counter("failed"),
   };
   let hasAnswered = false;
-  let trouble: { readonly reason: string; readonly since: number } | undefined;
+  let failure: { readonly reason: string; readonly since: number } | undefined;
   return {
     answered: (answer) => {
       hasAnswered = true;
-      trouble = undefined;
+      failure = undefined;
       counters[answer?.kind === "error" ? "error" : "ok"].inc();
     },
     failed: (error) => {
       const fault = faults[error.code];
       counters[fault ?? (error.code === "cancelled" ? "cancelled" : "failed")].inc();
-      if (fault !== undefined) trouble = { reason: error.message, since: trouble?.since ?? clock.wall() };
+      if (fault !== undefined) failure = { reason: error.message, since: failure?.since ?? clock.wall() };
     },
     get state() {
-      if (trouble !== undefined) return `failing: ${trouble.reason}, since ${new Date(trouble.since).toISOString()}`;
+      if (failure !== undefined) return `failing: ${failure.reason}, since ${new Date(failure.since).toISOString()}`;
       return hasAnswered ? "ok" : "not tried yet";
     },
   };

@@ -7,7 +7,7 @@ import { ConnectionPool } from "../../transports/streamable-http/connection-pool
 import type { StreamCounter } from "../../transports/streamable-http/response.ts";
 import { readPem } from "../../lib/pem.ts";
 
-/** What an upstream over HTTP needs besides its own configuration. */
+/** What an HTTP upstream needs besides its configuration. */
 export interface HttpUpstreamDeps {
   readonly forwardHeaders: readonly string[];
   readonly connectMs: number;
@@ -18,13 +18,13 @@ export interface HttpUpstreamDeps {
   readonly credentials: HttpEndpoint["credentials"];
 }
 
-/** An HTTP upstream with its connections; closing ends them. */
+/** An HTTP upstream and its connections. */
 export interface OpenHttpUpstream {
   readonly upstream: HttpEndpoint;
   readonly close: () => Promise<void>;
 }
 
-/** Opens the way to an HTTP upstream: connections are made when the first request goes out. */
+/** Opens an HTTP upstream. Connections are made with the first request. */
 export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): OpenHttpUpstream {
   const url = new URL(config.url);
   const dispatcher = createDispatcher(url.origin, config, deps);
@@ -46,8 +46,8 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
 }
 
 /**
- * The number of connections is not limited here: an answer that streams holds its connection, and calls behind it
- * would wait without any timeout. The gateway bounds running requests instead.
+ * The number of connections is not limited here: a streamed answer holds its connection, and calls behind it would wait
+ * without a timeout. The gateway bounds running requests instead.
  */
 function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstreamDeps): ConnectionPool | ProxyAgent {
   const { connectMs } = deps;
@@ -64,7 +64,7 @@ function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstream
     bodyTimeout: 0,
     connect,
     requestTls: connect,
-    // A tunnel for plain http is not needed, and a proxy that refuses one would be asked again without end.
+    // Plain http needs no tunnel, and undici would retry a proxy that refuses one without end.
     proxyTunnel: origin.startsWith("https:"),
   });
 }

@@ -30,21 +30,21 @@ import { type CredentialDeps, openCredentials } from "./credentials.ts";
 import { openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/pem.ts";
 
-/** The way to a route's upstream. */
+/** An upstream that links can be opened to. */
 export interface OpenUpstream {
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
   readonly seesHeaders: () => boolean;
-  /** Where messages go, for whoever tells of them. */
+  /** Where messages go, for traces. */
   readonly destination: Destination;
-  /** The connections themselves, where the upstream is reached over HTTP: for passing bytes through. */
+  /** The connections of an HTTP upstream, for passing bytes through. */
   readonly http?: HttpEndpoint;
-  /** Ends connections and processes; links have been closed before. */
+  /** Ends connections and processes, after all links have been closed. */
   close(reason: string): Promise<void>;
 }
 
-/** What upstreams need of the gateway around them. */
+/** What upstreams need of the gateway. */
 export interface UpstreamDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -54,23 +54,22 @@ export interface UpstreamDeps {
   readonly stdioLineBytes: number;
   readonly queueBytes: number;
   readonly newId: () => string;
-  /** The environment of which children get the few variables that every program needs. */
+  /** The environment from which children get the few variables that every program needs. */
   readonly environment: ChildEnvironment;
   readonly watchdog: Watchdog;
-  /** Makes the built-in demo server. */
+  /** Creates the built-in demo server. */
   readonly demo: McpServerFactory;
-  /** Where calls of modern clients wait while a legacy server asks. */
+  /** Calls of modern clients that wait for input a legacy server asked for. */
   readonly suspendedCalls: SuspendedCalls;
-  /** Told of lines that children write to standard error. */
+  /** Called with each line that a child writes to standard error. */
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
-  /** What credentials for upstreams are obtained with. */
   readonly credentials: CredentialDeps;
 }
 
-/** How long a process that sessions share outlives the last of them: reconnecting clients need no new one. */
+/** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
 const lingerMs = 5000;
 
-/** Opens the way to an upstream, as it is configured. Nothing is connected or started before a message goes out. */
+/** Opens a configured upstream. Nothing is connected or started before the first message. */
 export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstream {
   const { upstream } = route;
   switch (upstream.type) {
@@ -81,12 +80,12 @@ export function openUpstream(route: RouteConfig, deps: UpstreamDeps): OpenUpstre
     case "demo":
       return openInProcess(deps.demo, deps);
     case "in-process":
-      // The configuration has checked that it is a function; what it makes is the caller's promise.
+      // The configuration has checked that it is a function; what that returns is up to the caller.
       return openInProcess(upstream.server as unknown as McpServerFactory, deps);
   }
 }
 
-/** Lets clients of either era reach an upstream of the other one; servers in this process speak both anyway. */
+/** Lets clients of one era reach an upstream of the other. Servers in this process speak both. */
 function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDeps): OpenUpstream {
   const { clock, setTimer, newId, log } = deps;
   const seesHeaders = upstream.seesHeaders();
@@ -118,22 +117,22 @@ function acrossEras(route: RouteConfig, upstream: OpenUpstream, deps: UpstreamDe
         clock,
         setTimer,
         newId,
-        open: () => upstream.open({ era: "modern", principal, session: undefined, capabilities: "{}" }, deaf),
+        open: () => upstream.open({ era: "modern", principal, session: undefined, capabilities: "{}" }, noEvents),
         silenceIsLegacy: upstream.http === undefined,
         timeoutMs: route.timeouts.quick,
       }),
     clock,
-    onDetected: (verdict) => {
-      log.info({ route: route.name, era: verdict }, "the upstream's era is known");
+    onDetected: (era) => {
+      log.info({ route: route.name, era }, "detected upstream era");
     },
   });
   return { ...upstream, open: eras.open, seesHeaders: () => seesHeaders && eras.servesModern() !== false };
 }
 
-/** Hears nothing: a probe wants its answer only. */
-const deaf: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
+/** Ignores all events; a probe needs only its answer. */
+const noEvents: LinkEvents = { message: () => {}, malformed: () => {}, error: () => {}, closed: () => {} };
 
-/** What the configuration says of an upstream's era. HTTP+SSE ended before the modern one. */
+/** The configured era. HTTP+SSE is always legacy. */
 function configuredEra({ upstream }: RouteConfig): "auto" | "legacy" | "modern" {
   if (upstream.type === "http" && upstream.transport === "sse") return "legacy";
   return upstream.type === "http" || upstream.type === "stdio" ? upstream.era : "auto";
@@ -156,7 +155,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   });
   const overSse: OpenLink = (scope, events) =>
     scope.era === "modern"
-      ? refusingLink("this upstream speaks HTTP+SSE, which has no 2026-07-28")
+      ? refusingLink("this upstream speaks HTTP+SSE, which 2026-07-28 does not have")
       : channelLink(
           async (channelEvents) =>
             openSseChannel(
@@ -172,7 +171,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   const overStreamable: OpenLink = (scope, events) => createHttpLink(upstream, scope.era, events);
   const verdict: DetectedTransport = { transport: undefined };
   const overEither: OpenLink = (scope, events) =>
-    // HTTP+SSE has no modern era, so there is nothing to find out for modern requests.
+    // HTTP+SSE is legacy, so for modern requests there is nothing to detect.
     scope.era === "modern"
       ? overStreamable(scope, events)
       : createTransportDetectingLink(
@@ -223,7 +222,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
         ),
       clock: deps.clock,
       setTimer: deps.setTimer,
-      // Two pools of one route are there at once while a reload replaces its upstream, so sizes are added up.
+      // While a reload replaces an upstream, a route has two pools, so their sizes are added.
       onSize: (size) => {
         children.inc(size - counted);
         counted = size;
@@ -233,7 +232,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       },
     },
   );
-  // Looked up with every message: a reload changes them while the upstream stays.
+  // Read with every message, because a reload may change them while the upstream stays.
   const limits: ParseLimits = {
     get maxBytes() {
       return deps.stdioLineBytes;
@@ -303,7 +302,7 @@ function channelLink(
   );
 }
 
-/** A link that says why nothing can go over it. */
+/** A link that refuses every message. */
 function refusingLink(reason: string): ReturnType<OpenLink> {
   const refuse = async (): Promise<never> => {
     throw new GatewayError("upstream_invalid", reason);
@@ -319,22 +318,22 @@ function refusingLink(reason: string): ReturnType<OpenLink> {
   };
 }
 
-/** Everything that the way to a route's upstream is made of. */
+/** Everything that defines a route's upstream. */
 export interface UpstreamIdentity {
   readonly upstream: RouteConfig["upstream"];
   readonly mode: RouteConfig["mode"];
-  /** What is fixed in connections over HTTP. */
+  /** What is fixed for the lifetime of HTTP connections. */
   readonly http:
     | {
         readonly connectMs: number;
         readonly forwardHeaders: readonly string[];
-        /** Certificates and keys count by what is in them: rotating replaces files under the same names. */
+        /** Digests of certificates and keys, because rotation replaces files under the same names. */
         readonly pemDigests: readonly string[];
       }
     | undefined;
 }
 
-/** Takes from a route's configuration what its upstream is made of. Throws where a file of it cannot be read. */
+/** The identity of a configured upstream. Throws if one of its files cannot be read. */
 export function upstreamIdentityOf({ upstream, mode, timeouts, forwardHeaders }: RouteConfig): UpstreamIdentity {
   if (upstream.type !== "http") return { upstream, mode, http: undefined };
   const { caFile, certFile, keyFile } = upstream.tls ?? {};
@@ -344,7 +343,7 @@ export function upstreamIdentityOf({ upstream, mode, timeouts, forwardHeaders }:
   return { upstream, mode, http: { connectMs: timeouts.connect, forwardHeaders, pemDigests } };
 }
 
-/** Whether connections and processes made for one serve the other just as well. */
+/** Whether the connections and processes of one can be used for the other. */
 export function isSameUpstream(one: UpstreamIdentity, other: UpstreamIdentity): boolean {
   return isDeepStrictEqual(one, other);
 }

@@ -3,27 +3,28 @@ import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type LinkEvents, requestWithCallback, settleCallback, type UpstreamLink } from "../../transports/transport.ts";
 
-/** Which of the two HTTP transports an upstream turned out to speak. */
+/** The HTTP transport that an upstream speaks, once detected. */
 export interface DetectedTransport {
   transport: "streamable-http" | "sse" | undefined;
 }
 
-/** Answers to a POST of `initialize` that an endpoint for HTTP+SSE would give (MCP 2025-03-26, Backwards Compatibility). */
+/** Statuses with which an HTTP+SSE endpoint answers a POST of `initialize` (MCP 2025-03-26, Backwards Compatibility). */
 const unknownPost: ReadonlySet<unknown> = new Set([400, 404, 405]);
 
 /**
- * A link that finds out with the handshake whether the upstream speaks Streamable HTTP or the older HTTP+SSE. What it
- * finds is kept for all links of the route.
+ * A link that detects with the handshake whether the upstream speaks Streamable HTTP or HTTP+SSE. All links of the route
+ * share the result.
  */
 export function createTransportDetectingLink(
-  verdict: DetectedTransport,
+  detected: DetectedTransport,
   events: LinkEvents,
   openStreamable: (events: LinkEvents) => UpstreamLink,
   openSse: (events: LinkEvents) => UpstreamLink,
 ): UpstreamLink {
   let link: UpstreamLink | undefined;
-  const current = (): UpstreamLink => (link ??= verdict.transport === "sse" ? openSse(events) : openStreamable(events));
-  /** A try that fails must not be taken for the end of the session. */
+  const current = (): UpstreamLink =>
+    (link ??= detected.transport === "sse" ? openSse(events) : openStreamable(events));
+  /** A failed attempt is not the end of the session. */
   let isTrying = false;
   const trying: LinkEvents = {
     ...events,
@@ -32,10 +33,10 @@ export function createTransportDetectingLink(
     },
   };
 
-  async function shakeHands(first: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  async function initialize(first: UpstreamLink, exchange: Exchange): Promise<Reply> {
     try {
       const reply = await first.request(exchange);
-      verdict.transport = "streamable-http";
+      detected.transport = "streamable-http";
       return reply;
     } catch (error) {
       const failure = GatewayError.from(error);
@@ -44,12 +45,12 @@ export function createTransportDetectingLink(
       const older = openSse(trying);
       try {
         const reply = await older.request(exchange);
-        verdict.transport = "sse";
+        detected.transport = "sse";
         link = older;
         await first.close("the upstream speaks HTTP+SSE");
         return reply;
       } catch {
-        // It speaks neither; what it said to the newer one is the better clue.
+        // It speaks neither; the answer to the newer transport is the better clue.
         await older.close("the upstream does not speak HTTP+SSE");
         throw failure;
       } finally {
@@ -60,9 +61,9 @@ export function createTransportDetectingLink(
 
   function request(exchange: Exchange): Promise<Reply> {
     const first = current();
-    return verdict.transport !== undefined || exchange.message.method !== "initialize"
+    return detected.transport !== undefined || exchange.message.method !== "initialize"
       ? first.request(exchange)
-      : shakeHands(first, exchange);
+      : initialize(first, exchange);
   }
 
   return {
@@ -76,7 +77,7 @@ export function createTransportDetectingLink(
       return link?.upstreamSession;
     },
     get resolvedLink() {
-      return verdict.transport === undefined || isTrying ? undefined : current();
+      return detected.transport === undefined || isTrying ? undefined : current();
     },
     request,
     requestWithCallback: (exchange, call) => {

@@ -9,7 +9,7 @@ import { GatewayError } from "../../errors.ts";
 import { errorFields, type LogFields, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 
-/** What the audit of a gateway needs of it. */
+/** What the audit needs of the gateway. */
 export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -17,20 +17,20 @@ export interface AuditDeps {
   readonly metrics: Metrics;
 }
 
-/** The audit of a gateway: the stream that its configuration asks for, or none. */
+/** The audit stream of a gateway, if one is configured. */
 export interface GatewayAudit {
   readonly listener: DecisionListener;
-  /** The provider, kept from letting anything pass while decisions cannot be written and the configuration minds. */
+  /** A provider that denies everything while decisions cannot be written, if so configured. */
   guard(provider: PolicyProvider): PolicyProvider;
-  /** Goes on with another configuration; what was decided before is still written where it was to be. */
+  /** Applies another configuration. Earlier decisions are still written to the old stream. */
   follow(next: Config["audit"]): void;
   close(): Promise<void>;
 }
 
-/** Opens the audit. */
-export function createGatewayAudit(config: Config["audit"], around: AuditDeps): GatewayAudit {
-  const { log } = around;
-  let current = open(config, around);
+/** Opens the configured audit. */
+export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): GatewayAudit {
+  const { log } = deps;
+  let current = open(config, deps);
   let settings = config;
   /** Streams of earlier configurations that are still being written. */
   const closing = new Set<Promise<void>>();
@@ -39,7 +39,7 @@ export function createGatewayAudit(config: Config["audit"], around: AuditDeps): 
     try {
       await stream?.close();
     } catch (error) {
-      log.error(fieldsOf(error), "the audit stream could not be closed");
+      log.error(fieldsOf(error), "failed to close the audit stream");
     }
   }
 
@@ -57,7 +57,7 @@ export function createGatewayAudit(config: Config["audit"], around: AuditDeps): 
       closing.add(ended);
       void ended.then(() => closing.delete(ended));
       settings = next;
-      current = open(next, around);
+      current = open(next, deps);
     },
     close: async () => {
       await Promise.all([...closing, end(current)]);
@@ -73,10 +73,10 @@ function open(config: Config["audit"], { clock, setTimer, log, metrics }: AuditD
     clock,
     setTimer,
     onError: (error) => {
-      log.error({ file: config.file, ...fieldsOf(error) }, "decisions cannot be written to the audit stream");
+      log.error({ file: config.file, ...fieldsOf(error) }, "audit writes failed");
     },
     onRecovery: (count) => {
-      log.warn({ file: config.file, lost: count }, "decisions are written to the audit stream again");
+      log.warn({ file: config.file, lost: count }, "audit writes resumed");
     },
     onWriteFailure: () => {
       failures.inc();

@@ -2,12 +2,12 @@ import type { DecisionEvent, DecisionListener } from "../../policy/provider/deci
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { LogFields, Logger } from "../../telemetry/log.ts";
 
-/** How decisions of a route are carried out. */
+/** Whether a route enforces decisions or only logs them. */
 export type PolicyMode = "enforce" | "shadow";
 
 /**
- * Makes the listener that counts the decisions of a route and logs them: a no at `info`, a failure of the provider at
- * `warn`, everything else at `debug`. The line has the id that the agent was given.
+ * Creates the listener that counts and logs the decisions of a route: refusals at `info`, provider failures at `warn`,
+ * everything else at `debug`. The line has the decision id that the client was given.
  */
 export function createDecisionLog(
   route: string,
@@ -24,7 +24,7 @@ export function createDecisionLog(
     filter: counter(phase, "filter"),
     deny: counter(phase, "deny"),
   });
-  // Found without making a key for every decision.
+  // Nested objects, so that no key is built per decision.
   const counters = {
     request: countersOf("request"),
     response: countersOf("response"),

@@ -8,10 +8,10 @@ import { createDriftGuard } from "../../recorder/drift/guard.ts";
 import { type DefinitionLock, parseLock } from "../../recorder/drift/lock.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 
-/** How long an approval may take to be noticed. */
+/** How long an approval may take to apply. */
 const lookEveryMs = 1000;
 
-/** Opens the guard against servers that change what they offer, as configured; approvals hold without a restart. */
+/** Opens the configured guard against servers that change their definitions. Approvals apply without a restart. */
 export function openDriftGuard(
   config: DriftConfig | undefined,
   { log, clock }: { readonly log: Logger; readonly clock: Pick<Clock, "now"> },
@@ -27,11 +27,8 @@ export function openDriftGuard(
     try {
       if (statSync(file).mtimeMs !== current.changedAt) current = readLock(file);
     } catch (error) {
-      // What was approved stays approved while the file is being written anew.
-      log.warn(
-        errorFields(GatewayError.from(error)),
-        "the file of approved definitions cannot be read; the old one holds",
-      );
+      // Approvals stay valid while the file is being rewritten.
+      log.warn(errorFields(GatewayError.from(error)), "cannot read the approved definitions; keeping the old ones");
     }
     return current.lock;
   }

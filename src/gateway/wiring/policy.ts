@@ -20,7 +20,7 @@ import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
 import { readTls } from "../../lib/pem.ts";
 import { createAuthZenProvider } from "../../policy/authzen/provider.ts";
 
-/** What policies need of the gateway around them. */
+/** What policies need of the gateway. */
 export interface PolicyDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -28,21 +28,20 @@ export interface PolicyDeps {
   readonly metrics: Metrics;
   readonly limits: ParseLimits;
   readonly newDecisionId: () => string;
-  /** Told of every decision beside log and metrics. */
+  /** Called with every decision, besides log and metrics. */
   readonly onDecision?: DecisionListener | undefined;
-  /** Where decisions are written down. */
   readonly audit: Pick<GatewayAudit, "listener" | "guard">;
-  /** Providers that were handed in, by the name of their route; they take the place of configured ones. */
+  /** Providers of the caller by route name; they replace configured ones. */
   readonly providers: Readonly<Record<string, PolicyProvider>>;
 }
 
-/** The policy of a route as it is enforced. */
+/** The enforced policy of a route. */
 export interface OpenPolicy {
   readonly step: Interceptor;
   close(): Promise<void>;
 }
 
-/** How decisions are carried out where the configuration says nothing. */
+/** Settings for providers of the caller, which have no configuration. */
 const policyDefaults = {
   shadow: false,
   refusals: "default",
@@ -51,14 +50,14 @@ const policyDefaults = {
   failOpen: false,
 } as const;
 
-/** Opens the policy of a route; undefined where there is none, and everything is allowed. */
+/** Opens the policy of a route; undefined where none is configured and everything is allowed. */
 export function openPolicy(route: RouteConfig, deps: PolicyDeps): OpenPolicy | undefined {
   const { log, metrics, limits, newDecisionId, onDecision, audit } = deps;
   const { name, policy: config } = route;
   const decided = providerOf(route, deps);
   if (decided === undefined) return undefined;
   if (route.mode === "observe") {
-    const text = `route ${name} only watches and passes everything on, so its policy cannot be enforced`;
+    const text = `route ${name} is in observe mode, so its policy cannot be enforced`;
     throw new GatewayError("config_invalid", text);
   }
   const provider = audit.guard(decided);
@@ -91,17 +90,17 @@ function providerOf(route: RouteConfig, deps: PolicyDeps): PolicyProvider | unde
   const { policyTimeouts, policyFailOpen } = deps.metrics.metrics;
   const onFailOpen = (problem: string): void => {
     policyFailOpen.labels({ route: name }).inc();
-    log.warn({ route: name, problem }, "a message passed without a decision, as configured");
+    log.warn({ route: name, problem }, "policy failed open: a message passed without a decision");
   };
   const remote = deps.providers[name] ?? openRemotePolicy(route, { ...deps, onFailOpen });
-  // Rules of our own decide at once: there is nothing to wait for, and nothing that could be unavailable.
+  // Our own rules decide synchronously and are always available.
   if (remote === undefined) return policy && createCelProvider(policy, { clock: deps.clock });
   const timeouts = policyTimeouts.labels({ route: name });
   const timed = withDeadline(remote, { timeoutMs: timeout, setTimer, onTimeout: () => timeouts.inc() });
   return failOpen ? withFailOpen(timed, onFailOpen) : timed;
 }
 
-/** Opens the provider that asks a PingAuthorize server; its certificates are read now. */
+/** Opens the PingAuthorize provider; its certificates are read now. */
 function openPingAuthorize(
   route: string,
   config: NonNullable<RoutePolicy["pingAuthorize"]>,
@@ -122,7 +121,7 @@ function openPingAuthorize(
   });
 }
 
-/** The figures of the engine in the gateway's own registry, with the route as one more label. */
+/** The engine's metrics in the gateway's registry, with the route as an additional label. */
 function telemetryOf(route: string, { metrics }: Metrics): SidebandTelemetry {
   const keys = Object.keys(routeSidebandMetrics) as (keyof typeof routeSidebandMetrics)[];
   const byName = new Map(
@@ -148,7 +147,7 @@ interface AnyChild {
   readonly set?: (value: number) => void;
 }
 
-/** What decision points elsewhere need of the gateway. */
+/** What remote decision points need of the gateway. */
 export interface RemotePolicyDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -158,7 +157,7 @@ export interface RemotePolicyDeps {
   readonly onRetry: () => void;
 }
 
-/** The provider of a route whose decisions are made elsewhere; undefined where they are made here. */
+/** The provider of a route with a remote decision point; undefined where rules decide here. */
 function openRemotePolicy(
   { name: route, policy }: RouteConfig,
   deps: Omit<RemotePolicyDeps, "onRetry">,

@@ -20,25 +20,24 @@ import type { WireObserver } from "./wire-observer.ts";
 import { packCount } from "../../recorder/exchange-batcher.ts";
 import type { PruneRules } from "../../recorder/store/store-contract.ts";
 
-/** How traffic is recorded. */
 type RecordConfig = Exclude<Config["record"], false | undefined>;
 
-/** What recording needs of the gateway around it. */
+/** What recording needs of the gateway. */
 export interface RecordingDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly log: Logger;
   readonly metrics: Metrics;
-  /** Takes out what the configuration knows to be secret. */
+  /** Redacts the secrets of the configuration. */
   readonly secrets: (text: string) => string;
 }
 
 /** The recording of a gateway. */
 export interface GatewayRecording {
   readonly observer: WireObserver;
-  /** Turns requests away while they could not be recorded, where the configuration minds. */
+  /** Refuses requests that cannot be recorded, if so configured. */
   readonly gate: Guard;
-  /** For an answer to wait for; undefined where it need not. */
+  /** What an answer must wait for; undefined where it need not wait. */
   readonly whenStored: () => Promise<void> | undefined;
   readonly onDecision: DecisionListener;
   readonly onIntercepted: InterceptorListener;
@@ -46,11 +45,11 @@ export interface GatewayRecording {
   close(): Promise<void>;
 }
 
-/** Begins to record as the configuration says; undefined where it says not to. */
-export function openRecording(config: Config["record"], around: RecordingDeps): GatewayRecording | undefined {
+/** Opens the configured recording; undefined where nothing is recorded. */
+export function openRecording(config: Config["record"], deps: RecordingDeps): GatewayRecording | undefined {
   if (config === undefined || config === false) return undefined;
   const target = targetOf(config);
-  const { clock, setTimer, log, metrics } = around;
+  const { clock, setTimer, log, metrics } = deps;
   const { recordWritten, recordLost } = metrics.metrics;
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
   const writer = startWriter(target);
@@ -73,7 +72,7 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
       },
       prefilter: holdsNoSecret,
       key: randomBytes(32),
-      known: around.secrets,
+      known: deps.secrets,
     }),
     clock,
     setTimer,
@@ -126,7 +125,7 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
       );
     },
     onIntercepted: ({ interceptor, mode, exchange, phase, outcome, reason, durationMs }) => {
-      // What lets everything pass as it is says nothing worth keeping.
+      // An interceptor that let a message pass unchanged is not worth recording.
       if (outcome === "passed" && mode === "enforce") return;
       recorder.decision(
         {
@@ -158,14 +157,13 @@ export function openRecording(config: Config["record"], around: RecordingDeps): 
 
 function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
   if (postgres !== undefined) return { headgateWriter: true, type: "postgres", url: postgres };
-  if (file === undefined)
-    throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` to record to");
+  if (file === undefined) throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` URL");
   return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "refuse" };
 }
 
 type RetentionConfig = Exclude<Config["record"], false | undefined>["retention"];
 
-/** What retention needs of the gateway around it. */
+/** What retention needs of the gateway. */
 export interface RetentionDeps {
   readonly writer: Pick<RecordWriter, "prune">;
   readonly clock: Clock;
@@ -173,23 +171,23 @@ export interface RetentionDeps {
   readonly log: Pick<Logger, "warn">;
 }
 
-/** Keeps recordings within their bounds of time and size. */
+/** Keeps recordings within their maximum age and size. */
 export interface Retention {
-  /** Told of everything that was written: much of it is a reason to look at the size at once. */
+  /** Called with every batch written; after enough bytes the size is checked. */
   wrote(batch: Pick<PackBufferBatch, "packs">): void;
   stop(): void;
 }
 
 const pruneEveryMs = 600_000;
 const firstPruneMs = 10_000;
-/** What the frames of an exchange take besides their own text, roughly: the exchange, and its places in indexes. */
+/** Approximate size of an exchange in the store besides its text: the row and its index entries. */
 const packBytes = 200;
-/** The store may be larger than it should by about this share of it. */
+/** How far the store may exceed its maximum size. */
 const lookAfterShare = 1 / 8;
 
-/** Takes old recordings out: soon, every ten minutes, and whenever much has been written since. */
-export function openRetention(config: RetentionConfig, around: RetentionDeps): Retention {
-  const { writer, clock, setTimer, log } = around;
+/** Deletes old recordings: soon after the start, every ten minutes, and after much has been written. */
+export function openRetention(config: RetentionConfig, deps: RetentionDeps): Retention {
+  const { writer, clock, setTimer, log } = deps;
   const enough = config.maxBytes * lookAfterShare;
   let bytes = 0;
   let isPruning = false;
@@ -199,7 +197,7 @@ export function openRetention(config: RetentionConfig, around: RetentionDeps): R
   function prune(): void {
     stopTimer();
     stopTimer = setTimer(pruneEveryMs, prune);
-    // One that takes longer than the time between two is not helped by another.
+    // Another run would not help one that is still going on.
     if (isPruning) return;
     isPruning = true;
     bytes = 0;

@@ -9,19 +9,19 @@ import { createRedactor } from "../../redact/redactor.ts";
 import { decisionEvent } from "../../telemetry/semconv.ts";
 import type { RouteTracing, Telemetry } from "../../telemetry/tracing.ts";
 
-/** What tells a collector of the routes of a gateway. */
+/** Telemetry of a gateway's routes. */
 export interface GatewayTelemetry {
-  /** Makes what follows the messages of a route; absent where nobody collects. */
+  /** Creates the tracing of a route; undefined without a collector. */
   readonly route: ((name: string) => RouteTracing) | undefined;
-  /** The listener with what tells of decisions besides; the listener itself where nobody collects. */
+  /** A listener that also adds decisions to spans; the given one without a collector. */
   withDecisions(listener: DecisionListener | undefined): DecisionListener | undefined;
-  /** Keeps the secrets of another configuration back too. */
+  /** Also redacts the secrets of another configuration. */
   follow(secrets: Secrets): void;
-  /** Sends what is left, for as long as that is worth waiting for. */
+  /** Sends what is left, within a few seconds. */
   close(): Promise<void>;
 }
 
-const nobodyCollects: GatewayTelemetry = {
+const withoutCollector: GatewayTelemetry = {
   route: undefined,
   withDecisions: (listener) => listener,
   follow: () => {},
@@ -31,14 +31,14 @@ const nobodyCollects: GatewayTelemetry = {
 /** A collector that does not answer must not keep the process from ending. */
 const closingMs = 3000;
 
-/** Joins telemetry to a gateway: no secret of the configuration, and nothing that looks like one, goes out with it. */
+/** Connects telemetry to a gateway. Secrets, and what looks like one, are redacted first. */
 export function createGatewayTelemetry(
   telemetry: Telemetry | undefined,
   first: Secrets,
   setTimer: SetTimer,
   key: Uint8Array,
 ): GatewayTelemetry {
-  if (telemetry === undefined) return nobodyCollects;
+  if (telemetry === undefined) return withoutCollector;
   const secrets = createReloadableSecrets(first);
   const redactor = createRedactor({
     detectors: { secrets: detectSecrets, "personal data": detectPersonalData },
@@ -76,8 +76,8 @@ function noteDecision(telemetry: Telemetry, { id, exchange, effect, phase, isEnf
 }
 
 /**
- * Makes what takes secrets out of log lines: those that the configuration knows, and what looks like one, as it may come
- * in with the name of a resource or from the standard error of a server. Equal secrets stay equal within a process.
+ * Creates the redaction of log lines: configured secrets, and what looks like one, which may come in with a resource name
+ * or from a server's standard error. Equal secrets get equal replacements within a process.
  */
 export function createLogRedaction(known: (text: string) => string): (line: string) => string {
   const redactor = createRedactor({

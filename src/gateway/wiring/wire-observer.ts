@@ -6,14 +6,14 @@ import type { CounterChild, Metrics } from "../../telemetry/metrics.ts";
 export type Leg = "client" | "upstream";
 
 /**
- * Hears every message where it enters and where it leaves, on both sides: as it came before anything looked at it, and
- * as it goes after everything has. Ids are those of the client, also where the connection upstream has others. Called
- * on the message's own path, so it must be quick and must not throw.
+ * Sees every message as it enters and as it leaves, on both sides: before anything has changed it, and after everything
+ * has. Ids are the client's, even where the upstream connection uses others. Called on the message's own path, so it must
+ * be quick and must not throw.
  */
 export interface WireObserver {
-  /** A message came in. For an answer, the exchange is that of its request. */
+  /** A message arrived. For an answer, the exchange is that of its request. */
   received(leg: Leg, message: Message, exchange: Exchange): void;
-  /** A message goes out. For an answer, the exchange is that of its request. */
+  /** A message is sent. For an answer, the exchange is that of its request. */
   sent(leg: Leg, message: Message, exchange: Exchange): void;
 }
 
@@ -25,7 +25,7 @@ interface LegMeters {
   readonly bytes: Readonly<Record<Direction, CounterChild>>;
 }
 
-/** Makes the tap that counts the messages of a route and their bytes. Every counter is looked up here, once. */
+/** Creates the observer that counts messages and bytes of a route. Counters are looked up once. */
 export function createMeteringObserver(route: string, { metrics }: Metrics): WireObserver {
   const legs: Readonly<Record<Leg, LegMeters>> = {
     client: metersOf("client"),

@@ -72,7 +72,7 @@ describe("the medtrials sample", () => {
 
   it("[KO-048] [KO-049] production: needs a verifier, then a token and HTTPS", async () => {
     await expect(createMedTrials({ configuration: "production", log: quietLog() })).rejects.toThrow(
-      "requireAuthentication is true, but there is no token verifier",
+      "requireAuthentication is true, but there is neither a token verifier",
     );
     const { kit } = await createMedTrials({
       configuration: "production",

@@ -64,7 +64,7 @@ describe("the guides of the server kit", () => {
   });
 
   it("[KO-134] record what is left for later", () => {
-    for (const later of ["WebSocket", "enableStreaming", "outlive their process"]) expect(deploy).toContain(later);
+    for (const later of ["WebSocket", "enableStreaming", "survive a restart"]) expect(deploy).toContain(later);
   });
 });
 

@@ -39,19 +39,19 @@ describe("mistakes in rules", () => {
     ["several plain lines", ["- allow: mcp.tool == 'a'", "    && foo"], "foo", "[0].allow: unknown variable: foo"],
     ["missing end", ["- allow: mcp.tool ==", "  id: x"], "\n      id", "[0].allow: unexpected token: EOF"],
     ["wrong types", ["- allow: mcp.tool == 5"], "mcp.tool", "[0].allow: no such overload: string == int"],
-    ["no condition", ["- allow: mcp.tool"], "mcp", "[0].allow: gives string, a condition is needed"],
+    ["no condition", ["- allow: mcp.tool"], "mcp", "[0].allow: is string, expected bool"],
     ["nothing", ["- allow: ''"], "''", "[0].allow: needs a CEL expression"],
     [
       "a pattern",
       [`- allow: mcp.tool.matches("a(?=b)")`],
       '"a(',
-      "[0].allow: is no pattern: invalid or unsupported Perl syntax: `(?=`",
+      "[0].allow: is not a pattern: invalid or unsupported Perl syntax: `(?=`",
     ],
     [
       "a pattern of the caller",
       ["- allow: mcp.tool.matches(mcp.arguments.p)"],
       "mcp.arguments",
-      "[0].allow: `matches` needs one pattern, written out",
+      "[0].allow: `matches` needs one literal pattern",
     ],
     [
       "in a rate",

@@ -1,10 +1,10 @@
 import type { MessageChange } from "../../core/interceptors/action.ts";
+import { type Replacement, splice } from "../../protocol/json/edit.ts";
 import { type Outline, spanOf } from "../../protocol/json/outline.ts";
 import { scan } from "../../protocol/json/scan.ts";
-import { splice, type Replacement } from "../../protocol/json/edit.ts";
 import type { Message } from "../../protocol/message.ts";
-import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import type { Detector } from "../../redact/detectors/detector.ts";
+import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { scanJsonStrings } from "../../redact/detectors/scan-texts.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
@@ -13,80 +13,91 @@ import { toJson } from "./json-value.ts";
 import { memberEdits } from "./member-edits.ts";
 import type { EditEffect, Rule } from "./rules.ts";
 
-/** What the effects of rules make of a message. */
+/** What the effects of rules did to a message. */
 export interface AppliedEffects {
-  /** Its new form, where it has one. */
-  readonly change: MessageChange | undefined;
-  /** What was found in it that must not pass. */
-  readonly refusal: PolicyRefusal | undefined;
-  /** The rule that says so. */
-  readonly rule: Rule | undefined;
-  /** What was found, for operators. */
-  readonly notes: readonly string[] | undefined;
+  readonly change?: MessageChange;
+  /** Something was detected that must not pass. */
+  readonly refusal?: PolicyRefusal;
+  /** The rule that refused. */
+  readonly rule?: Rule;
+  readonly notes?: readonly string[];
 }
 
-/** Bytes on their way from one change to the next. */
 interface Draft {
   readonly bytes: Buffer;
   readonly outline: Outline;
 }
 
-const none: AppliedEffects = { change: undefined, refusal: undefined, rule: undefined, notes: undefined };
-
-/** Changes the arguments of a request as rules say; throws where a value cannot be put where it belongs. */
+/** Edits the arguments of a request; throws if a value cannot be set. */
 export function applyRequestEffects(message: Message, rules: readonly Rule[], bindings: Bindings): AppliedEffects {
-  let draft: Draft = message;
-  for (const { edits } of rules) if (edits !== undefined) draft = applyEditEffect(draft, "params", edits, bindings);
-  return draft === message ? none : { ...none, change: { bytes: draft.bytes } };
+  const draft = applyAllEdits(message, "params", rules, bindings);
+  return draft === message ? {} : { change: { bytes: draft.bytes } };
 }
 
-/** Changes an answer as rules say, and looks for what they want to be found. */
+/** Edits a response, then runs the detectors on it. */
 export function applyResponseEffects(message: Message, rules: readonly Rule[], bindings: Bindings): AppliedEffects {
-  let draft: Draft = message;
   const member = message.kind === "error" ? "error" : "result";
-  for (const { edits } of rules) {
-    if (edits !== undefined && member === "result") draft = applyEditEffect(draft, member, edits, bindings);
-  }
-  const notes: string[] = [];
+  let draft = member === "error" ? message : applyAllEdits(message, member, rules, bindings);
+  const found: string[] = [];
   for (const rule of rules) {
-    for (const [name, detect] of detectors) {
+    for (const [name, { detect, refusal }] of detectors) {
       const action = rule.detect?.[name];
       const span = action === undefined ? undefined : spanOf(draft.outline, member);
       if (span === undefined) continue;
       const { kinds, replacements, isInName } = scanJsonStrings(draft.bytes, span, detect);
       if (kinds.length === 0) continue;
-      notes.push(`${rule.id} found ${kinds.join(", ")}`);
-      // A name cannot be replaced without the risk of there being two of it.
-      if (action === "deny" || (action === "redact" && isInName))
-        return { ...none, refusal: detectionRefusals[name], rule, notes };
+      found.push(`${rule.id} found ${kinds.join(", ")}`);
+      // A redacted member name could collide with another one, so the message is refused.
+      if (action === "deny" || (action === "redact" && isInName)) return { refusal, rule, notes: found };
       if (action === "redact") draft = spliceDraft(draft, replacements);
     }
   }
-  if (draft === message) return notes.length === 0 ? none : { ...none, notes };
-  return { ...none, change: { bytes: draft.bytes }, notes: notes.length === 0 ? undefined : notes };
+  const notes = found.length === 0 ? {} : { notes: found };
+  return draft === message ? notes : { change: { bytes: draft.bytes }, ...notes };
 }
 
-type DetectorName = "secrets" | "personalData";
+interface DetectorFacts {
+  readonly detect: Detector;
+  readonly refusal: PolicyRefusal;
+}
 
-const detectors: readonly (readonly [DetectorName, Detector])[] = [
-  ["secrets", detectSecrets],
-  ["personalData", detectPersonalData],
+const detectors: readonly (readonly ["secrets" | "personalData", DetectorFacts])[] = [
+  [
+    "secrets",
+    {
+      detect: detectSecrets,
+      refusal: {
+        kind: "forbidden",
+        code: "secrets_found",
+        reason: "The result contains what looks like a secret and is withheld.",
+      },
+    },
+  ],
+  [
+    "personalData",
+    {
+      detect: detectPersonalData,
+      refusal: {
+        kind: "forbidden",
+        code: "personal_data_found",
+        reason: "The result contains personal data and is withheld.",
+      },
+    },
+  ],
 ];
 
-const detectionRefusals: Readonly<Record<DetectorName, PolicyRefusal>> = {
-  secrets: {
-    kind: "forbidden",
-    code: "secrets_found",
-    reason: "The answer holds what looks like a secret, which may not be passed on.",
-  },
-  personalData: {
-    kind: "forbidden",
-    code: "personal_data_found",
-    reason: "The answer holds personal data, which may not be passed on.",
-  },
-};
+function applyAllEdits(
+  message: Message,
+  member: "params" | "result",
+  rules: readonly Rule[],
+  bindings: Bindings,
+): Draft {
+  let draft: Draft = message;
+  for (const { edits } of rules) if (edits !== undefined) draft = applyEdits(draft, member, edits, bindings);
+  return draft;
+}
 
-function applyEditEffect(draft: Draft, member: "params" | "result", edits: EditEffect, bindings: Bindings): Draft {
+function applyEdits(draft: Draft, member: "params" | "result", edits: EditEffect, bindings: Bindings): Draft {
   const span = spanOf(draft.outline, member);
   if (span === undefined) return draft;
   const values = edits.values.map((value) => (Buffer.isBuffer(value) ? value : jsonOf(value.evaluate(bindings))));
@@ -95,7 +106,7 @@ function applyEditEffect(draft: Draft, member: "params" | "result", edits: EditE
 
 function jsonOf(value: unknown): Buffer {
   const json = toJson(value);
-  if (json === undefined) throw new TypeError("a value that is to be set is no JSON");
+  if (json === undefined) throw new TypeError("the value of `set` is not JSON");
   return Buffer.from(json);
 }
 
@@ -103,6 +114,6 @@ function spliceDraft(draft: Draft, replacements: readonly Replacement[]): Draft 
   if (replacements.length === 0) return draft;
   const bytes = splice(draft.bytes, draft.outline, replacements);
   const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
-  if (!outline.ok) throw new TypeError("a changed message is no JSON");
+  if (!outline.ok) throw new TypeError("the changed message is not JSON");
   return { bytes, outline };
 }

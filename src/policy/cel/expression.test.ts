@@ -62,8 +62,8 @@ describe("patterns", () => {
     // Would take a backtracking engine longer than this test may.
     ["^(a+)+$", `${"a".repeat(5000)}!`, false],
     ["(x+x+)+y", "x".repeat(5000), false],
-    ["(a)\\1", "aa", "is no pattern: invalid escape sequence: `\\1`"],
-    ["(?<=a)b", "ab", "is no pattern: invalid named capture: `(?<=a)b`"],
+    ["(a)\\1", "aa", "is not a pattern: invalid escape sequence: `\\1`"],
+    ["(?<=a)b", "ab", "is not a pattern: invalid named capture: `(?<=a)b`"],
   ])("%s in %#", (pattern, tool, expected) => {
     expect(matches(pattern, tool)).toBe(expected);
   });

@@ -1,16 +1,15 @@
 import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { slotOf, type MemberName } from "../../protocol/json/outline.ts";
-import { memberString, memberValue, typeAt } from "../../protocol/json/read.ts";
+import { slotOf } from "../../protocol/json/outline.ts";
+import { typeAt } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider/provider.ts";
-import { noMembers, readCelMembers, toCelValue, type CelValue } from "./json-value.ts";
-import type { NeededMembers, JsonVariable } from "./scope.ts";
+import { completionReference, type TargetKind, targetName } from "../provider/request-target.ts";
+import { type CelMap, type CelValue, claimsValue, emptyMap, readCelMembers, toCelValue } from "./json-value.ts";
+import type { JsonVariable, NeededMembers } from "./scope.ts";
 
-type JsonMap = ReadonlyMap<string, CelValue>;
-
-/** What a rule can know of the message that asks; everything is read when it is first looked at. */
+/** The CEL variable `mcp`: the request, read when a rule first looks at it. */
 export class McpFacts {
   readonly server: string;
   readonly revision: string;
@@ -20,8 +19,8 @@ export class McpFacts {
   readonly #message: Message | undefined;
   readonly #needs: NeededMembers;
   #name: string | undefined;
-  #arguments: JsonMap | undefined;
-  #params: JsonMap | undefined;
+  #arguments: CelMap | undefined;
+  #params: CelMap | undefined;
 
   constructor(exchange: Exchange, message: Message | undefined, needs: NeededMembers) {
     this.server = exchange.route;
@@ -34,60 +33,39 @@ export class McpFacts {
   }
 
   get tool(): string {
-    return this.#named("tool");
+    return this.#target("tool");
   }
 
   get prompt(): string {
-    return this.#named("prompt");
+    return this.#target("prompt");
   }
 
   get resource(): string {
-    return this.#named("resource");
+    return this.#target("resource");
   }
 
   get task(): string {
-    return this.#named("task");
+    return this.#target("task");
   }
 
-  get arguments(): JsonMap {
-    return (this.#arguments ??= readJsonMember(this.#message, argumentsSlot, this.#needs["mcp.arguments"]));
+  get arguments(): CelMap {
+    return (this.#arguments ??= readMember(this.#message, argumentsSlot, this.#needs["mcp.arguments"]));
   }
 
-  get params(): JsonMap {
-    return (this.#params ??= readJsonMember(this.#message, paramsSlot, this.#needs["mcp.params"]));
+  get params(): CelMap {
+    return (this.#params ??= readMember(this.#message, paramsSlot, this.#needs["mcp.params"]));
   }
 
-  /** Whom or what the request is about, if it is of this kind; empty otherwise. */
-  #named(kind: TargetKind): string {
-    if (this.method === "completion/complete") return referenceOf(this.#message, kind);
-    if (methodFacts(this.method)?.target !== kind || this.#message === undefined) return "";
-    return (this.#name ??= requestTargetName(this.#message, kind) ?? "");
+  /** The name of the request's target if it is of this kind, else empty. */
+  #target(kind: TargetKind): string {
+    if (this.#message === undefined) return "";
+    if (this.method === "completion/complete") {
+      const reference = completionReference(this.#message);
+      return reference?.kind === kind ? reference.name : "";
+    }
+    if (methodFacts(this.method)?.target !== kind) return "";
+    return (this.#name ??= targetName(this.#message, kind) ?? "");
   }
-}
-
-type TargetKind = "tool" | "prompt" | "resource" | "task";
-
-/** Where a request says whom or what it is about. */
-export const nameMembers = {
-  tool: "params.name",
-  prompt: "params.name",
-  resource: "params.uri",
-  task: "params.taskId",
-} as const satisfies Readonly<Record<TargetKind, MemberName>>;
-
-/** The name of what a request is about; undefined where it says none, or not as a text. */
-export function requestTargetName(message: Message, kind: TargetKind): string | undefined {
-  return memberString(message, nameMembers[kind]);
-}
-
-/** The prompt or resource whose arguments a completion is for (MCP 2025-11-25, Completion). */
-function referenceOf(message: Message | undefined, kind: TargetKind): string {
-  if ((kind !== "prompt" && kind !== "resource") || message === undefined) return "";
-  const reference = memberValue(message, "params.ref");
-  if (typeof reference !== "object" || reference === null) return "";
-  const { type, name, uri } = reference as Readonly<Record<string, unknown>>;
-  const value = kind === "prompt" ? name : uri;
-  return type === `ref/${kind}` && typeof value === "string" ? value : "";
 }
 
 const argumentsSlot = slotOf("params.arguments");
@@ -95,40 +73,35 @@ const paramsSlot = slotOf("params");
 const resultSlot = slotOf("result");
 const errorSlot = slotOf("error");
 
-/** What rules look at of an object; nothing where it is none. */
-function readJsonMember(message: Message | undefined, slot: number, wanted: NeededMembers[JsonVariable]): JsonMap {
-  if (message === undefined || wanted === undefined) return noMembers;
+/** The members of an object that rules read; empty if it is missing or not an object. */
+function readMember(message: Message | undefined, slot: number, needed: NeededMembers[JsonVariable]): CelMap {
+  if (message === undefined || needed === undefined) return emptyMap;
   const { bytes, outline } = message;
   const [start, end] = [outline.spans[slot] ?? -1, outline.spans[slot + 1] ?? -1];
-  if (start < 0 || typeAt(bytes, start) !== "object") return noMembers;
-  return readCelMembers(bytes, { start, end }, wanted === "all" ? undefined : wanted);
+  if (start < 0 || typeAt(bytes, start) !== "object") return emptyMap;
+  return readCelMembers(bytes, { start, end }, needed === "all" ? undefined : needed);
 }
 
-const claims = new WeakMap<object, CelValue>();
-
-/** What a rule can know of the caller. */
+/** The CEL variable `principal`. */
 export class PrincipalFacts {
   readonly id: string;
   readonly kind: string;
   readonly scopes: ReadonlySet<string>;
   readonly #claims: Principal["claims"];
 
-  constructor({ id, kind, scopes, claims: own }: Principal) {
+  constructor({ id, kind, scopes, claims }: Principal) {
     this.id = id;
     this.kind = kind;
     this.scopes = scopes;
-    this.#claims = own;
+    this.#claims = claims;
   }
 
-  get claims(): CelValue {
-    // A token is used many times, and its claims do not change.
-    let value = claims.get(this.#claims);
-    if (value === undefined) claims.set(this.#claims, (value = toCelValue(this.#claims)));
-    return value;
+  get claims(): CelMap {
+    return claimsValue(this.#claims);
   }
 }
 
-/** What a rule can know of how the message came. */
+/** The CEL variable `request`: how the message arrived. */
 export class RequestFacts {
   readonly #exchange: Exchange;
 
@@ -161,7 +134,7 @@ export class RequestFacts {
   }
 }
 
-/** A message inside a stream came with the request that opened it. */
+/** A message inside a stream belongs to the HTTP request that opened it. */
 function httpOf(exchange: Exchange): Extract<TransportContext, { type: "http" }> | undefined {
   for (let at: Exchange | undefined = exchange; at !== undefined; at = at.parent) {
     if (at.transport.type === "http") return at.transport;
@@ -169,7 +142,7 @@ function httpOf(exchange: Exchange): Extract<TransportContext, { type: "http" }>
   return undefined;
 }
 
-/** What a rule can know of the session. */
+/** The CEL variable `session`. */
 export class SessionFacts {
   readonly id: string;
 
@@ -178,34 +151,34 @@ export class SessionFacts {
   }
 }
 
-/** An entry of a list, and of which kind the list is. */
+/** The list entry that is evaluated. */
 export interface CurrentEntry {
   readonly kind: ListKind;
   readonly entry: ListEntry;
 }
 
-/** The values of the variables for one question; each is made when a rule first looks at it. */
+/** The CEL variables of one message; each is created when a rule first reads it. */
 export class Bindings {
   readonly mcp: McpFacts;
   readonly #exchange: Exchange;
-  readonly #answer: Message | undefined;
+  readonly #response: Message | undefined;
   readonly #needs: NeededMembers;
   #principal: PrincipalFacts | undefined;
   #request: RequestFacts | undefined;
   #session: SessionFacts | undefined;
-  #result: JsonMap | undefined;
-  #error: JsonMap | undefined;
-  #entry: JsonMap | undefined;
-  #listed: CurrentEntry | undefined;
+  #result: CelMap | undefined;
+  #error: CelMap | undefined;
+  #entry: CelMap | undefined;
+  #currentEntry: CurrentEntry | undefined;
 
   constructor(
     { exchange, message, request }: Pick<InspectedMessage, "exchange" | "message" | "request">,
     needs: NeededMembers,
   ) {
-    const isAsking = message.method !== undefined;
-    this.mcp = new McpFacts(exchange, isAsking ? message : request, needs);
+    const isResponse = message.method === undefined;
+    this.mcp = new McpFacts(exchange, isResponse ? request : message, needs);
     this.#exchange = exchange;
-    this.#answer = isAsking ? undefined : message;
+    this.#response = isResponse ? message : undefined;
     this.#needs = needs;
   }
 
@@ -221,64 +194,58 @@ export class Bindings {
     return (this.#session ??= new SessionFacts(this.#exchange));
   }
 
-  get result(): JsonMap {
-    return (this.#result ??= readJsonMember(this.#answer, resultSlot, this.#needs.result));
+  get result(): CelMap {
+    return (this.#result ??= readMember(this.#response, resultSlot, this.#needs.result));
   }
 
-  get error(): JsonMap {
-    return (this.#error ??= readJsonMember(this.#answer, errorSlot, this.#needs.error));
+  get error(): CelMap {
+    return (this.#error ??= readMember(this.#response, errorSlot, this.#needs.error));
   }
 
-  get entry(): JsonMap {
-    return (this.#entry ??= this.#listed === undefined ? noMembers : entryOf(this.#listed, this.#needs.entry));
+  get entry(): CelMap {
+    return (this.#entry ??=
+      this.#currentEntry === undefined ? emptyMap : entryValue(this.#currentEntry, this.#needs.entry));
   }
 
-  /** The entry that is looked at, without building anything of it. */
-  get listed(): CurrentEntry | undefined {
-    return this.#listed;
+  get currentEntry(): CurrentEntry | undefined {
+    return this.#currentEntry;
   }
 
-  /** Goes on to another entry of the same list. */
+  /** Moves on to another entry of the same list. */
   setEntry(kind: ListKind, entry: ListEntry): void {
-    this.#listed = { kind, entry };
+    this.#currentEntry = { kind, entry };
     this.#entry = undefined;
   }
 }
 
 /**
- * An entry as rules see it. `name` and `uri` are always texts, so that one rule can be about entries of several kinds:
- * `uri` is that of a resource or the URI template of a template, and empty for others.
+ * The CEL variable `entry`. `kind`, `name` and `uri` are always strings, so that one rule can cover several kinds: `uri`
+ * is the URI or URI template, and empty for tools and prompts.
  */
-function entryOf(listed: CurrentEntry, needs: NeededMembers["entry"]): JsonMap {
+function entryValue(current: CurrentEntry, needed: NeededMembers["entry"]): CelMap {
   const map = new Map<string, CelValue>();
-  const { value } = listed.entry;
-  if (!isKnownByCall(listed.kind, needs)) {
-    for (const name of needs === "all" ? Object.keys(value) : (needs?.names ?? [])) {
-      if (Object.hasOwn(value, name)) map.set(name, toCelValue(value[name]));
+  const { kind, entry } = current;
+  if (!isKnownFromCall(kind, needed)) {
+    for (const name of needed === "all" ? Object.keys(entry.value) : (needed?.names ?? [])) {
+      if (Object.hasOwn(entry.value, name)) map.set(name, toCelValue(entry.value[name]));
     }
   }
-  return map.set("kind", listed.kind).set("name", entryName(listed)).set("uri", entryUri(listed));
+  return map.set("kind", kind).set("name", entryName(current)).set("uri", entryUri(current));
 }
 
-/** The name of an entry; one without has an empty one. */
 export function entryName({ kind, entry }: CurrentEntry): string {
   if (kind === "tool" || kind === "prompt") return entry.name;
   const { name } = entry.value;
   return typeof name === "string" ? name : "";
 }
 
-/** The URI or URI template of an entry; empty for tools and prompts. */
 export function entryUri({ kind, entry }: CurrentEntry): string {
   return kind === "tool" || kind === "prompt" ? "" : entry.name;
 }
 
-/** Whether rules look at nothing of an entry but what a call says of it too. */
-export function isKnownByCall(kind: ListKind, needs: NeededMembers["entry"]): boolean {
-  if (needs === undefined) return true;
-  if (needs === "all") return false;
+/** Whether rules read only members of an entry that are known from a call of it too. */
+export function isKnownFromCall(kind: ListKind, needed: NeededMembers["entry"]): boolean {
+  if (needed === "all") return false;
   const hasName = kind === "tool" || kind === "prompt";
-  for (const name of needs.names) {
-    if (name !== "kind" && name !== "uri" && !(hasName && name === "name")) return false;
-  }
-  return true;
+  return [...(needed?.names ?? [])].every((name) => name === "kind" || name === "uri" || (hasName && name === "name"));
 }

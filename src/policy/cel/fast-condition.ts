@@ -1,87 +1,36 @@
+// Needed by bench policy: "ten rules on both phases", and by policy-cel: "a request by ten rules, the last decides".
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import { literalOf } from "./read-paths.ts";
 import { type CurrentEntry, entryName, entryUri } from "./facts.ts";
+import { literalOf } from "./read-paths.ts";
 
-/**
- * A condition without the machinery of CEL: what CEL would say, or undefined where only CEL can tell, as when something
- * is missing or has another type. It never fails.
- */
+type McpField = "method" | "tool" | "resource" | "prompt" | "task" | "server" | "revision" | "direction" | "kind";
+
+/** The values that fast conditions read: all bindings of a message, or only what is known beforehand. */
+export interface FastFacts {
+  readonly mcp: { readonly [Field in McpField]?: string } & { readonly arguments?: unknown; readonly params?: unknown };
+  readonly principal: {
+    readonly id: string;
+    readonly kind: string;
+    readonly scopes: ReadonlySet<string>;
+    readonly claims: unknown;
+  };
+  readonly session?: { readonly id: string };
+  readonly result?: unknown;
+  readonly error?: unknown;
+  readonly entry?: unknown;
+  readonly currentEntry?: CurrentEntry | undefined;
+}
+
+/** A condition without the CEL engine: its value, or undefined if only the engine can tell. Never throws. */
 export type FastCondition = (facts: FastFacts) => boolean | undefined;
 
-/**
- * Finds a quick way to tell a condition; undefined where there is none. CEL's `&&` is false as soon as either side is,
- * whatever the other one does, and `||` true, so their order does not matter.
- */
+/** A value without the CEL engine; undefined if only the engine can tell, as when a member is missing. */
+type FastValue = (facts: FastFacts) => unknown;
+
+/** Compiles a condition; undefined if it uses more than the fast subset of CEL. */
 export function compileFastCondition(node: ASTNode): FastCondition | undefined {
-  switch (node.op) {
-    case "&&":
-      return joined(node.args, false);
-    case "||":
-      return joined(node.args, true);
-    case "!_": {
-      const inner = compileFastCondition(node.args);
-      return inner && ((facts) => negated(inner(facts)));
-    }
-    case "==":
-      return comparison(node.args, isEqual);
-    case "!=":
-      return comparison(node.args, (a, b) => negated(isEqual(a, b)));
-    case "<":
-      return comparison(
-        node.args,
-        ordered((a, b) => a < b),
-      );
-    case "<=":
-      return comparison(
-        node.args,
-        ordered((a, b) => a <= b),
-      );
-    case ">":
-      return comparison(
-        node.args,
-        ordered((a, b) => a > b),
-      );
-    case ">=":
-      return comparison(
-        node.args,
-        ordered((a, b) => a >= b),
-      );
-    case "in":
-      return membership(node.args);
-    case "call":
-      return node.args[0] === "has" && node.args[1][0] !== undefined ? compilePresence(node.args[1][0]) : undefined;
-    case "rcall":
-      return textTest(node.args) ?? booleanValue(node);
-    default:
-      return booleanValue(node);
-  }
-}
-
-function negated(value: boolean | undefined): boolean | undefined {
-  return value === undefined ? undefined : !value;
-}
-
-/** Both sides of a logical operator, of which one value decides alone. */
-function joined([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): FastCondition | undefined {
-  const [a, b] = [compileFastCondition(left), compileFastCondition(right)];
-  const only = a ?? b;
-  if (only === undefined) return undefined;
-  if (a === undefined || b === undefined) {
-    return (facts) => (only(facts) === decisive ? decisive : undefined);
-  }
-  return (facts) => {
-    const first = a(facts);
-    if (first === decisive) return decisive;
-    const second = b(facts);
-    if (second === decisive) return decisive;
-    return first === undefined || second === undefined ? undefined : !decisive;
-  };
-}
-
-/** A value that is a condition by itself. */
-function booleanValue(node: ASTNode): FastCondition | undefined {
-  const value = anyFastValue(node);
+  const value = compileValue(node);
   return (
     value &&
     ((facts) => {
@@ -91,76 +40,112 @@ function booleanValue(node: ASTNode): FastCondition | undefined {
   );
 }
 
-function anyFastValue(node: ASTNode): FastValue | undefined {
-  return compileFastValue(node) ?? compileOptionalValue(node);
+function compileValue(node: ASTNode): FastValue | undefined {
+  switch (node.op) {
+    case "&&":
+      return compileLogical(node.args, false);
+    case "||":
+      return compileLogical(node.args, true);
+    case "!_": {
+      const inner = compileFastCondition(node.args);
+      return inner && ((facts) => negate(inner(facts)));
+    }
+    case "==":
+    case "!=":
+    case "<":
+    case "<=":
+    case ">":
+    case ">=": {
+      const [left, right] = [compileValue(node.args[0]), compileValue(node.args[1])];
+      const compare = comparisons[node.op];
+      return left && right && ((facts) => compare(left(facts), right(facts)));
+    }
+    case "in":
+      return compileMembership(node.args);
+    case "call":
+      return node.args[0] === "has" && node.args[1][0] !== undefined ? compileHas(node.args[1][0]) : undefined;
+    case "rcall":
+      return node.args[0] === "orValue" ? compileOrValue(node.args) : compileTextTest(node.args);
+    default:
+      return compileRead(node);
+  }
 }
 
-function comparison(
-  [left, right]: readonly [ASTNode, ASTNode],
-  compare: (a: unknown, b: unknown) => boolean | undefined,
-): FastCondition | undefined {
-  const [a, b] = [anyFastValue(left), anyFastValue(right)];
-  return a && b && ((facts) => compare(a(facts), b(facts)));
-}
-
-/** Values of one simple type; others CEL compares in ways of its own. */
-function isEqual(a: unknown, b: unknown): boolean | undefined {
-  const type = typeof a;
-  const isSimple = type === "string" || type === "boolean" || type === "bigint" || type === "number";
-  return isSimple && type === typeof b ? a === b : undefined;
-}
-
-/** An order of texts or of numbers; CEL has none between others. */
-function ordered(compare: (a: Ordered, b: Ordered) => boolean): (a: unknown, b: unknown) => boolean | undefined {
-  return (a, b) => {
-    const isText = typeof a === "string" && typeof b === "string";
-    return isText || (isNumber(a) && isNumber(b)) ? compare(a, b) : undefined;
+/** In CEL one decisive side suffices, whatever the other is: false for `&&`, true for `||`. */
+function compileLogical([left, right]: readonly [ASTNode, ASTNode], decisive: boolean): FastCondition | undefined {
+  const [a, b] = [compileFastCondition(left), compileFastCondition(right)];
+  const only = a ?? b;
+  if (only === undefined) return undefined;
+  if (a === undefined || b === undefined) return (facts) => (only(facts) === decisive ? decisive : undefined);
+  return (facts) => {
+    const first = a(facts);
+    if (first === decisive) return decisive;
+    const second = b(facts);
+    if (second === decisive) return decisive;
+    return first === undefined || second === undefined ? undefined : !decisive;
   };
 }
 
-type Ordered = string | number | bigint;
+type Compare = (a: unknown, b: unknown) => boolean | undefined;
+
+const comparisons: Readonly<Record<"==" | "!=" | "<" | "<=" | ">" | ">=", Compare>> = {
+  "==": isEqual,
+  "!=": (a, b) => negate(isEqual(a, b)),
+  "<": ordered((sign) => sign < 0),
+  "<=": ordered((sign) => sign <= 0),
+  ">": ordered((sign) => sign > 0),
+  ">=": ordered((sign) => sign >= 0),
+};
+
+/** CEL orders strings, and numbers of either type. */
+function ordered(test: (sign: number) => boolean): Compare {
+  return (a, b) => {
+    const isText = typeof a === "string" && typeof b === "string";
+    return isText || (isNumber(a) && isNumber(b)) ? test(a < b ? -1 : a > b ? 1 : 0) : undefined;
+  };
+}
+
+function negate(value: boolean | undefined): boolean | undefined {
+  return value === undefined ? undefined : !value;
+}
+
+/** For scalars of one type only; CEL has its own rules for the rest. */
+function isEqual(a: unknown, b: unknown): boolean | undefined {
+  return isScalar(a) && typeof a === typeof b ? a === b : undefined;
+}
 
 function isNumber(value: unknown): value is number | bigint {
   return typeof value === "bigint" || typeof value === "number";
 }
 
-function membership([left, right]: readonly [ASTNode, ASTNode]): FastCondition | undefined {
-  const value = anyFastValue(left);
+function isScalar(value: unknown): boolean {
+  return typeof value === "string" || typeof value === "boolean" || isNumber(value);
+}
+
+function compileMembership([left, right]: readonly [ASTNode, ASTNode]): FastCondition | undefined {
+  const value = compileValue(left);
   if (value === undefined) return undefined;
-  if (isScopesField(right)) {
+  const testString = (test: (text: string, facts: FastFacts) => boolean | undefined): FastCondition => {
     return (facts) => {
       const found = value(facts);
-      return typeof found === "string" ? facts.principal.scopes.has(found) : undefined;
+      return typeof found === "string" ? test(found, facts) : undefined;
     };
-  }
+  };
+  if (fieldName(right) === "principal.scopes") return testString((text, { principal }) => principal.scopes.has(text));
   const literals = right.op === "list" ? right.args.map(literalOf) : [];
   if (literals.length > 0 && literals.every((literal) => typeof literal === "string")) {
     const set = new Set(literals);
-    return (facts) => {
-      const found = value(facts);
-      return typeof found === "string" ? set.has(found) : undefined;
-    };
+    return testString((text) => set.has(text));
   }
-  const list = anyFastValue(right);
-  return list && ((facts) => isIn(value(facts), list(facts)));
-}
-
-function isIn(value: unknown, list: unknown): boolean | undefined {
-  if (typeof value !== "string" || !Array.isArray(list)) return undefined;
-  // CEL goes by the first element to know of which type a list is.
-  return typeof list[0] === "string" ? list.includes(value) : undefined;
-}
-
-function textTest([name, receiver, args]: readonly [string, ASTNode, readonly ASTNode[]]): FastCondition | undefined {
-  const test = Object.hasOwn(textTests, name) ? textTests[name] : undefined;
-  const [argument] = args;
-  if (test === undefined || argument === undefined || args.length > 1) return undefined;
-  const [text, part] = [anyFastValue(receiver), anyFastValue(argument)];
-  if (text === undefined || part === undefined) return undefined;
-  return (facts) => {
-    const [whole, piece] = [text(facts), part(facts)];
-    return typeof whole === "string" && typeof piece === "string" ? test(whole, piece) : undefined;
-  };
+  const list = compileValue(right);
+  return (
+    list &&
+    testString((text, facts) => {
+      const found = list(facts);
+      // CEL takes the type of a list from its first element.
+      return Array.isArray(found) && typeof found[0] === "string" ? found.includes(text) : undefined;
+    })
+  );
 }
 
 const textTests: Readonly<Record<string, (text: string, part: string) => boolean>> = {
@@ -169,38 +154,21 @@ const textTests: Readonly<Record<string, (text: string, part: string) => boolean
   contains: (text, part) => text.includes(part),
 };
 
-/** What quick ways look at: the bindings of a message, or as much of them as is known before it came. */
-export interface FastFacts {
-  readonly mcp: {
-    readonly method: string;
-    readonly tool: string;
-    readonly resource: string;
-    readonly prompt: string;
-    readonly task: string;
-    readonly server: string | undefined;
-    readonly revision: string | undefined;
-    readonly direction: string | undefined;
-    readonly kind: string | undefined;
-    readonly arguments: unknown;
-    readonly params: unknown;
+type CallArguments = readonly [name: string, receiver: ASTNode, args: readonly ASTNode[]];
+
+function compileTextTest([name, receiver, args]: CallArguments): FastCondition | undefined {
+  const test = Object.hasOwn(textTests, name) ? textTests[name] : undefined;
+  const [argument] = args;
+  if (test === undefined || argument === undefined || args.length > 1) return undefined;
+  const [text, part] = [compileValue(receiver), compileValue(argument)];
+  if (text === undefined || part === undefined) return undefined;
+  return (facts) => {
+    const [whole, piece] = [text(facts), part(facts)];
+    return typeof whole === "string" && typeof piece === "string" ? test(whole, piece) : undefined;
   };
-  readonly principal: {
-    readonly id: string;
-    readonly kind: string;
-    readonly scopes: ReadonlySet<string>;
-    readonly claims: unknown;
-  };
-  readonly session: { readonly id: string | undefined };
-  readonly result: unknown;
-  readonly error: unknown;
-  readonly entry: unknown;
-  readonly listed: CurrentEntry | undefined;
 }
 
-/** A value without the machinery of CEL; undefined where only CEL can tell, as when something is missing. */
-export type FastValue = (facts: FastFacts) => unknown;
-
-/** Fields that are always there and always texts, once the message is. */
+/** Fields that are always strings. */
 const textFields: Readonly<Record<string, FastValue>> = {
   "mcp.method": ({ mcp }) => mcp.method,
   "mcp.tool": ({ mcp }) => mcp.tool,
@@ -213,13 +181,12 @@ const textFields: Readonly<Record<string, FastValue>> = {
   "mcp.kind": ({ mcp }) => mcp.kind,
   "principal.id": ({ principal }) => principal.id,
   "principal.kind": ({ principal }) => principal.kind,
-  "session.id": ({ session }) => session.id,
-  "entry.kind": ({ listed }) => listed?.kind,
-  "entry.name": ({ listed }) => (listed === undefined ? undefined : entryName(listed)),
-  "entry.uri": ({ listed }) => (listed === undefined ? undefined : entryUri(listed)),
+  "session.id": ({ session }) => session?.id,
+  "entry.kind": ({ currentEntry }) => currentEntry?.kind,
+  "entry.name": ({ currentEntry }) => currentEntry && entryName(currentEntry),
+  "entry.uri": ({ currentEntry }) => currentEntry && entryUri(currentEntry),
 };
 
-/** What holds the JSON of others. */
 const jsonRoots: Readonly<Record<string, FastValue>> = {
   "mcp.arguments": ({ mcp }) => mcp.arguments,
   "mcp.params": ({ mcp }) => mcp.params,
@@ -229,15 +196,15 @@ const jsonRoots: Readonly<Record<string, FastValue>> = {
   entry: ({ entry }) => entry,
 };
 
-/** The value of a literal, a field, or a path through JSON. */
-function compileFastValue(node: ASTNode): FastValue | undefined {
+/** A literal, a field, or a path through JSON. */
+function compileRead(node: ASTNode): FastValue | undefined {
   const literal = literalOf(node);
   if (literal !== undefined) return isScalar(literal) ? () => literal : undefined;
   const name = fieldName(node);
   if (name !== undefined && Object.hasOwn(textFields, name)) return textFields[name];
-  const chain = chainOf(node);
-  if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
-  const { root, steps } = chain;
+  const path = jsonPath(node);
+  if (path === undefined || path.optionalFrom < path.steps.length) return undefined;
+  const { root, steps } = path;
   return (facts) => {
     let at = root(facts);
     for (const step of steps) {
@@ -248,14 +215,13 @@ function compileFastValue(node: ASTNode): FastValue | undefined {
   };
 }
 
-/** The value of `path.?to.?it.orValue(literal)`. */
-function compileOptionalValue(node: ASTNode): FastValue | undefined {
-  if (node.op !== "rcall" || node.args[0] !== "orValue") return undefined;
-  const [fallback, ...more] = node.args[2];
+/** `path.?to.?member.orValue(literal)`. */
+function compileOrValue([, receiver, args]: CallArguments): FastValue | undefined {
+  const [fallback, ...more] = args;
   const literal = fallback === undefined ? undefined : literalOf(fallback);
-  const chain = chainOf(node.args[1]);
-  if (chain === undefined || !isScalar(literal) || more.length > 0) return undefined;
-  const { root, steps, optionalFrom } = chain;
+  const path = jsonPath(receiver);
+  if (path === undefined || !isScalar(literal) || more.length > 0) return undefined;
+  const { root, steps, optionalFrom } = path;
   if (optionalFrom === steps.length) return undefined;
   return (facts) => {
     let at = root(facts);
@@ -268,11 +234,11 @@ function compileOptionalValue(node: ASTNode): FastValue | undefined {
   };
 }
 
-/** Whether there is something at a path, as `has` says it. */
-function compilePresence(node: ASTNode): ((facts: FastFacts) => boolean | undefined) | undefined {
-  const chain = node.op === "." ? chainOf(node) : undefined;
-  if (chain === undefined || chain.optionalFrom < chain.steps.length) return undefined;
-  const { root, steps } = chain;
+/** `has(path.to.member)`. */
+function compileHas(node: ASTNode): FastCondition | undefined {
+  const path = node.op === "." ? jsonPath(node) : undefined;
+  if (path === undefined || path.optionalFrom < path.steps.length) return undefined;
+  const { root, steps } = path;
   return (facts) => {
     let at = root(facts);
     for (let index = 0; index < steps.length; index++) {
@@ -284,20 +250,15 @@ function compilePresence(node: ASTNode): ((facts: FastFacts) => boolean | undefi
   };
 }
 
-/** Whether a node is the scopes of the caller. */
-function isScopesField(node: ASTNode): boolean {
-  return fieldName(node) === "principal.scopes";
-}
-
-interface Chain {
+interface JsonPath {
   readonly root: FastValue;
   readonly steps: readonly string[];
-  /** The first step that may be missing; behind the last one where none may. */
+  /** The first optional step; the number of steps if none is. */
   readonly optionalFrom: number;
 }
 
-/** A path of at least one step through JSON, as long as every step is written out. */
-function chainOf(node: ASTNode): Chain | undefined {
+/** A path of at least one named step through JSON. */
+function jsonPath(node: ASTNode): JsonPath | undefined {
   const steps: string[] = [];
   let optionals = 0;
   let at = node;
@@ -309,8 +270,8 @@ function chainOf(node: ASTNode): Chain | undefined {
       return { root, steps: steps.toReversed(), optionalFrom: steps.length - optionals };
     }
     if (at.op !== "." && at.op !== ".?") return undefined;
-    // What follows a step that may be missing may be missing too.
     steps.push(at.args[1]);
+    // Every step behind an optional one is optional too.
     if (at.op === ".?") optionals = steps.length;
     at = at.args[0];
   }
@@ -318,10 +279,4 @@ function chainOf(node: ASTNode): Chain | undefined {
 
 function fieldName(node: ASTNode): string | undefined {
   return node.op === "." && node.args[0].op === "id" ? `${node.args[0].args}.${node.args[1]}` : undefined;
-}
-
-function isScalar(value: unknown): boolean {
-  return (
-    typeof value === "string" || typeof value === "boolean" || typeof value === "bigint" || typeof value === "number"
-  );
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { InexactNumber, NameSet, readCelMembers, readCelValue, toCelValue, toJson } from "./json-value.ts";
+import { InexactNumber, MemberNames, readCelMembers, readCelValue, toCelValue, toJson } from "./json-value.ts";
 
 function valueOf(text: string): unknown {
   const bytes = Buffer.from(text);
@@ -48,7 +48,7 @@ describe("JSON for CEL", () => {
     const members = readCelMembers(
       bytes,
       { start: 0, end: bytes.length },
-      new NameSet(["want", "last", "none", "\u00e4b"]),
+      new MemberNames(["want", "last", "none", "\u00e4b"]),
     );
     expect([...members]).toEqual([
       ["want", new Map([["x", 1n]])],

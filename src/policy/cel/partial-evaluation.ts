@@ -1,31 +1,33 @@
 import { decide, type RuleSetResult } from "./decide.ts";
 import type { Bindings } from "./facts.ts";
-import type { ReadPath } from "./read-paths.ts";
 import type { FastFacts } from "./fast-condition.ts";
-import type { Rule, RuleSet, OrderedRule } from "./rules.ts";
+import type { ReadPath } from "./read-paths.ts";
+import type { OrderedRule, Rule, RuleSet } from "./rules.ts";
 
-/** What is left of a set of rules for the messages of one caller with one method about one name. */
+/** The rules that still matter for one caller, method and target name. */
 export interface PartialEvaluation {
-  /** Rules that can still say something, in order. */
-  readonly steps: readonly OrderedRule[];
-  /** What they say, where nothing of it depends on anything else in the message. */
+  readonly rules: readonly OrderedRule[];
+  /** The result, if it depends on nothing else in the message. */
   readonly result: RuleSetResult | undefined;
 }
 
 /**
- * Asks rules as far as caller, method and name suffice: those that cannot hold are left out, and behind one that surely
- * decides nothing follows. Whatever reads anything else, counts, or fails is left to be asked for each message.
+ * Evaluates rules as far as caller, method and name suffice. Rules that cannot be true are dropped, and so are the rules
+ * behind one that certainly decides. Rules that read anything else, count or fail stay, to be evaluated per message.
  */
 export function evaluatePartially(set: RuleSet, bindings: Bindings, fallback: RuleSet["fallback"]): PartialEvaluation {
-  const facts = staticFacts(bindings);
-  const steps: OrderedRule[] = [];
-  for (const { rule, index } of set.ordered) {
-    const holds = staticValue(rule, bindings, facts);
-    if (holds === false) continue;
-    steps.push({ rule, index, isKnownTrue: holds === true });
-    if (holds === true && !rule.isShadow && rule.action !== "apply") break;
+  const { method, tool, resource, prompt, task } = bindings.mcp;
+  const facts: FastFacts = { principal: bindings.principal, mcp: { method, tool, resource, prompt, task } };
+  const rules: OrderedRule[] = [];
+  for (const { rule, index } of set.rules) {
+    const value = staticValue(rule, bindings, facts);
+    if (value === false) continue;
+    rules.push({ rule, index, isKnownTrue: value === true });
+    if (value === true && !rule.isShadow && rule.action !== "apply") break;
   }
-  return { steps, result: staticResult(steps, set.ordered.length, bindings, fallback) };
+  const isStatic = rules.every(({ rule, isKnownTrue }) => isKnownTrue && rule.rate === undefined);
+  const result = isStatic ? decide(rules, set.rules.length, bindings, fallback) : undefined;
+  return { rules, result: result?.effects.length === 0 ? result : undefined };
 }
 
 function staticValue({ condition }: Rule, bindings: Bindings, facts: FastFacts): boolean | undefined {
@@ -34,48 +36,14 @@ function staticValue({ condition }: Rule, bindings: Bindings, facts: FastFacts):
   try {
     return condition.test(bindings);
   } catch {
-    // It fails for each message anew, with everything that belongs to that.
+    // It fails for each message, and is reported each time.
     return undefined;
   }
 }
 
-function staticResult(
-  steps: readonly OrderedRule[],
-  total: number,
-  bindings: Bindings,
-  fallback: RuleSet["fallback"],
-): RuleSetResult | undefined {
-  if (!steps.every(({ rule, isKnownTrue: holds }) => holds && rule.rate === undefined)) return undefined;
-  const ruling = decide(steps, total, bindings, fallback);
-  return ruling.effects.length === 0 ? ruling : undefined;
-}
-
-/** Whether what stands at a path is the same for all messages of one caller with one method about one name. */
+/** Whether a path has the same value in all messages of one caller, method and target name. */
 export function isStaticPath([variable, field]: ReadPath): boolean {
-  if (variable === "principal") return true;
-  return variable === "mcp" && field !== undefined && staticFields.has(field);
+  return variable === "principal" || (variable === "mcp" && field !== undefined && staticFields.has(field));
 }
 
 const staticFields: ReadonlySet<string> = new Set(["method", "tool", "resource", "prompt", "task"]);
-
-/** The facts that do not change, and nothing in place of all others. */
-function staticFacts({ mcp, principal }: Bindings): FastFacts {
-  const { method, tool, resource, prompt, task } = mcp;
-  return { ...unknownFacts, principal, mcp: { ...unknownFacts.mcp, method, tool, resource, prompt, task } };
-}
-
-const unknownFacts = {
-  mcp: {
-    server: undefined,
-    revision: undefined,
-    direction: undefined,
-    kind: undefined,
-    arguments: undefined,
-    params: undefined,
-  },
-  session: { id: undefined },
-  result: undefined,
-  error: undefined,
-  entry: undefined,
-  listed: undefined,
-} as const;

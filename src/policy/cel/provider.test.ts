@@ -55,7 +55,7 @@ describe("rules in order", () => {
       refusal: { kind: "forbidden", code: "denied_by_rule", reason: "Nothing is deleted here." },
     });
     expect(asked(rules, toolCall("transfer"))).toMatchObject({
-      refusal: { reason: "The policy of this gateway could not judge this, so it is refused." },
+      refusal: { reason: "The gateway's policy could not evaluate this; request denied." },
       explanation: { notes: ["failed: no such key: amount"] },
     });
   });
@@ -303,7 +303,7 @@ describe("rules in shadow mode", () => {
     expect(second.explanation.shadow).toContainEqual({
       rule: "slow",
       effect: "deny",
-      reason: "Too many calls; come back in 1 s.",
+      reason: "Too many calls; try again in 1 s.",
     });
     expect(time.pending()).toBe(0);
   });

@@ -1,14 +1,13 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
-import { NameSet } from "./json-value.ts";
-import { jsonVariables, type NeededMembers, type JsonVariable } from "./scope.ts";
+import { MemberNames } from "./json-value.ts";
+import { type JsonVariable, jsonVariables, type NeededMembers } from "./scope.ts";
 
-/** The way from a variable to what an expression looks at, such as `["mcp", "arguments", "amount"]`. */
+/** The path of a value that an expression reads, such as `["mcp", "arguments", "amount"]`. */
 export type ReadPath = readonly string[];
 
 /**
- * The paths that an expression looks at, as far as it names them: `mcp.arguments[x]` is the path of all arguments.
- * More may be named than is looked at in the end, never less.
+ * The paths that an expression may read, as far as they are literal: `mcp.arguments[x]` is the path of all arguments.
  */
 export function readPathsOf(ast: ASTNode): readonly ReadPath[] {
   const found: ReadPath[] = [];
@@ -20,26 +19,28 @@ export function readPathsOf(ast: ASTNode): readonly ReadPath[] {
   });
 }
 
-/** Which members of open JSON some paths need. */
+/** The members of JSON variables that some paths read. */
 export function neededMembers(paths: readonly ReadPath[]): NeededMembers {
   const needs = new Map<JsonVariable, Set<string> | "all">();
   for (const path of paths) {
-    for (const open of jsonVariables) {
-      const steps = open.split(".");
+    for (const variable of jsonVariables) {
+      const steps = variable.split(".");
       if (!steps.every((step, index) => path[index] === step)) continue;
       const member = path[steps.length];
-      const before = needs.get(open) ?? new Set<string>();
-      needs.set(open, member === undefined || before === "all" ? "all" : before.add(member));
+      const before = needs.get(variable) ?? new Set<string>();
+      needs.set(variable, member === undefined || before === "all" ? "all" : before.add(member));
     }
-    // Whoever looks at the whole of `mcp` or `principal` looks at what is open in it too.
+    // A read of all of `mcp` or `principal` includes their JSON.
     if (path.length === 1) {
-      for (const open of jsonVariables) if (open.startsWith(`${path[0] ?? ""}.`)) needs.set(open, "all");
+      for (const variable of jsonVariables) if (variable.startsWith(`${path[0] ?? ""}.`)) needs.set(variable, "all");
     }
   }
-  return Object.fromEntries(Array.from(needs, ([open, names]) => [open, names === "all" ? names : new NameSet(names)]));
+  return Object.fromEntries(
+    Array.from(needs, ([variable, names]) => [variable, names === "all" ? names : new MemberNames(names)]),
+  );
 }
 
-/** A path as explanations write it. */
+/** Formats a path for explanations. */
 export function formatReadPath(path: ReadPath): string {
   return path
     .map((step, index) =>
@@ -52,7 +53,7 @@ function collect(node: ASTNode, own: ReadonlySet<string>, found: ReadPath[]): vo
   const path = pathOf(node, own);
   if (path !== undefined) {
     found.push(path);
-    // An index may look at something itself.
+    // An index may read something itself.
     for (let inner: ASTNode | undefined = node; inner !== undefined; inner = below(inner)) {
       if (inner.op === "[]" || inner.op === "[?]") collect(inner.args[1], own, found);
     }
@@ -63,7 +64,7 @@ function collect(node: ASTNode, own: ReadonlySet<string>, found: ReadPath[]): vo
   }
 }
 
-/** The path of a chain of accesses that begins at a variable of ours; it ends where an index is not written out. */
+/** The path of a chain of accesses from a variable; it ends at an index that is not a literal. */
 function pathOf(node: ASTNode, own: ReadonlySet<string>): ReadPath | undefined {
   switch (node.op) {
     case "id":
@@ -85,7 +86,7 @@ function pathOf(node: ASTNode, own: ReadonlySet<string>): ReadPath | undefined {
   }
 }
 
-/** Whether a chain has an index in it that is not a text, behind which nothing more is known. */
+/** Whether a chain has an index that is not a literal string. */
 function isOpenEnded(node: ASTNode): boolean {
   if ((node.op === "[]" || node.op === "[?]") && typeof literalOf(node.args[1]) !== "string") return true;
   const inner = below(node);
@@ -103,13 +104,13 @@ export function literalOf(node: ASTNode): unknown {
 
 interface Child {
   readonly child: ASTNode;
-  /** A name that the expression brings itself, which hides a variable of ours. */
+  /** A local variable, which shadows one of ours. */
   readonly variable?: string;
 }
 
 const macros: ReadonlySet<string> = new Set(["all", "exists", "exists_one", "map", "filter"]);
 
-/** What stands directly inside a node. */
+/** The child nodes of a node. */
 export function childrenOf(node: ASTNode): readonly Child[] {
   switch (node.op) {
     case "value":

@@ -1,14 +1,11 @@
-import type { NameSet } from "./json-value.ts";
+import type { MemberNames } from "./json-value.ts";
 
-/** Where an expression stands, which decides what it can look at. */
+/** Where an expression is used, which determines its variables. */
 export type ExpressionScope = "call" | "result" | "list" | "mapping";
-
-/** The fields of a type that CEL knows, by name. */
-type Fields = Readonly<Record<string, string>>;
 
 const anyMap = "map<string, dyn>";
 
-/** The types of the variables, as the rules are checked against them. */
+/** The CEL types of the variables. */
 export const celTypes = {
   Mcp: {
     method: "string",
@@ -33,14 +30,13 @@ export const celTypes = {
     time: "google.protobuf.Timestamp",
   },
   Session: { id: "string" },
-} as const satisfies Readonly<Record<string, Fields>>;
+} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** The name of a type of a variable. */
 export type TypeName = keyof typeof celTypes;
 
 const shared = { principal: "Principal", mcp: "Mcp", request: "Request", session: "Session" } as const;
 
-/** The variables of each scope and their types. */
+/** The variables of each scope, with their types. */
 export const variables: Readonly<Record<ExpressionScope, Readonly<Record<string, string>>>> = {
   call: shared,
   result: { ...shared, result: anyMap, error: anyMap },
@@ -49,14 +45,10 @@ export const variables: Readonly<Record<ExpressionScope, Readonly<Record<string,
   mapping: { params: anyMap, token: anyMap },
 };
 
-/**
- * Variables and fields that hold JSON of others, by path. Only those members are built that some rule of the set
- * looks at.
- */
+/** Variables and fields that hold JSON of the client or server. Only the members that rules read are parsed. */
 export const jsonVariables = ["mcp.arguments", "mcp.params", "principal.claims", "result", "error", "entry"] as const;
 
-/** A path of open JSON. */
 export type JsonVariable = (typeof jsonVariables)[number];
 
-/** The members of open JSON that rules look at; all of them where a path has no set. */
-export type NeededMembers = Readonly<Partial<Record<JsonVariable, NameSet | "all">>>;
+/** The members of JSON variables that rules read. */
+export type NeededMembers = Readonly<Partial<Record<JsonVariable, MemberNames | "all">>>;

@@ -1,128 +1,105 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { createGlobTest } from "../../lib/glob.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { RulesConfig } from "./config.ts";
 import type { ListKind, ListPage, ShadowDecision } from "../provider/provider.ts";
-import { Bindings, isKnownByCall, requestTargetName } from "./facts.ts";
-import type { ReadPath } from "./read-paths.ts";
+import { targetName } from "../provider/request-target.ts";
+import type { RulesConfig } from "./config.ts";
+import { decide } from "./decide.ts";
+import { Bindings, isKnownFromCall } from "./facts.ts";
 import { isStaticPath } from "./partial-evaluation.ts";
 import type { RuleSet } from "./rules.ts";
-import { decide, type RuleSetResult } from "./decide.ts";
-import { createGlobTest } from "../../lib/glob.ts";
 
-/** Which names callers may know of: in lists, and where they are called by. */
+/** Which names callers can see, in lists and when they use a name. */
 export interface NameVisibility {
-  /** Whether there is anything that could hide a name. */
+  /** Whether the configuration can hide any name. */
   readonly canHide: boolean;
-  /** Whether caller, method and name suffice to know that what a request is about is hidden. */
+  /** Whether `isHidden` depends on caller, method and target name only. */
   readonly isStatic: boolean;
-  /** Whether the name that a request is about is hidden from the caller. */
+  /** Whether the target of a request is hidden from the caller. */
   isHidden(subject: InspectedMessage): boolean;
-  filter(question: ListPage): ListFilterResult;
+  filter(page: ListPage): ListFilterResult;
 }
 
-/** Makes the test of names from patterns of the configuration, and from rules for lists if there are any. */
-export function createNameVisibility(settings: RulesConfig, lists: RuleSet | undefined): NameVisibility {
-  const names = createNameMatchers(settings);
-  const canHide = lists !== undefined || Object.values(names).some((test) => test !== undefined);
+/** Which entries of a page are visible, with what is reported about it. */
+export interface ListFilterResult {
+  readonly visible: readonly boolean[];
+  /** What rules in shadow mode would have hidden. */
+  readonly shadow?: readonly ShadowDecision[] | undefined;
+  /** Rules that failed. */
+  readonly notes?: readonly string[] | undefined;
+}
+
+/** Most entries named in a report. */
+const maxReported = 5;
+
+/** Creates the test of names from the configured patterns and list rules. */
+export function createNameVisibility(config: RulesConfig, lists: RuleSet | undefined): NameVisibility {
+  const { tools, prompts, resources } = config;
+  const matchers: Readonly<Record<ListKind, NameMatcher | undefined>> = {
+    tool: createNameMatcher(tools),
+    prompt: createNameMatcher(prompts),
+    resource: createNameMatcher(resources),
+    "resource-template": createNameMatcher(resources),
+  };
+  const canHide = lists !== undefined || Object.values(matchers).some((matcher) => matcher !== undefined);
+  const conditions = lists?.rules.map(({ rule }) => rule.condition) ?? [];
   return {
     canHide,
-    isStatic: lists?.ordered.every(({ rule }) => rule.condition.reads.every(isStaticInLists)) ?? true,
+    // A request is only tested against list rules that read nothing of an entry but its name.
+    isStatic: conditions.every(({ reads }) => reads.every((path) => path[0] === "entry" || isStaticPath(path))),
     isHidden: (subject) => {
       const { message } = subject;
       const kind = canHide ? methodFacts(message.method ?? "")?.target : undefined;
-      const target = kind === undefined ? undefined : requestTargetName(message, kind);
-      if (kind === undefined || kind === "task" || target === undefined) return false;
-      if (names[kind]?.(target) === false) return true;
-      if (lists === undefined || !isKnownByCall(kind, lists.needs.entry)) return false;
-      const key = kind === "resource" ? "uri" : "name";
-      const question = { subject, kind, entries: [{ name: target, value: { [key]: target } }] };
-      return !(filterEntries(lists, undefined, question).visible[0] ?? false);
+      const name = kind === undefined ? undefined : targetName(message, kind);
+      if (kind === undefined || kind === "task" || name === undefined) return false;
+      if (matchers[kind]?.(name) === false) return true;
+      if (lists === undefined || !isKnownFromCall(kind, lists.needs.entry)) return false;
+      const value = { [kind === "resource" ? "uri" : "name"]: name };
+      return filterByRules(lists, undefined, { subject, kind, entries: [{ name, value }] }).visible[0] !== true;
     },
-    filter: (question) => filterEntries(lists, names[question.kind], question),
+    filter: (page) => {
+      const isAllowed = matchers[page.kind];
+      if (lists !== undefined) return filterByRules(lists, isAllowed, page);
+      return { visible: page.entries.map(({ name }) => isAllowed?.(name) ?? true) };
+    },
   };
 }
 
-/** A call says all that is looked at of an entry, or its entry is not asked about. */
-function isStaticInLists(path: ReadPath): boolean {
-  return path[0] === "entry" || isStaticPath(path);
+type NameMatcher = (name: string) => boolean;
+
+/** Names are compared case-sensitively; undefined if the patterns allow every name. */
+function createNameMatcher(patterns: RulesConfig["tools"]): NameMatcher | undefined {
+  if (patterns === undefined || (patterns.allow === undefined && patterns.deny.length === 0)) return undefined;
+  const isAllowed = createGlobTest(patterns.allow);
+  if (patterns.deny.length === 0) return isAllowed;
+  const isDenied = createGlobTest(patterns.deny);
+  return (name) => !isDenied(name) && isAllowed(name);
 }
 
-type NameTests = Readonly<Record<ListKind, ((name: string) => boolean) | undefined>>;
-
-function createNameMatchers({ tools, prompts, resources }: RulesConfig): NameTests {
-  const resource = createNameMatcher(resources);
-  return {
-    tool: createNameMatcher(tools),
-    prompt: createNameMatcher(prompts),
-    resource,
-    "resource-template": resource,
-  };
-}
-
-/** Which entries of a list may be seen, and what is to be told of how that came about. */
-export interface ListFilterResult {
-  readonly visible: readonly boolean[];
-  /** The ruling on the list as a whole: no rule of its own, and what rules in shadow mode would have hidden. */
-  readonly result: RuleSetResult | undefined;
-}
-
-/** Most entries that are named in notes; a list of thousands would make a log line of thousands. */
-const mostNotes = 5;
-
-/** Decides about the entries of a page. An entry about which a rule fails is hidden. */
-function filterEntries(
-  set: RuleSet | undefined,
-  isNamed: ((name: string) => boolean) | undefined,
+/** An entry whose rule fails is hidden. */
+function filterByRules(
+  { rules, needs, fallback }: RuleSet,
+  isAllowed: NameMatcher | undefined,
   { subject, kind, entries }: ListPage,
 ): ListFilterResult {
-  if (set === undefined) {
-    return { visible: entries.map((entry) => isNamed?.(entry.name) ?? true), result: undefined };
-  }
-  const bindings = new Bindings(subject, set.needs);
-  const visible: boolean[] = [];
-  let shadow: ShadowDecision[] | undefined;
-  let notes: string[] | undefined;
-  for (const entry of entries) {
-    if (isNamed?.(entry.name) === false) {
-      visible.push(false);
-      continue;
-    }
+  const bindings = new Bindings(subject, needs);
+  const shadow: ShadowDecision[] = [];
+  const notes: string[] = [];
+  const visible = entries.map((entry) => {
+    if (isAllowed?.(entry.name) === false) return false;
     bindings.setEntry(kind, entry);
-    const ruling = decide(set.ordered, set.ordered.length, bindings, set.fallback);
-    visible.push(ruling.refusal === undefined);
-    for (const verdict of ruling.shadow ?? []) {
-      if (verdict.effect === "deny" && (shadow?.length ?? 0) < mostNotes) {
-        (shadow ??= []).push({ ...verdict, reason: `would hide ${entry.name}` });
-      }
+    const result = decide(rules, rules.length, bindings, fallback);
+    for (const decision of result.shadow ?? []) {
+      if (decision.effect === "deny" && shadow.length < maxReported)
+        shadow.push({ ...decision, reason: `would hide ${entry.name}` });
     }
-    if (ruling.notes !== undefined && (notes?.length ?? 0) < mostNotes) {
-      (notes ??= []).push(`${entry.name}: ${ruling.rule?.id ?? ""} ${ruling.notes.join(", ")}`);
-    }
-  }
-  const whole = {
-    refusal: undefined,
-    rule: undefined,
-    reached: set.ordered.length,
-    effects: [],
-    shadow,
-    notes,
+    if (result.notes !== undefined && notes.length < maxReported)
+      notes.push(`${entry.name}: ${result.rule?.id ?? ""} ${result.notes.join(", ")}`);
+    return result.refusal === undefined;
+  });
+  return {
+    visible,
+    shadow: shadow.length === 0 ? undefined : shadow,
+    notes: notes.length === 0 ? undefined : notes,
   };
-  return { visible, result: whole };
-}
-
-/** Names that there are for clients, `*` standing for any text. */
-export interface NamePatterns {
-  /** The only names; all of them unless given. */
-  readonly allow?: readonly string[] | undefined;
-  /** Names that there are not, whatever `allow` says. */
-  readonly deny: readonly string[];
-}
-
-/** Makes a test for names; undefined lists let every name pass. Names are compared as they are, letter by letter. */
-function createNameMatcher(lists: NamePatterns | undefined): ((name: string) => boolean) | undefined {
-  if (lists === undefined || (lists.allow === undefined && lists.deny.length === 0)) return undefined;
-  const isAllowed = createGlobTest(lists.allow);
-  if (lists.deny.length === 0) return isAllowed;
-  const isDenied = createGlobTest(lists.deny);
-  return (name) => !isDenied(name) && isAllowed(name);
 }

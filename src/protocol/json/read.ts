@@ -133,7 +133,7 @@ export function* elementsOf(bytes: Buffer, array: Span): Generator<Span, void, u
 }
 
 /** The end of the value at `from`, found by counting brackets outside of strings. */
-function skipValue(bytes: Buffer, from: number, end: number, notes: StringScanState): number {
+export function skipValue(bytes: Buffer, from: number, end: number, notes: StringScanState): number {
   let depth = 0;
   let i = from;
   while (i < end) {

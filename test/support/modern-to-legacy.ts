@@ -60,11 +60,11 @@ export interface Asked {
 /** A bridge between a client and a server that the test plays, with the way between them that a route would be. */
 export interface Bridge {
   readonly link: UpstreamLink;
-  readonly parking: SuspendedCalls;
+  readonly suspendedCalls: SuspendedCalls;
   readonly time: FakeTime;
   readonly sessions: PlayedSession[];
-  /** Questions that passed on their way to the client: what a policy would have seen. */
-  readonly questions: Wire[];
+  /** Requests that passed on their way to the client: what a policy would have seen. */
+  readonly inputRequests: Wire[];
   readonly troubles: GatewayError[];
   ask(method: string, params?: Wire, facts?: AskFacts): Asked;
 }
@@ -81,15 +81,15 @@ export interface AskFacts {
 export function createBridge(
   server: PlayedServer = {},
   limits: {
-    readonly parking?: Partial<SuspensionLimits>;
+    readonly suspension?: Partial<SuspensionLimits>;
     readonly link?: Partial<ModernToLegacyLimits>;
   } = {},
-  parkingOf: (time: FakeTime) => SuspendedCalls = (time) => parkingLot(time, limits.parking),
+  suspendedCallsOf: (time: FakeTime) => SuspendedCalls = (time) => createTestSuspendedCalls(time, limits.suspension),
 ): Bridge {
   const time = createFakeTime();
-  const parking = parkingOf(time);
+  const suspendedCalls = suspendedCallsOf(time);
   const sessions: PlayedSession[] = [];
-  const questions: Wire[] = [];
+  const inputRequests: Wire[] = [];
   const troubles: GatewayError[] = [];
   let ids = 0;
   let requests = 0;
@@ -98,14 +98,14 @@ export function createBridge(
     message: (message, related, transport) => {
       if (message.kind === "notification") return related?.reply?.write(message);
       if (message.kind !== "request") return undefined;
-      questions.push(valueOf(message) as Wire);
-      const question = exchangeWith(message, {
+      inputRequests.push(valueOf(message) as Wire);
+      const asked = exchangeWith(message, {
         id: `question-${ids++}`,
         direction: "server-to-client",
         parent: related,
         transport,
       });
-      void answerQuestion(question, message);
+      void answerInputRequest(asked, message);
       return undefined;
     },
     malformed: () => {},
@@ -115,15 +115,15 @@ export function createBridge(
     closed: () => {},
   };
 
-  async function answerQuestion(question: Exchange, message: Message & { kind: "request" }): Promise<void> {
+  async function answerInputRequest(asked: Exchange, message: Message & { kind: "request" }): Promise<void> {
     let answer: Message | undefined;
     try {
-      answer = (await parking.requestInput(question))?.message;
+      answer = (await suspendedCalls.requestInput(asked))?.message;
     } catch (error) {
       const failure = GatewayError.from(error);
       answer = errorMessage(message.id, { code: failure.facts.jsonrpc ?? -32603, message: failure.message });
     }
-    if (answer !== undefined) await link.send({ ...question, direction: "client-to-server", message: answer });
+    if (answer !== undefined) await link.send({ ...asked, direction: "client-to-server", message: answer });
   }
 
   const link = createModernToLegacyLink({
@@ -133,7 +133,7 @@ export function createBridge(
       return played.link;
     },
     events,
-    suspendedCalls: parking,
+    suspendedCalls,
     setTimer: time.setTimer,
     newId: () => `id-${ids++}`,
     limits: {
@@ -150,10 +150,10 @@ export function createBridge(
 
   return {
     link,
-    parking,
+    suspendedCalls,
     time,
     sessions,
-    questions,
+    inputRequests,
     troubles,
     ask: (method, params = {}, facts = {}) => {
       const streamed: unknown[] = [];
@@ -198,13 +198,17 @@ export function createBridge(
   };
 }
 
-/** A lot with a secret that tests know. */
-export function parkingLot(time: FakeTime, limits: Partial<SuspensionLimits> = {}, instance = "one"): SuspendedCalls {
+/** Suspended calls with a known secret. */
+export function createTestSuspendedCalls(
+  time: FakeTime,
+  limits: Partial<SuspensionLimits> = {},
+  instance = "one",
+): SuspendedCalls {
   let ids = 0;
   return createSuspendedCalls({
     clock: time.clock,
     setTimer: time.setTimer,
-    newId: () => `parked-${ids++}`,
+    newId: () => `suspended-${ids++}`,
     instance,
     secret: Buffer.alloc(32, 7),
     limits: {

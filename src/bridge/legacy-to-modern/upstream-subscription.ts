@@ -88,14 +88,7 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       return undefined;
     }
     const cancellation = new Cancellation();
-    const stream: ListenStream = {
-      exchange: deps.exchangeFor(filter, cancellation),
-      cancellation,
-      isAcknowledged: false,
-      isEmpty: false,
-      isDropped: false,
-      settled: Promise.withResolvers(),
-    };
+    const stream = newStream(deps.exchangeFor(filter, cancellation), cancellation);
     streams.add(stream);
     newest = stream;
     const stop = setTimer(acknowledgeMs, () => {
@@ -165,19 +158,6 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     await settlesWithin(stream.settled.promise, subscribeWaitMs, setTimer);
   }
 
-  function streamOf(message: Message, related: Exchange | undefined): ListenStream | undefined {
-    const member = message.method === "notifications/cancelled" ? "params.requestId" : subscriptionMember;
-    const span = spanOf(message.outline, member);
-    const reading = span === undefined ? undefined : readId(message.bytes, span.start, span.end);
-    for (const stream of streams) {
-      if (related === stream.exchange) return stream;
-      // On a transport with one stream for everything, only the message itself names its subscription.
-      if (related === undefined && reading?.ok === true && reading.id.key === stream.exchange.message.id?.key)
-        return stream;
-    }
-    return undefined;
-  }
-
   return {
     start: () => {
       if (isStarted || isClosed) return;
@@ -195,9 +175,9 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
     unsubscribe: async (uri) => {
       if (uris.delete(uri)) await changed();
     },
-    owns: (message, related) => streamOf(message, related) !== undefined,
+    owns: (message, related) => streamOf(streams, message, related) !== undefined,
     handle: (message, related) => {
-      const stream = streamOf(message, related);
+      const stream = streamOf(streams, message, related);
       if (stream === undefined || message.kind !== "notification") return false;
       if (message.method === acknowledged) {
         acknowledge(stream, message);
@@ -217,6 +197,29 @@ export function createUpstreamSubscription(deps: UpstreamSubscriptionDeps): Upst
       for (const stream of streams) drop(stream);
     },
   };
+}
+
+function newStream(exchange: Exchange, cancellation: Cancellation): ListenStream {
+  const state = { isAcknowledged: false, isEmpty: false, isDropped: false };
+  return { exchange, cancellation, ...state, settled: Promise.withResolvers() };
+}
+
+/** The stream that a message belongs to. */
+function streamOf(
+  streams: Iterable<ListenStream>,
+  message: Message,
+  related: Exchange | undefined,
+): ListenStream | undefined {
+  const member = message.method === "notifications/cancelled" ? "params.requestId" : subscriptionMember;
+  const span = spanOf(message.outline, member);
+  const reading = span === undefined ? undefined : readId(message.bytes, span.start, span.end);
+  for (const stream of streams) {
+    if (related === stream.exchange) return stream;
+    // On a transport with one stream for everything, only the message itself names its subscription.
+    if (related === undefined && reading?.ok === true && reading.id.key === stream.exchange.message.id?.key)
+      return stream;
+  }
+  return undefined;
 }
 
 /** The same message without its subscription id, which legacy clients do not know. */

@@ -136,6 +136,13 @@ export class LegacySession {
     await session.link.send(this.#exchangeFor(session.handshake, message, session.facts.revision));
   }
 
+  /** Sends a response of the gateway's own; a failure is only reported. */
+  respond(message: Message): void {
+    this.send(message).catch((error: unknown) => {
+      this.#events.error(GatewayError.from(error));
+    });
+  }
+
   async forwardNotification(exchange: Exchange, message: NotificationMessage): Promise<void> {
     const { link, facts } = await this.#open(exchange);
     await link.send(this.#exchangeFor(exchange, message, facts.revision));

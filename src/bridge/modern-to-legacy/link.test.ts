@@ -279,7 +279,7 @@ describe("requests of the server outside any call", () => {
     expect(session.received).toContainEqual(
       expect.objectContaining({ id: "e", error: expect.objectContaining({ code: -32601 }) }),
     );
-    expect(bridge.questions).toEqual([]);
+    expect(bridge.inputRequests).toEqual([]);
   });
 });
 

@@ -157,21 +157,15 @@ export function createModernToLegacyLink(deps: ModernToLegacyDeps): ModernToLega
     context: TransportContext,
   ): void | Promise<void> {
     if (message.method === "ping") {
-      respond(session, resultMessage(message.id, "{}"));
+      session.respond(resultMessage(message.id, "{}"));
       return undefined;
     }
     if (call !== undefined && !call.isOver)
       return events.message(CompactRequest.from(message), call.relatedExchange, context);
     const text = "clients of this revision take requests only as part of a call, and this one belongs to none";
     const data = { origin: "gateway", code: "method_not_found" };
-    respond(session, errorMessage(message.id, { code: -32601, message: text, data }));
+    session.respond(errorMessage(message.id, { code: -32601, message: text, data }));
     return undefined;
-  }
-
-  function respond(session: LegacySession, message: Message): void {
-    session.send(message).catch((error: unknown) => {
-      events.error(GatewayError.from(error));
-    });
   }
 
   return {

@@ -6,7 +6,7 @@ import {
   type AskFacts,
   type Bridge,
   createBridge,
-  parkingLot,
+  createTestSuspendedCalls,
   type PlayedSession,
   type Wire,
 } from "../../../test/support/modern-to-legacy.ts";
@@ -69,8 +69,8 @@ describe("a question of a legacy server in a modern client's call", () => {
         params: { message: "Sure?", requestedSchema: { type: "object", properties: {} } },
       },
     });
-    expect(bridge.questions).toMatchObject([{ id: "q", method: "elicitation/create" }]);
-    expect(bridge.parking.size).toBe(1);
+    expect(bridge.inputRequests).toMatchObject([{ id: "q", method: "elicitation/create" }]);
+    expect(bridge.suspendedCalls.size).toBe(1);
     first.exchange.cancellation.cancel("client-gone");
 
     const second = retry(bridge, round, { "question-1": accept });
@@ -83,7 +83,7 @@ describe("a question of a legacy server in a modern client's call", () => {
       result: { resultType: "complete", content: [] },
     });
     expect(server.received.filter(({ method }) => method === "tools/call")).toHaveLength(1);
-    expect(bridge.parking.size).toBe(0);
+    expect(bridge.suspendedCalls.size).toBe(0);
     expect(bridge.time.pending()).toBe(0);
   });
 
@@ -184,7 +184,7 @@ describe("the state of a parked call", () => {
       code: "invalid_params",
       details: { requestState: "changed" },
     });
-    expect(bridge.parking.size).toBe(1);
+    expect(bridge.suspendedCalls.size).toBe(1);
     retry(bridge, round, { "question-1": accept }, {}, { arguments: { who: "Ada", seats: 2 }, name: "book" });
     await settled();
     expect(serverOf(bridge).received.at(-1)).toMatchObject({ id: "q", result: accept });
@@ -201,7 +201,7 @@ describe("the state of a parked call", () => {
         details: { requestState: "broken" },
       });
     }
-    expect(bridge.parking.size).toBe(1);
+    expect(bridge.suspendedCalls.size).toBe(1);
   });
 
   it.each(["", "x", "hg1.b25l.e30.AAAA", 7])("is refused when it is %j", async (requestState) => {
@@ -227,7 +227,7 @@ describe("the state of a parked call", () => {
   it("says that the gateway was restarted when another process made it", async () => {
     const before = createBridge();
     const { round } = await parkedCall(before);
-    const after = createBridge({}, {}, (time) => parkingLot(time, {}, "two"));
+    const after = createBridge({}, {}, (time) => createTestSuspendedCalls(time, {}, "two"));
     await expect(retry(after, round, {}).reply).rejects.toMatchObject({
       code: "invalid_params",
       message: expect.stringMatching(/restarted; send the request again/u),
@@ -239,7 +239,7 @@ describe("the state of a parked call", () => {
     const { round } = await parkedCall(bridge);
     await bridge.time.advance(600_000);
     expect(serverOf(bridge).received).toContainEqual({ cancelled: "tools/call", reason: "timeout" });
-    expect(bridge.parking.size).toBe(0);
+    expect(bridge.suspendedCalls.size).toBe(0);
     expect(bridge.time.pending()).toBe(0);
     await expect(retry(bridge, round, {}).reply).rejects.toMatchObject({
       details: { requestState: "expired" },
@@ -297,7 +297,7 @@ describe("what happens while a call is parked", () => {
 
 describe("the bounds of the lot", () => {
   it("turns a call away when its principal or all together have too many parked", async () => {
-    const bridge = createBridge({}, { parking: { suspendedPerPrincipal: 1, suspended: 2 } });
+    const bridge = createBridge({}, { suspension: { suspendedPerPrincipal: 1, suspended: 2 } });
     const ask = async (principal: string): Promise<Asked> => {
       const asked = bridge.ask("tools/call", call, { capabilities, principal: principalNamed(principal) });
       await settled();
@@ -310,14 +310,14 @@ describe("the bounds of the lot", () => {
     expect(serverOf(bridge).received).toContainEqual({ cancelled: "tools/call", reason: "client-gone" });
     await roundOf(await ask("bob"));
     await expect((await ask("eve")).reply).rejects.toMatchObject({ code: "overloaded" });
-    expect(bridge.parking.size).toBe(2);
+    expect(bridge.suspendedCalls.size).toBe(2);
   });
 
   it("answers nothing for exchanges that are no call of its own", () => {
     const time = createFakeTime();
     const bridge = createBridge();
     const { exchange } = bridge.ask("tools/list");
-    expect(parkingLot(time).requestInput(exchange)).toBeUndefined();
+    expect(createTestSuspendedCalls(time).requestInput(exchange)).toBeUndefined();
   });
 });
 
@@ -346,7 +346,7 @@ describe("the error that asks to open URLs first", () => {
         params: { mode: "url", url, message },
       })),
     );
-    expect(bridge.questions.map(({ method }) => method)).toEqual(["elicitation/create", "elicitation/create"]);
+    expect(bridge.inputRequests.map(({ method }) => method)).toEqual(["elicitation/create", "elicitation/create"]);
     const second = retry(bridge, round, {
       "question-1": { action: "accept" },
       "question-2": { action: "accept" },

@@ -51,7 +51,7 @@ describe("decidePermission", () => {
     ]);
   });
 
-  it("denies when the callback fails, and says so here", async () => {
+  it("denies when the callback fails, with a warning", async () => {
     const warnings: AgentError[] = [];
     const answer = await decided(() => {
       throw new Error("database down");
@@ -61,7 +61,7 @@ describe("decidePermission", () => {
   });
 });
 
-describe("createHookTable", () => {
+describe("createHookRegistry", () => {
   it("[IP-064] registers hooks by id and matcher, and runs the one that is asked for", async () => {
     const deny = { hookSpecificOutput: { hookEventName: "PreToolUse", permissionDecision: "deny" } };
     const inputs: unknown[] = [];

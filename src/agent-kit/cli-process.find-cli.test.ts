@@ -34,7 +34,7 @@ describe("findCli", () => {
     });
   });
 
-  it("[IP-060] says where it looked and how to name it", () => {
+  it("[IP-060] says where it looked and how to set the path", () => {
     const missing = join(folder, "missing");
     expect(() => findCli(missing, {})).toThrow(
       expect.objectContaining({

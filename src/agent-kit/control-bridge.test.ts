@@ -20,7 +20,7 @@ function registered(instance: McpServer, key = "echo") {
   return { [key]: { type: "sdk", name: key, instance } } as const;
 }
 
-describe("messages that are none", () => {
+describe("invalid messages", () => {
   it.each([
     ["no method, no result, no error", { jsonrpc: "2.0", id: 5 }, 5, /"error" are all missing/u],
     ["another JSON-RPC version", { jsonrpc: "1.0", id: "a", method: "ping" }, "a", /"jsonrpc"/u],
@@ -39,7 +39,7 @@ describe("messages that are none", () => {
     });
   });
 
-  it("[IP-056, IP-069] are answered -32700 where the text is no JSON, without an id", async () => {
+  it("[IP-056, IP-069] are answered -32700 without an id where the text is not JSON", async () => {
     await using watched = await openBridge(registered(echoServer()));
     const answer: unknown = JSON.parse(await watched.bridge.answerText("echo", '{"jsonrpc": "2.0", '));
     expect(answer).toEqual({
@@ -152,7 +152,7 @@ describe("errors on the wire", () => {
   });
 });
 
-describe("what passes", () => {
+describe("messages that pass", () => {
   it("[IP-030] stays as the server made it: all kinds of content, meta and unknown members", async () => {
     const result = {
       content: [

@@ -104,7 +104,7 @@ describe("the control channel", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("[IP-040] warns of a line that is no message, and goes on", async () => {
+  it("[IP-040] warns about a line that is not a message, and goes on", async () => {
     const { channel, messages, warnings } = open();
     channel.receive("Warning: something \u001B[31mred");
     channel.receive("[1,2]");
@@ -122,7 +122,7 @@ describe("the control channel", () => {
     expect(written).toEqual([]);
   });
 
-  it("[IP-048] aborts a request that the CLI takes back, and writes no answer to it", async () => {
+  it("[IP-048] aborts a request that the CLI cancels, and writes no answer", async () => {
     const finished = Promise.withResolvers<void>();
     const { written, receive, time } = open(async (_request, signal) => {
       await new Promise((resolve) => {

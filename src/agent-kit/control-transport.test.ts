@@ -168,7 +168,7 @@ describe("the control transport", () => {
     expect(calls).toEqual([]);
   });
 
-  it("passes on a cancellation of what nobody knows", async () => {
+  it("passes on a cancellation of an unknown request", async () => {
     await using watched = await openBridge(named(createServer("gate", "1", { tools: [] })));
     expect(await watched.ask("gate", cancelled(77))).toEqual({ jsonrpc: "2.0", result: {} });
   });
@@ -288,7 +288,7 @@ describe("the control transport", () => {
     expect(await watched.ask("gate", cancelled(1))).toEqual({ jsonrpc: "2.0", result: {} });
   });
 
-  it("reports a server that chokes on a message, and acknowledges the message", async () => {
+  it("reports a server that throws on a message, and acknowledges the message", async () => {
     const transport = new ControlTransport(async () => {});
     const errors: Error[] = [];
     transport.onerror = (error) => errors.push(error);

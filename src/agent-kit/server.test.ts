@@ -308,7 +308,7 @@ describe("addTools", () => {
     expect(codeOf(() => createServer("twice", "1", { tools: [late, late] }))).toBe("tool_exists");
   });
 
-  it("adds to servers that others made", async () => {
+  it("adds to servers that were not made by createServer", async () => {
     const server = new McpServer({ name: "own", version: "1" });
     addTools(server, late);
     expect(await (await connected(server)).callTool({ name: "late" })).toMatchObject({

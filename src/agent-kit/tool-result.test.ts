@@ -32,7 +32,7 @@ describe("toCallToolResult", () => {
     expect(toCallToolResult({ isError: false }).structuredContent).toEqual({ isError: false });
   });
 
-  it("[IP-058] names what was expected and what came for values that are no JSON", () => {
+  it("[IP-058] names the expected and the received type of values that are not JSON", () => {
     const itself: Record<string, unknown> = {};
     itself["self"] = itself;
     const cases: readonly (readonly [unknown, string])[] = [
@@ -84,8 +84,8 @@ describe("toCallToolResult", () => {
   });
 });
 
-describe("toFailureText", () => {
-  it("[IP-052] keeps stack traces and places of this machine back", () => {
+describe("toErrorText", () => {
+  it("[IP-052] removes stack traces and file paths", () => {
     const error = new Error("broken\n    at run (/srv/app/tools.ts:3:7)\n    at main (/srv/app/main.ts:9:1)");
     expect(toErrorText(error)).toBe("broken");
     expect(toErrorText(new Error("cannot load file:///srv/app/x.mjs now"))).toBe("cannot load <path> now");

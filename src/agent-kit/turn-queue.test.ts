@@ -78,7 +78,7 @@ describe("turns", () => {
     await expect(all(turns.run("y"))).rejects.toBe(gone);
   });
 
-  it("end quietly when left while the agent is gone", async () => {
+  it("end without an error when left after the agent has ended", async () => {
     const turns = createTurnQueue({
       write: async () => {},
       interrupt: async () => {

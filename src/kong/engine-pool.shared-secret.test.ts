@@ -25,7 +25,7 @@ describe("the shared secret", () => {
     expect([secret.current(), calls]).toEqual(["rotated", ["kong.vault.get {vault://env/paz}"]]);
   });
 
-  it("stays as it was when the vault has nothing, and says so", async () => {
+  it("stays the same when the vault has no value, with a warning", async () => {
     const time = createFakeTime();
     const { kong, calls } = start(() => undefined);
     const secret = createVaultSecret("first", "{vault://env/paz}", time.clock.now);
@@ -35,7 +35,7 @@ describe("the shared secret", () => {
     expect(calls[1]).toContain("kong.log.warn");
   });
 
-  it("is never asked for where it is no reference", async () => {
+  it("is never read from a vault if it is not a reference", async () => {
     const { kong, calls } = start(() => "other");
     const secret = createFixedSecret("plain");
     await secret.refresh(kong);

@@ -42,7 +42,7 @@ const config = (changes: object = {}) =>
   );
 
 describe("the engines of all instances", () => {
-  it("[PA-105] are one for the instances that several workers make of a configuration", () => {
+  it("[PA-105] are shared by the instances of all workers", () => {
     const { pool, made, closed } = start();
     const [first, second] = [pool.lease(config({ __seq__: 1 })), pool.lease(config({ __seq__: 2 }))];
     expect(first.engine).toBe(second.engine);
@@ -54,7 +54,7 @@ describe("the engines of all instances", () => {
     expect([closed(), pool.counts()]).toEqual([1, { engines: 0, breakers: 0 }]);
   });
 
-  it("[PA-105] share a breaker while settings change that have nothing to do with it", () => {
+  it("[PA-105] share a breaker while unrelated settings change", () => {
     const { pool, made } = start();
     pool.lease(config());
     pool.lease(config({ enable_mcp: true }));
@@ -62,7 +62,7 @@ describe("the engines of all instances", () => {
     expect(made[0]?.breaker).toBe(made[1]?.breaker);
   });
 
-  it("[PA-105] have breakers of their own where plugin or decision point differ", () => {
+  it("[PA-105] have separate breakers where plugin or decision point differ", () => {
     const { pool, made } = start();
     pool.lease(config());
     pool.lease(config({ __plugin_id: "two" }));
@@ -70,7 +70,7 @@ describe("the engines of all instances", () => {
     expect(new Set(made.map(({ breaker }) => breaker)).size).toBe(3);
   });
 
-  it("know a secret from a vault by its reference", () => {
+  it("identify a vault secret by its reference", () => {
     const { pool, made } = start();
     const $refs = { shared_secret: "{vault://env/paz}" };
     pool.lease(config({ $refs, shared_secret: "old" }));
@@ -78,7 +78,7 @@ describe("the engines of all instances", () => {
     expect(made.map(({ secret }) => secret?.())).toEqual(["old"]);
   });
 
-  it("write lines for debugging only for those who asked for them", () => {
+  it("write debug lines only where the setting asks for them", () => {
     const { pool, made, logged } = start();
     const entry = { plugin: "p", phase: "access", service_url: "u", msg: "m" } as const;
     pool.lease(config());

@@ -32,7 +32,7 @@ function cut(bytes: Uint8Array, sizes: readonly number[]): Uint8Array[] {
 }
 
 describe("the frame reader", () => {
-  it("finds the same values however the stream is cut", () => {
+  it("finds the same values however the stream is split", () => {
     fc.assert(
       fc.property(
         fc.array(value, { minLength: 1, maxLength: 5 }),
@@ -68,14 +68,14 @@ describe("the frame reader", () => {
     expect(frame?.buffer).toBe(chunk.buffer);
   });
 
-  it("puts a body of many chunks together", () => {
+  it("joins a body of many chunks", () => {
     const body = encode(new Uint8Array(8 * 1024 * 1024).fill(7));
     const reader = createFrameReader();
     const found = cut(body, [64 * 1024]).flatMap((chunk) => reader.push(chunk));
     expect(found.map((frame) => Buffer.compare(frame, body))).toEqual([0]);
   });
 
-  it("refuses a byte that begins no value", () => {
+  it("refuses a byte that starts no value", () => {
     expect(() => createFrameReader().push(Uint8Array.of(0xc1))).toThrow("0xc1");
   });
 });

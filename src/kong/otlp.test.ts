@@ -92,7 +92,7 @@ describe("telemetry for a collector", () => {
     expect(start().time.pending()).toBe(0);
   });
 
-  it("says once that nobody takes it, and goes on", async () => {
+  it("warns once when the collector is down, and goes on", async () => {
     let isDown = true;
     const { time, posts, warnings, telemetry } = start(() => isDown);
     for (const _round of [1, 2, 3]) {
@@ -113,7 +113,7 @@ describe("telemetry for a collector", () => {
     expect(JSON.stringify(posts[0]?.body).match(/"traceId"/gu)).toHaveLength(2048);
   });
 
-  it("knows where to send from the environment", () => {
+  it("reads the target from the environment", () => {
     expect(otlpTarget({})).toEqual({
       tracesUrl: "http://localhost:4318/v1/traces",
       metricsUrl: "http://localhost:4318/v1/metrics",

@@ -88,7 +88,7 @@ const sets = (calls: readonly (readonly unknown[])[]) =>
   calls.filter(([name]) => !String(name).includes("get_") && !String(name).endsWith(".get"));
 
 describe("the access phase", () => {
-  it("[PA-042] [PA-043] [PA-044] [PA-045] [PA-048] [PA-050] [PX-05] reads the request through the kit, sizes given", async () => {
+  it("[PA-042] [PA-043] [PA-044] [PA-045] [PA-048] [PA-050] [PX-05] reads the request through the PDK, with sizes", async () => {
     const { asked, calls } = await run(allow);
     expect(asked[0]?.facts).toEqual({
       clientAddress: "192.0.2.7",
@@ -109,7 +109,7 @@ describe("the access phase", () => {
     expect(calls).toContainEqual(["kong.request.get_raw_body", 2 ** 31 - 1]);
   });
 
-  it("[PA-211] [PX-03] makes the changes in the engine's order, keeps the context, and sets the mark last", async () => {
+  it("[PA-211] [PX-03] applies the changes in the engine's order, stores the context, and sets the mark last", async () => {
     const { calls, end } = await run({
       action: "continue",
       decision: "allow",
@@ -144,7 +144,7 @@ describe("the access phase", () => {
     expect(end).toEqual({ end: "exit", exit: answer });
   });
 
-  it("[PA-138] brings warnings and errors to Kong's own log, and nothing else", async () => {
+  it("[PA-138] sends warnings and errors to Kong's own log, and nothing else", async () => {
     const { calls, lines } = await run(allow, {
       logs: [
         { ...entry, level: "info" },
@@ -165,7 +165,7 @@ describe("the response phase", () => {
   const stored = { paz_original_request: "{}", paz_state: '"s"' };
   const pass: ResponseOutcome = { action: "pass", decision: "fail-open" };
 
-  it("[PA-086] [PA-087] [PA-088] [PA-090] reads the upstream's response and what access left", async () => {
+  it("[PA-086] [PA-087] [PA-088] [PA-090] reads the upstream's response and the stored context", async () => {
     const { asked, calls } = await run(pass, { phase: "response", shared: { ...stored, paz_mcp: "{}" } });
     expect(asked).toEqual([
       {
@@ -177,7 +177,7 @@ describe("the response phase", () => {
     expect(calls).not.toContainEqual(["kong.ctx.shared.get", "paz_mcp"]);
   });
 
-  it("[PA-162] reads what access left about MCP where there may be something", async () => {
+  it("[PA-162] reads the stored MCP facts where there may be some", async () => {
     const shared = { ...stored, paz_mcp: '{"mcp_method":"tools/list"}' };
     const { asked } = await run(pass, { phase: "response", withMcp: true, shared });
     expect(asked[0]?.stored).toEqual(shared);
@@ -205,7 +205,7 @@ describe("the response phase", () => {
     expect(end).toEqual({ end: "exit", exit: answer });
   });
 
-  it("[PA-217] answers 500 and asks nobody where access left nothing", async () => {
+  it("[PA-217] answers 500 without a decision where access stored nothing", async () => {
     const { asked, end, calls } = await run(pass, { phase: "response" });
     expect([asked, end]).toMatchObject([[], { end: "exit", exit: { status: 500, headers: {} } }]);
     expect(sets(calls).map(([name]) => name)).toContain("kong.log.err");

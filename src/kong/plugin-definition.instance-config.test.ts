@@ -19,7 +19,7 @@ const notes = {
 const parse = (config: object) => parseInstanceConfig(JSON.stringify(config));
 
 describe("the configuration that Kong hands over", () => {
-  it("is read without Kong's own notes, with defaults for what is not given", () => {
+  it("is read without Kong's own members, with defaults", () => {
     const { settings, pluginId, secretReference } = parse({ ...needed, ...notes, max_retries: null });
     expect(settings).toMatchObject({ ...needed, max_retries: 0, connection_timeout_ms: 10_000 });
     expect([pluginId, secretReference]).toEqual(["0c61e164", undefined]);
@@ -30,12 +30,12 @@ describe("the configuration that Kong hands over", () => {
     expect([settings.mcp_retry_methods, settings.extract_headers, settings.redact_headers]).toEqual([[], [], []]);
   });
 
-  it("[PA-012] tells which reference the secret came from", () => {
+  it("[PA-012] has the vault reference of the secret", () => {
     const { secretReference } = parse({ ...needed, $refs: { shared_secret: "{vault://env/paz-secret}" } });
     expect(secretReference).toBe("{vault://env/paz-secret}");
   });
 
-  it("[PA-201] is checked again here, whatever Kong's schema let through", () => {
+  it("[PA-201] is checked again, whatever Kong's schema accepted", () => {
     expect(() => parse({ ...needed, max_retries: -1 })).toThrow("max_retries: must be at least 0");
     expect(() => parse({ ...needed, shared_secret: "" })).toThrow("shared_secret");
     expect(() => parseInstanceConfig("[]")).toThrow("not a JSON object");

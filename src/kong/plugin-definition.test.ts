@@ -28,7 +28,7 @@ const fields = (): Readonly<Record<string, Readonly<Record<string, unknown>>>> =
 const lua = (pattern: unknown): RegExp =>
   new RegExp(String(pattern).replaceAll("%w", "\\w").replaceAll("%%", "%").replaceAll("%-", "\\-"), "u");
 
-describe("what Kong is told of the plugin", () => {
+describe("the description of the plugin for Kong", () => {
   it("[PA-001] [PA-002] [PA-003] is its name, version and priority", () => {
     expect(dump()).toMatchObject({ Name: "idpartners-ping-authorize", Version: "2.1.0", Priority: 999 });
     expect(dump().Schema.name).toBe("idpartners-ping-authorize");
@@ -39,7 +39,7 @@ describe("what Kong is told of the plugin", () => {
     expect(dump(true).Phases).toEqual(["access"]);
   });
 
-  it("[PA-006] has nothing that would keep it from routes, services or all of them", () => {
+  it("[PA-006] allows routes, services and global use", () => {
     expect(dump().Schema.fields.flatMap((field) => Object.keys(field))).toEqual(["config"]);
   });
 
@@ -48,7 +48,7 @@ describe("what Kong is told of the plugin", () => {
     for (const field of Object.values(fields())) expect(field["description"]).toMatch(/\.$/u);
   });
 
-  it("[PA-201] has types, defaults, required marks and constraints in Kong's words", () => {
+  it("[PA-201] has types, defaults, required marks and constraints in Kong's terms", () => {
     const { service_url: url, shared_secret: secret, secret_header_name: header } = fields();
     expect(url).toMatchObject({ type: "string", required: true, len_min: 1 });
     expect(secret).toMatchObject({ type: "string", required: true, referenceable: true, len_min: 1 });
@@ -93,7 +93,7 @@ describe("what Kong is told of the plugin", () => {
     }
   });
 
-  it("[PA-013] lets Kong itself refuse what is no header name", () => {
+  it("[PA-013] lets Kong itself refuse an invalid header name", () => {
     const pattern = lua(fields()["secret_header_name"]?.["match"]);
     expect([pattern.test("CLIENT-TOKEN"), pattern.test("a b"), pattern.test("a:")]).toEqual([true, false, false]);
   });

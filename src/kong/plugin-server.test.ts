@@ -74,7 +74,7 @@ describe("the plugin server", () => {
     expect([started.outcome, server.counts().events]).toEqual([returned, 0]);
   });
 
-  it("[PA-216] hands out calls that were made together one after the other, without asking the phase again", () => {
+  it("[PA-216] sends concurrent PDK calls one after the other", () => {
     const { call, instance, event } = start(async ({ kong }) => {
       await Promise.all([kong("kong.client.get_ip"), kong("kong.client.get_port")]);
       return never;
@@ -85,7 +85,7 @@ describe("the plugin server", () => {
     expect(call("Step", step("192.0.2.1")).outcome).toEqual(asks("kong.client.get_port"));
   });
 
-  it("[PA-008] answers 500 with an empty body to whatever a phase throws, and tells Kong's log", async () => {
+  it("[PA-008] answers 500 with an empty body when a phase throws, and logs it in Kong", async () => {
     const { faults, call, instance, event } = start(() => Promise.reject(new Error("broken")));
     instance();
     const started = event();
@@ -97,7 +97,7 @@ describe("the plugin server", () => {
     expect(String(faults[0])).toContain("broken");
   });
 
-  it("answers 500 when Kong's kit answers what it never should", async () => {
+  it("answers 500 when the PDK returns an unexpected type", async () => {
     const { call, instance, event } = start(async ({ kong }) => {
       await kong("kong.client.get_port");
       return { end: "continue" };
@@ -111,7 +111,7 @@ describe("the plugin server", () => {
     );
   });
 
-  it("[PA-008] answers 500 when Kong could not do what it was asked for", async () => {
+  it("[PA-008] answers 500 when a PDK call fails", async () => {
     const { call, instance, event } = start(async ({ kong }) => {
       await kong("kong.client.get_ip");
       return { end: "continue" };
@@ -123,7 +123,7 @@ describe("the plugin server", () => {
     expect(stepped.outcome).toMatchObject(asks("kong.log.err", ["unexpected error: kong.client.get_ip: out of order"]));
   });
 
-  it("[PX-04] never calls the kit after the end of a phase", async () => {
+  it("[PX-04] never calls the PDK after the end of a phase", async () => {
     const late = Promise.withResolvers<unknown>();
     const { server, instance, event } = start(({ kong }) => {
       setImmediate(() => {
@@ -139,7 +139,7 @@ describe("the plugin server", () => {
     expect(server.counts().events).toBe(0);
   });
 
-  it("does what was asked for before it ends, also if the phase did not wait for it", async () => {
+  it("sends all PDK calls before it ends, even if the phase did not wait for them", async () => {
     const { call, instance, event } = start(({ kong }) => {
       void kong("kong.log.warn", "careful");
       return Promise.resolve({ end: "continue" });
@@ -153,7 +153,7 @@ describe("the plugin server", () => {
     expect(stepped.outcome).toEqual(returned);
   });
 
-  it("[PX-01] tells the phase when Kong has hung up, and forgets the event", async () => {
+  it("[PX-01] aborts the phase when Kong has hung up, and drops the event", async () => {
     let reason: unknown;
     const { server, faults, instance, event } = start(({ signal }) => {
       signal.addEventListener("abort", () => {
@@ -167,7 +167,7 @@ describe("the plugin server", () => {
     expect([String(reason), server.counts().events, faults]).toEqual(["EventEndedError: Kong no longer waits", 0, []]);
   });
 
-  it("[PX-01] forgets an event that Kong never comes back to", async () => {
+  it("[PX-01] drops an event that Kong never returns to", async () => {
     const ended = Promise.withResolvers<unknown>();
     const { server, time, instance, event } = start(async ({ kong }) => {
       await kong("kong.request.get_raw_body", 1).catch(ended.resolve);
@@ -182,7 +182,7 @@ describe("the plugin server", () => {
     expect([server.counts().events, time.pending()]).toEqual([0, 0]);
   });
 
-  it("[PX-02] answers before Kong gives up: first it hurries the phase, then it answers for it", async () => {
+  it("[PX-02] answers before Kong gives up: first it aborts the phase, then it forces its end", async () => {
     let isHurried = false;
     const { server, time, instance, event } = start(({ signal }) => {
       signal.addEventListener("abort", () => {
@@ -202,7 +202,7 @@ describe("the plugin server", () => {
     expect(timeLimits.forceEndAfterMs + timeLimits.sweepEveryMs).toBeLessThan(60_000);
   });
 
-  it("[PX-02] counts the time from one call of the kit to the next, not that of the whole phase", async () => {
+  it("[PX-02] measures the time between two PDK calls, not that of the whole phase", async () => {
     const { time, call, instance, event } = start(async ({ kong }) => {
       await kong("kong.client.get_ip");
       return never;
@@ -215,12 +215,12 @@ describe("the plugin server", () => {
     expect(stepped.outcome).toBeUndefined();
   });
 
-  it("says that it knows no instance in the words that make Kong start one", () => {
+  it("answers an unknown instance with the text that makes Kong start one", () => {
     const { event } = start(() => never);
     expect(event(7).outcome).toEqual({ error: "no plugin instance 7" });
   });
 
-  it("has other numbers in every process, so that those of the one before mean nothing here", () => {
+  it("uses other ids in every process, so that those of the previous one do not match", () => {
     const { call, instance, event } = start(() => never);
     instance();
     expect(event(0).outcome).toEqual({ error: "no plugin instance 0" });
@@ -244,7 +244,7 @@ describe("the plugin server", () => {
     expect(call("Step", step("x")).outcome).toEqual({ error: "event 1000 expected no step" });
   });
 
-  it("forgets instances of workers that have gone, long after their last event", async () => {
+  it("closes instances of dead workers, long after their last event", async () => {
     const { server, time, instance, event, closed } = start(() => Promise.resolve({ end: "continue" }));
     instance();
     instance();
@@ -255,7 +255,7 @@ describe("the plugin server", () => {
     expect([server.counts().instances, closed()]).toEqual([2, 1]);
   });
 
-  it("waits for events that are under way before it stops", async () => {
+  it("waits for running events before it stops", async () => {
     const gate = Promise.withResolvers<{ end: "continue" }>();
     const { server, instance, event } = start(() => gate.promise);
     instance();

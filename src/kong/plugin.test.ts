@@ -42,7 +42,7 @@ function start(accessOnly: boolean) {
 }
 
 describe("an instance", () => {
-  it("[PA-004] has both phases, and gives its engine back", () => {
+  it("[PA-004] has both phases, and releases its engine", () => {
     const { make, warnings, released } = start(false);
     const instance = make();
     expect(["access", "response", "log"].map((name) => instance.phase(name) !== undefined)).toEqual([
@@ -54,7 +54,7 @@ describe("an instance", () => {
     expect([released(), warnings]).toEqual([1, []]);
   });
 
-  it("[PX-08] has access alone when started so, leaves nothing for a response, and warns that none is judged", () => {
+  it("[PX-08] has only the access phase with --access-only, stores nothing, and warns that responses are not checked", () => {
     const { make, leased, warnings } = start(true);
     expect(make().phase("response")).toBeUndefined();
     expect(leased[0]?.settings.skip_response_phase).toBe(true);
@@ -71,7 +71,7 @@ describe("an instance", () => {
     expect(warnings).toEqual([expect.stringContaining("longer than Kong waits")]);
   });
 
-  it("[PA-201] is not made of a bad configuration", () => {
+  it("[PA-201] is not made from an invalid configuration", () => {
     const { make, leased } = start(false);
     expect(() => make({ service_url: "https://paz.example.com/sideband" })).toThrow("service_url");
     expect(leased).toEqual([]);

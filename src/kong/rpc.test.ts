@@ -23,12 +23,12 @@ describe("the wire of Kong's plugin sockets", () => {
     });
   });
 
-  it("takes a step without data for nothing", () => {
+  it("reads a step without data as undefined", () => {
     const call = parseCall(luaPack([0, 4, "plugin.Step", [{ EventId: 0, Data: undefined }]]));
     expect(call.argument).toEqual({ EventId: 0 });
   });
 
-  it("writes replies, errors as text and the number of the process", () => {
+  it("writes replies, errors as text, and the process id", () => {
     expect(decode(formatReply(3, { result: { EventId: 1, Data: "ret" } }))).toEqual([
       1,
       3,

@@ -37,8 +37,8 @@ async function asking(
   return { session, call };
 }
 
-describe("questions of a modern server", () => {
-  it("are put to the client all at once as requests that belong to its call", async () => {
+describe("input requests of a modern server", () => {
+  it("are sent to the client all at once, as requests that belong to its call", async () => {
     const { session, call } = await asking({ berth: form, dirs: roots });
     expect(session.questions().map(({ value }) => [value["id"], value["method"], value["params"]])).toEqual([
       ["ask-1", "elicitation/create", form.params],
@@ -47,7 +47,7 @@ describe("questions of a modern server", () => {
     expect(session.questions().map(({ related }) => related)).toEqual([call.exchange, call.exchange]);
   });
 
-  it("are answered with a new request that says the same, the answers, and the state byte for byte", async () => {
+  it("are answered by the same request with the answers, and the state byte for byte", async () => {
     const session = await openSession();
     const call = session.begin("tools/call", {
       name: "moor",
@@ -100,7 +100,7 @@ describe("questions of a modern server", () => {
     expect(await call.answer()).toMatchObject({ result: { content: [] } });
   });
 
-  it("that send the user to a page get the id that 2025-11-25 wants", async () => {
+  it("for a URL get the elicitationId that 2025-11-25 requires", async () => {
     const { session } = await asking({ in: page });
     expect(session.questions()[0]?.value["params"]).toEqual({ ...page.params, elicitationId: "id-1" });
   });
@@ -139,7 +139,7 @@ describe("questions of a modern server", () => {
     expect(session.upstream.take("tools/call").params["inputResponses"]).toEqual({ berth: { action } });
   });
 
-  it("to the model that are refused end the call, and the other questions with it", async () => {
+  it("for sampling that are refused end the call and the other input requests", async () => {
     const { session, call } = await asking({ think: thought, berth: form });
     const [think] = session.questions();
     if (think === undefined) throw new Error("there is a question");
@@ -159,7 +159,7 @@ describe("questions of a modern server", () => {
     expect(session.time.pending()).toBe(0);
   });
 
-  it("that are refused end a request that is no tool call with a JSON-RPC error", async () => {
+  it("that are refused end other requests with a JSON-RPC error", async () => {
     const session = await openSession();
     const call = session.begin("prompts/get", { name: "a" });
     session.upstream.take("prompts/get").reply({ resultType: "input_required", inputRequests: { dirs: roots } });
@@ -176,7 +176,7 @@ describe("questions of a modern server", () => {
     });
   });
 
-  it("for what the client has not declared are not put to it", async () => {
+  it("for undeclared capabilities are not sent to the client", async () => {
     const { session, call } = await asking({ think: thought }, { capabilities: {} });
     expect(session.questions()).toEqual([]);
     expect(await call.answer()).toMatchObject({
@@ -190,13 +190,13 @@ describe("questions of a modern server", () => {
     ["a list", [form]],
     ["more than may be asked at once", Object.fromEntries([...Array(33).keys()].map((key) => [key, roots]))],
     ["nothing at all", undefined],
-  ])("of a shape that makes no sense (%s) end the call", async (_what, inputRequests) => {
+  ])("of an invalid shape (%s) end the call", async (_what, inputRequests) => {
     const { session, call } = await asking(inputRequests);
     expect(session.questions()).toEqual([]);
     expect(await call.answer()).toMatchObject({ result: { isError: true } });
   });
 
-  it("that nobody answers are withdrawn in the end", async () => {
+  it("that stay unanswered are cancelled after a timeout", async () => {
     const { session, call } = await asking({ berth: form });
     await session.time.advance(600_000);
     expect(await call.answer()).toMatchObject({
@@ -212,7 +212,7 @@ describe("questions of a modern server", () => {
     expect(() => session.upstream.take("tools/call")).toThrow("no request");
   });
 
-  it("are withdrawn when the client cancels its call", async () => {
+  it("are cancelled when the client cancels its call", async () => {
     const { session, call } = await asking({ berth: form });
     await session.notify("notifications/cancelled", { requestId: "c2" });
     await expect(call.reply).rejects.toMatchObject({ code: "cancelled" });
@@ -220,7 +220,7 @@ describe("questions of a modern server", () => {
     expect(session.time.pending()).toBe(0);
   });
 
-  it("are dropped in silence when the session ends", async () => {
+  it("are dropped without a notification when the session ends", async () => {
     const { session, call } = await asking({ berth: form });
     await session.link.close("over");
     await expect(call.reply).rejects.toMatchObject({ code: "cancelled" });
@@ -228,7 +228,7 @@ describe("questions of a modern server", () => {
     expect(session.time.pending()).toBe(0);
   });
 
-  it("do not go on for ever", async () => {
+  it("are limited to a number of rounds", async () => {
     const { session, call } = await asking({ 0: form });
     for (let round = 0; round < 8; round++) {
       const question = session.questions()[round];
@@ -244,7 +244,7 @@ describe("questions of a modern server", () => {
   });
 });
 
-describe("a server that only wants to be called again", () => {
+describe("a server that asks only to be called again", () => {
   it("is called again with its state after a pause", async () => {
     const { session, call } = await asking(undefined, {}, "later-1");
     await session.time.advance(249);
@@ -257,7 +257,7 @@ describe("a server that only wants to be called again", () => {
     expect(await call.answer()).toMatchObject({ result: { content: [] } });
   });
 
-  it("is left alone when the call is cancelled meanwhile", async () => {
+  it("is not called again when the call is cancelled meanwhile", async () => {
     const { session, call } = await asking(undefined, {}, "later-1");
     call.exchange.cancellation.cancel("cancelled");
     await expect(call.reply).rejects.toMatchObject({ code: "cancelled" });

@@ -23,7 +23,7 @@ const expected: readonly (readonly [Revision, readonly unknown[]])[] = [
 ];
 
 describe("content that came after a client's revision", () => {
-  it.each(expected)("is told in words to a client of %s, in tool results", async (revision, content) => {
+  it.each(expected)("becomes text for a client of %s, in tool results", async (revision, content) => {
     const session = await openSession({ revision });
     const call = session.begin("tools/call", { name: "all" });
     await giveTools(session);
@@ -33,7 +33,7 @@ describe("content that came after a client's revision", () => {
     expect(await call.answer()).toMatchObject({ result: { content, isError: false } });
   });
 
-  it.each(expected)("is told in words to a client of %s, in prompts", async (revision, content) => {
+  it.each(expected)("becomes text for a client of %s, in prompts", async (revision, content) => {
     const session = await openSession({ revision });
     const call = session.begin("prompts/get", { name: "all" });
     const messages = (blocks: readonly unknown[]) =>

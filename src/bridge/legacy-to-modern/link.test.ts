@@ -137,8 +137,8 @@ describe("the handshake with a legacy client", () => {
   });
 });
 
-describe("what the modern era has no more", () => {
-  it("answers ping and takes in the notifications of the handshake and of roots", async () => {
+describe("methods that the modern revision has dropped", () => {
+  it("answers ping and drops the notifications of the handshake and of roots", async () => {
     const { begin, notify, upstream } = await openSession();
     expect(await begin("ping").answer()).toEqual({ jsonrpc: "2.0", id: "c2", result: {} });
     await notify("notifications/roots/list_changed");
@@ -153,7 +153,7 @@ describe("what the modern era has no more", () => {
     expect(upstream.sent).toEqual([{ jsonrpc: "2.0", method: "notifications/vendor/drift", params: { by: 2 } }]);
   });
 
-  it("stamps the log level that was set on every later request", async () => {
+  it("adds the log level that was set to every later request", async () => {
     const { begin, upstream } = await openSession();
     begin("prompts/list");
     expect(metaOf(upstream.take("prompts/list").params)).not.toHaveProperty([envelopeKeys.level]);
@@ -213,12 +213,12 @@ describe("a request of a legacy client", () => {
     expect(metaOf(upstream.take("resources/list").params)).toHaveProperty([envelopeKeys.version], "2026-07-28");
   });
 
-  it("is refused when its _meta is no object", async () => {
+  it("is refused when its _meta is not an object", async () => {
     const { begin } = await openSession();
     await expect(begin("prompts/list", { _meta: 1 }).reply).rejects.toMatchObject({ code: "invalid_params" });
   });
 
-  it("cannot bring answers that nobody asked for, nor a task of its own era", async () => {
+  it("cannot bring input responses or a task of its own", async () => {
     const session = await openSession();
     session.begin("tools/call", {
       name: "moor",
@@ -231,14 +231,14 @@ describe("a request of a legacy client", () => {
     expect(Object.keys(session.upstream.take("tools/call").params)).toEqual(["name", "arguments", "_meta"]);
   });
 
-  it("may be of a method that nobody knows", async () => {
+  it("may have a method that no revision knows", async () => {
     const { begin, upstream } = await openSession();
     const call = begin("vendor/drift", { by: 1, ttlMs: 3 });
     upstream.take("vendor/drift").reply({ resultType: "complete", ttlMs: 5 });
     expect(await call.answer()).toMatchObject({ result: { ttlMs: 5 } });
   });
 
-  it("is answered without what only the modern era has", async () => {
+  it("is answered without modern members", async () => {
     const { begin, upstream } = await openSession();
     const call = begin("resources/read", { uri: "dock://1" });
     upstream.take("resources/read").reply({
@@ -262,7 +262,7 @@ describe("a request of a legacy client", () => {
     expect(await bare.answer()).toEqual({ jsonrpc: "2.0", id: "c3", result: { resources: [] } });
   });
 
-  it("is not answered with a result of a type that its era does not have", async () => {
+  it("is not answered with a result type that its revision lacks", async () => {
     const session = await openSession();
     const call = session.begin("tools/call", { name: "slow" });
     await giveTools(session);
@@ -273,7 +273,7 @@ describe("a request of a legacy client", () => {
     await expect(list.reply).rejects.toMatchObject({ code: "upstream_invalid" });
   });
 
-  it("hears of its progress and its logs, and of others not", async () => {
+  it("gets its own progress and log messages only", async () => {
     const { begin, upstream, events } = await openSession();
     const call = begin("prompts/get", { name: "a", _meta: { progressToken: 7 } });
     const other = begin("prompts/get", { name: "b" });
@@ -286,7 +286,7 @@ describe("a request of a legacy client", () => {
     expect(events[0]?.value["params"]).toEqual({ progressToken: 7, progress: 1 });
   });
 
-  it("is taken for the one meant where the transport cannot tell and no other runs", async () => {
+  it("gets messages without a stream when no other request runs", async () => {
     const { begin, upstream, events } = await openSession();
     const log = messageFrom('{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}');
     const call = begin("prompts/get", { name: "a" });
@@ -296,7 +296,7 @@ describe("a request of a legacy client", () => {
     expect(events.map(({ related }) => related)).toEqual([call.exchange, undefined]);
   });
 
-  it("is never reached by a request of a modern server, which may send none", async () => {
+  it("gets no requests of a modern server, which must not send any", async () => {
     const { upstream, events, troubles } = await openSession();
     const request = messageFrom('{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}');
     await upstream.events().message(request, undefined, { type: "in-process" });
@@ -335,7 +335,7 @@ describe("cancelling", () => {
     await expect(call.reply).rejects.toBeInstanceOf(GatewayError);
   });
 
-  it("everything is what closing does", async () => {
+  it("happens to everything on close", async () => {
     const { begin, link, upstream, time } = await openSession();
     void link.listen();
     const call = begin("prompts/get", { name: "a" });
@@ -352,7 +352,7 @@ describe("cancelling", () => {
 });
 
 describe("errors of a modern server", () => {
-  it("go on with the client's id and without a status, which could mean a lost session", async () => {
+  it("pass with the client's id and without an HTTP status, which could mean a lost session", async () => {
     const { begin, upstream } = await openSession();
     const call = begin("vendor/drift");
     upstream.take("vendor/drift").refuse({ code: -32601, message: "method not found" }, 404);
@@ -365,14 +365,14 @@ describe("errors of a modern server", () => {
     });
   });
 
-  it("about a resource that is not there pass as they are", async () => {
+  it("about a missing resource pass unchanged", async () => {
     const { begin, upstream } = await openSession();
     const call = begin("resources/read", { uri: "dock://x" });
     upstream.take("resources/read").refuse({ code: -32602, message: "resource not found", data: { uri: "dock://x" } });
     expect(await call.answer()).toMatchObject({ error: { code: -32602, data: { uri: "dock://x" } } });
   });
 
-  it("about a missing capability are told in words: as a result for tools, else as a fault", async () => {
+  it("about a missing capability become a tool error, or a JSON-RPC error", async () => {
     const session = await openSession();
     const error = {
       code: -32021,
@@ -396,7 +396,7 @@ describe("errors of a modern server", () => {
     });
   });
 
-  it.each([-32020, -32022])("about its own era (%s) are faults of the upstream", async (code) => {
+  it.each([-32020, -32022])("about modern headers and revisions (%s) are upstream failures", async (code) => {
     const { begin, upstream } = await openSession();
     const call = begin("prompts/get", { name: "a" });
     upstream.take("prompts/get").refuse({ code, message: "no" }, 400);

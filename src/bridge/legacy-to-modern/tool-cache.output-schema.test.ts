@@ -23,7 +23,7 @@ describe("an output schema for legacy clients", () => {
     });
   });
 
-  it("has its local references lead to where things are now, and no others", () => {
+  it("has its local references rebased, and no others", () => {
     const wrapped = wrapOutputSchema({
       anyOf: [
         { $ref: "#/$defs/a" },
@@ -51,7 +51,7 @@ describe("an output schema for legacy clients", () => {
     });
   });
 
-  it("keeps data and documents of their own as they are", () => {
+  it("keeps data and embedded documents unchanged", () => {
     const schema = {
       enum: [{ $ref: "#/a" }],
       default: { $ref: "#/a" },

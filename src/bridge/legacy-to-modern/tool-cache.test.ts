@@ -55,7 +55,7 @@ describe("arguments that are repeated in headers", () => {
     });
   });
 
-  it("take the place of any that the client sent, which mean nothing in its era", async () => {
+  it("replace those that the client sent, which mean nothing in its revision", async () => {
     const session = await openSession();
     const headers = { "mcp-param-yard": "forged", "mcp-param-other": "forged", "x-tenant": "a" };
     session.begin(
@@ -76,7 +76,7 @@ describe("arguments that are repeated in headers", () => {
     expect(headersOf(toModernExchange(listed, listed.message).transport)).toEqual({ "x-tenant": "a" });
   });
 
-  it("are read again once when the server finds them wrong, and the call is sent once more", async () => {
+  it("are read again once when the server rejects them, and the call is sent again", async () => {
     const session = await openSession();
     const call = session.begin("tools/call", { name: "weigh", arguments: { yard: "north", berth: "b4" } });
     await giveTools(session, [weigh]);
@@ -97,7 +97,7 @@ describe("arguments that are repeated in headers", () => {
     expect(session.upstream.requests.filter(({ method }) => method === "tools/call")).toHaveLength(2);
   });
 
-  it("are not waited for when the list cannot be had", async () => {
+  it("are skipped when the list cannot be read", async () => {
     const session = await openSession();
     session.begin("tools/call", { name: "weigh" });
     await settled();
@@ -106,7 +106,7 @@ describe("arguments that are repeated in headers", () => {
     expect(session.upstream.take("tools/call").params).toMatchObject({ name: "weigh" });
   });
 
-  it("are read anew after the server says that the list has changed", async () => {
+  it("are read again after the list has changed", async () => {
     const session = await openSession();
     session.begin("tools/call", { name: "weigh" });
     await giveTools(session, [weigh]);
@@ -117,7 +117,7 @@ describe("arguments that are repeated in headers", () => {
     expect(session.upstream.take("tools/list").method).toBe("tools/list");
   });
 
-  it("are waited for only so long, and not by a call that is cancelled", async () => {
+  it("are waited for until a timeout or until the call is cancelled", async () => {
     const session = await openSession();
     const call = session.begin("tools/call", { name: "weigh" });
     await settled();
@@ -131,7 +131,7 @@ describe("arguments that are repeated in headers", () => {
 });
 
 describe("the tool list of a modern server", () => {
-  it("shows output that is no object wrapped, as its results will be", async () => {
+  it("shows non-object output schemas wrapped, like the results", async () => {
     const session = await openSession();
     const list = session.begin("tools/list", { cursor: "a" });
     const request = session.upstream.take("tools/list");
@@ -163,7 +163,7 @@ describe("the tool list of a modern server", () => {
     });
   });
 
-  it("leaves out tools whose header annotations are invalid, where headers count", async () => {
+  it("hides tools with invalid header annotations, where headers count", async () => {
     for (const seesHeaders of [true, false]) {
       const session = await openSession({ options: { validatesHeaders: seesHeaders } });
       const list = session.begin("tools/list");
@@ -195,7 +195,7 @@ describe("structured content", () => {
       { result: 1 },
       { result: 1 },
     ],
-  ])("that is %s fits what the client was told", async (_what, tools, name, given, expected) => {
+  ])("that is %s fits the schema that the client was shown", async (_what, tools, name, given, expected) => {
     const session = await openSession();
     const call = session.begin("tools/call", { name });
     await giveTools(session, tools);

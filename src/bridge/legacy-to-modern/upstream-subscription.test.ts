@@ -24,20 +24,20 @@ async function listening(server?: unknown): Promise<{ session: BridgedSession; s
 }
 
 describe("changes of a modern server", () => {
-  it("are listened to once the client can take them, as far as the server tells them", async () => {
+  it("are subscribed to once the client can receive them, as far as the server supports them", async () => {
     const { session, stream } = await listening({ tools: { listChanged: true }, prompts: {}, resources: {} });
     expect(stream.params["notifications"]).toEqual({ toolsListChanged: true });
     void session.link.listen();
     expect(session.upstream.requests.filter(({ method }) => method === "subscriptions/listen")).toHaveLength(1);
   });
 
-  it("are not listened to where there are none", async () => {
+  it("are not subscribed to where there are none", async () => {
     const session = await openSession({ server: { tools: {} } });
     void session.link.listen();
     expect(session.upstream.requests.map(({ method }) => method)).toEqual(["server/discover"]);
   });
 
-  it("reach the client as if nobody had subscribed to anything", async () => {
+  it("reach the client without a subscription id", async () => {
     const { session, stream } = await listening();
     await stream.say("notifications/tools/list_changed", { _meta: { [subscription]: stream.id } });
     await stream.say("notifications/resources/updated", {
@@ -59,7 +59,7 @@ describe("changes of a modern server", () => {
     ]);
   });
 
-  it("are known by their subscription where the transport does not tell the stream", async () => {
+  it("are recognised by their subscription id where the transport does not tell the stream", async () => {
     const { session, stream } = await listening();
     const text = (id: unknown): string =>
       `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"${subscription}":${String(id)}}}}`;
@@ -70,7 +70,7 @@ describe("changes of a modern server", () => {
 });
 
 describe("subscribing to a resource", () => {
-  it("opens a new stream with all that is wanted, and closes the old one when the new one is acknowledged", async () => {
+  it("opens a new stream with the whole filter, and closes the old one once it is acknowledged", async () => {
     const { session, stream } = await listening();
     const subscribe = session.begin("resources/subscribe", { uri: "dock://1" });
     const wider = session.upstream.take("subscriptions/listen");
@@ -103,7 +103,7 @@ describe("subscribing to a resource", () => {
     expect(() => session.upstream.take("subscriptions/listen")).toThrow("no request");
   });
 
-  it("waits for the server only so long", async () => {
+  it("waits for the server until a timeout", async () => {
     const { session } = await listening();
     const subscribe = session.begin("resources/subscribe", { uri: "dock://1" });
     await session.time.advance(5000);
@@ -127,7 +127,7 @@ describe("subscribing to a resource", () => {
     for (const call of calls) expect(await call.answer()).toMatchObject({ result: {} });
   });
 
-  it("before the client listens is remembered until it does", async () => {
+  it("before the client listens takes effect when it does", async () => {
     const session = await openSession({ server: { resources: { subscribe: true } } });
     expect(await session.begin("resources/subscribe", { uri: "dock://1" }).answer()).toMatchObject({
       result: {},
@@ -144,7 +144,7 @@ describe("subscribing to a resource", () => {
     expect(() => session.upstream.take("subscriptions/listen")).toThrow("no request");
   });
 
-  it("has its bounds, and needs a URI", async () => {
+  it("is limited, and needs a URI", async () => {
     const session = await openSession({ options: { limits: { maxResources: 1 } } });
     await session.begin("resources/subscribe", { uri: "dock://1" }).reply;
     await expect(session.begin("resources/subscribe", { uri: "dock://2" }).reply).rejects.toMatchObject({
@@ -156,8 +156,8 @@ describe("subscribing to a resource", () => {
   });
 });
 
-describe("a stream of changes that ends", () => {
-  it("by breaking is opened again, after ever longer pauses until it works", async () => {
+describe("a listen stream that ends", () => {
+  it("by breaking is opened again with exponential backoff", async () => {
     const { session, stream } = await listening();
     stream.fail(new GatewayError("upstream_unreachable", "gone"));
     for (const pause of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {

@@ -19,7 +19,7 @@ function receivedOf(session: PlayedSession, method: string): Wire | undefined {
 }
 
 describe("the legacy session behind modern requests", () => {
-  it("opens with the newest legacy revision and what the client can be asked", async () => {
+  it("opens with the newest legacy revision and the client's capabilities", async () => {
     const bridge = createBridge();
     bridge.ask(
       "tools/list",
@@ -89,7 +89,7 @@ describe("the legacy session behind modern requests", () => {
     expect(bridge.troubles).toHaveLength(1);
   });
 
-  it("is given up when the server does not answer the handshake, and tried again", async () => {
+  it("times out when the server does not answer the handshake, and is tried again", async () => {
     const bridge = createBridge({ isSilent: true });
     const [first, second] = [bridge.ask("tools/list"), bridge.ask("prompts/list")];
     await bridge.time.advance(30_000);
@@ -102,7 +102,7 @@ describe("the legacy session behind modern requests", () => {
     expect(bridge.sessions).toHaveLength(2);
   });
 
-  it("is told again what it has forgotten with the session", async () => {
+  it("sets log level and subscriptions again after the server lost it", async () => {
     const bridge = createBridge({ capabilities: { resources: { subscribe: true }, logging: {} } });
     const logging = { meta: { "io.modelcontextprotocol/logLevel": "info" } };
     bridge.ask("subscriptions/listen", { notifications: { resourceSubscriptions: ["file:///a"] } });
@@ -118,7 +118,7 @@ describe("the legacy session behind modern requests", () => {
     expect(told("logging/setLevel")).toHaveLength(2);
   });
 
-  it("is refused when the server answers with a revision that nobody knows", async () => {
+  it("is refused when the server answers with an unknown revision", async () => {
     const bridge = createBridge({ revision: "2031-01-01" });
     await expect(bridge.ask("tools/list").reply).rejects.toMatchObject({ code: "upstream_invalid" });
     expect(sessionOf(bridge).isClosed).toBe(true);
@@ -142,7 +142,7 @@ describe("answers to modern requests", () => {
     });
   });
 
-  it("carry what the revision wants, and hide tools that only run as tasks", async () => {
+  it("have the members of the revision, and hide tools that only run as tasks", async () => {
     const bridge = createBridge();
     const { value } = bridge.ask("tools/list");
     await settled();
@@ -189,7 +189,7 @@ describe("answers to modern requests", () => {
     });
   });
 
-  it("name a missing resource as the revision does", async () => {
+  it("name a missing resource in the error data", async () => {
     const bridge = createBridge();
     const { value } = bridge.ask("resources/read", { uri: "file:///x" });
     await settled();
@@ -210,7 +210,7 @@ describe("answers to modern requests", () => {
     },
   );
 
-  it("come for methods that are the server's own", async () => {
+  it("also come for methods of the server's own", async () => {
     const bridge = createBridge();
     const { value } = bridge.ask("acme/count");
     await settled();
@@ -229,7 +229,7 @@ describe("a client that goes away", () => {
     expect(sessionOf(bridge).received).toContainEqual({ cancelled: "tools/call", reason: "client-gone" });
   });
 
-  it("never sends a call upstream that it gave up before the session was open", async () => {
+  it("never sends a call upstream that was cancelled before the session opened", async () => {
     const bridge = createBridge();
     const { exchange, reply } = bridge.ask("tools/call", { name: "slow" });
     exchange.cancellation.cancel("client-gone");
@@ -242,7 +242,7 @@ describe("a client that goes away", () => {
 describe("log messages", () => {
   const capabilities = { logging: {}, tools: {} };
 
-  it("are asked for at the most verbose level, and reach the request that wants them", async () => {
+  it("are requested at the most verbose level, and reach the request that wants them", async () => {
     const bridge = createBridge({ capabilities });
     const level = (logLevel: string) => ({ meta: { "io.modelcontextprotocol/logLevel": logLevel } });
     const warned = bridge.ask("tools/call", { name: "a" }, level("warning"));
@@ -267,7 +267,7 @@ describe("log messages", () => {
 });
 
 describe("requests of the server outside any call", () => {
-  it("are answered when they are pings, and refused when a client would have to answer", async () => {
+  it("are answered if they are pings, and refused if a client would have to answer", async () => {
     const bridge = createBridge();
     bridge.ask("server/discover");
     await settled();
@@ -287,7 +287,7 @@ describe("a server that does not say which call asks", () => {
   const server = { tellsApart: false };
   const capabilities = { elicitation: {} };
 
-  it("gets one call that may ask at a time on each session", async () => {
+  it("gets one call that may be asked at a time on each session", async () => {
     const bridge = createBridge(server, { link: { sessions: 2 } });
     const asks = [1, 2, 3].map((n) => bridge.ask("tools/call", { name: `t${n}` }, { capabilities }));
     bridge.ask("tools/list");
@@ -305,7 +305,7 @@ describe("a server that does not say which call asks", () => {
     expect(receivedOf(first, "tools/call")).toMatchObject({ params: { name: "t1" } });
   });
 
-  it("gets the calls of clients that cannot be asked on one session", async () => {
+  it("gets the calls of clients that cannot be asked on a shared session", async () => {
     const bridge = createBridge(server);
     bridge.ask("tools/call", { name: "a" });
     bridge.ask("prompts/get", { name: "b" });
@@ -329,7 +329,7 @@ describe("a server that does not say which call asks", () => {
     expect(bridge.time.pending()).toBe(0);
   });
 
-  it("turns calls away when too many wait, and forgets those whose client has gone", async () => {
+  it("rejects calls when too many wait, and drops those whose client is gone", async () => {
     const bridge = createBridge(server, { link: { sessions: 1, waiting: 1 } });
     bridge.ask("tools/call", { name: "a" }, { capabilities });
     const waiting = bridge.ask("tools/call", { name: "b" }, { capabilities });
@@ -349,7 +349,7 @@ describe("a server that does not say which call asks", () => {
 });
 
 describe("the end of the scope", () => {
-  it("ends calls, listens and sessions", async () => {
+  it("ends calls, subscriptions and sessions", async () => {
     const bridge = createBridge({ capabilities: { tools: { listChanged: true } } });
     const call = bridge.ask("tools/call", { name: "a" });
     const listen = bridge.ask("subscriptions/listen", { notifications: { toolsListChanged: true } });
@@ -364,7 +364,7 @@ describe("the end of the scope", () => {
 });
 
 describe("notifications of the client", () => {
-  it("go on where they are the server's own, and nowhere where the era has another way", async () => {
+  it("are forwarded only if no revision knows them", async () => {
     const bridge = createBridge();
     const send = (method: string) =>
       bridge.link.send(

@@ -11,7 +11,7 @@ function digestOf(params: string): string {
 }
 
 describe("the digest of a request's params", () => {
-  it("does not see spelling, the envelope and the answers", () => {
+  it("ignores spelling, the envelope and the answers", () => {
     const plain = digestOf('{"name":"a","arguments":{"x":[1,{"y":"é"}],"z":null}}');
     expect(
       digestOf(
@@ -20,11 +20,11 @@ describe("the digest of a request's params", () => {
     ).toBe(plain);
   });
 
-  it("tells apart numbers that JavaScript cannot", () => {
+  it("distinguishes numbers beyond double precision", () => {
     expect(digestOf('{"n":9007199254740993}')).not.toBe(digestOf('{"n":9007199254740992}'));
   });
 
-  it("sees members of the same name further inside", () => {
+  it("includes nested members of the same names", () => {
     expect(digestOf('{"arguments":{"_meta":1}}')).not.toBe(digestOf('{"arguments":{}}'));
   });
 

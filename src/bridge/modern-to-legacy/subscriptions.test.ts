@@ -16,8 +16,8 @@ function told(server: PlayedSession, method: string): unknown[] {
   return server.received.filter((message) => message["method"] === method).map(({ params }) => params);
 }
 
-describe("a listen at a legacy server", () => {
-  it("is acknowledged with what the server can do, before anything else", async () => {
+describe("a subscription at a legacy server", () => {
+  it("is acknowledged first, with what the server supports", async () => {
     const bridge = createBridge({ capabilities });
     const notifications = {
       toolsListChanged: true,
@@ -42,7 +42,7 @@ describe("a listen at a legacy server", () => {
     expect(told(server, "resources/subscribe")).toEqual([{ uri: "file:///a" }]);
   });
 
-  it("is not acknowledged before the server's own stream is open: what changes right after would be lost", async () => {
+  it("is not acknowledged before the server's own stream is open, so that no change is lost", async () => {
     const opened = Promise.withResolvers<void>();
     const bridge = createBridge({ capabilities, listening: opened.promise });
     const notifications = { toolsListChanged: true };
@@ -55,7 +55,7 @@ describe("a listen at a legacy server", () => {
     expect(streamed).toMatchObject([{ method: "notifications/subscriptions/acknowledged" }]);
   });
 
-  it("hears what it asked for, each under its own id, and nothing else", async () => {
+  it("gets what its filter matches, under its own id", async () => {
     const bridge = createBridge({ capabilities });
     const tools = bridge.ask("subscriptions/listen", { notifications: { toolsListChanged: true } }, { id: 41 });
     const files = bridge.ask(
@@ -86,7 +86,7 @@ describe("a listen at a legacy server", () => {
     ]);
   });
 
-  it("shares one subscription upstream, which ends with the last listener", async () => {
+  it("shares one resource subscription upstream, which ends with the last one", async () => {
     const bridge = createBridge({ capabilities });
     const filter: Wire = { notifications: { resourceSubscriptions: ["file:///a"] } };
     const first = bridge.ask("subscriptions/listen", filter);
@@ -103,7 +103,7 @@ describe("a listen at a legacy server", () => {
     expect(told(server, "resources/unsubscribe")).toEqual([{ uri: "file:///a" }]);
   });
 
-  it("ends at once when nothing of it can be honoured", async () => {
+  it("ends at once when nothing of its filter can be honoured", async () => {
     const bridge = createBridge({ capabilities: {} });
     const listen = bridge.ask("subscriptions/listen", { notifications: { toolsListChanged: true } }, { id: 5 });
     await expect(listen.value).resolves.toMatchObject({
@@ -113,7 +113,7 @@ describe("a listen at a legacy server", () => {
     expect(listen.streamed).toMatchObject([{ params: { notifications: {} } }]);
   });
 
-  it("ends in good order when the server goes away, and can be opened again", async () => {
+  it("ends with a result when the server goes away, and can be opened again", async () => {
     const bridge = createBridge({ capabilities });
     const filter: Wire = { notifications: { toolsListChanged: true } };
     const listen = bridge.ask("subscriptions/listen", filter, { id: "x" });

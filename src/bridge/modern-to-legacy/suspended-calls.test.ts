@@ -59,7 +59,7 @@ function retry(bridge: Bridge, round: Round, inputResponses: Wire, facts: AskFac
   );
 }
 
-describe("a question of a legacy server in a modern client's call", () => {
+describe("a request of a legacy server in a modern client's call", () => {
   it("is answered by a retry, while the call upstream goes on", async () => {
     const bridge = createBridge();
     const { first, round } = await parkedCall(bridge);
@@ -87,7 +87,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     expect(bridge.time.pending()).toBe(0);
   });
 
-  it("goes in one round with all others that have come", async () => {
+  it("goes in one round with the others that are pending", async () => {
     const bridge = createBridge();
     const first = bridge.ask("tools/call", call, { capabilities });
     await settled();
@@ -108,7 +108,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     expect(server.received.slice(-3).map(({ id }) => id)).toEqual([1, 2, 3]);
   });
 
-  it("is asked again when the retry leaves it out, and late ones go along", async () => {
+  it("is asked again when the retry does not answer it, together with later ones", async () => {
     const bridge = createBridge();
     const first = bridge.ask("tools/call", call, { capabilities });
     await settled();
@@ -129,7 +129,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     expect(next.requestState).not.toBe(round.requestState);
   });
 
-  it("is refused to the server when the client did not declare that it can answer", async () => {
+  it("is refused when the client did not declare the capability", async () => {
     const bridge = createBridge();
     bridge.ask("tools/call", call, { capabilities: { elicitation: { url: {} } } });
     await settled();
@@ -138,7 +138,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     expect(serverOf(bridge).received.at(-1)).toMatchObject({ id: "q", error: { code: -32601 } });
   });
 
-  it("is refused in requests that the revision does not let ask", async () => {
+  it("is refused in requests that cannot be answered with input requests", async () => {
     const bridge = createBridge();
     bridge.ask("tools/list", {}, { capabilities });
     await settled();
@@ -147,7 +147,7 @@ describe("a question of a legacy server in a modern client's call", () => {
     expect(serverOf(bridge).received.at(-1)).toMatchObject({ id: "q", error: { code: -32601 } });
   });
 
-  it("is forgotten when the server withdraws it", async () => {
+  it("is dropped when the server cancels it", async () => {
     const bridge = createBridge();
     const { round } = await parkedCall(bridge);
     const server = serverOf(bridge);
@@ -159,7 +159,7 @@ describe("a question of a legacy server in a modern client's call", () => {
   });
 });
 
-describe("the state of a parked call", () => {
+describe("the requestState of a suspended call", () => {
   it("is good for one retry: of two that race, one wins", async () => {
     const bridge = createBridge();
     const { round } = await parkedCall(bridge);
@@ -234,7 +234,7 @@ describe("the state of a parked call", () => {
     });
   });
 
-  it("expires: the server is told, and the memory is free", async () => {
+  it("expires, which cancels the call upstream", async () => {
     const bridge = createBridge();
     const { round } = await parkedCall(bridge);
     await bridge.time.advance(600_000);
@@ -247,13 +247,13 @@ describe("the state of a parked call", () => {
   });
 });
 
-describe("what happens while a call is parked", () => {
+describe("a suspended call", () => {
   const progress = (n: number) => ({
     method: "notifications/progress",
     params: { progressToken: 2, progress: n },
   });
 
-  it("keeps the last progress and tells it on the retry's stream, under the retry's token", async () => {
+  it("buffers the last progress and sends it on the retry's stream, under the retry's token", async () => {
     const bridge = createBridge();
     const { first, round } = await parkedCall(bridge, { meta: { progressToken: "first" } });
     const server = serverOf(bridge);
@@ -272,7 +272,7 @@ describe("what happens while a call is parked", () => {
     );
   });
 
-  it("tells the failure of the call to the retry", async () => {
+  it("answers the retry with the failure of the call", async () => {
     const bridge = createBridge();
     const { round } = await parkedCall(bridge);
     serverOf(bridge).fail("tools/call", { code: -32603, message: "broke" });
@@ -295,8 +295,8 @@ describe("what happens while a call is parked", () => {
   });
 });
 
-describe("the bounds of the lot", () => {
-  it("turns a call away when its principal or all together have too many parked", async () => {
+describe("the limits of suspended calls", () => {
+  it("reject a call when its principal or all together have too many", async () => {
     const bridge = createBridge({}, { suspension: { suspendedPerPrincipal: 1, suspended: 2 } });
     const ask = async (principal: string): Promise<Asked> => {
       const asked = bridge.ask("tools/call", call, { capabilities, principal: principalNamed(principal) });
@@ -313,7 +313,7 @@ describe("the bounds of the lot", () => {
     expect(bridge.suspendedCalls.size).toBe(2);
   });
 
-  it("answers nothing for exchanges that are no call of its own", () => {
+  it("do not apply to exchanges of other calls", () => {
     const time = createFakeTime();
     const bridge = createBridge();
     const { exchange } = bridge.ask("tools/list");
@@ -321,7 +321,7 @@ describe("the bounds of the lot", () => {
   });
 });
 
-describe("the error that asks to open URLs first", () => {
+describe("the error that requires URL elicitation", () => {
   const elicitations = [
     { mode: "url", elicitationId: "e1", url: "https://a.example/", message: "Sign in" },
     { mode: "url", elicitationId: "e2", url: "https://b.example/", message: "Pay" },
@@ -337,7 +337,7 @@ describe("the error that asks to open URLs first", () => {
     return first;
   }
 
-  it("becomes one input each, and the call is sent again once they are accepted", async () => {
+  it("becomes one input request per URL, and the call is sent again once they are accepted", async () => {
     const bridge = createBridge();
     const round = await roundOf(await asked(bridge));
     expect(Object.values(round.inputRequests)).toEqual(
@@ -377,7 +377,7 @@ describe("the error that asks to open URLs first", () => {
     });
   });
 
-  it("is a plain failure where nothing can be asked", async () => {
+  it("is a plain failure where no input can be requested", async () => {
     const bridge = createBridge();
     const { value } = bridge.ask("tools/list", {}, { capabilities });
     await settled();

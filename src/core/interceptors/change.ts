@@ -1,24 +1,23 @@
 import { type Message, messageBytes, type ParseLimits, type RequestId } from "../../protocol/message.ts";
-import { replaceMember } from "../../protocol/json/edit.ts";
 import { parse } from "../../protocol/parse.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import type { MessageChange } from "./action.ts";
-import { type EditResult, removeAt, setAt } from "../../protocol/json/edit.ts";
+import { type EditResult, removeAt, replaceMember, setAt } from "../../protocol/json/edit.ts";
 
-/** The message in its new form, or why it cannot have it. */
+/** The changed message, or why the change is refused. */
 export type ChangeOutcome =
   | { readonly ok: true; readonly message: Message }
   | { readonly ok: false; readonly problem: string };
 
-/** What a changed message is judged by. */
+/** How a changed message is parsed. */
 export interface ChangeContext {
   readonly revision: Revision;
   readonly limits?: ParseLimits | undefined;
 }
 
 /**
- * Applies a change and parses the outcome as strictly as anything from a wire. The new form must be a message of the
- * same kind with the same id (SC-065); the id gets the very text it had.
+ * Applies a change and parses the result as strictly as a received message. Kind and id must stay the same (SC-065); the id
+ * keeps its exact text.
  */
 export function applyChange(before: Message, change: MessageChange, context: ChangeContext): ChangeOutcome {
   const edit = editOf(before, change);
@@ -41,15 +40,15 @@ function editOf(before: Message, change: MessageChange): EditResult {
     return { ok: true, bytes: Buffer.from(buffer, byteOffset, byteLength) };
   }
   if ("json" in change) {
-    const json = serialise(change.json);
+    const json = toJson(change.json);
     return json === undefined
       ? refuse("the new message cannot be written as JSON")
       : { ok: true, bytes: Buffer.from(json) };
   }
-  // A member of a batch shares its bytes with the others; alone it has only its own.
+  // A member of a batch shares its buffer with the others.
   let edit: EditResult = { ok: true, bytes: messageBytes(before) };
   for (const [pointer, value] of Object.entries(change.set ?? {})) {
-    const json = serialise(value);
+    const json = toJson(value);
     if (json === undefined) return refuse(`the value for ${pointer} cannot be written as JSON`);
     edit = setAt(edit.bytes, pointer, json);
     if (!edit.ok) return edit;
@@ -62,22 +61,22 @@ function editOf(before: Message, change: MessageChange): EditResult {
 }
 
 function parseOne(bytes: Buffer, { revision, limits }: ChangeContext): ChangeOutcome {
-  // Even where a route only observes: what two readers could understand differently is never made here.
+  // Strict even in observe mode: we never write what two parsers could read differently.
   const outcome = parse(bytes, { revision, mode: "enforce", ...(limits === undefined ? {} : { limits }) });
   if (!outcome.ok) return refuse(outcome.failure.message);
   return outcome.form === "single" ? outcome : refuse("one message cannot become a batch");
 }
 
-/** Whether two ids are one to a JavaScript reader, who may have rounded or respelled a number on its way through. */
+/** Whether two ids are equal in JavaScript, which may have rounded or reformatted a number. */
 function isSame(a: RequestId, b: RequestId): boolean {
   return a.key === b.key || JSON.parse(a.json) === JSON.parse(b.json);
 }
 
-function serialise(value: unknown): string | undefined {
+function toJson(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // Cycles, BigInts and throwing getters: not JSON, as the caller's problem says.
+    // Cycles, BigInts and throwing getters are not JSON.
     return undefined;
   }
 }

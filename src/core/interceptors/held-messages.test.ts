@@ -204,14 +204,4 @@ describe("the pause board", () => {
     expect(board.list()).toEqual([]);
     expect(time.pending()).toBe(0);
   });
-
-  it("closes at the end of its scope", async () => {
-    const { handle, board } = createHolding();
-    const reply = handle(exchangeWith(call));
-    {
-      await using scoped = board;
-      expect(scoped.list()).toHaveLength(1);
-    }
-    expect(valueOf((await reply).message)).toMatchObject({ error: { code: 5031 } });
-  });
 });

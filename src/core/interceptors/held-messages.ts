@@ -5,18 +5,17 @@ import type { BlockFacts, MessageChange } from "./action.ts";
 import type { ChangeOutcome } from "./change.ts";
 import type { MessagePhase } from "./interceptor.ts";
 
-/** What a board needs. */
 export interface HeldMessagesOptions {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
   readonly newId: () => string;
-  /** How many messages may be held at once; 100 unless given. More are refused as `overloaded`. */
+  /** How many messages may be held at once; 100 unless given. Others are refused as `overloaded`. */
   readonly maxHeld?: number;
 }
 
-/** A message that waits for somebody's decision. */
+/** A message that waits for a decision. */
 export interface HeldMessage {
-  /** The id to decide by. */
+  /** The id to pass to `resume`, `modify` or `block`. */
   readonly id: string;
   readonly interceptor: string;
   readonly reason: string | undefined;
@@ -24,27 +23,27 @@ export interface HeldMessage {
   readonly message: Message;
   readonly direction: Exchange["direction"];
   readonly phase: MessagePhase;
-  /** Wall time since when it is held, and until when; milliseconds since 1970. */
+  /** Wall time from and until which it is held; milliseconds since 1970. */
   readonly since: number;
   readonly deadline: number;
   readonly onTimeout: "block" | "continue";
 }
 
-/** What to hold, and for how long. */
+/** A message to hold, and for how long. */
 export interface HoldRequest extends Omit<HeldMessage, "id" | "since" | "deadline"> {
   readonly timeoutMs: number;
-  /** Makes the changed form of the message, with all its checks. */
+  /** Applies a change to the message, with all checks. */
   readonly change: (change: MessageChange) => ChangeOutcome;
 }
 
-/** How a pause ended. */
+/** How the pause of a message ended. */
 export type Release =
   | { readonly type: "resume"; readonly reason: string }
   | { readonly type: "modify"; readonly message: Message }
   | { readonly type: "block"; readonly error: ErrorCode; readonly reason: string; readonly code?: number }
   | { readonly type: "cancelled"; readonly reason: string };
 
-/** Whether a decision was taken: it is not when the id is unknown, already decided, or the change is no good. */
+/** Whether a decision was accepted; not if the id is unknown or already decided, or the change is refused. */
 export type HeldMessageResult = { readonly ok: true } | { readonly ok: false; readonly problem: string };
 
 interface Entry {
@@ -60,12 +59,12 @@ const full: Release = { type: "block", error: "overloaded", reason: "too many me
 const closed: Release = {
   type: "block",
   error: "shutting_down",
-  reason: "the gateway is stopping and holds no messages",
+  reason: "the gateway is shutting down",
 };
 
 /**
- * Holds messages until somebody decides about them, their time is over, nobody waits for them any more, or the board
- * is closed. Nothing outlives the process: closing refuses whatever is held.
+ * Holds messages until someone decides about them, their time is over, nobody waits for them any more, or it is closed.
+ * Nothing outlives the process: closing refuses all held messages.
  */
 export class HeldMessages {
   readonly #options: HeldMessagesOptions;
@@ -78,17 +77,17 @@ export class HeldMessages {
     this.#maxHeld = options.maxHeld ?? 100;
   }
 
-  /** What is held now, the longest first. */
+  /** All held messages, the oldest first. */
   list(): readonly HeldMessage[] {
     return [...this.#entries.values()].map(({ held }) => held);
   }
 
-  /** Lets a held message go on as it is. */
+  /** Lets a held message pass unchanged. */
   resume(id: string): HeldMessageResult {
     return this.#decide(id, { type: "resume", reason: "resumed" });
   }
 
-  /** Lets a held message go on in another form; it stays held when the change is refused. */
+  /** Lets a held message pass with a change; it stays held if the change is refused. */
   modify(id: string, change: MessageChange): HeldMessageResult {
     const entry = this.#entries.get(id);
     if (entry === undefined) return unknown;
@@ -101,17 +100,13 @@ export class HeldMessages {
     return this.#decide(id, { ...facts, type: "block", error: "policy_denied" });
   }
 
-  /** Refuses everything that is held, and whatever should be held from now on. */
+  /** Refuses all held messages, and new ones from now on. */
   close(): void {
     this.#isClosed = true;
     for (const { release } of this.#entries.values()) release(closed);
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.close();
-  }
-
-  /** Holds a message; resolves when its pause ends, and refuses at once where it cannot be held. */
+  /** Holds a message; resolves when its pause ends, or at once if it cannot be held. */
   async hold(holding: HoldRequest): Promise<Release> {
     if (this.#isClosed) return closed;
     if (this.#entries.size >= this.#maxHeld) return full;
@@ -121,7 +116,7 @@ export class HeldMessages {
     const since = clock.wall();
     const { promise, resolve } = Promise.withResolvers<Release>();
     const release = (outcome: Release): void => {
-      // Taken off at once: whoever decides second is told that the message is no longer held.
+      // Removed at once, so that a second decision is told the message is no longer held.
       this.#entries.delete(id);
       resolve(outcome);
     };

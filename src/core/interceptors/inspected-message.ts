@@ -3,7 +3,7 @@ import type { Message, RequestId, RequestMessage } from "../../protocol/message.
 import { type MessageMetadata, metadataOf } from "../../protocol/metadata.ts";
 import type { MessagePhase } from "./interceptor.ts";
 
-/** One message on its way through the interceptors, with what they all may know of it. */
+/** A message as interceptors and policies inspect it. */
 export class InspectedMessage {
   readonly exchange: Exchange;
   readonly message: Message;
@@ -20,17 +20,17 @@ export class InspectedMessage {
     this.direction = request === undefined ? exchange.direction : reverse(exchange.direction);
   }
 
-  /** The message that an exchange brings. */
+  /** Inspects the message of an exchange. */
   static of(exchange: Exchange): InspectedMessage {
     return new InspectedMessage(exchange, exchange.message, undefined);
   }
 
-  /** The response to the request that an exchange brought. */
+  /** Inspects the response to the request of an exchange. */
   static answering(exchange: Exchange, request: RequestMessage, response: Message): InspectedMessage {
     return new InspectedMessage(exchange, response, request);
   }
 
-  /** The same subject with its message in another form. */
+  /** The same with a changed message. */
   with(message: Message): InspectedMessage {
     const { exchange, request } = this;
     return request === undefined
@@ -46,12 +46,12 @@ export class InspectedMessage {
     }));
   }
 
-  /** The method it is chosen by: its own, or that of the request it answers. */
+  /** Its own method, or that of the request it answers. */
   get method(): string | undefined {
     return this.message.method ?? this.request?.method;
   }
 
-  /** The id that an answer in its place must carry; undefined where nobody waits for one. */
+  /** The id that an answer in its place must have; undefined where nobody waits for one. */
   get answerId(): RequestId | undefined {
     return this.request?.id ?? this.message.id;
   }

@@ -5,51 +5,51 @@ import type { MessageMetadata } from "../../protocol/metadata.ts";
 import type { Action } from "./action.ts";
 import { isTimerSpan } from "../../lib/timer-span.ts";
 
-/** Whether a message asks (a request or a notification) or answers. */
+/** `request` for requests and notifications, `response` for answers. */
 export type MessagePhase = "request" | "response";
 
 /** What an interceptor sees of a message. */
 export interface MessageView {
-  /** In the response phase the exchange of the request that is answered. */
+  /** In the response phase, the exchange of the answered request. */
   readonly exchange: Exchange;
   readonly message: Message;
-  /** Read from the message when first asked for. */
+  /** Read from the message on first use. */
   readonly metadata: MessageMetadata;
-  /** Which way this message travels; in the response phase that is against the exchange. */
+  /** The direction of this message; a response travels against its exchange. */
   readonly direction: Exchange["direction"];
   readonly phase: MessagePhase;
-  /** The request that a response answers, as it was sent; undefined for an answer to nothing we know of. */
+  /** The request that a response answers, as sent; undefined if unknown. */
   readonly request: RequestMessage | undefined;
-  /** Aborted when the interceptor's time is over or nobody waits for the message any more; made when asked for. */
+  /** Aborted when the interceptor's time is over or nobody waits for the message any more. */
   readonly signal: AbortSignal;
 }
 
-/** How an interceptor is described. */
+/** The options of an interceptor. */
 export interface InterceptorOptions {
-  /** Unique among the interceptors of a gateway; shown in logs, records and error answers. */
+  /** Unique in a gateway; appears in logs, records and error answers. */
   readonly name: string;
-  /** Lower comes first, for every message; equal ones go by name. 0 unless given. */
+  /** Lower runs first, for every message; equal ones by name. 0 unless given. */
   readonly priority?: number;
-  /** `audit` neither changes nor delays traffic and only reports what `enforce`, the default, would do. */
+  /** `enforce` (the default), or `audit` to report decisions without changing or delaying messages. */
   readonly mode?: "enforce" | "audit";
-  /** Whether a message goes on when the interceptor fails or takes too long; it is refused unless this is true. */
+  /** Whether messages pass when the interceptor fails or times out; they are refused unless true. */
   readonly failOpen?: boolean;
-  /** How long a decision may take; two seconds unless given. Pauses and delays come on top. */
+  /** How long a decision may take; two seconds unless given. Pauses and delays are not counted. */
   readonly timeoutMs?: number;
-  /** Messages that travel another way are not shown; both ways unless given. */
+  /** The directions to see; both unless given. */
   readonly directions?: readonly Exchange["direction"][];
-  /** Whether to see what asks, what answers, or both, which is the default. */
+  /** The phases to see; both unless given. */
   readonly phase?: MessagePhase | "both";
   /**
-   * Method names, `*` for any characters; every method unless given. Responses are chosen by the method of their
-   * request, and one whose request is unknown is always shown, for it might be anything.
+   * Method names, `*` for any characters; every method unless given. Responses are selected by the method of their request;
+   * those to unknown requests are always shown.
    */
   readonly methods?: readonly string[];
-  /** Decides about one message. Throwing is a fault, not a refusal: refuse with `block`. */
+  /** Decides about one message. Throwing is a failure; refuse with `block`. */
   readonly onMessage: (view: MessageView) => Action | Promise<Action>;
 }
 
-/** An interceptor with its defaults filled in, ready to be composed. */
+/** An interceptor with all defaults filled in. */
 export type MessageInterceptor = Readonly<
   Required<Omit<InterceptorOptions, "methods">> & Pick<InterceptorOptions, "methods">
 >;
@@ -57,7 +57,7 @@ export type MessageInterceptor = Readonly<
 const defaultTimeoutMs = 2000;
 
 /**
- * Describes an interceptor; wrong values are refused at once.
+ * Defines an interceptor; throws on invalid options.
  *
  * @example
  * defineInterceptor({
@@ -84,7 +84,7 @@ function invalid(message: string): GatewayError {
   return new GatewayError("config_invalid", message);
 }
 
-/** One decision of one interceptor about one message, for logs and records. */
+/** One decision of one interceptor about one message. */
 export interface InterceptorEvent {
   readonly interceptor: string;
   readonly mode: MessageInterceptor["mode"];
@@ -92,23 +92,23 @@ export interface InterceptorEvent {
   readonly direction: Exchange["direction"];
   readonly phase: MessagePhase;
   /**
-   * What was decided. A pause that ended is told as `resume`, `modify` or `block`, with the time it was held;
-   * `fault` is an interceptor that failed; `cancel` a message that nobody waits for any more.
+   * What was decided. The end of a pause is reported as `resume`, `modify` or `block`, with the time it was held. `fault` is a
+   * failed interceptor, `cancel` a message that nobody waits for any more.
    */
   readonly action: Action["type"] | "resume" | "fault" | "cancel";
-  /** What became of the message. In audit mode, and after a fault of an interceptor that fails open, it `passed`. */
+  /** What happened to the message; `passed` in audit mode and after a failure that fails open. */
   readonly outcome: "passed" | "changed" | "blocked" | "answered" | "held" | "delayed" | "cancelled";
   readonly reason: string | undefined;
   readonly durationMs: number;
   readonly before: Message;
   /**
-   * The changed message, or the answer in its place, linked here to `before` (SC-065); in audit mode what they
-   * would have been. Undefined where there is none, as for a notification that was dropped.
+   * The changed message, or the answer in its place (SC-065); in audit mode what they would have been. Undefined where there
+   * is none, as for a dropped notification.
    */
   readonly after: Message | undefined;
-  /** The fault or refusal, with its cause, which no peer is shown. */
+  /** The failure or refusal with its cause, which no peer sees. */
   readonly error: GatewayError | undefined;
 }
 
-/** Takes events as they happen. It should be quick; what it throws is ignored, so that it cannot change traffic. */
+/** Receives events as they happen. It should be quick; errors it throws are ignored. */
 export type InterceptorListener = (event: InterceptorEvent) => void;

@@ -1,3 +1,4 @@
+import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { Cancellation } from "../cancellation.ts";
 import { type Clock, type Exchange, type SetTimer } from "../exchange.ts";
 import type { Action } from "./action.ts";
@@ -11,44 +12,39 @@ import {
   type MessageOutcome,
   passing,
   planCancel,
-  planDecision,
+  planResult,
   planFault,
   planRelease,
 } from "./plan.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import type { HeldMessages } from "./held-messages.ts";
 
-/** What came of asking an interceptor. */
+/** The result of asking an interceptor. */
 export type InterceptorResult =
   | { readonly type: "action"; readonly action: Action }
-  /** It failed: how, and what was thrown, if anything. */
+  /** It failed, with what was thrown, if anything. */
   | { readonly type: "fault"; readonly problem: string; readonly cause?: unknown }
   /** Nobody waits for the message any more. */
   | { readonly type: "cancelled"; readonly reason: string };
 
 /**
- * Asks an interceptor about a message, within its time. Never throws; answers at once where the interceptor does, so
- * that messages which need no waiting keep their order without any.
+ * Asks an interceptor about a message, within its timeout. Never throws. Synchronous where the interceptor is, so that
+ * such messages keep their order.
  */
 function ask(
   interceptor: MessageInterceptor,
-  subject: InspectedMessage,
+  inspected: InspectedMessage,
   setTimer: SetTimer,
-): InterceptorResult | Promise<InterceptorResult> {
+): MaybePromise<InterceptorResult> {
   const ended = new Cancellation();
   try {
-    const answer = interceptor.onMessage(new View(subject, ended));
-    if (!isThenable(answer)) return decided(answer);
-    const outer = subject.exchange.cancellation;
+    const answer = interceptor.onMessage(new View(inspected, ended));
+    if (!isPromise(answer)) return decided(answer);
+    const outer = inspected.exchange.cancellation;
     return within(interceptor.timeoutMs, answer, { outer, ended }, setTimer);
   } catch (thrown) {
     return fault("threw", thrown);
   }
-}
-
-/** Whether a decision, or anything else, is still to come. */
-export function isThenable<T>(value: T | Promise<T>): value is Promise<T> {
-  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
 async function within(
@@ -70,10 +66,10 @@ async function within(
     (action) => resolve(decided(action)),
     (thrown: unknown) => resolve(fault("threw", thrown)),
   );
-  const decision = await promise;
+  const result = await promise;
   stopTimer();
   stopListening();
-  return decision;
+  return result;
 }
 
 /** Authors in plain JavaScript may forget to return an action. */
@@ -86,38 +82,38 @@ function fault(problem: string, cause?: unknown): InterceptorResult {
   return { type: "fault", problem, cause };
 }
 
-/** One view for one interceptor: the shared subject, and a signal of its own. */
+/** What one interceptor sees: the shared message, and a signal of its own. */
 class View implements MessageView {
-  readonly #subject: InspectedMessage;
+  readonly #inspected: InspectedMessage;
   readonly #ended: Cancellation;
 
-  constructor(subject: InspectedMessage, ended: Cancellation) {
-    this.#subject = subject;
+  constructor(inspected: InspectedMessage, ended: Cancellation) {
+    this.#inspected = inspected;
     this.#ended = ended;
   }
 
   get exchange(): MessageView["exchange"] {
-    return this.#subject.exchange;
+    return this.#inspected.exchange;
   }
 
   get message(): MessageView["message"] {
-    return this.#subject.message;
+    return this.#inspected.message;
   }
 
   get metadata(): MessageView["metadata"] {
-    return this.#subject.metadata;
+    return this.#inspected.metadata;
   }
 
   get direction(): MessageView["direction"] {
-    return this.#subject.direction;
+    return this.#inspected.direction;
   }
 
   get phase(): MessageView["phase"] {
-    return this.#subject.phase;
+    return this.#inspected.phase;
   }
 
   get request(): MessageView["request"] {
-    return this.#subject.request;
+    return this.#inspected.request;
   }
 
   get signal(): AbortSignal {
@@ -125,73 +121,77 @@ class View implements MessageView {
   }
 }
 
-/** How many decisions of one auditing interceptor may be under way before messages go by unasked. */
-const maxUnderWay = 1000;
+/** How many decisions of one auditing interceptor may be pending before messages pass without one. */
+const maxPending = 1000;
 
-/** Makes the step of an interceptor that is only asked what it would do: every message goes on, and at once. */
-export function createAuditingStep(interceptor: MessageInterceptor, runtime: InterceptorDeps): InterceptorStep {
-  const { clock, setTimer, limits } = runtime;
-  let underWay = 0;
+/** Creates the step of an interceptor in audit mode: every message passes at once, and decisions are only reported. */
+export function createAuditingStep(interceptor: MessageInterceptor, deps: InterceptorDeps): InterceptorStep {
+  const { clock, setTimer, limits } = deps;
+  let pending = 0;
 
-  function tell(at: Invocation, plan: ActionPlan, startedAt: number): void {
-    report(runtime, at, { ...plan, outcome: "passed" }, clock.now() - startedAt);
+  function reportPassed(invocation: Invocation, plan: ActionPlan, startedAt: number): void {
+    report(deps, invocation, { ...plan, outcome: "passed" }, clock.now() - startedAt);
   }
 
-  function observe(at: Invocation, decision: InterceptorResult, startedAt: number): void {
-    const plan = planDecision(at, decision);
-    tell(at, plan, startedAt);
-    if (plan.effect.type === "wait") observe(at, { type: "action", action: plan.effect.next }, startedAt);
+  function observe(invocation: Invocation, result: InterceptorResult, startedAt: number): void {
+    const plan = planResult(invocation, result);
+    reportPassed(invocation, plan, startedAt);
+    if (plan.effect.type === "wait") observe(invocation, { type: "action", action: plan.effect.next }, startedAt);
   }
 
-  async function observeLater(at: Invocation, decision: Promise<InterceptorResult>, startedAt: number): Promise<void> {
-    underWay++;
-    observe(at, await decision, startedAt);
-    underWay--;
+  async function observeLater(
+    invocation: Invocation,
+    result: Promise<InterceptorResult>,
+    startedAt: number,
+  ): Promise<void> {
+    pending++;
+    observe(invocation, await result, startedAt);
+    pending--;
   }
 
-  return (subject) => {
-    const at: Invocation = { interceptor, subject, limits };
+  return (inspected) => {
+    const invocation: Invocation = { interceptor, inspected, limits };
     const startedAt = clock.now();
-    if (underWay >= maxUnderWay) {
-      tell(at, planFault(at, `has ${maxUnderWay} decisions under way and was not asked`), startedAt);
-      return passing(subject);
+    if (pending >= maxPending) {
+      reportPassed(
+        invocation,
+        planFault(invocation, `has ${maxPending} pending decisions and was not asked`),
+        startedAt,
+      );
+      return passing(inspected);
     }
-    const decision = ask(interceptor, subject, setTimer);
-    // Not awaited, or an audit would delay what it must not change; its end is bounded by its timeout.
-    if (isThenable(decision)) void observeLater(at, decision, startedAt);
-    else observe(at, decision, startedAt);
-    return passing(subject);
+    const result = ask(interceptor, inspected, setTimer);
+    // Not awaited, because an audit must not delay messages; its timeout bounds it.
+    if (isPromise(result)) void observeLater(invocation, result, startedAt);
+    else observe(invocation, result, startedAt);
+    return passing(inspected);
   };
 }
 
 type Hold = Effect & { readonly type: "hold" };
 type Wait = Effect & { readonly type: "wait" };
 
-/** Makes the step of an interceptor whose decisions are carried out. */
-export function createEnforcingStep(interceptor: MessageInterceptor, runtime: InterceptorDeps): InterceptorStep {
-  const { clock, setTimer, heldMessages: board, limits } = runtime;
+/** Creates the step of an interceptor in enforce mode. */
+export function createEnforcingStep(interceptor: MessageInterceptor, deps: InterceptorDeps): InterceptorStep {
+  const { clock, setTimer, heldMessages, limits } = deps;
 
-  function decide(
-    at: Invocation,
-    decision: InterceptorResult,
-    startedAt: number,
-  ): MessageOutcome | Promise<MessageOutcome> {
-    return carryOut(at, planDecision(at, decision), startedAt);
+  function decide(invocation: Invocation, result: InterceptorResult, startedAt: number): MaybePromise<MessageOutcome> {
+    return carryOut(invocation, planResult(invocation, result), startedAt);
   }
 
-  function carryOut(at: Invocation, plan: ActionPlan, startedAt: number): MessageOutcome | Promise<MessageOutcome> {
-    report(runtime, at, plan, clock.now() - startedAt);
+  function carryOut(invocation: Invocation, plan: ActionPlan, startedAt: number): MaybePromise<MessageOutcome> {
+    report(deps, invocation, plan, clock.now() - startedAt);
     const { effect } = plan;
     if (effect.type === "abandon") throw effect.error;
-    if (effect.type === "hold") return hold(at, effect);
-    return effect.type === "wait" ? wait(at, effect) : effect;
+    if (effect.type === "hold") return hold(invocation, effect);
+    return effect.type === "wait" ? wait(invocation, effect) : effect;
   }
 
-  async function hold(at: Invocation, { pause }: Hold): Promise<MessageOutcome> {
-    const { exchange, message, direction, phase } = at.subject;
+  async function hold(invocation: Invocation, { pause }: Hold): Promise<MessageOutcome> {
+    const { exchange, message, direction, phase } = invocation.inspected;
     const { timeoutMs, onTimeout = "block", reason } = pause;
     const startedAt = clock.now();
-    const release = await board.hold({
+    const release = await heldMessages.hold({
       interceptor: interceptor.name,
       exchange,
       message,
@@ -200,28 +200,28 @@ export function createEnforcingStep(interceptor: MessageInterceptor, runtime: In
       timeoutMs,
       onTimeout,
       reason,
-      change: (change) => changeIn(at, change),
+      change: (change) => changeIn(invocation, change),
     });
-    return carryOut(at, planRelease(at, release), startedAt);
+    return carryOut(invocation, planRelease(invocation, release), startedAt);
   }
 
-  async function wait(at: Invocation, { ms, next }: Wait): Promise<MessageOutcome> {
+  async function wait(invocation: Invocation, { ms, next }: Wait): Promise<MessageOutcome> {
     const startedAt = clock.now();
-    const cancelled = await sleep(ms, at.subject.exchange, setTimer);
-    if (cancelled !== undefined) return carryOut(at, planCancel(cancelled), startedAt);
-    return decide(at, { type: "action", action: next }, startedAt);
+    const cancelled = await sleep(ms, invocation.inspected.exchange, setTimer);
+    if (cancelled !== undefined) return carryOut(invocation, planCancel(cancelled), startedAt);
+    return decide(invocation, { type: "action", action: next }, startedAt);
   }
 
-  return (subject) => {
-    const at: Invocation = { interceptor, subject, limits };
+  return (inspected) => {
+    const invocation: Invocation = { interceptor, inspected, limits };
     const startedAt = clock.now();
-    const decision = ask(interceptor, subject, setTimer);
-    if (!isThenable(decision)) return decide(at, decision, startedAt);
-    return decision.then((late) => decide(at, late, startedAt));
+    const result = ask(interceptor, inspected, setTimer);
+    if (!isPromise(result)) return decide(invocation, result, startedAt);
+    return result.then((late) => decide(invocation, late, startedAt));
   };
 }
 
-/** Waits so long, or until nobody waits for the exchange any more; then the reason is the answer. */
+/** Waits so long, or until the exchange is cancelled; then resolves with the reason. */
 async function sleep(ms: number, exchange: Exchange, setTimer: SetTimer): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const stopTimer = setTimer(ms, () => resolve(undefined));
@@ -236,25 +236,25 @@ async function sleep(ms: number, exchange: Exchange, setTimer: SetTimer): Promis
 export interface InterceptorDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Where paused messages are held. */
+  /** Holds paused messages. */
   readonly heldMessages: HeldMessages;
-  /** Told of every decision, those to go on included. */
+  /** Called with every decision, also those that let a message pass. */
   readonly onEvent?: InterceptorListener;
-  /** Bounds for changed messages, those of the route; the parser's own unless given. */
+  /** Limits for changed messages; the parser's defaults unless given. */
   readonly limits?: ParseLimits;
 }
 
-/** Takes a message through one interceptor: at once where it decides at once, else in a while. */
-export type InterceptorStep = (subject: InspectedMessage) => MessageOutcome | Promise<MessageOutcome>;
+/** Takes a message through one interceptor. */
+export type InterceptorStep = (inspected: InspectedMessage) => MaybePromise<MessageOutcome>;
 
-/** Tells the listener of a decision. */
-function report(runtime: InterceptorDeps, at: Invocation, plan: ActionPlan, durationMs: number): void {
-  if (runtime.onEvent === undefined) return;
-  const { exchange, direction, phase, message: before } = at.subject;
+/** Calls the listener. */
+function report(deps: InterceptorDeps, invocation: Invocation, plan: ActionPlan, durationMs: number): void {
+  if (deps.onEvent === undefined) return;
+  const { exchange, direction, phase, message: before } = invocation.inspected;
   const { action, outcome, reason, error } = plan;
   const event: InterceptorEvent = {
-    interceptor: at.interceptor.name,
-    mode: at.interceptor.mode,
+    interceptor: invocation.interceptor.name,
+    mode: invocation.interceptor.mode,
     exchange,
     direction,
     phase,
@@ -267,9 +267,9 @@ function report(runtime: InterceptorDeps, at: Invocation, plan: ActionPlan, dura
     error,
   };
   try {
-    runtime.onEvent(event);
+    deps.onEvent(event);
   } catch {
-    // SC-062: whoever observes cannot change traffic, not even by failing.
+    // SC-062: an observer cannot change traffic, not even by failing.
   }
 }
 

@@ -165,7 +165,7 @@ const failures: [how: string, options: Partial<InterceptorOptions>, reason: stri
   ["never decides", { onMessage: () => new Promise(() => {}), timeoutMs: 30 }, "did not decide within 30 ms"],
   ["returns nothing", { onMessage: () => undefined as unknown as Action }, "returned no action"],
   ["invents an action", doing({ type: "fork" }), "returned an unknown action"],
-  ["changes the id", doing(modify({ set: { "/id": 2 } })), "made a change that cannot be: the id cannot change"],
+  ["changes the id", doing(modify({ set: { "/id": 2 } })), "made an invalid change: the id cannot change"],
   ["changes the version", doing(modify({ set: { "/jsonrpc": "1.0" } })), 'the member "jsonrpc" must be'],
   ["makes a change that is none", doing({ type: "modify", change: 5 }), "cannot be carried out"],
   ["mocks a result that is none", doing({ type: "mock", answer: { result: [] } }), "cannot be carried out"],
@@ -232,7 +232,7 @@ describe("a fault", () => {
     const { handle, sent, events } = createBench([doing(mock({ result: {} }))]);
     expect(await handle(exchangeWith(notificationOf("x")))).toBe(noReply);
     expect(sent).toEqual([]);
-    expect(events).toMatchObject([{ action: "fault", reason: "answered a message that has no answer" }]);
+    expect(events).toMatchObject([{ action: "fault", reason: "answered a message that needs no answer" }]);
   });
 });
 

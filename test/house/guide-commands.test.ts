@@ -8,7 +8,7 @@ import { commands, isCommandName } from "../../src/cli/commands.ts";
 import { loadConfig } from "../../src/config/load.ts";
 
 const root = resolve(import.meta.dirname, "../..");
-const pages = ["README.md", ...globSync("docs/guides/*.md", { cwd: root }).toSorted()].map((file) => ({
+const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root }).toSorted()].map((file) => ({
   file,
   text: readFileSync(join(root, file), "utf8"),
 }));

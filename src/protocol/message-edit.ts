@@ -5,7 +5,7 @@ import type { Message, RequestId } from "./message.ts";
 // Needed wherever clients share a connection: ids are rewritten in both directions, and the outline moves along instead
 // of being scanned again.
 
-/** A member that holds an id or token, and its new value. */
+/** A member that contains an id or token, and its new value. */
 export interface IdEdit {
   readonly name: MemberName;
   readonly id: RequestId;
@@ -36,11 +36,11 @@ export function replaceIds<Kind extends Message>(message: Kind, ids: readonly Id
     loneSurrogateInName: outline.loneSurrogateInName,
   };
   const { kind, method, diagnostics } = message;
-  // Ids hold no members, so the kind is what it was.
+  // Ids contain no members, so the kind stays the same.
   return { kind, id: own ?? message.id, method, bytes, outline: after, diagnostics } as Message as Kind;
 }
 
-/** Where an offset of the old message stands in the new one; -1 stays -1. */
+/** The position of an old offset in the new message; -1 stays -1. */
 function moved(offset: number, outline: Outline, edits: readonly Replacement[]): number {
   if (offset < 0) return offset;
   let to = offset - outline.start;

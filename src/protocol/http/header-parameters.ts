@@ -56,9 +56,9 @@ interface Visit {
 }
 
 /**
- * Reads the `x-mcp-header` annotations of a tool's input schema. Each must be reachable from the root through
- * `properties` alone, be a token that no other annotation repeats in any case, and stand on a string, an integer or
- * a boolean; one bad annotation spoils the tool (MCP 2026-07-28, Streamable HTTP, "Schema Extension").
+ * Reads the header parameters of a tool from its input schema. An annotation must be reachable through `properties`
+ * alone, be a unique HTTP token, ignoring case, and belong to a string, an integer or a boolean; one invalid
+ * annotation invalidates the tool (MCP 2026-07-28, Streamable HTTP, "Schema Extension").
  */
 export function parseHeaderParameters(inputSchema: unknown): ParsedHeaderParameters {
   const parameters: HeaderParameter[] = [];

@@ -251,7 +251,7 @@ function owned<Owner>({ client }: Forwarded<Owner>, message: Message, edits: rea
   return { type: "owned", owner: client.owner, message: replaceIds(message, edits) };
 }
 
-/** The number of an id of ours; 0 for anything that cannot be one. */
+/** The number of one of our ids; 0 for any other id. */
 function numberOf(id: RequestId | undefined): number {
   const number = id?.key.startsWith("n:") === true ? Number(id.key.slice(2)) : 0;
   return Number.isSafeInteger(number) && number > 0 ? number : 0;

@@ -2,10 +2,10 @@ import { type MemberName, type Span, spanOf } from "./outline.ts";
 import { elementsOf, membersOf, pointerSteps, type ScannedJson, typeAt } from "./read.ts";
 import { skipSpace } from "./scan.ts";
 
-// The one editor of JSON text. Every edit is a list of replaced spans, so bytes that nobody edits stay as they were:
+// The only editor of JSON text. Every edit is a list of replaced spans, so all other bytes stay unchanged:
 // white space, the digits of numbers, the escapes of strings. All functions take bytes that the scanner has accepted.
 
-/** One change: the bytes of a span give way to others. */
+/** The new bytes of a span. */
 export interface Replacement {
   readonly span: Span;
   readonly bytes: Buffer;
@@ -89,7 +89,7 @@ export function editObject(
 /** New JSON text for members by name; undefined removes a member. */
 export type MemberChanges = ReadonlyMap<string, JsonText | undefined>;
 
-/** Replaces members where they stand, removes them, or adds those that are missing at the end. */
+/** Replaces members in place, removes them, or adds missing ones at the end. */
 export function changeMembers(bytes: Buffer, object: Span, changes: MemberChanges): Buffer {
   const replacements: Replacement[] = [];
   const entries: Entry[] = [];
@@ -122,7 +122,7 @@ export type EditResult =
 
 /**
  * Puts JSON text in the place that a JSON Pointer names. A missing member of an object is added, `-` appends to an
- * array. The bytes must hold one valid JSON value.
+ * array. The bytes must be one valid JSON value.
  */
 export function setAt(bytes: Buffer, pointer: string, json: string): EditResult {
   const place = locate(bytes, pointer);
@@ -149,7 +149,7 @@ export function removeAt(bytes: Buffer, pointer: string): EditResult {
 /** What is done with the values at a place. `set` takes the JSON at this index of the values passed in. */
 export type EditAction = "redact" | "remove" | { readonly set: number };
 
-/** An edit by JSON Pointer (RFC 6901), in which `*` stands for every member or element. */
+/** An edit by JSON Pointer (RFC 6901), in which `*` matches every member or element. */
 export interface PointerEdit {
   readonly pointer: string;
   readonly action: EditAction;
@@ -164,7 +164,7 @@ export interface EditPlan {
   readonly any: EditPlan | undefined;
 }
 
-/** What to replace, or which pointer leads to a place that cannot hold its value. */
+/** What to replace, or why a value cannot be set. */
 export type PlannedEdits =
   | { readonly ok: true; readonly replacements: readonly Replacement[] }
   | { readonly ok: false; readonly problem: string };
@@ -273,7 +273,7 @@ function emptyPlan(): DraftPlan {
   return { action: undefined, named: new Map(), any: undefined };
 }
 
-/** A member or element, from its first byte to behind its value. */
+/** A member or element, from its first byte to the end of its value. */
 interface Entry {
   readonly start: number;
   readonly end: number;
@@ -296,7 +296,7 @@ function entryEdits(
       run.end = entry.end;
       continue;
     }
-    // Behind a kept entry the comma before the run goes with it, at the front the comma behind it.
+    // After a kept entry the comma before the run is removed with it, at the front the comma after it.
     if (run !== undefined) {
       const end = lastKept === undefined ? entry.start : run.end;
       found.push({ span: { start: run.start, end }, bytes: nothing });
@@ -315,8 +315,8 @@ function entryEdits(
     if (run !== undefined) found.push({ span: run, bytes: nothing });
     return [{ span: { start: front, end: front }, bytes: Buffer.concat([text, comma]) }, ...found];
   }
-  const behind = run ?? { start: lastKept.end, end: lastKept.end };
-  found.push({ span: behind, bytes: Buffer.concat([comma, text]) });
+  const tail = run ?? { start: lastKept.end, end: lastKept.end };
+  found.push({ span: tail, bytes: Buffer.concat([comma, text]) });
   return found;
 }
 
@@ -339,7 +339,7 @@ type Place =
     }
   | { readonly ok: false; readonly problem: string };
 
-/** Finds the object or array that holds what a pointer names. */
+/** Finds the parent object or array of what a pointer names. */
 function locate(bytes: Buffer, pointer: string): Place {
   if (!pointer.startsWith("/") || /~(?![01])/.test(pointer)) {
     return { ok: false, problem: `"${pointer}" is not a JSON Pointer to a member` };

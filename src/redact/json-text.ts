@@ -49,7 +49,44 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
     return isPlain ? text.slice(start + 1, at - 1) : String(JSON.parse(text.slice(start, at)));
   }
 
+  /** Whether the object at the current position is a pair that names a secret: `{"name":"password","value":"…"}`. */
+  function isSecretPair(): boolean {
+    const begin = at;
+    let isNamed = false;
+    at++;
+    skipSpace();
+    while (!isNamed && text.charCodeAt(at) === 0x22) {
+      const member = readString();
+      skipSpace();
+      at++;
+      skipSpace();
+      const isText = text.charCodeAt(at) === 0x22;
+      if (isText && pairNames.has(member.toLowerCase())) isNamed = rules.isSecretName(readString());
+      else skipValue();
+      skipSpace();
+      if (text.charCodeAt(at) === 0x2c) at++;
+      skipSpace();
+    }
+    at = begin;
+    return isNamed;
+  }
+
+  /** Moves behind a value without looking at it. */
+  function skipValue(): void {
+    let depth = 0;
+    do {
+      const c = text.charCodeAt(at);
+      if (c === 0x22) readString();
+      else {
+        if (c === 0x7b || c === 0x5b) depth++;
+        if (c === 0x7d || c === 0x5d) depth--;
+        at++;
+      }
+    } while (at < text.length && (depth > 0 || !/[,\]}]/u.test(text.charAt(at))));
+  }
+
   function walkObject(isSecret: boolean): void {
+    const hidesValue = !isSecret && mayBePair(text, at) && !isExempt(path) && isSecretPair();
     at++;
     skipSpace();
     while (text.charCodeAt(at) === 0x22) {
@@ -60,7 +97,8 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
       skipSpace();
       at++;
       path.push(name);
-      walk(isSecret || (!isExempt(path) && rules.isSecretName(name)) || rules.isSecretPlace(path));
+      const isPairValue = hidesValue && pairValues.has(name.toLowerCase());
+      walk(isSecret || isPairValue || (!isExempt(path) && rules.isSecretName(name)) || rules.isSecretPlace(path));
       path.pop();
       skipSpace();
       if (text.charCodeAt(at) === 0x2c) at++;
@@ -110,6 +148,16 @@ export function redactJsonText(text: string, rules: JsonRedactionRules): string 
 
   walk(false);
   return copied === 0 ? text : out + text.slice(copied);
+}
+
+/** The members that name and hold something in a list of pairs. */
+const pairNames = new Set(["name", "key", "header", "field", "variable", "parameter"]);
+const pairValues = new Set(["value", "values", "content", "data"]);
+/** A pair is short up to its name; this much is read to see whether an object may be one. */
+const pairWindow = 400;
+
+function mayBePair(text: string, at: number): boolean {
+  return /"(?:name|key|header|field|variable|parameter)"/iu.test(text.slice(at, at + pairWindow));
 }
 
 /** JSON Schemas, whose member names describe values but do not contain them (SC-069). */

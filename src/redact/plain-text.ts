@@ -17,6 +17,11 @@ export interface SecretNames {
 /** `name=value` and `name: value`, with the value in quotes or up to the next space or separator. */
 const assignment =
   /([A-Za-z][\w.-]{1,63})["']?(?:\s{0,3}[=:]\s{0,3})(?:(?:Bearer|Basic|Digest)\s{1,3})?["']?(?!\[redacted:)([^\s"'&,;<>{}]{1,4096})/gu;
+/** `--name value`, as on a command line. */
+const option = /(?<![\w-])--?([A-Za-z][\w-]{1,63})\s{1,3}["']?(?!-|\[redacted:)([^\s"']{1,4096})/gu;
+/** `<name>value</name>`, with or without attributes and a namespace. */
+const element =
+  /<(?:[A-Za-z][\w.-]{0,63}:)?([A-Za-z][\w.-]{1,63})(?:\s[^<>]{0,256})?>(?!\[redacted:)([^<>]{1,4096})<\//gu;
 /** Credentials after the name of an authentication scheme (RFC 9110 section 11.4). */
 const scheme = /\b(?:Bearer|Basic)\s{1,3}(?!\[redacted:)([\w.~+/-]{8,8192}={0,2})/giu;
 
@@ -48,8 +53,15 @@ function withoutNamed(
   isSecretName: (plain: string) => boolean,
   hide: (secret: string) => string,
 ): string {
-  const named = withoutAssigned(text, isSecretName, hide);
-  return named.replace(scheme, (match, value: string) => match.slice(0, match.length - value.length) + hide(value));
+  const hideNamed = (match: string, name: string, value: string): string => {
+    if (!isSecretName(normalizeName(name))) return match;
+    const at = match.lastIndexOf(value);
+    return match.slice(0, at) + hide(value) + match.slice(at + value.length);
+  };
+  return withoutAssigned(text, isSecretName, hide)
+    .replace(element, hideNamed)
+    .replace(option, hideNamed)
+    .replace(scheme, (match, value: string) => match.slice(0, match.length - value.length) + hide(value));
 }
 
 function withoutAssigned(

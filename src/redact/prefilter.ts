@@ -4,8 +4,8 @@ const is = { lower: 1, upper: 2, digit: 4, mark: 8, between: 16, suspicious: 32 
 const classes = new Uint8Array(256);
 for (let byte = 0; byte < 256; byte++) {
   const letter = String.fromCharCode(byte);
-  // Escapes, non-ASCII letters, `@` and `+` always need the full detectors.
-  if (byte >= 128 || "\\@+".includes(letter)) classes[byte] = is.suspicious;
+  // Escapes, non-ASCII letters, `@`, `+` and `=` always need the full detectors.
+  if (byte >= 128 || "\\@+=".includes(letter)) classes[byte] = is.suspicious;
   else if (/[a-z]/u.test(letter)) classes[byte] = is.lower;
   else if (/[A-Z]/u.test(letter)) classes[byte] = is.upper;
   else if (/\d/u.test(letter)) classes[byte] = is.digit;
@@ -51,8 +51,8 @@ export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): bo
       recent = 0;
       run++;
     } else if (own === is.mark) {
-      // Private keys begin with a row of dashes.
-      if (byte === 0x2d && bytes[at - 1] === 0x2d) return false;
+      // Private keys begin with a row of dashes, options of a command line with one behind a space.
+      if (byte === 0x2d && (bytes[at - 1] === 0x2d || isOption(bytes, at))) return false;
       if (byte === 0x5f) digits = 0;
       run++;
     } else {
@@ -66,6 +66,11 @@ export function holdsNoSecret(bytes: Uint8Array, start: number, end: number): bo
     }
   }
   return run < shortestToken || !mayBeToken(bytes, end - run, end);
+}
+
+/** Whether `-u` begins here, as in `curl -u name:password`. */
+function isOption(bytes: Uint8Array, at: number): boolean {
+  return bytes[at + 1] === 0x75 && (bytes[at - 1] === 0x20 || bytes[at - 1] === 0x22);
 }
 
 /** Whether an account number begins before `at`: two letters and two digits. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 
 import { secretCorpus, secretDetectors as detectors } from "../../test/support/secret-corpus.ts";
 import { hasPlaceholder } from "./plain-text.ts";
+import { holdsNoSecret } from "./prefilter.ts";
 import { createRedactor, type RedactorOptions } from "./redactor.ts";
 
 function redactor(options: Partial<RedactorOptions> = {}) {
@@ -37,6 +38,64 @@ describe("redaction of messages", () => {
           city: "Bern",
         },
       },
+    });
+  });
+
+  it.each([
+    ..."password2 password_confirmation newPasswordRepeat passwords db_pass dbPass api_keys accessTokens".split(" "),
+    ..."SecretString SecretBinary clientSecrets privateKey2 PASSWD_1 root-pass masterKey refresh_tokens".split(" "),
+  ])("replaces the value of %s: a suffix or a plural does not make a secret harmless", (name) => {
+    expect(redacted({ params: { arguments: { [name]: "hunter2" } } })).toEqual({
+      params: { arguments: { [name]: placeholder } },
+    });
+  });
+
+  it.each(["bypass", "compass", "maxTokens", "inputTokens", "nextToken", "passenger", "keyboard", "author"])(
+    "leaves the value of %s alone",
+    (name) => {
+      const message = { params: { arguments: { [name]: "north" } } };
+      expect(redacted(message)).toEqual(message);
+    },
+  );
+
+  it.each([
+    "mysql --password hunter2 -h db",
+    "tool --api-key hunter2",
+    "curl -u ann:hunter2 https://example.com",
+    "curl --user ann:hunter2",
+    "<password>hunter2</password>",
+    '<ns:Password type="text">hunter2</ns:Password>',
+    "https://x.blob.example.net/a?sv=1&sig=hunter2hunter2%3D",
+    "https://s3.example.com/a?X-Amz-Credential=a&X-Amz-Signature=hunter2hunter2",
+  ])("hides the secret in the text %s, with the quick test in front too", (text) => {
+    const json = JSON.stringify({ params: { arguments: { note: text } } });
+    const bytes = Buffer.from(json);
+    const quick = redactor({ prefilter: holdsNoSecret });
+    for (const clean of [redactor().json(json).text, quick.jsonBytes(bytes, 0, bytes.length).text])
+      expect(clean).not.toContain("hunter2");
+  });
+
+  it.each([
+    [{ name: "password", value: "hunter2" }],
+    [{ value: "hunter2", name: "DB_PASSWORD" }],
+    [{ key: "apiKey", type: "text", value: ["hunter2"] }],
+    [{ header: "Authorization", value: "hunter2" }],
+  ])("hides the value of a pair that names a secret: %j", (pair) => {
+    expect(JSON.stringify(redacted({ params: { arguments: { fields: [pair] } } }))).not.toContain("hunter2");
+  });
+
+  it("leaves other pairs alone", () => {
+    const message = { params: { arguments: [{ name: "city", value: "Bern" }], name: "password-reset" } };
+    expect(redacted(message)).toEqual(message);
+  });
+
+  it("hashes a bounded number of secrets in one text, and still hides the rest", () => {
+    const text = Array.from({ length: 1500 }, (_, index) => `password=hunter2-${index}`).join(" ");
+    const clean = String((redacted({ params: { text } }) as { params: { text: string } }).params.text);
+    expect(clean).not.toContain("hunter2");
+    expect(new Set(clean.split(" ")).size).toBe(1001);
+    expect(redacted({ params: { text: "password=hunter2" } })).not.toEqual({
+      params: { text: "password=[redacted:000000000000]" },
     });
   });
 

@@ -58,16 +58,23 @@ export interface RedactedHeaders {
 
 const none: readonly string[] = [];
 
+/** So many secrets of one text get placeholders of their own; hashing more would hold other messages up. */
+const maxHashed = 1000;
+const uniformPlaceholder = "[redacted:000000000000]";
+
 /** Makes the redactor of one capture. */
 export function createRedactor(options: RedactorOptions): Redactor {
   const { keys = none, paths = none, headers: keptHeaders = none, known } = options;
   const detectors = Object.values(options.detectors);
-  const placeholder = createPlaceholder(options.key);
+  const digest = createPlaceholder(options.key);
   const ownKeys = new Set(keys.map(normalizeName));
   const places = paths.map(pointerSteps);
   const ownHints = ownKeys.size === 0 && places.length === 0 ? undefined : hintsOf(keys, places);
   const isSecret = (name: string): boolean => ownKeys.has(name) || isSecretName(name);
   const mayContain = (text: string): boolean => secretHints.test(text) || ownHints?.test(text) === true;
+  /** Counts the secrets of the text being redacted: beyond a bound they all get one placeholder, which costs no hash. */
+  let hidden = 0;
+  const placeholder = (secret: string): string => (++hidden > maxHashed ? uniformPlaceholder : digest(secret));
   const redactPlain = createPlainTextRedaction(detectors, placeholder, { isSecret, mayContain });
 
   /** A quick test, because most texts contain no secret. */
@@ -100,6 +107,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
 
   function redact(before: Redacted, work: (text: string, onSecret: (secret: string) => void) => string): Redacted {
     const secrets: string[] = [];
+    hidden = 0;
     const text = work(before.text, (secret) => void secrets.push(secret));
     return { text, count: before.count + secrets.length, secrets };
   }
@@ -121,7 +129,7 @@ export function createRedactor(options: RedactorOptions): Redactor {
     json,
     jsonBytes,
     text: plain,
-    headers: createHeaderRedaction(keptHeaders, plain, isSecret, placeholder),
+    headers: createHeaderRedaction(keptHeaders, plain, isSecret, digest),
     rules: [
       "names of secrets",
       ...keys.map((key) => `key ${key}`),

@@ -15,6 +15,7 @@ const within = [
   "accesskey",
   "signingkey",
   "encryptionkey",
+  "masterkey",
   "authoriz",
   "credential",
   "cookie",
@@ -22,13 +23,14 @@ const within = [
   "basic",
   "requeststate",
 ];
-const alone = ["pass", "auth", "otp"];
+const alone = ["auth", "otp"];
 
 /** Matches any text that contains the name of a secret; a quick test before the exact one. */
 export const secretHints: RegExp = new RegExp(
   [
     ...within.map(spread),
     `(?<!progress)${spread("token")}`,
+    String.raw`${spread("pass")}(?![a-z])`,
     ...alone.map((word) => String.raw`(?<![a-z\d])${spread(word)}(?![a-z\d])`),
   ].join("|"),
   "iu",
@@ -37,6 +39,7 @@ export const secretHints: RegExp = new RegExp(
 const whole = new Set(["pwd", "pass", "otp", "auth", "cookie", "cookies", "credential", "credentials"]);
 
 const endings = [
+  "pass",
   "password",
   "passwd",
   "passcode",
@@ -50,6 +53,7 @@ const endings = [
   "secretkey",
   "accesskey",
   "accesskeyid",
+  "masterkey",
   "signingkey",
   "encryptionkey",
   "authorization",
@@ -71,6 +75,15 @@ const harmless = new Set([
   "maxtoken",
 ]);
 
+/** Words that end in "pass" and have nothing to do with passwords. */
+const harmlessPasses = ["bypass", "compass", "encompass", "trespass", "surpass", "overpass", "underpass"];
+
+/** What may follow the name of a secret without changing that it is one: `password2`, `password_confirmation`. */
+const suffix = /(?:\d+|confirmation|confirm|repeat|again|verification|string|binary|value|text|plain|b64|base64)$/u;
+
+/** Plurals count tokens (`maxTokens`) unless they say which ones. */
+const tokenLists = /(?:access|refresh|auth|api|bearer|session|id)tokens$/u;
+
 /** Gives `apiKey`, `api_key`, `API-KEY` and `api.key` the same form. */
 export function normalizeName(name: string): string {
   return name.toLowerCase().replaceAll(/[\s_.\-/]/gu, "");
@@ -78,7 +91,19 @@ export function normalizeName(name: string): string {
 
 /** Whether the value of a name is always a secret. Takes normalized names. */
 export function isSecretName(plain: string): boolean {
-  if (whole.has(plain)) return true;
-  if (harmless.has(plain)) return false;
-  return endings.some((ending) => plain.endsWith(ending));
+  let name = plain;
+  for (;;) {
+    if (whole.has(name) || tokenLists.test(name)) return true;
+    if (harmless.has(name)) return false;
+    if (endsLikeSecret(name) || (name.endsWith("s") && !name.endsWith("tokens") && endsLikeSecret(name.slice(0, -1))))
+      return true;
+    const shorter = name.replace(suffix, "");
+    if (shorter === name || shorter === "") return false;
+    name = shorter;
+  }
+}
+
+function endsLikeSecret(name: string): boolean {
+  if (harmlessPasses.some((word) => name.endsWith(word))) return false;
+  return endings.some((ending) => name.endsWith(ending));
 }

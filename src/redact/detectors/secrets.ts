@@ -6,16 +6,32 @@ export const secretPatterns: readonly DetectorPattern[] = [
   { kind: "github-token", hint: "gh", form: /(?<!\w)gh[oprsu]_[\dA-Za-z]{36,255}/gu },
   { kind: "github-token", hint: "github_pat_", form: /(?<!\w)github_pat_\w{22,255}/gu },
   { kind: "gitlab-token", hint: "glpat-", form: /(?<![\w-])glpat-[\w-]{20,255}/gu },
-  { kind: "slack-token", hint: "xox", form: /(?<![\w-])xox[abeoprs]-[\dA-Za-z-]{10,255}/gu },
+  { kind: "slack-token", hint: "xox", form: /(?<![\w-])xox[abcdeoprs]-[\dA-Za-z-]{10,255}/gu },
   { kind: "stripe-key", hint: "k_", form: /(?<!\w)[rs]k_(?:live|test)_[\dA-Za-z]{16,255}/gu },
   { kind: "model-api-key", hint: "sk-", form: /(?<![\w-])sk-[\w-]{20,255}/gu },
   { kind: "google-api-key", hint: "AIza", form: /(?<![\w-])AIza[\w-]{35}(?![\w-])/gu },
   { kind: "npm-token", hint: "npm_", form: /(?<!\w)npm_[\dA-Za-z]{36}(?!\w)/gu },
   { kind: "pypi-token", hint: "pypi-", form: /(?<![\w-])pypi-[\w-]{50,255}/gu },
+  { kind: "headgate-key", hint: "hgk_", form: /(?<!\w)hgk_[\w-]{16,255}/gu },
+  {
+    kind: "json-web-encryption",
+    hint: "eyJ",
+    form: /(?<![\w-])eyJ[\w-]{10,8192}\.[\w-]{0,8192}\.[\w-]{8,8192}\.[\w-]{8,65536}\.[\w-]{8,8192}/gu,
+  },
   {
     kind: "json-web-token",
     hint: "eyJ",
     form: /(?<![\w-])eyJ[\w-]{10,8192}\.eyJ[\w-]{10,8192}\.[\w-]{0,8192}/gu,
+  },
+  {
+    kind: "url-signature",
+    hint: "=",
+    form: /(?<=[?&;](?:X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature|Signature|sig)=)[^\s"'&#<>]{8,4096}/giu,
+  },
+  {
+    kind: "command-line-password",
+    hint: "-u",
+    form: /(?<=(?:^|\s)(?:-u|--user)[ =]["']?)[^\s"':]{1,128}:[^\s"']{1,256}/gu,
   },
   { kind: "url-password", hint: "://", form: /:\/\/[^\s/:@]{0,128}:[^\s/@]{1,256}@/gu },
 ];
@@ -38,7 +54,7 @@ function privateKeys(text: string): readonly Detection[] {
   let at = text.indexOf(keyBegin);
   while (at !== -1) {
     const label = text.slice(at + keyBegin.length, at + keyBegin.length + longestLabel);
-    if (/^[ A-Z]{0,40}PRIVATE KEY-----/u.test(label)) {
+    if (/^[ A-Z]{0,40}PRIVATE KEY(?: BLOCK)?-----/u.test(label)) {
       const last = text.indexOf(keyEnd, at);
       const behind = last === -1 ? -1 : text.indexOf("-----", last + keyEnd.length);
       const end = behind === -1 ? text.length : behind + "-----".length;

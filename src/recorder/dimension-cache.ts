@@ -42,26 +42,19 @@ export function createOutcomeCache<T>(): OutcomeCache<T> {
   };
 }
 
-/** The fields that `commonKey` and the two maps above cover. */
-const commonFields: ReadonlySet<string> = new Set([
-  "method",
-  "target",
-  "kind",
-  "direction",
-  "modified",
-  "messages",
-  "state",
-]);
-
 const outcomeFields = fieldsIn("outcome");
-const rareFields = outcomeFields.filter((field) => !commonFields.has(field));
 
 /** Everything but method and target as a number; -1 if the outcome has a field that few have. */
 function commonKey(outcome: ExchangeOutcome): number {
-  for (const field of rareFields) {
-    const value = outcome[field];
-    if (value !== undefined && value !== 0) return -1;
-  }
+  if (
+    outcome.errorCode !== undefined ||
+    outcome.gatewayCode !== undefined ||
+    outcome.decision !== undefined ||
+    outcome.rule !== undefined ||
+    outcome.redacted !== 0 ||
+    outcome.omitted !== 0
+  )
+    return -1;
   const flags =
     (outcome.kind === "request" ? 0 : 1) +
     (outcome.direction === "c2s" ? 0 : 2) +

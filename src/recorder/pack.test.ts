@@ -10,6 +10,7 @@ import {
   groupFrames,
   maxPackSpan,
   packFrames,
+  rareFields,
   readPackIds,
   unpackFrames,
 } from "./pack.ts";
@@ -69,6 +70,14 @@ describe("packed frames", () => {
         expect(again(all)).toEqual(all);
       }),
     );
+  });
+
+  it.each(rareFields)("keep a frame whose only rare field is %s", (field) => {
+    const [frame] = callFrames({ id: "a" });
+    if (frame === undefined) throw new TypeError("a call has frames");
+    // A value of no frame, since only its presence matters here.
+    const rare = { ...frame, [field]: 1 } as Frame;
+    expect(again([rare])).toEqual([rare]);
   });
 
   it("[SC-067] carry the derived exchange if they are all of it", () => {

@@ -1,7 +1,7 @@
 // Needed by bench recorder: "recording on against off".
 import type { CaptureRecord, ExchangeRecord } from "../contract.ts";
 import { createDerivation, type ExchangeDerivation } from "../derive.ts";
-import type { ExchangeCaller, ExchangeOutcome, OwnFields } from "../exchange-fields.ts";
+import type { OwnFields } from "../exchange-fields.ts";
 import {
   createContextReader,
   formatContext,
@@ -15,7 +15,7 @@ import {
 } from "../pack.ts";
 import { compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
 import { ownColumns, packColumns, pushExchange, pushPack } from "./columns.ts";
-import { createDimensionRows } from "./dimension-rows.ts";
+import { createDimensionRows, type DimensionNumbers } from "./dimension-rows.ts";
 import { framesAt, packsBetween } from "./find-exchanges.ts";
 import { captureStride, createRowInserter, toPosition, type RowInserter, type SqlDatabase } from "./sql-database.ts";
 
@@ -43,13 +43,6 @@ interface Batch {
   readonly exchangeRows: RowInserter;
   /** Exchanges that began before this batch or go on after it; their rows may exist already. */
   readonly changed: Set<ExchangeRecord>;
-}
-
-/** What an exchange shares with others, and the context that is stored with its caller. */
-interface ExchangeDimensions {
-  readonly caller: ExchangeCaller;
-  readonly context: string;
-  readonly outcome: ExchangeOutcome;
 }
 
 const upsertExchange = ` ON CONFLICT (position) DO UPDATE SET ${ownColumns
@@ -81,29 +74,15 @@ export function createAppender(database: SqlDatabase): Appender {
     return own;
   }
 
-  /** Adds the row of an exchange, after the rows that it shares with others. */
-  async function addExchange(
-    { inside, capture }: Batch,
+  function addExchange(
+    { capture }: Batch,
     rows: RowInserter,
     exchange: OwnFields & Pick<ExchangeRecord, "seq">,
-    shared: ExchangeDimensions,
-  ): Promise<void> {
-    const caller =
-      dimensions.caller(shared.caller, shared.context) ??
-      (await dimensions.writeCaller(inside, shared.caller, shared.context));
-    const outcome = dimensions.outcome(shared.outcome) ?? (await dimensions.writeOutcome(inside, shared.outcome));
+    { caller, outcome }: DimensionNumbers,
+  ): void {
     const position = toPosition(capture.number, exchange.seq);
     blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
     pushExchange(rows.row(), exchange, position, caller, outcome);
-    if (rows.isFull) await rows.write();
-  }
-
-  /** Stores a pack that holds a whole exchange, without unpacking it. */
-  async function addComplete(batch: Batch, pack: FramePack, complete: CompleteExchange): Promise<void> {
-    const context = dimensions.isRepeatedContext(pack.context) ? pack.context : "";
-    const shared = { caller: readContext(pack.context), context, outcome: complete.outcome };
-    await addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), shared);
-    addPack(batch, pack, toPosition(batch.capture.number, pack.first), context);
   }
 
   /** Stores a pack of an exchange that began earlier, goes on later or belongs to others. */
@@ -140,7 +119,10 @@ export function createAppender(database: SqlDatabase): Appender {
     const rows = createRowInserter(batch.inside, "exchange", ownColumns, upsertExchange);
     for (const exchange of batch.changed) {
       const context = storedContexts.get(exchange) ?? "";
-      await addExchange(batch, rows, exchange, { caller: exchange, context, outcome: exchange });
+      const shared = { caller: exchange, context, outcome: exchange };
+      const numbers = dimensions.find(shared) ?? (await dimensions.write(batch.inside, shared));
+      addExchange(batch, rows, exchange, numbers);
+      if (rows.isFull) await rows.write();
     }
     await rows.write();
     await blockIndex.write(batch.inside);
@@ -166,8 +148,17 @@ export function createAppender(database: SqlDatabase): Appender {
     let frames = 0;
     for (const pack of fresh) {
       frames += pack.count;
-      if (pack.complete !== undefined && isNew) await addComplete(batch, pack, pack.complete);
-      else await addPartial(batch, pack);
+      const { complete } = pack;
+      if (complete === undefined || !isNew) await addPartial(batch, pack);
+      else {
+        // The whole exchange is in this pack, so it is stored without unpacking it.
+        const context = dimensions.isRepeatedContext(pack.context) ? pack.context : "";
+        const shared = { caller: readContext(pack.context), context, outcome: complete.outcome };
+        const numbers = dimensions.find(shared) ?? (await dimensions.write(inside, shared));
+        addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), numbers);
+        addPack(batch, pack, toPosition(capture.number, pack.first), context);
+      }
+      if (batch.exchangeRows.isFull) await batch.exchangeRows.write();
       if (batch.packRows.isFull) await batch.packRows.write();
     }
     await batch.packRows.write();

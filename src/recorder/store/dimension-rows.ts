@@ -9,13 +9,22 @@ import {
 import { toColumn } from "./columns.ts";
 import type { ColumnValue, SqlDatabase } from "./sql-database.ts";
 
+/** What an exchange shares with others, and the context that is stored with its caller. */
+export interface ExchangeDimensions {
+  readonly caller: ExchangeCaller;
+  readonly context: string;
+  readonly outcome: ExchangeOutcome;
+}
+
+/** The numbers of those rows. */
+export type DimensionNumbers = Readonly<Record<DimensionTable, number>>;
+
 /** Writes rows that many exchanges share once, and caches their numbers. */
 export interface DimensionRows {
-  /** The number of a caller's row, which may hold a context too; undefined if it must be written first. */
-  caller(caller: ExchangeCaller, context: string): number | undefined;
-  writeCaller(inside: SqlDatabase, caller: ExchangeCaller, context: string): Promise<number>;
-  outcome(outcome: ExchangeOutcome): number | undefined;
-  writeOutcome(inside: SqlDatabase, outcome: ExchangeOutcome): Promise<number>;
+  /** The numbers of rows that were written before; undefined if one was not. */
+  find(dimensions: ExchangeDimensions): DimensionNumbers | undefined;
+  /** Writes the rows that are missing. */
+  write(inside: SqlDatabase, dimensions: ExchangeDimensions): Promise<DimensionNumbers>;
   /** Whether a context came before, so that it is worth storing with its caller. */
   isRepeatedContext(context: string): boolean;
   clear(): void;
@@ -52,6 +61,22 @@ export function createDimensionRows(): DimensionRows {
     return Number(row?.["number"]);
   }
 
+  async function writeCaller(inside: SqlDatabase, caller: ExchangeCaller, context: string): Promise<number> {
+    const columns = [...callerFields.map((field) => exchangeFields[field].column), "context"];
+    const values = [...callerFields.map((field) => toColumn(caller[field])), context];
+    const number = await insert(inside, "caller", columns, values);
+    callers.set(callerKey(caller, context), number);
+    return number;
+  }
+
+  async function writeOutcome(inside: SqlDatabase, outcome: ExchangeOutcome): Promise<number> {
+    const columns = outcomeFields.map((field) => exchangeFields[field].column);
+    const values = outcomeFields.map((field) => toColumn(outcome[field]));
+    const number = await insert(inside, "outcome", columns, values);
+    outcomes.set(outcome, number);
+    return number;
+  }
+
   return {
     isRepeatedContext: (context) => {
       if (seenContexts.has(context)) return true;
@@ -59,22 +84,16 @@ export function createDimensionRows(): DimensionRows {
       seenContexts.add(context);
       return false;
     },
-    caller: (caller, context) => callers.get(callerKey(caller, context)),
-    writeCaller: async (inside, caller, context) => {
-      const columns = [...callerFields.map((field) => exchangeFields[field].column), "context"];
-      const values = [...callerFields.map((field) => toColumn(caller[field])), context];
-      const number = await insert(inside, "caller", columns, values);
-      callers.set(callerKey(caller, context), number);
-      return number;
+    find: ({ caller, context, outcome }) => {
+      const callerNumber = callers.get(callerKey(caller, context));
+      const outcomeNumber = outcomes.get(outcome);
+      if (callerNumber === undefined || outcomeNumber === undefined) return undefined;
+      return { caller: callerNumber, outcome: outcomeNumber };
     },
-    outcome: (outcome) => outcomes.get(outcome),
-    writeOutcome: async (inside, outcome) => {
-      const columns = outcomeFields.map((field) => exchangeFields[field].column);
-      const values = outcomeFields.map((field) => toColumn(outcome[field]));
-      const number = await insert(inside, "outcome", columns, values);
-      outcomes.set(outcome, number);
-      return number;
-    },
+    write: async (inside, { caller, context, outcome }) => ({
+      caller: callers.get(callerKey(caller, context)) ?? (await writeCaller(inside, caller, context)),
+      outcome: outcomes.get(outcome) ?? (await writeOutcome(inside, outcome)),
+    }),
     clear,
   };
 }

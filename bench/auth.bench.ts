@@ -33,7 +33,7 @@ async function rememberedTokenRows(): Promise<BenchRow[]> {
     impliedScopes: {},
     clockSkewMs: 0,
     clock: systemClock,
-    maxRemembered: 10_000,
+    maxCached: 10_000,
   });
   const authorization = `Bearer ${await keyring.token({ audience, expiresIn: hourSeconds, scope: "a b c" })}`;
   const credentials = { header: () => authorization, audience: [audience] };

@@ -10,21 +10,21 @@ import {
 } from "./authenticator.ts";
 import { expandScopes, type ImpliedScopes } from "./scopes.ts";
 
-/** A key as the configuration knows it: by its hash, which gives nobody the key. */
+/** A configured key; only its hash is known. */
 export interface ApiKeyEntry {
-  /** `sha256:` and the hash in base64url, as `hashApiKey` makes it. */
+  /** `sha256:` and the hash in base64url, see `hashApiKey`. */
   readonly hash: string;
   readonly scopes: readonly string[];
-  /** What policies and records may want to know of its owner. */
+  /** Facts about its owner, for policies and records. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Wall time in milliseconds from which it counts no more. */
+  /** Expiry, in milliseconds since 1970. */
   readonly expiresAt?: number | undefined;
 }
 
 export interface ApiKeyOptions {
-  /** The name of this authenticator, which makes its principals differ from those of others. */
+  /** The name of this authenticator; part of the ids of its principals. */
   readonly name: string;
-  /** Lower-case name of the header that holds the key; undefined for a bearer token. */
+  /** Lower-case name of the header with the key; undefined for a bearer token. */
   readonly header: string | undefined;
   readonly keys: Readonly<Record<string, ApiKeyEntry>>;
   readonly impliedScopes: ImpliedScopes;
@@ -42,8 +42,8 @@ interface KnownApiKey {
 }
 
 /**
- * Takes keys that the configuration lists. Only hashes are kept, and they are compared in constant time: keys are found
- * by the first bytes of their hash, which nobody can steer, and a whole hash is always compared.
+ * Authenticates with configured keys. Only hashes are kept. Keys are looked up by the first bytes of their hash, which a
+ * caller cannot choose, and a whole hash is always compared, in constant time.
  */
 export function createApiKeys(options: ApiKeyOptions): Authenticator {
   const known = new Map<string, KnownApiKey>();
@@ -53,7 +53,7 @@ export function createApiKeys(options: ApiKeyOptions): Authenticator {
     const outcome: Authentication = { ok: true, principal: principalOf(options, id, entry) };
     known.set(bucketOf(digest), { digest, outcome, expiresAt });
   }
-  const stranger: KnownApiKey = { digest: Buffer.alloc(32), outcome: refused, expiresAt: 0 };
+  const unknown: KnownApiKey = { digest: Buffer.alloc(32), outcome: refused, expiresAt: 0 };
 
   return {
     authenticate: (credentials) => {
@@ -67,10 +67,10 @@ export function createApiKeys(options: ApiKeyOptions): Authenticator {
           : credentials.header(options.header);
       if (key === undefined) return missingCredentials;
       const digest = hash("sha256", key, "buffer");
-      const found = known.get(bucketOf(digest)) ?? stranger;
+      const found = known.get(bucketOf(digest)) ?? unknown;
       const isSame = timingSafeEqual(found.digest, digest);
-      if (isSame && found !== stranger) return options.wall() < found.expiresAt ? found.outcome : expired;
-      // A bearer token of another form may be for somebody else.
+      if (isSame && found !== unknown) return options.wall() < found.expiresAt ? found.outcome : expired;
+      // A bearer token without our prefix may be for another authenticator.
       return options.header !== undefined || key.startsWith(keyPrefix) ? refused : foreign;
     },
   };
@@ -82,17 +82,16 @@ const foreign: Authentication = authenticationFailure("invalid_token", "the key 
   isForeign: true,
 });
 
-/** Writes random bytes as a key, which can be told from other tokens by how it begins. */
+/** Formats random bytes as a key, with a prefix that tells it from other tokens. */
 export function formatApiKey(random: Uint8Array): string {
   return keyPrefix + Buffer.from(random).toString("base64url");
 }
 
-/** What the configuration keeps of a key. One hash is enough for it: keys are random and long, unlike passwords. */
+/** Hashes a key for the configuration. A single hash is enough: keys are random and long, unlike passwords. */
 export function hashApiKey(key: string): string {
   return hashPrefix + hash("sha256", key, "base64url");
 }
 
-/** Whether a text has the form of a key's hash. */
 export function isApiKeyHash(text: string): boolean {
   return hashForm.test(text);
 }

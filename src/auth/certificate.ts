@@ -2,11 +2,11 @@ import { X509Certificate } from "node:crypto";
 import type { Principal } from "../core/exchange.ts";
 import { type Authentication, authenticationFailure, type Authenticator, missingCredentials } from "./authenticator.ts";
 
-/** Which part of a certificate says who its holder is. */
+/** Which part of a certificate identifies its holder. */
 export type CertificateIdentity = "subject" | "uri" | "dns" | "email" | "fingerprint";
 
 export interface CertificateOptions {
-  /** The name of this authenticator, which makes its principals differ from those of others. */
+  /** The name of this authenticator; part of the ids of its principals. */
   readonly name: string;
   readonly identity: CertificateIdentity;
   readonly scopes: ReadonlySet<string>;
@@ -14,27 +14,28 @@ export interface CertificateOptions {
 }
 
 /**
- * Takes the client certificate of the connection, which TLS has verified against the listener's authorities. Connections
- * show the same bytes with every request, so a certificate is read once.
+ * Authenticates with the client certificate of the connection, which TLS has verified. All requests of a connection
+ * share the same bytes, so a certificate is parsed once.
  */
 export function createCertificates(options: CertificateOptions): Authenticator {
-  const readings = new WeakMap<Uint8Array, Principal | "unnamed">();
+  const parsed = new WeakMap<Uint8Array, Principal | "unnamed">();
 
   function read(certificate: Uint8Array): Principal | "unnamed" {
-    let reading = readings.get(certificate);
-    if (reading === undefined) {
-      reading = principalOf(new X509Certificate(certificate), options) ?? "unnamed";
-      readings.set(certificate, reading);
+    let principal = parsed.get(certificate);
+    if (principal === undefined) {
+      principal = principalOf(new X509Certificate(certificate), options) ?? "unnamed";
+      parsed.set(certificate, principal);
     }
-    return reading;
+    return principal;
   }
 
   return {
     authenticate: ({ certificate }): Authentication => {
       if (certificate === undefined) return missingCredentials;
       const principal = read(certificate);
-      if (principal === "unnamed") return authenticationFailure("invalid_token", "the client certificate names nobody");
-      // TLS looked at the dates when the connection was made, which may be long ago.
+      if (principal === "unnamed")
+        return authenticationFailure("invalid_token", "the client certificate has no usable name");
+      // TLS checked the dates only when the connection was opened.
       const isOver = principal.expiresAt !== undefined && options.wall() >= principal.expiresAt;
       return isOver
         ? authenticationFailure("invalid_token", "the client certificate has expired")
@@ -73,12 +74,12 @@ function nameOf(certificate: X509Certificate, identity: CertificateIdentity): st
   }
   const prefix = altNames[identity];
   const names = (certificate.subjectAltName ?? "").split(", ").filter((name) => name.startsWith(prefix));
-  // Two names of one kind do not say which of them is meant. Quotes stand around what could be taken for more.
+  // Several names are ambiguous. Node quotes names that contain separators.
   const [only, ...more] = names.map((name) => name.slice(prefix.length));
   return only === undefined || more.length > 0 || only.startsWith('"') ? undefined : only;
 }
 
-/** A distinguished name on one line; Node puts every part on a line of its own. */
+/** Node puts every part of a distinguished name on its own line. */
 function oneLine(name: string | undefined): string {
   return (name ?? "").replaceAll("\n", ",");
 }

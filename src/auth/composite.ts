@@ -1,51 +1,46 @@
 import { anonymous } from "../core/exchange.ts";
+import { andThen, type MaybePromise } from "../lib/is-promise.ts";
 import { type Authentication, authenticationFailure, type Authenticator, type Credentials } from "./authenticator.ts";
 
 /**
- * Asks authenticators one after the other until one knows the credentials: it alone decides. Whoever brings none at all
- * is anonymous where that is allowed; credentials that nobody knows are refused even there.
+ * Tries authenticators in order; the first that knows the credentials decides. Callers without credentials are anonymous
+ * if that is allowed; unknown credentials are refused even then.
  */
 export function createCompositeAuthenticator(
   authenticators: readonly Authenticator[],
   options: { readonly allowsAnonymous: boolean },
 ): Authenticator {
-  function settle(credentials: Credentials, foreign: Authentication | undefined): Authentication {
+  function notRecognized(credentials: Credentials, foreign: Authentication | undefined): Authentication {
     if (foreign !== undefined) return foreign;
     if (credentials.header("authorization") !== undefined) return unknownKind;
     return options.allowsAnonymous ? anonymousResult : none;
   }
 
-  function askFrom(
+  function authenticateFrom(
     index: number,
     credentials: Credentials,
     foreign: Authentication | undefined,
-  ): Authentication | Promise<Authentication> {
+  ): MaybePromise<Authentication> {
     const authenticator = authenticators[index];
-    if (authenticator === undefined) return settle(credentials, foreign);
-    const answer = authenticator.authenticate(credentials);
-    return answer instanceof Promise
-      ? answer.then((known) => follow(known, index, credentials, foreign))
-      : follow(answer, index, credentials, foreign);
+    if (authenticator === undefined) return notRecognized(credentials, foreign);
+    return andThen(authenticator.authenticate(credentials), (result) => next(result, index, credentials, foreign));
   }
 
-  function follow(
-    answer: Authentication,
+  function next(
+    result: Authentication,
     index: number,
     credentials: Credentials,
     foreign: Authentication | undefined,
-  ): Authentication | Promise<Authentication> {
-    if (answer.ok) return answer;
-    if (answer.failure.error === "missing") return askFrom(index + 1, credentials, foreign);
-    if (answer.failure.isForeign === true) return askFrom(index + 1, credentials, answer);
-    return answer;
+  ): MaybePromise<Authentication> {
+    if (result.ok) return result;
+    if (result.failure.error === "missing") return authenticateFrom(index + 1, credentials, foreign);
+    if (result.failure.isForeign === true) return authenticateFrom(index + 1, credentials, result);
+    return result;
   }
 
-  return { authenticate: (credentials) => askFrom(0, credentials, undefined) };
+  return { authenticate: (credentials) => authenticateFrom(0, credentials, undefined) };
 }
 
 const anonymousResult: Authentication = { ok: true, principal: anonymous };
-const none: Authentication = authenticationFailure("missing", "this place needs credentials, and none were sent");
-const unknownKind: Authentication = authenticationFailure(
-  "invalid_token",
-  "the credentials are of no kind that is taken here",
-);
+const none: Authentication = authenticationFailure("missing", "credentials are required");
+const unknownKind: Authentication = authenticationFailure("invalid_token", "this kind of credentials is not accepted");

@@ -1,27 +1,25 @@
 import { type Dispatcher, request } from "undici";
 import { GatewayError } from "../errors.ts";
-import type { SetTimer } from "../core/exchange.ts";
+import type { SetTimer } from "../lib/clock.ts";
 
-/** A question to an authorization server. */
+/** A request to an authorization server. */
 export interface HttpClientRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Fields of a form, which make it a POST; a GET without them. */
+  /** Form fields of a POST; without them the request is a GET. */
   readonly form?: readonly (readonly [name: string, value: string])[];
 }
 
-/** What it answered. */
 export interface HttpClientResponse {
   readonly status: number;
   readonly header: (name: string) => string | undefined;
-  /** The body read as JSON; undefined where it is none. */
+  /** The parsed body; undefined if it is not JSON. */
   readonly json: unknown;
 }
 
-/** Asks an authorization server; rejects with a GatewayError when it cannot be reached or says too much. */
-export type HttpClient = (question: HttpClientRequest) => Promise<HttpClientResponse>;
+/** Sends a request to an authorization server; rejects with a GatewayError if there is no usable response. */
+export type HttpClient = (request: HttpClientRequest) => Promise<HttpClientResponse>;
 
-/** How long an answer may take and how large it may be. */
 export interface HttpClientOptions {
   readonly timeoutMs: number;
   readonly maxBytes: number;
@@ -29,7 +27,7 @@ export interface HttpClientOptions {
   readonly dispatcher?: Dispatcher;
 }
 
-/** Asks over the network. Redirects are not followed: what is asked carries secrets. */
+/** Creates a client. Redirects are not followed: requests carry secrets. */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { timeoutMs, maxBytes, setTimer, dispatcher } = options;
   return async ({ url, headers = {}, form }) => {
@@ -59,7 +57,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
         size += chunk.length;
         if (size > maxBytes) {
           body.destroy();
-          throw new GatewayError("upstream_invalid", `${place(url)} answered more than ${maxBytes} bytes`);
+          throw new GatewayError("upstream_invalid", `${loggable(url)} sent more than ${maxBytes} bytes`);
         }
         chunks.push(chunk);
       }
@@ -74,22 +72,21 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
     } catch (error) {
       if (error instanceof GatewayError) throw error;
       const why = controller.signal.aborted ? `did not answer within ${timeoutMs} ms` : "cannot be reached";
-      throw new GatewayError("upstream_unreachable", `${place(url)} ${why}`, { cause: error });
+      throw new GatewayError("upstream_unreachable", `${loggable(url)} ${why}`, { cause: error });
     } finally {
       stop();
     }
   };
 }
 
-/** The fields of a form as they go over the wire. */
 function formText(fields: readonly (readonly [name: string, value: string])[]): string {
   const form = new URLSearchParams();
   for (const [name, value] of fields) form.append(name, value);
   return form.toString();
 }
 
-/** A URL as it may stand in a log: without query. */
-function place(url: string): string {
+/** A URL for the log: without query. */
+function loggable(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname;
 }
@@ -100,12 +97,4 @@ function jsonOf(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** Reads the members of a JSON object; undefined where it is none. */
-export function asObject(json: unknown): Readonly<Record<string, unknown>> | undefined {
-  // What is neither null nor a list has string keys.
-  return typeof json === "object" && json !== null && !Array.isArray(json)
-    ? (json as Readonly<Record<string, unknown>>)
-    : undefined;
 }

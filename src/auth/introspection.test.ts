@@ -21,10 +21,10 @@ function setUp(changes: Partial<IntrospectionOptions> = {}) {
     endpoint: async () => endpoint,
     client: createClientAuthentication({ clientId: "gate", clientSecret: "s3cret:", method: "basic" }),
     ask,
-    believeMs: 30_000,
+    cacheMs: 30_000,
     clockSkewMs: 0,
     clock: time.clock,
-    maxRemembered: 100,
+    maxCached: 100,
     maxOpen: 2,
     audience: undefined,
     subjectClaim: "sub",
@@ -99,7 +99,7 @@ describe("a token that is introspected", () => {
   });
 
   it("is asked about every time where nothing is to be believed", async () => {
-    const { show, questions } = setUp({ believeMs: 0 });
+    const { show, questions } = setUp({ cacheMs: 0 });
     await show("opaque");
     await show("opaque");
     expect(questions).toHaveLength(2);

@@ -1,5 +1,6 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal } from "../core/exchange.ts";
+import type { Principal } from "../core/exchange.ts";
+import type { Clock } from "../lib/clock.ts";
 import {
   type Authentication,
   authenticationFailure,
@@ -11,57 +12,55 @@ import {
   readBearer,
 } from "./authenticator.ts";
 import type { ClientAuthentication } from "./token-endpoint.ts";
-import { asObject, type HttpClient } from "./http-client.ts";
+import { asObject } from "../lib/is-object.ts";
+import type { HttpClient } from "./http-client.ts";
 import { createTtlCache } from "../lib/ttl-cache.ts";
 import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from "./token-principal.ts";
 
 export interface IntrospectionOptions extends TokenRules {
-  /** Where tokens are introspected. */
   readonly endpoint: () => Promise<string>;
-  /** How the gateway says who it is there. */
   readonly client: ClientAuthentication;
   readonly ask: HttpClient;
-  /** How long an answer is believed at most; it may have been revoked meanwhile. 0 asks every time. */
-  readonly believeMs: number;
+  /** How long a result is cached at most; a revoked token is accepted until then. 0 disables the cache. */
+  readonly cacheMs: number;
   readonly clockSkewMs: number;
   readonly clock: Pick<Clock, "wall">;
-  readonly maxRemembered: number;
-  /** Most questions that are open at once; whoever comes later is told to try again. */
+  readonly maxCached: number;
+  /** Most concurrent requests; further tokens are refused as unavailable. */
   readonly maxOpen: number;
-  /** Told of every token that was found good, with the principal it made. */
+  /** Called with every newly verified token and its principal. */
   readonly onToken?: ((principal: Principal, token: string) => void) | undefined;
 }
 
-/** How long the word that a token is no good is believed: long enough to stop a loop, short enough for a late one. */
-const refusedMs = 5000;
+/** How long a negative result is cached. */
+const inactiveMs = 5000;
 
 const inactive: Authentication = authenticationFailure("invalid_token", "the token is not valid");
 
-/** Asks the authorization server about every token (RFC 7662); what it said is believed for its terms. */
+/** Asks the authorization server about every token (RFC 7662), with a cache. */
 export function createIntrospection(options: IntrospectionOptions): Authenticator {
-  const { clock, believeMs } = options;
-  const remembered = createTtlCache<VerifiedToken | Authentication>(options.maxRemembered, clock.wall);
-  const asking = new Map<string, Promise<VerifiedToken | Authentication>>();
+  const { clock, cacheMs } = options;
+  const cache = createTtlCache<VerifiedToken | Authentication>(options.maxCached, clock.wall);
+  const verifying = new Map<string, Promise<VerifiedToken | Authentication>>();
 
-  async function ask(token: string, digest: string): Promise<VerifiedToken | Authentication> {
+  async function verify(token: string, digest: string): Promise<VerifiedToken | Authentication> {
     try {
       const { held, maxAgeMs } = await introspect(token, options);
-      const now = clock.wall();
-      const terms = Math.min(believeMs, maxAgeMs);
+      const ttlMs = Math.min(cacheMs, maxAgeMs);
       if (held === undefined) {
-        remembered.set(digest, inactive, now + Math.min(refusedMs, terms) - clock.wall());
+        cache.set(digest, inactive, Math.min(inactiveMs, ttlMs));
         return inactive;
       }
       options.onToken?.(held.principal, token);
-      const expiresAt = Math.min(now + terms, held.principal.expiresAt ?? Number.POSITIVE_INFINITY);
-      remembered.set(digest, held, expiresAt - clock.wall());
+      const { expiresAt = Number.POSITIVE_INFINITY } = held.principal;
+      cache.set(digest, held, Math.min(ttlMs, expiresAt - clock.wall()));
       return held;
     } catch (error) {
       return authenticationFailure("unavailable", "the token cannot be checked at the moment", {
         cause: error,
       });
     } finally {
-      asking.delete(digest);
+      verifying.delete(digest);
     }
   }
 
@@ -71,14 +70,14 @@ export function createIntrospection(options: IntrospectionOptions): Authenticato
       if (bearer.kind === "none") return missingCredentials;
       if (bearer.kind === "malformed") return malformedCredentials;
       const digest = digestOf(bearer.token);
-      const known = remembered.get(digest);
+      const known = cache.get(digest);
       if (known !== undefined) return checkClaims(known, options, credentials);
-      let answer = asking.get(digest);
+      let answer = verifying.get(digest);
       if (answer === undefined) {
-        if (asking.size >= options.maxOpen)
+        if (verifying.size >= options.maxOpen)
           return authenticationFailure("unavailable", "too many tokens are being checked");
-        answer = ask(bearer.token, digest);
-        asking.set(digest, answer);
+        answer = verify(bearer.token, digest);
+        verifying.set(digest, answer);
       }
       return answer.then((held) => checkClaims(held, options, credentials));
     },
@@ -105,7 +104,10 @@ async function introspect(
   });
   const claims = asObject(json);
   if (status !== 200 || typeof claims?.["active"] !== "boolean") {
-    throw new GatewayError("upstream_invalid", `the introspection endpoint answered ${status} without a verdict`);
+    throw new GatewayError(
+      "upstream_invalid",
+      `the introspection endpoint answered ${status} without an "active" member`,
+    );
   }
   const maxAge = /(?:^|,)\s*max-age=(?<seconds>\d+)/iu.exec(header("cache-control") ?? "")?.groups?.["seconds"];
   const maxAgeMs = maxAge === undefined ? Number.POSITIVE_INFINITY : Number(maxAge) * 1000;
@@ -118,7 +120,7 @@ async function introspect(
   }
 }
 
-/** An answer that says `active` but names another issuer, or a time to come, does not hold here. */
+/** Whether the token is active, of the expected issuer, and valid already. */
 function isActive(claims: Readonly<Record<string, unknown>>, options: IntrospectionOptions): boolean {
   const { active, iss, nbf } = claims;
   if (active !== true || (iss !== undefined && iss !== options.issuer)) return false;

@@ -1,26 +1,27 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../core/exchange.ts";
-import { asObject, type HttpClient } from "./http-client.ts";
+import type { Clock } from "../lib/clock.ts";
+import { asObject } from "../lib/is-object.ts";
+import type { HttpClient } from "./http-client.ts";
 
-/** What an authorization server says of itself (RFC 8414). */
+/** Metadata of an authorization server (RFC 8414). */
 export interface IssuerMetadata {
   readonly jwksUri: string | undefined;
   readonly tokenEndpoint: string | undefined;
   readonly introspectionEndpoint: string | undefined;
-  /** All of it, as it came. */
+  /** The whole document. */
   readonly document: Readonly<Record<string, unknown>>;
 }
 
-/** An authorization server, known by its issuer identifier. */
+/** An authorization server. */
 export interface Issuer {
   readonly url: string;
-  /** What it says of itself; asked again after a while. Rejects with a GatewayError where that cannot be had. */
+  /** Its metadata, cached for an hour. Rejects with a GatewayError if it is not available. */
   metadata(): Promise<IssuerMetadata>;
 }
 
 const freshMs = 60 * 60_000;
 
-/** Makes an issuer whose metadata are found by discovery. */
+/** Creates an issuer whose metadata is found by discovery. */
 export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "now">): Issuer {
   let known: { readonly metadata: IssuerMetadata; readonly at: number } | undefined;
   let asking: Promise<IssuerMetadata> | undefined;
@@ -41,7 +42,7 @@ export function createIssuer(url: string, ask: HttpClient, clock: Pick<Clock, "n
   };
 }
 
-/** Where the metadata of an issuer may be, in the order that MCP 2025-11-25 and later give to clients. */
+/** The metadata URLs to try, in the order of MCP 2025-11-25 and later. */
 export function metadataLocations(issuer: string): readonly string[] {
   const { origin, pathname } = new URL(issuer);
   const path = pathname.replace(/\/$/u, "");
@@ -62,9 +63,9 @@ async function discover(issuer: string, ask: HttpClient): Promise<IssuerMetadata
         last = `${url} answered ${status} without metadata`;
         continue;
       }
-      // RFC 8414 section 3.3: a document that names another issuer must not be used.
+      // RFC 8414 section 3.3: metadata of another issuer must not be used.
       if (document["issuer"] !== issuer) {
-        throw new GatewayError("upstream_invalid", `the metadata at ${url} are those of another issuer`);
+        throw new GatewayError("upstream_invalid", `the metadata at ${url} belongs to another issuer`);
       }
       return {
         jwksUri: endpoint(document, "jwks_uri"),
@@ -77,16 +78,16 @@ async function discover(issuer: string, ask: HttpClient): Promise<IssuerMetadata
       last = error;
     }
   }
-  throw new GatewayError("upstream_unreachable", `the metadata of ${issuer} cannot be had`, { cause: last });
+  throw new GatewayError("upstream_unreachable", `the metadata of ${issuer} is not available`, { cause: last });
 }
 
-/** A URL of the metadata; one that would send secrets in the clear beyond this machine is not used. */
+/** An endpoint of the metadata, unless secrets would be sent to it unencrypted. */
 function endpoint(document: Readonly<Record<string, unknown>>, name: string): string | undefined {
   const value = document[name];
   return typeof value === "string" && isSafeUrl(value) ? value : undefined;
 }
 
-/** Whether secrets may go there: https, or this machine. */
+/** Whether secrets may be sent there: https, or this machine. */
 export function isSafeUrl(text: string): boolean {
   const url = URL.parse(text);
   if (url === null) return false;

@@ -31,7 +31,7 @@ async function setUp(changes: Partial<JwtOptions> = {}) {
     impliedScopes: { admin: ["read"] },
     clockSkewMs: 30_000,
     clock: time.clock,
-    maxRemembered: 10,
+    maxCached: 10,
     onToken: (principal, token) => kept.push([principal, token]),
     ...changes,
   });
@@ -95,7 +95,7 @@ describe("a token of the trusted issuer", () => {
   });
 
   it("is forgotten when too many others come, and works all the same", async () => {
-    const { show, tokenOf, kept } = await setUp({ maxRemembered: 1 });
+    const { show, tokenOf, kept } = await setUp({ maxCached: 1 });
     const [one, two] = [await tokenOf({ subject: "one" }), await tokenOf({ subject: "two" })];
     await show(one);
     await show(two);

@@ -1,6 +1,7 @@
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify } from "jose";
 import { GatewayError } from "../errors.ts";
-import type { Clock, Principal } from "../core/exchange.ts";
+import type { Principal } from "../core/exchange.ts";
+import type { Clock } from "../lib/clock.ts";
 import {
   type Authentication,
   authenticationFailure,
@@ -17,15 +18,15 @@ import { checkToken, tokenPrincipal, type TokenRules, type VerifiedToken } from 
 
 export interface JwtOptions extends TokenRules {
   readonly keys: KeySet;
-  /** Signature algorithms that are taken; symmetric ones and `none` never are. */
+  /** Accepted signature algorithms; symmetric ones and `none` are never accepted. */
   readonly algorithms: readonly string[];
-  /** Values of the `typ` header that are taken, in lower case; `none` stands for a token without one. */
+  /** Accepted values of the `typ` header, in lower case; `none` for a token without it. */
   readonly types: readonly string[];
   readonly clockSkewMs: number;
   readonly clock: Pick<Clock, "wall">;
-  /** Most tokens that are remembered as verified. */
-  readonly maxRemembered: number;
-  /** Told once of every token that was verified, with the principal it made. */
+  /** Most verified tokens in the cache. */
+  readonly maxCached: number;
+  /** Called with every newly verified token and its principal. */
   readonly onToken?: ((principal: Principal, token: string) => void) | undefined;
 }
 
@@ -35,12 +36,12 @@ interface CachedToken {
 }
 
 /**
- * Verifies JSON Web Tokens of one issuer (RFC 9068, RFC 8725). A token that was verified is remembered by its hash until
- * it expires or its key is withdrawn, and then costs neither a promise nor a signature.
+ * Verifies JSON Web Tokens of one issuer (RFC 9068, RFC 8725). A verified token is cached by its hash until it expires or
+ * its key is withdrawn.
  */
 export function createJwtAuthenticator(options: JwtOptions): Authenticator {
   const { keys, clock, issuer } = options;
-  const remembered = createTtlCache<CachedToken>(options.maxRemembered, clock.wall);
+  const cache = createTtlCache<CachedToken>(options.maxCached, clock.wall);
   const verifying = new Map<string, Promise<VerifiedToken | Authentication>>();
 
   async function verify(token: string, digest: string): Promise<VerifiedToken | Authentication> {
@@ -49,7 +50,7 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
       const held = await verifyToken(token, options);
       if (held === undefined) return authenticationFailure("invalid_token", "the token names no subject");
       options.onToken?.(held.principal, token);
-      remembered.set(digest, { held, generation }, (held.principal.expiresAt ?? 0) - clock.wall());
+      cache.set(digest, { held, generation }, (held.principal.expiresAt ?? 0) - clock.wall());
       return held;
     } catch (error) {
       return failureOf(error);
@@ -62,9 +63,9 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
     authenticate: (credentials) => {
       const value = credentials.header("authorization");
       if (value === undefined) return missingCredentials;
-      // What is remembered is the whole header, so that a known token is found before anything of it is looked at.
+      // The key is the hash of the whole header, so that a cached token needs no parsing.
       const digest = digestOf(value);
-      const known = remembered.get(digest);
+      const known = cache.get(digest);
       if (known !== undefined && known.generation === keys.generation())
         return checkToken(known.held, options, credentials);
       const bearer = readBearer(credentials);
@@ -72,37 +73,33 @@ export function createJwtAuthenticator(options: JwtOptions): Authenticator {
       if (bearer.kind === "malformed") return malformedCredentials;
       const { token } = bearer;
       if (issuerOf(token) !== issuer) return foreign;
-      let verdict = verifying.get(digest);
-      if (verdict === undefined) {
-        verdict = verify(token, digest);
-        verifying.set(digest, verdict);
+      let verification = verifying.get(digest);
+      if (verification === undefined) {
+        verification = verify(token, digest);
+        verifying.set(digest, verification);
       }
-      return verifyAndCheck(verdict, options, credentials);
+      return verifyAndCheck(verification, options, credentials);
     },
   };
 }
 
-const foreign: Authentication = authenticationFailure(
-  "invalid_token",
-  "the token is not one of an issuer that is trusted here",
-  {
-    isForeign: true,
-  },
-);
+const foreign: Authentication = authenticationFailure("invalid_token", "the issuer of the token is not trusted", {
+  isForeign: true,
+});
 
 async function verifyAndCheck(
-  verdict: Promise<VerifiedToken | Authentication>,
+  verification: Promise<VerifiedToken | Authentication>,
   rules: TokenRules,
   credentials: Credentials,
 ): Promise<Authentication> {
-  const held = await verdict;
+  const held = await verification;
   return "ok" in held ? held : checkToken(held, rules, credentials);
 }
 
 async function verifyToken(token: string, options: JwtOptions): Promise<VerifiedToken | undefined> {
   const { typ = "none" } = decodeProtectedHeader(token);
   if (!options.types.includes(typ.toLowerCase().replace(/^application\//u, "")))
-    throw new errors.JWTInvalid("the type of the token is not taken");
+    throw new errors.JWTInvalid("the type of the token is not accepted");
   const { payload } = await jwtVerify(token, options.keys.find, {
     issuer: options.issuer,
     algorithms: [...options.algorithms],
@@ -110,12 +107,12 @@ async function verifyToken(token: string, options: JwtOptions): Promise<Verified
     currentDate: new Date(options.clock.wall()),
     requiredClaims: ["exp"],
   });
-  // The claim was just demanded, and the library checks that it is a number.
+  // The library has checked that the claim is a number.
   const expiresAt = Number(payload.exp) * 1000 + options.clockSkewMs;
   return tokenPrincipal(payload, options, expiresAt);
 }
 
-/** The issuer that a token claims to be of, before anything of it is believed; undefined where it is no such token. */
+/** The issuer that a token claims, unverified; undefined if it is not a JWT. */
 function issuerOf(token: string): unknown {
   try {
     return decodeJwt(token).iss;
@@ -126,7 +123,7 @@ function issuerOf(token: string): unknown {
 
 function failureOf(error: unknown): Authentication {
   if (error instanceof GatewayError) {
-    return authenticationFailure("unavailable", "the keys of the token's issuer cannot be had at the moment", {
+    return authenticationFailure("unavailable", "the keys of the token's issuer are not available at the moment", {
       cause: error,
     });
   }

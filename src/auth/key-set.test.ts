@@ -19,7 +19,7 @@ async function setUp() {
     locate: async () => url,
     ask,
     clock: time.clock,
-    onTrouble: ({ message }) => troubles.push(message),
+    onError: ({ message }) => troubles.push(message),
   });
   const find = async (keyId: string) => keys.find({ alg: "ES256", kid: keyId }, { payload: "", signature: "" });
   return { time, keyring, state, keys, find, troubles, fetches: () => asked(url) };

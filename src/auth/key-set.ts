@@ -7,33 +7,33 @@ import {
   type JWSHeaderParameters,
 } from "jose";
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../core/exchange.ts";
-import { asObject, type HttpClient } from "./http-client.ts";
+import type { Clock } from "../lib/clock.ts";
+import { asObject } from "../lib/is-object.ts";
+import type { HttpClient } from "./http-client.ts";
 
-/** The keys with which an issuer signs, as it publishes them (RFC 7517), kept up to date. */
+/** The published signing keys of an issuer (RFC 7517), kept up to date. */
 export interface KeySet {
   /**
-   * A number that changes when a key was withdrawn: what was verified before has to be verified again. Asking for it
-   * also has old keys fetched anew, without waiting for them.
+   * Changes when a key was withdrawn: cached tokens must then be verified again. Refreshes old keys in the background.
    */
   generation(): number;
-  /** The key for a token's header. Rejects with a GatewayError where no keys can be had. */
+  /** The key for a token's header. Rejects with a GatewayError if no keys are available. */
   readonly find: (header: JWSHeaderParameters, token: FlattenedJWSInput) => Promise<CryptoKey>;
 }
 
 export interface KeySetOptions {
-  /** Where the keys are; asked before every fetch, because that may move too. */
+  /** The URL of the keys; asked before every fetch. */
   readonly locate: () => Promise<string>;
   readonly ask: HttpClient;
   readonly clock: Pick<Clock, "now">;
-  /** How old keys may get before they are fetched anew; 10 minutes unless given. */
+  /** Age at which keys are fetched again; 10 minutes by default. */
   readonly freshMs?: number;
-  /** How old they may get while the issuer cannot be reached; an hour unless given. */
+  /** Maximum age while the issuer cannot be reached; an hour by default. */
   readonly staleMs?: number;
-  /** How long unknown keys lead to no further fetch, so that forged tokens cannot cause one each; 30 s unless given. */
+  /** Time between fetches for unknown keys, so that forged tokens cannot cause one each; 30 s by default. */
   readonly cooldownMs?: number;
-  /** Told of fetches that failed. */
-  readonly onTrouble?: (error: GatewayError) => void;
+  /** Called for every failed fetch. */
+  readonly onError?: (error: GatewayError) => void;
 }
 
 interface Keys {
@@ -42,14 +42,14 @@ interface Keys {
   readonly fetchedAt: number;
 }
 
-/** Makes a key set; nothing is fetched before the first token comes. */
+/** Creates a key set; the first fetch happens with the first token. */
 export function createKeySet(options: KeySetOptions): KeySet {
-  const { clock, freshMs = 10 * 60_000, staleMs = 60 * 60_000, cooldownMs = 30_000, onTrouble } = options;
+  const { clock, freshMs = 10 * 60_000, staleMs = 60 * 60_000, cooldownMs = 30_000, onError } = options;
   let keys: Keys | undefined;
   let generation = 0;
   let fetching: Promise<Keys> | undefined;
   let lastTry = Number.NEGATIVE_INFINITY;
-  let trouble: GatewayError | undefined;
+  let failure: GatewayError | undefined;
 
   function fetchKeys(): Promise<Keys> {
     lastTry = clock.now();
@@ -57,13 +57,13 @@ export function createKeySet(options: KeySetOptions): KeySet {
       .then((next) => {
         if (keys !== undefined && !keys.texts.isSubsetOf(next.texts)) generation++;
         keys = next;
-        trouble = undefined;
+        failure = undefined;
         return next;
       })
       .catch((error: unknown) => {
-        trouble = GatewayError.from(error);
-        onTrouble?.(trouble);
-        throw trouble;
+        failure = GatewayError.from(error);
+        onError?.(failure);
+        throw failure;
       })
       .finally(() => {
         fetching = undefined;
@@ -73,22 +73,22 @@ export function createKeySet(options: KeySetOptions): KeySet {
 
   const mayTry = (): boolean => fetching !== undefined || clock.now() - lastTry >= cooldownMs;
 
-  /** Keys that can be used: fresh ones, or old ones for as long as there are no others. */
+  /** Fresh keys, or old ones while no others can be fetched. */
   async function current(): Promise<Keys> {
     const age = keys === undefined ? Number.POSITIVE_INFINITY : clock.now() - keys.fetchedAt;
     if (keys !== undefined && age < freshMs) return keys;
     if (keys !== undefined && age < staleMs) {
-      if (mayTry()) fetchKeys().catch(known);
+      if (mayTry()) fetchKeys().catch(ignore);
       return keys;
     }
-    // An issuer that has just failed is left alone for a moment; nothing can be verified meanwhile.
-    if (trouble !== undefined && !mayTry()) throw trouble;
+    // After a failure the issuer is not asked again for a while.
+    if (failure !== undefined && !mayTry()) throw failure;
     return fetchKeys();
   }
 
   return {
     generation: () => {
-      if (keys !== undefined && clock.now() - keys.fetchedAt >= freshMs) current().catch(known);
+      if (keys !== undefined && clock.now() - keys.fetchedAt >= freshMs) current().catch(ignore);
       return generation;
     },
     find: async (header, token) => {
@@ -96,7 +96,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
       try {
         return await found.find(header, token);
       } catch (error) {
-        // A key that is not there may have been added since (rotation).
+        // The key may have been added since (rotation).
         if (!(error instanceof errors.JWKSNoMatchingKey) || !mayTry()) throw error;
         return (await fetchKeys()).find(header, token);
       }
@@ -104,8 +104,8 @@ export function createKeySet(options: KeySetOptions): KeySet {
   };
 }
 
-/** The failure has been reported where it happened. */
-function known(): void {}
+/** `fetchKeys` has reported the failure. */
+function ignore(): void {}
 
 async function load({ locate, ask, clock }: KeySetOptions): Promise<Keys> {
   const url = await locate();
@@ -118,7 +118,7 @@ async function load({ locate, ask, clock }: KeySetOptions): Promise<Keys> {
     throw new GatewayError("upstream_unreachable", `${url} answered ${status} without a key set`);
   }
   return {
-    // Checked just above as far as the type goes; the library checks every key that it uses.
+    // The list was checked above; the library checks every key that it uses.
     find: createLocalJWKSet(json as JSONWebKeySet),
     texts: new Set(list.map((key) => JSON.stringify(key))),
     fetchedAt: clock.now(),

@@ -1,17 +1,17 @@
 import { GatewayError } from "../errors.ts";
 
-/** What a challenge says (RFC 6750 section 3, RFC 9728 section 5.1). */
+/** The parameters of a challenge (RFC 6750 section 3, RFC 9728 section 5.1). */
 export interface ChallengeOptions {
-  /** Left out where no credentials were sent at all. */
+  /** Omitted if no credentials were sent. */
   readonly error?: "invalid_token" | "invalid_request" | "insufficient_scope" | undefined;
   readonly description?: string | undefined;
   /** All scopes that the operation needs; the client adds those it has (MCP 2026-07-28). */
   readonly scopes?: readonly string[] | undefined;
-  /** Where the metadata of the resource are; left out where tokens are not to be had by OAuth. */
+  /** URL of the resource metadata; omitted if there is no OAuth issuer. */
   readonly metadataUrl?: string | undefined;
 }
 
-/** Writes the value of a `WWW-Authenticate` header. */
+/** Formats the value of a `WWW-Authenticate` header. */
 export function formatChallenge(facts: ChallengeOptions): string {
   const { error, description, scopes = [], metadataUrl } = facts;
   const parameters = [
@@ -23,15 +23,14 @@ export function formatChallenge(facts: ChallengeOptions): string {
   return parameters.length === 0 ? "Bearer" : `Bearer ${parameters.join(", ")}`;
 }
 
-/** The error of a caller whose credentials lack scopes it could obtain: answered 403 with a step-up challenge. */
+/** The error for missing scopes that the caller could obtain: a 403 with a step-up challenge. */
 export function insufficientScope(
   scopes: readonly string[],
-  description = "the token lacks a scope that is needed here",
+  description = "the token lacks a required scope",
 ): GatewayError {
   return new GatewayError("insufficient_scope", description, { details: { scopes } });
 }
 
-/** What clients may know of a protected resource. */
 export interface ProtectedResource {
   /** Its canonical URI. */
   readonly resource: string;
@@ -52,16 +51,15 @@ export function protectedResourceMetadata(facts: ProtectedResource): Readonly<Re
   };
 }
 
-/** Below which path the metadata of resources are; the path of the resource follows (RFC 9728 section 3.1). */
+/** Path prefix of resource metadata; the path of the resource follows (RFC 9728 section 3.1). */
 export const metadataPrefix = "/.well-known/oauth-protected-resource";
 
-/** Where the metadata of a resource are. */
 export function metadataUrlOf(resource: string): string {
   const { origin, pathname } = new URL(resource);
   return `${origin}${metadataPrefix}${pathname === "/" ? "" : pathname}`;
 }
 
-/** RFC 6750 section 3: which characters a value may have; quotes and backslashes are none of them. */
+/** Replaces characters that RFC 6750 section 3 does not allow in a value. */
 function parameter(name: string, value: string | undefined): string | undefined {
   return value === undefined ? undefined : `${name}="${value.replaceAll(/[^\x20\x21\x23-\x5B\x5D-\x7E]/gu, "'")}"`;
 }

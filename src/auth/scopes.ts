@@ -1,7 +1,7 @@
-/** Which scopes hold others, by name: whoever has `admin` may have `read` too without having been given it. */
+/** Which scopes imply others, such as `admin` implies `read`. */
 export type ImpliedScopes = Readonly<Record<string, readonly string[]>>;
 
-/** Makes a set of scopes with all that they imply, however far (MCP 2026-07-28: hierarchies are accounted for). */
+/** Adds all implied scopes, transitively (MCP 2026-07-28: hierarchies are accounted for). */
 export function expandScopes(scopes: Iterable<string>, implied: ImpliedScopes): ReadonlySet<string> {
   const all = new Set<string>();
   const add = (scope: string): void => {
@@ -13,7 +13,7 @@ export function expandScopes(scopes: Iterable<string>, implied: ImpliedScopes): 
   return all;
 }
 
-/** Reads the scopes of a token or an introspection answer: a text with spaces (RFC 8693 section 4.2), or a list. */
+/** Reads a scope claim: a string with spaces (RFC 8693 section 4.2), or an array. */
 export function readScopes(claim: unknown): readonly string[] {
   if (typeof claim === "string") return claim.split(" ").filter((scope) => scope !== "");
   return Array.isArray(claim) ? claim.filter((scope): scope is string => typeof scope === "string") : [];

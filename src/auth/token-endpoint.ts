@@ -1,18 +1,19 @@
 import { GatewayError } from "../errors.ts";
-import { asObject, type HttpClient, type HttpClientRequest } from "./http-client.ts";
+import { asObject } from "../lib/is-object.ts";
+import type { HttpClient, HttpClientRequest } from "./http-client.ts";
 import type { IssuedToken } from "./token-source.ts";
 
-/** Where and as whom the gateway asks for tokens. */
+/** Where and as which client the gateway requests tokens. */
 export interface TokenEndpoint {
   readonly locate: () => Promise<string>;
   readonly client: ClientAuthentication;
   readonly ask: HttpClient;
 }
 
-/** RFC 6749 section 5.1 lets a server leave the lifetime out; then it is asked again soon. */
+/** Used if the server sends no lifetime (RFC 6749 section 5.1). */
 const assumedLifetimeMs = 5 * 60_000;
 
-/** Asks for a token (RFC 6749 section 4). What the server says of a refusal goes to the log, never to a caller. */
+/** Requests a token (RFC 6749 section 4). The server's error goes to the log, never to a caller. */
 export async function requestToken(
   { locate, client, ask }: TokenEndpoint,
   grant: NonNullable<HttpClientRequest["form"]>,
@@ -26,7 +27,7 @@ export async function requestToken(
       cause: new Error(`${url} answered ${status}: ${said}`),
     });
   }
-  // RFC 6749 section 7.1: a token of a type that one does not know must not be used.
+  // RFC 6749 section 7.1: a token of an unknown type must not be used.
   if (typeof type === "string" && !/^(?:bearer|n_a)$/iu.test(type)) {
     throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
       cause: new Error(`${url} issued a token of type ${type}`),
@@ -36,21 +37,21 @@ export async function requestToken(
   return { accessToken, lifetimeMs: lifetime > 0 ? lifetime * 1000 : assumedLifetimeMs };
 }
 
-/** What the gateway adds to a question to an authorization server to say who it is (RFC 6749 section 2.3). */
+/** How the gateway authenticates to an authorization server (RFC 6749 section 2.3). */
 export interface ClientAuthentication {
   readonly headers: Readonly<Record<string, string>>;
   readonly fields: NonNullable<HttpClientRequest["form"]>;
 }
 
-/** The gateway as a client that an authorization server knows. */
+/** The gateway as a registered OAuth client. */
 export interface ClientIdentity {
   readonly clientId: string;
   readonly clientSecret?: string | undefined;
-  /** How the secret is shown: in the Authorization header, or in the form. */
+  /** Whether the secret is sent in the Authorization header or in the form. */
   readonly method: "basic" | "post";
 }
 
-/** Makes what goes with every question. Without a secret only the id is told. */
+/** Without a secret, only the client id is sent. */
 export function createClientAuthentication(identity: ClientIdentity): ClientAuthentication {
   const { clientId, clientSecret, method } = identity;
   if (clientSecret === undefined) return { headers: {}, fields: [["client_id", clientId]] };

@@ -3,26 +3,26 @@ import { hash } from "node:crypto";
 import type { Principal } from "../core/exchange.ts";
 import { type Authentication, authenticationFailure, type Credentials } from "./authenticator.ts";
 import { expandScopes, type ImpliedScopes, readScopes } from "./scopes.ts";
-import { asObject } from "./http-client.ts";
+import { asObject } from "../lib/is-object.ts";
 
-/** How the claims of a token become a principal. */
+/** How the claims of a token map to a principal. */
 export interface TokenRules {
-  /** Makes ids of different issuers differ; an issuer identifier has neither `#` nor `?` (RFC 8414 section 2). */
+  /** Part of the principal's id; an issuer identifier contains neither `#` nor `?` (RFC 8414 section 2). */
   readonly issuer: string;
   readonly subjectClaim: string;
   readonly scopeClaim: string;
   readonly impliedScopes: ImpliedScopes;
-  /** What tokens must be meant for, instead of the place that is called. */
+  /** Accepted audiences instead of the route's own. */
   readonly audience: readonly string[] | undefined;
 }
 
-/** A token that holds, before it is known where it is shown. */
+/** A valid token, before its audience is checked. */
 export interface VerifiedToken {
   readonly principal: Principal;
   readonly audience: ReadonlySet<string>;
 }
 
-/** Makes a principal of the claims of a token; undefined where they name nobody. */
+/** Maps the claims of a token to a principal; undefined if they name no subject and no client. */
 export function tokenPrincipal(
   claims: Readonly<Record<string, unknown>>,
   rules: TokenRules,
@@ -55,24 +55,22 @@ const wrongAudience: Authentication = authenticationFailure(
 );
 const unconfirmed: Authentication = authenticationFailure("invalid_token", "the token is bound to another holder");
 
-/** Whether a token that holds may be used at the place where it is shown. */
+/** Checks that a valid token may be used for this route by this caller. */
 export function checkToken(held: VerifiedToken, rules: TokenRules, credentials: Credentials): Authentication {
-  // MCP 2025-06-18 and later, Token Audience Binding: a token for anything else must not open this place.
+  // MCP 2025-06-18 and later, Token Audience Binding: a token for another resource must be refused.
   if (!includesAudience(held.audience, rules.audience ?? credentials.audience)) return wrongAudience;
-  // Most tokens are bound to nobody, and then it does not matter who shows them.
-  const confirmation = held.principal.claims["cnf"];
-  if (confirmation !== undefined && !matchesConfirmation(confirmation, credentials.certificate)) return unconfirmed;
+  if (!matchesConfirmation(held.principal.claims["cnf"], credentials.certificate)) return unconfirmed;
   return { ok: true, principal: held.principal };
 }
 
-/** Reads an audience claim: one text, or a list of them (RFC 7519 section 4.1.3). */
+/** Reads an audience claim: a string or an array of strings (RFC 7519 section 4.1.3). */
 export function readAudience(claim: unknown): ReadonlySet<string> {
   if (typeof claim === "string") return new Set([canonicalResource(claim)]);
   if (!Array.isArray(claim)) return new Set();
   return new Set(claim.flatMap((entry) => (typeof entry === "string" ? [canonicalResource(entry)] : [])));
 }
 
-/** Whether a token is meant for one of these places. Nothing is meant for a place without names. */
+/** Whether a token has one of the wanted audiences; false if none is wanted. */
 export function includesAudience(audience: ReadonlySet<string>, wanted: readonly string[] | undefined): boolean {
   if (wanted === undefined) return false;
   for (const name of wanted) if (audience.has(name)) return true;
@@ -81,7 +79,7 @@ export function includesAudience(audience: ReadonlySet<string>, wanted: readonly
 
 /**
  * The canonical form of a resource identifier: scheme and host in lower case, no trailing slash (MCP 2025-06-18 and
- * later, Canonical Server URI). What is no URL stays as it is.
+ * later, Canonical Server URI). Anything but a URL is returned unchanged.
  */
 export function canonicalResource(resource: string): string {
   const url = /^https?:/iu.test(resource) ? URL.parse(resource) : null;
@@ -92,9 +90,8 @@ export function canonicalResource(resource: string): string {
 }
 
 /**
- * Whether a token that is bound to its holder is shown by that holder: the certificate of the connection must be the
- * one in `cnf` (RFC 8705 section 3). Bindings that cannot be checked here, such as DPoP's, do not hold: the token would
- * be good for whoever stole it.
+ * Whether a token is unbound or its sender is the holder: the certificate of the connection must be the one in `cnf`
+ * (RFC 8705 section 3). Bindings that are not supported, such as DPoP, are refused.
  */
 function matchesConfirmation(confirmation: unknown, certificate: Uint8Array | undefined): boolean {
   if (confirmation === undefined) return true;

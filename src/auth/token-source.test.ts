@@ -62,12 +62,12 @@ describe("a token of the gateway's own", () => {
   it("is replaced when it was refused, unless it was just issued", async () => {
     const { source, time } = setUp();
     await source.get();
-    expect(source.refused("token-1")).toBe(false);
+    expect(source.invalidate("token-1")).toBe(false);
     await time.advance(5000);
-    expect(source.refused("token-1")).toBe(true);
+    expect(source.invalidate("token-1")).toBe(true);
     expect(await source.get()).toBe("token-2");
     // Somebody else has replaced it meanwhile: the new one is worth a try.
-    expect(source.refused("token-1")).toBe(true);
+    expect(source.invalidate("token-1")).toBe(true);
     expect(source.get()).toBe("token-2");
   });
 });

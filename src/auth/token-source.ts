@@ -1,27 +1,26 @@
 import { GatewayError } from "../errors.ts";
-import type { Clock } from "../core/exchange.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 
-/** A token that was issued to the gateway. */
 export interface IssuedToken {
   readonly accessToken: string;
-  /** How long it is good from the moment it was issued. */
   readonly lifetimeMs: number;
 }
 
-/** A token that is obtained when it is first needed and renewed before it expires. */
+/** A token that is obtained on demand and renewed before it expires. */
 export interface TokenSource {
-  /** The token, at once where there is a good one. Rejects with a GatewayError where none can be had. */
-  get(): string | Promise<string>;
-  /** Somebody refused this token. Answers whether another may help; one that is brand-new is as good as its successor. */
-  refused(token: string): boolean;
+  /** The current token, or a promise of a new one. Rejects with a GatewayError if none can be obtained. */
+  get(): MaybePromise<string>;
+  /** The upstream rejected this token. Returns whether a new one may help: not if this one is brand-new. */
+  invalidate(token: string): boolean;
 }
 
-/** The share of a token's life after which it is renewed, while the old one still holds. */
+/** Share of a token's lifetime after which it is renewed. */
 const renewAfter = 0.8;
-/** How long a failure stands for the next caller too: an authorization server in trouble is not to be flooded. */
+/** How long a failure is reported again without asking the authorization server. */
 const failureMs = 1000;
-/** A token younger than this that was refused would be refused again if it were replaced. */
-const youngMs = 5000;
+/** The successor of a rejected token younger than this would be rejected too. */
+const brandNewMs = 5000;
 
 interface Current {
   readonly token: string;
@@ -30,7 +29,7 @@ interface Current {
   readonly expiresAt: number;
 }
 
-/** Makes a source of one token; however many ask at once, it is obtained once. */
+/** Creates a source of one token; concurrent callers share one request. */
 export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pick<Clock, "now">): TokenSource {
   let current: Current | undefined;
   let obtaining: Promise<string> | undefined;
@@ -65,21 +64,21 @@ export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pic
     get: () => {
       const now = clock.now();
       if (current !== undefined && now < current.expiresAt) {
-        // The old token holds meanwhile; a renewal that fails is tried again by the next caller.
-        if (now >= current.renewAt && !hasJustFailed()) renew().catch(ignored);
+        // The old token is still valid; the next caller retries a failed renewal.
+        if (now >= current.renewAt && !hasJustFailed()) renew().catch(ignore);
         return current.token;
       }
       if (failure !== undefined && hasJustFailed()) return Promise.reject(failure.error);
       return renew();
     },
-    refused: (token) => {
+    invalidate: (token) => {
       if (current === undefined || current.token !== token) return true;
-      if (clock.now() - current.issuedAt < youngMs) return false;
+      if (clock.now() - current.issuedAt < brandNewMs) return false;
       current = undefined;
       return true;
     },
   };
 }
 
-/** Whoever needs the token next tries again, and hears of it if that fails too. */
-function ignored(): void {}
+/** The next caller tries again, and gets the error if that fails too. */
+function ignore(): void {}

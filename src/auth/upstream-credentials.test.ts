@@ -3,17 +3,12 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { type FakeAnswer, fakeAsk } from "../../test/support/tokens.ts";
-import { anonymous } from "../core/exchange.ts";
+import { anonymous, type Principal } from "../core/exchange.ts";
 import { createClientAuthentication } from "./token-endpoint.ts";
-import {
-  createClientCredentials,
-  createStaticCredentials,
-  createSubjectTokens,
-  createTokenExchange,
-} from "./upstream-credentials.ts";
+import { createClientCredentials, createStaticCredentials, createTokenExchange } from "./upstream-credentials.ts";
 
 const url = "https://login.example/token";
-const wish = { scopes: ["x", "y"], resource: "https://up.example/mcp", audience: undefined };
+const request = { scopes: ["x", "y"], resource: "https://up.example/mcp", audience: undefined };
 
 function setUp(answer: (asked: number) => FakeAnswer) {
   const time = createFakeTime();
@@ -36,7 +31,7 @@ describe("credentials for an upstream", () => {
 
   it("may be a token of the gateway's own, the same for all callers", async () => {
     const { endpoint, questions, time } = setUp(issuing);
-    const credentials = createClientCredentials(endpoint, wish, time.clock);
+    const credentials = createClientCredentials(endpoint, request, time.clock);
     expect(await credentials.headersFor(principalNamed("a"))).toEqual({ authorization: "Bearer t1" });
     expect(credentials.headersFor(principalNamed("b"))).toEqual({ authorization: "Bearer t1" });
     expect(questions).toMatchObject([
@@ -57,16 +52,16 @@ describe("credentials for an upstream", () => {
 
   it("may be a token for each caller, for which its own is exchanged once", async () => {
     const { endpoint, questions, time } = setUp(issuing);
-    const subjectTokens = createSubjectTokens();
+    const subjectTokens = new WeakMap<Principal, string>();
     const [alice, bob] = [principalNamed("alice"), principalNamed("bob")];
-    subjectTokens.keep(alice, "alice's");
-    subjectTokens.keep(bob, "bob's");
+    subjectTokens.set(alice, "alice's");
+    subjectTokens.set(bob, "bob's");
     const credentials = createTokenExchange({
       endpoint,
-      wish,
+      request,
       subjectTokens,
       clock: time.clock,
-      maxKept: 10,
+      maxCached: 10,
     });
     expect(await credentials.headersFor(alice)).toEqual({ authorization: "Bearer t1" });
     expect(await credentials.headersFor(bob)).toEqual({ authorization: "Bearer t2" });
@@ -83,13 +78,13 @@ describe("credentials for an upstream", () => {
 
   it("are not to be had by exchange for a caller without a token", async () => {
     const { endpoint, time } = setUp(issuing);
-    const subjectTokens = createSubjectTokens();
+    const subjectTokens = new WeakMap<Principal, string>();
     const credentials = createTokenExchange({
       endpoint,
-      wish,
+      request,
       subjectTokens,
       clock: time.clock,
-      maxKept: 10,
+      maxCached: 10,
     });
     await expect(credentials.headersFor(anonymous)).rejects.toMatchObject({ code: "upstream_unreachable" });
     expect(credentials.invalidate(anonymous, {})).toBe(false);
@@ -97,10 +92,10 @@ describe("credentials for an upstream", () => {
 
   it("forget the callers that came first when there are too many", async () => {
     const { endpoint, questions, time } = setUp(issuing);
-    const subjectTokens = createSubjectTokens();
+    const subjectTokens = new WeakMap<Principal, string>();
     const callers = ["a", "b"].map((name) => principalNamed(name));
-    for (const caller of callers) subjectTokens.keep(caller, caller.id);
-    const credentials = createTokenExchange({ endpoint, wish, subjectTokens, clock: time.clock, maxKept: 1 });
+    for (const caller of callers) subjectTokens.set(caller, caller.id);
+    const credentials = createTokenExchange({ endpoint, request, subjectTokens, clock: time.clock, maxCached: 1 });
     for (const caller of [...callers, ...callers]) await credentials.headersFor(caller);
     expect(questions).toHaveLength(4);
   });
@@ -112,7 +107,7 @@ describe("credentials for an upstream", () => {
     ["talks nonsense", { json: "t" }],
   ])("are an error of the gateway when the server %s, and its words stay in the log", async (_what, answer) => {
     const { endpoint, time } = setUp(() => answer);
-    const credentials = createClientCredentials(endpoint, wish, time.clock);
+    const credentials = createClientCredentials(endpoint, request, time.clock);
     await expect(credentials.headersFor(anonymous)).rejects.toMatchObject({
       code: "upstream_unreachable",
       message: "the gateway could not obtain credentials for the upstream",
@@ -122,7 +117,7 @@ describe("credentials for an upstream", () => {
 
   it("are asked for again soon where the server does not say how long they hold", async () => {
     const { endpoint, questions, time } = setUp((count) => ({ json: { access_token: `t${count}` } }));
-    const credentials = createClientCredentials(endpoint, wish, time.clock);
+    const credentials = createClientCredentials(endpoint, request, time.clock);
     await credentials.headersFor(anonymous);
     await time.advance(5 * 60_000);
     await credentials.headersFor(anonymous);

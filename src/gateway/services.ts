@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 
-import { createSubjectTokens } from "../auth/upstream-credentials.ts";
 import type { Config } from "../config/config.ts";
 import { createReloadableSecrets } from "../config/secrets.ts";
 import { systemClock, systemTimer } from "../core/exchange.ts";
@@ -75,7 +74,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
     audit,
     telemetry,
     watchdog,
-    identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens: createSubjectTokens() },
+    identity: { clock, log, ask: createIssuerClient(setTimer), subjectTokens: new WeakMap() },
     composeInterceptors: (interceptors) =>
       composeInterceptors([...driftGuard, ...interceptors], {
         clock,

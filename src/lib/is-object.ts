@@ -2,3 +2,8 @@
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** The value as an object with keys; undefined if it is none. */
+export function asObject(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  return isObject(value) ? value : undefined;
+}

@@ -122,7 +122,7 @@ describe("the official client before a route that wants tokens", () => {
     const refused = await post(gateway.url, handshake("2025-11-25"), bearer(poor));
     expect(refused).toMatchObject({ status: 403, json: { error: { data: { code: "insufficient_scope" } } } });
     expect(refused.headers["www-authenticate"]).toBe(
-      `Bearer error="insufficient_scope", error_description="the token lacks a scope that is needed here", scope="files:read files:write", resource_metadata="${gateway.origin}/.well-known/oauth-protected-resource/mcp"`,
+      `Bearer error="insufficient_scope", error_description="the token lacks a required scope", scope="files:read files:write", resource_metadata="${gateway.origin}/.well-known/oauth-protected-resource/mcp"`,
     );
     await using client = await connect(gateway.url, provider);
     expect((await client.sdk.listTools()).tools.length).toBeGreaterThan(0);

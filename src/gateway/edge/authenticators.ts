@@ -65,7 +65,7 @@ function open(
   const { clock, ask } = deps;
   const onToken = keepsTokens
     ? (principal: Principal, token: string) => {
-        deps.subjectTokens.keep(principal, token);
+        deps.subjectTokens.set(principal, token);
       }
     : undefined;
   if (jwt !== undefined) {
@@ -74,7 +74,7 @@ function open(
       locate: async () => jwt.jwksUri ?? located(issuer, "keys", (await issuer.metadata()).jwksUri),
       ask,
       clock,
-      onTrouble: (error) => {
+      onError: (error) => {
         deps.log.warn({ authenticator: name, ...errorFields(error) }, "cannot load the keys of an issuer");
       },
     });
@@ -85,7 +85,7 @@ function open(
       clockSkewMs: jwt.clockSkew,
       impliedScopes,
       clock,
-      maxRemembered: jwt.cacheEntries,
+      maxCached: jwt.cacheEntries,
       onToken,
     });
     return { authenticator, issuer, header: "authorization" };
@@ -101,11 +101,11 @@ function open(
         located(issuer, "introspection endpoint", (await issuer.metadata()).introspectionEndpoint),
       client: createClientAuthentication({ clientId, clientSecret, method: clientAuthentication }),
       ask,
-      believeMs: introspection.cacheMaxAge,
+      cacheMs: introspection.cacheMaxAge,
       clockSkewMs: introspection.clockSkew,
       impliedScopes,
       clock,
-      maxRemembered: introspection.cacheEntries,
+      maxCached: introspection.cacheEntries,
       maxOpen: introspection.maxConcurrent,
       onToken,
     });

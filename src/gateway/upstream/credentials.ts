@@ -4,8 +4,8 @@ import {
   createStaticCredentials,
   createTokenExchange,
   type SubjectTokens,
-  type UpstreamCredentials,
 } from "../../auth/upstream-credentials.ts";
+import type { CredentialProvider } from "../../core/credentials.ts";
 import type { HttpClient } from "../../auth/http-client.ts";
 import { createIssuer } from "../../auth/issuer.ts";
 import type { HttpUpstreamConfig } from "../../config/config.ts";
@@ -29,19 +29,19 @@ const maxExchanged = 10_000;
 export function openCredentials(
   { header, clientCredentials, tokenExchange }: CredentialsConfig,
   deps: CredentialDeps,
-): UpstreamCredentials | undefined {
+): CredentialProvider | undefined {
   const { clock, subjectTokens } = deps;
   if (header !== undefined) return createStaticCredentials(header.name, header.value);
   if (clientCredentials !== undefined) {
-    return createClientCredentials(endpointOf(clientCredentials, deps), wishOf(clientCredentials), clock);
+    return createClientCredentials(endpointOf(clientCredentials, deps), tokenRequestOf(clientCredentials), clock);
   }
   if (tokenExchange === undefined) return undefined;
   return createTokenExchange({
     endpoint: endpointOf(tokenExchange, deps),
-    wish: wishOf(tokenExchange),
+    request: tokenRequestOf(tokenExchange),
     subjectTokens,
     clock,
-    maxKept: maxExchanged,
+    maxCached: maxExchanged,
   });
 }
 
@@ -61,6 +61,6 @@ function endpointOf(config: TokenConfig, { ask, clock }: CredentialDeps): TokenE
   };
 }
 
-function wishOf({ scopes, resource, audience }: TokenConfig) {
+function tokenRequestOf({ scopes, resource, audience }: TokenConfig) {
   return { scopes, resource, audience };
 }

@@ -92,7 +92,7 @@ export function createIntrospectionVerifier(
       endpoint: locate,
       client: createClientAuthentication({ clientId, clientSecret, method: "basic" }),
       ask: client,
-      believeMs: 60_000,
+      cacheMs: 60_000,
       maxOpen: 100,
       clock,
     }),
@@ -107,7 +107,7 @@ function tokenRules({ issuer, audience }: VerifierOptions) {
     scopeClaim: "scope",
     impliedScopes: {},
     clockSkewMs: 30_000,
-    maxRemembered: 10_000,
+    maxCached: 10_000,
   };
 }
 

@@ -8,7 +8,7 @@ import {
   ResponseReader,
   upstreamStatusError,
 } from "../streamable-http/response.ts";
-import { sendWithCredentials } from "../credential-provider.ts";
+import { sendWithCredentials } from "../send-with-credentials.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { parseEndpointEvent } from "./endpoint-uri.ts";
 import { createPostQueue } from "./post-queue.ts";

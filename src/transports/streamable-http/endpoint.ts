@@ -1,10 +1,10 @@
+import type { CredentialHeaders, CredentialProvider } from "../../core/credentials.ts";
 import type { Exchange, Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import { type Era, type Revision, revisions } from "../../protocol/revisions.ts";
-import type { CredentialProvider } from "../credential-provider.ts";
 import type { HttpDispatcher } from "./connection-pool.ts";
 import { ResponseReader, type StreamCounter } from "./response.ts";
 
@@ -39,11 +39,9 @@ export interface HttpSessionState {
   cachedHeaders?: {
     readonly session: string | undefined;
     readonly revision: Revision | undefined;
-    readonly headers: Headers;
+    readonly headers: Readonly<Record<string, string>>;
   };
 }
-
-type Headers = Readonly<Record<string, string>>;
 
 /** How long the upstream may take to confirm the end of a session. */
 const deleteTimeoutMs = 2000;
@@ -52,7 +50,7 @@ const deleteTimeoutMs = 2000;
 export async function sessionCredentials(
   { credentials }: Pick<HttpEndpoint, "credentials">,
   { principal }: HttpSessionState,
-): Promise<Headers | undefined> {
+): Promise<CredentialHeaders | undefined> {
   if (credentials === undefined || principal === undefined) return undefined;
   try {
     return await credentials.headersFor(principal);
@@ -67,8 +65,8 @@ export function requestHeaders(
   endpoint: Pick<HttpEndpoint, "headers" | "forwardHeaders">,
   state: HttpSessionState,
   exchange: Exchange | undefined,
-  credentials?: Headers,
-): Headers {
+  credentials?: CredentialHeaders,
+): Readonly<Record<string, string>> {
   const received = exchange?.transport.type === "http" ? exchange.transport.headers : undefined;
   const isCacheable =
     state.era === "legacy" &&
@@ -109,7 +107,11 @@ export function requestHeaders(
 }
 
 /** Modern: standard headers are computed from the body that is sent; parameter headers are forwarded. */
-function addMirroredHeaders(headers: Record<string, string>, exchange: Exchange, received: Headers | undefined): void {
+function addMirroredHeaders(
+  headers: Record<string, string>,
+  exchange: Exchange,
+  received: Readonly<Record<string, string>> | undefined,
+): void {
   const { message } = exchange;
   if (message.kind !== "request" && message.kind !== "notification") return;
   const mirrored = mirroredHeadersOf(message, exchange.revision);

@@ -7,7 +7,7 @@ import { memberString } from "../../protocol/json/read.ts";
 import { type Message, messageBytes } from "../../protocol/message.ts";
 import { type Era, newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
-import { sendWithCredentials } from "../credential-provider.ts";
+import { sendWithCredentials } from "../send-with-credentials.ts";
 import {
   cancelledError,
   cancelledNotification,

@@ -1,16 +1,6 @@
-import { GatewayError } from "../errors.ts";
+import type { CredentialHeaders, CredentialProvider } from "../core/credentials.ts";
 import type { Principal } from "../core/exchange.ts";
-
-/** Headers by lower-case name. */
-type Headers = Readonly<Record<string, string>>;
-
-/** Provides the credentials that the gateway sends to an upstream. */
-export interface CredentialProvider {
-  /** Returns cached credentials directly; rejects with a GatewayError if none can be obtained. */
-  headersFor(principal: Principal): Headers | Promise<Headers>;
-  /** The upstream rejected these with 401. Returns whether newer ones may be obtained. */
-  invalidate(principal: Principal, headers: Headers): boolean;
-}
+import { GatewayError } from "../errors.ts";
 
 /**
  * Sends a request with credentials. A 401 means that it was not carried out, so it is sent once more if newer credentials
@@ -19,7 +9,7 @@ export interface CredentialProvider {
 export async function sendWithCredentials<Result>(
   credentials: CredentialProvider,
   principal: Principal,
-  send: (headers: Headers) => Promise<Result>,
+  send: (headers: CredentialHeaders) => Promise<Result>,
 ): Promise<Result> {
   const headers = await credentials.headersFor(principal);
   try {

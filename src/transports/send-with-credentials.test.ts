@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 
 import { GatewayError } from "../errors.ts";
 import { anonymous } from "../core/exchange.ts";
-import { sendWithCredentials, type CredentialProvider } from "./credential-provider.ts";
+import type { CredentialProvider } from "../core/credentials.ts";
+import { sendWithCredentials } from "./send-with-credentials.ts";
 
 const refusal = new GatewayError("upstream_unreachable", "refused", { details: { upstreamStatus: 401 } });
 

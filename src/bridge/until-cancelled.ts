@@ -2,7 +2,7 @@ import type { Cancellation } from "../core/cancellation.ts";
 import type { SetTimer } from "../core/exchange.ts";
 import { cancelledError } from "../transports/transport.ts";
 
-/** Waits for a promise that others may share, until it settles or nobody waits any more. */
+/** Waits for a promise that others may share; rejects on cancellation. */
 export function untilCancelled<Value>(cancellation: Cancellation, promise: Promise<Value>): Promise<Value> {
   return new Promise((resolve, reject) => {
     const off = cancellation.onCancel((reason) => {
@@ -12,7 +12,7 @@ export function untilCancelled<Value>(cancellation: Cancellation, promise: Promi
   });
 }
 
-/** Waits some milliseconds; rejects when nobody waits any more. */
+/** Waits some milliseconds; rejects on cancellation. */
 export function delayUnlessCancelled(
   cancellation: Cancellation,
   milliseconds: number,

@@ -16,11 +16,11 @@ describe("the command line of headgate-kong", () => {
 
   it.each([
     [[], "expected --query or --socket PATH"],
-    [["--socket"], "--socket needs the path"],
+    [["--socket"], "Option '--socket <value>' argument missing"],
     [["--socket="], "--socket needs the path"],
     [["--query", "--socket", "/a"], "exclude each other"],
-    [["--dump-all-plugins"], "unknown option --dump-all-plugins; expected --query"],
-    [["serve"], "unexpected argument serve"],
+    [["--dump-all-plugins"], "Unknown option '--dump-all-plugins'; see --help"],
+    [["serve"], "Unexpected argument 'serve'"],
   ])("refuses %j and says why", (args, problem) => {
     expect(parseKongCommand(args)).toMatchObject({
       do: "usage-error",

@@ -31,8 +31,6 @@ kong.conf
   pluginserver_headgate_query_cmd = headgate-kong --query
 `;
 
-const names = ["--query", "--socket", "--access-only", "--version", "--help"];
-
 /** Reads the arguments. */
 export function parseKongCommand(args: readonly string[]): KongCommand {
   let given;
@@ -49,7 +47,9 @@ export function parseKongCommand(args: readonly string[]): KongCommand {
       strict: true,
     }).values;
   } catch (error) {
-    return { do: "usage-error", problem: problemOf(error, args) };
+    // The first sentence of Node's message names the option; the others are about positional arguments.
+    const [sentence = ""] = thrownText(error).split(/[.\n]/u, 1);
+    return { do: "usage-error", problem: `${sentence}; see --help` };
   }
   const { query = false, socket, "access-only": accessOnly = false, version = false } = given;
   if (given.help === true) return { do: "help" };
@@ -63,12 +63,6 @@ export function parseKongCommand(args: readonly string[]): KongCommand {
   return { do: "serve", socket, accessOnly };
 }
 
-/** One line instead of Node's three, with the options there are. */
-function problemOf(error: unknown, args: readonly string[]): string {
-  const unknown = args.find((word) => word.startsWith("-") && !names.includes(word.split("=", 1)[0] ?? ""));
-  if (unknown !== undefined) return `unknown option ${unknown}; expected ${names.join(", ")}`;
-  const loose = args.find((word, index) => !word.startsWith("-") && args[index - 1] !== "--socket");
-  if (loose !== undefined) return `unexpected argument ${loose}; expected ${names.join(", ")}`;
-  if (args.at(-1) === "--socket") return "--socket needs the path of a socket";
-  return error instanceof Error ? (error.message.split("\n", 1)[0] ?? "") : "invalid arguments";
+function thrownText(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,54 +1,10 @@
 import { isMap } from "./rpc.ts";
 
 /** Calls a function of Kong's plugin development kit (PDK) for the current request. */
-export type PdkCall = <Name extends PdkName>(
-  name: Name,
-  ...args: PdkFunctions[Name]["args"]
-) => Promise<PdkFunctions[Name]["result"]>;
+export type PdkCall = <Name extends PdkName>(name: Name, ...args: PdkArguments<Name>) => Promise<PdkResult<Name>>;
 
 /** Answers the client and ends the phase; Kong ignores the event after it. */
 export const exitFunction = "kong.response.exit";
-
-/** The PDK functions in use, with their arguments and results. */
-interface PdkFunctions {
-  readonly "kong.client.get_ip": PdkFunction<[], string>;
-  readonly "kong.client.get_port": PdkFunction<[], number>;
-  /** PEM, the client's own certificate first; undefined without TLS or certificate (PA-096). */
-  readonly "kong.client.tls.get_full_client_certificate_chain": PdkFunction<[], string | undefined>;
-  readonly "kong.request.get_method": PdkFunction<[], string>;
-  readonly "kong.request.get_forwarded_scheme": PdkFunction<[], string>;
-  readonly "kong.request.get_forwarded_host": PdkFunction<[], string>;
-  readonly "kong.request.get_forwarded_port": PdkFunction<[], number>;
-  /** Percent-decoded except for reserved characters. */
-  readonly "kong.request.get_forwarded_path": PdkFunction<[], string>;
-  readonly "kong.request.get_raw_query": PdkFunction<[], string>;
-  readonly "kong.request.get_http_version": PdkFunction<[], number>;
-  readonly "kong.request.get_headers": PdkFunction<[limit: number], KongHeaders>;
-  readonly "kong.request.get_raw_body": PdkFunction<[limit: number], Buffer>;
-  readonly "kong.service.request.set_headers": PdkFunction<[headers: HeaderArguments], void>;
-  readonly "kong.service.request.clear_header": PdkFunction<[name: string], void>;
-  readonly "kong.service.request.set_method": PdkFunction<[method: string], void>;
-  readonly "kong.service.request.set_path": PdkFunction<[path: string], void>;
-  readonly "kong.service.request.set_raw_query": PdkFunction<[query: string], void>;
-  readonly "kong.service.request.set_raw_body": PdkFunction<[body: Uint8Array], void>;
-  readonly "kong.response.get_status": PdkFunction<[], number>;
-  /** In the response phase these are the upstream's; `kong.service.response.get_headers` arrives empty (PX-05). */
-  readonly "kong.response.get_headers": PdkFunction<[limit: number], KongHeaders>;
-  readonly "kong.response.clear_header": PdkFunction<[name: string], void>;
-  readonly "kong.service.response.get_raw_body": PdkFunction<[], Buffer>;
-  readonly "kong.ctx.shared.get": PdkFunction<[key: string], string | undefined>;
-  readonly "kong.ctx.shared.set": PdkFunction<[key: string, value: string], void>;
-  readonly "kong.vault.get": PdkFunction<[reference: string], string | undefined>;
-  readonly "kong.log.warn": PdkFunction<[text: string], void>;
-  readonly "kong.log.err": PdkFunction<[text: string], void>;
-}
-
-interface PdkFunction<Args extends readonly unknown[], Result> {
-  readonly args: Args;
-  readonly result: Result;
-}
-
-type PdkName = keyof PdkFunctions;
 
 /** Header values by lower-case name; the policy engine validates them (PA-039). */
 export type KongHeaders = Readonly<Record<string, unknown>>;
@@ -56,16 +12,17 @@ export type KongHeaders = Readonly<Record<string, unknown>>;
 /** Headers to set; lists become several lines. */
 export type HeaderArguments = Readonly<Record<string, string | readonly string[]>>;
 
-type Readers = { readonly [Name in PdkName]: (value: unknown) => PdkFunctions[Name]["result"] };
-
-const readers: Readers = {
+/** The PDK functions in use, each with what reads its result. */
+const readers = {
   "kong.client.get_ip": text,
   "kong.client.get_port": number,
+  // PEM, the client's own certificate first; undefined without TLS or certificate (PA-096).
   "kong.client.tls.get_full_client_certificate_chain": optionalText,
   "kong.request.get_method": text,
   "kong.request.get_forwarded_scheme": text,
   "kong.request.get_forwarded_host": text,
   "kong.request.get_forwarded_port": number,
+  // Percent-decoded except for reserved characters.
   "kong.request.get_forwarded_path": text,
   "kong.request.get_raw_query": text,
   "kong.request.get_http_version": number,
@@ -78,6 +35,7 @@ const readers: Readers = {
   "kong.service.request.set_raw_query": nothing,
   "kong.service.request.set_raw_body": nothing,
   "kong.response.get_status": number,
+  // In the response phase these are the upstream's; `kong.service.response.get_headers` arrives empty (PX-05).
   "kong.response.get_headers": headerMap,
   "kong.response.clear_header": nothing,
   "kong.service.response.get_raw_body": bytes,
@@ -86,16 +44,40 @@ const readers: Readers = {
   "kong.vault.get": optionalText,
   "kong.log.warn": nothing,
   "kong.log.err": nothing,
-};
+} as const;
+
+type PdkName = keyof typeof readers;
+type PdkResult<Name extends PdkName> = ReturnType<(typeof readers)[Name]>;
+type PdkArguments<Name extends PdkName> = Name extends keyof Arguments ? Arguments[Name] : [];
+
+/** The arguments of the functions that take any. */
+interface Arguments {
+  readonly "kong.request.get_headers": [limit: number];
+  readonly "kong.request.get_raw_body": [limit: number];
+  readonly "kong.service.request.set_headers": [headers: HeaderArguments];
+  readonly "kong.service.request.clear_header": [name: string];
+  readonly "kong.service.request.set_method": [method: string];
+  readonly "kong.service.request.set_path": [path: string];
+  readonly "kong.service.request.set_raw_query": [query: string];
+  readonly "kong.service.request.set_raw_body": [body: Uint8Array];
+  readonly "kong.response.get_headers": [limit: number];
+  readonly "kong.response.clear_header": [name: string];
+  readonly "kong.ctx.shared.get": [key: string];
+  readonly "kong.ctx.shared.set": [key: string, value: string];
+  readonly "kong.vault.get": [reference: string];
+  readonly "kong.log.warn": [text: string];
+  readonly "kong.log.err": [text: string];
+}
 
 /** Makes a typed PDK from a function that sends one call to Kong. */
 export function createPdk(send: (name: string, args: readonly unknown[]) => Promise<unknown>): PdkCall {
   return (name, ...args) => send(name, args).then((value) => read(name, value));
 }
 
-function read<Name extends PdkName>(name: Name, value: unknown): PdkFunctions[Name]["result"] {
+function read<Name extends PdkName>(name: Name, value: unknown): PdkResult<Name> {
   try {
-    return readers[name](value);
+    // The reader of this name returns the result of this name.
+    return readers[name](value) as PdkResult<Name>;
   } catch (error) {
     throw new Error(`${name} returned ${typeName(value)}, which Kong 3 never does`, {
       cause: error,

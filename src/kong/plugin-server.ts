@@ -139,7 +139,7 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     const { InstanceId: id, EventName: name } = isMap(argument) ? argument : {};
     const held = typeof id === "number" ? instances.get(id) : undefined;
     if (held === undefined) {
-      // With these words in an error Kong forgets what it knew, starts an instance and asks again.
+      // This text makes Kong start a new instance and repeat the call.
       reply({ error: `no plugin instance ${String(id)}` });
       return nothingToEnd;
     }
@@ -167,8 +167,8 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
     const { EventId: id, Data: data } = isMap(argument) ? argument : {};
     const event = typeof id === "number" ? events.get(id) : undefined;
     if (event === undefined) {
-      // An event of the process before this one. On these words Kong begins the phase anew, with us; on any other error
-      // it would let the request go on.
+      // An event of a previous process. This text makes Kong start the phase again; on any other error it would let the
+      // request pass.
       reply({ error: `no plugin instance has an event ${String(id)}` });
       return nothingToEnd;
     }
@@ -187,9 +187,9 @@ export function createPluginServer(options: PluginServerDeps): PluginServer {
         else if (method === "CloseInstance") closeInstance(argument, reply);
         else reply({ error: `no method ${method}` });
       } catch (error) {
-        const words = error instanceof Error ? error.message : String(error);
-        log.error("call failed", { method, error: words });
-        reply({ error: words });
+        const text = error instanceof Error ? error.message : String(error);
+        log.error("call failed", { method, error: text });
+        reply({ error: text });
       }
       return nothingToEnd;
     },

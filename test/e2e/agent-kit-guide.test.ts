@@ -66,6 +66,16 @@ describe("the guide of the agent kit", () => {
     expect(names.size).toBeGreaterThan(5);
   });
 
+  it("lists every name that the kit exports", () => {
+    const index = readFileSync(join(root, "src/agent-kit/index.ts"), "utf8");
+    const names = [...index.matchAll(/^export (?:type )?\{(?<list>[^}]*)\}/gmu)].flatMap((match) =>
+      (match.groups?.["list"] ?? "").split(",").map((name) => name.trim()),
+    );
+    const exported = names.filter((name) => name !== "");
+    expect(exported.length).toBeGreaterThan(40);
+    expect(exported.filter((name) => !section("What it exports").includes(`\`${name}\``))).toEqual([]);
+  });
+
   it("[IP-086] shows both paths, who dispatches, and the limits", () => {
     const paths = section("Two paths to a server");
     expect(paths).toMatch(/^in process .*control channel/mu);

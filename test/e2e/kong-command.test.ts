@@ -50,7 +50,7 @@ describe("headgate-kong", () => {
     const folder = mkdtempSync(join(tmpdir(), "headgate-kong-"));
     for (const [args, words] of [
       [[], "expected --query or --socket PATH"],
-      [["--dump-all-plugins"], "unknown option --dump-all-plugins"],
+      [["--dump-all-plugins"], "Unknown option '--dump-all-plugins'"],
       [["--socket", join(folder, "none/kong.sock")], "does not exist"],
       [["--socket", folder], "is not a socket"],
     ] as const) {

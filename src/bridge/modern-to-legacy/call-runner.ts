@@ -33,7 +33,7 @@ export interface CallRunner {
   run(call: BridgedCall): void;
   /** Finds the call that a session sent under this id. */
   find(session: LegacySession, key: string): BridgedCall | undefined;
-  /** Delivers the client's response to whoever made the request: the bridge itself, or the server. */
+  /** Delivers the client's response to the requester: the bridge itself, or the server. */
   respond(call: BridgedCall, response: Message): Promise<void>;
   /** Cancels all calls. */
   close(): void;

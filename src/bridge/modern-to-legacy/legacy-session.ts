@@ -22,7 +22,7 @@ import { requestedLogLevel } from "./notifications.ts";
 /** Opens a link for one legacy session. */
 export type OpenLegacyLink = (events: LinkEvents) => UpstreamLink;
 
-/** One sending of a call on a session; is told how it ended. */
+/** One attempt to run a call on a session; `resolve` or `reject` is called when it ends. */
 export interface UpstreamAttempt extends ReplyCallback {
   readonly call: BridgedCall;
   readonly session: LegacySession;

@@ -16,7 +16,7 @@ export interface RequestState {
   readonly params: string;
 }
 
-/** The state that a client sent, or why it is invalid: signed by another process, or by nobody. */
+/** The state that a client sent, or why it is invalid: signed by another process, or not signed. */
 export type VerifiedRequestState =
   | { readonly ok: true; readonly state: RequestState }
   | { readonly ok: false; readonly reason: "foreign" | "broken" };

@@ -59,7 +59,7 @@ function call(recorder: ReturnType<typeof record>["recorder"], exchange: Exchang
 const weather = () => requestOf("tools/call", { name: "weather", arguments: { city: "Bern" } });
 
 describe("a recorder", () => {
-  it("keeps each body once, and what was known of the message with the first frame", async () => {
+  it("stores each body once, and the context in the first frame", async () => {
     const { recorder, time, frames } = record();
     const exchange = exchangeOf(weather(), { session: { id: "0123456789abcdef", upstreamId: undefined } });
     call(recorder, exchange, resultOf({ content: [], isError: true }));
@@ -119,7 +119,7 @@ describe("a recorder", () => {
     expect(frames[0]?.context?.http?.headers["accept"]).toBe("*/*");
   });
 
-  it("measures by the monotonic clock: a clock that is set back changes no duration", async () => {
+  it("measures durations with the monotonic clock, even if the wall clock is set back", async () => {
     let wall = 10_000_000;
     const time = createFakeTime();
     const { recorder, frames } = record({
@@ -135,7 +135,7 @@ describe("a recorder", () => {
     expect(deriveExchanges(frames)).toMatchObject([{ at: 10_000_000, durationMs: 20 }]);
   });
 
-  it("[SC-068, SC-090] loses what does not fit into its queue, counts it and says where", async () => {
+  it("[SC-068, SC-090] drops frames when its queue is full, counts them and records the gap", async () => {
     const { recorder, time, frames, state } = record({ queueFrames: 4 });
     for (const _ of [1, 2, 3]) call(recorder, exchangeOf(weather()), resultOf({}));
     await time.advance(100);
@@ -151,7 +151,7 @@ describe("a recorder", () => {
     expect(state.capture).toMatchObject({ lost: 9, frames: 8 });
   });
 
-  it("[SC-068] leaves out bodies that are too large, and bodies before frames when its queue fills", async () => {
+  it("[SC-068] omits large bodies, and drops bodies before frames when its queue fills", async () => {
     const { recorder, time, frames, state } = record({ bodyBytes: 200, queueBytes: 400 });
     const large = requestOf("tools/call", { name: "big", arguments: { text: "x".repeat(500) } });
     call(recorder, exchangeOf(large), resultOf({ a: "y".repeat(100) }));
@@ -163,7 +163,7 @@ describe("a recorder", () => {
     expect(state.capture?.omitted).toBe(frames.filter(({ omitted }) => omitted !== undefined).length);
   });
 
-  it("[SC-062, SC-090] keeps what a failing store did not take, tries again, and tells of it once", async () => {
+  it("[SC-062, SC-090] retries what a failing store refused, and reports it once", async () => {
     const { recorder, time, frames, state, told } = record({ queueFrames: 6 });
     state.isBroken = true;
     call(recorder, exchangeOf(weather()), resultOf({}));
@@ -189,7 +189,7 @@ describe("a recorder", () => {
     expect(deriveExchanges(frames).map(({ state: one }) => one)).toEqual(["ok", "abandoned"]);
   });
 
-  it("lets an answer wait until it is kept where nothing may go unrecorded, and says no where it cannot be", async () => {
+  it("holds answers until they are stored if it must, and refuses them if they cannot be", async () => {
     const { recorder, frames, state, time } = record({ onFailure: "refuse" });
     call(recorder, exchangeOf(weather()), resultOf({}));
     await recorder.persisted();
@@ -206,7 +206,7 @@ describe("a recorder", () => {
     expect(frames).toHaveLength(8);
   });
 
-  it("joins the rounds of a call, what a server asks meanwhile and the polls of a task to one operation", async () => {
+  it("joins rounds, server requests and task polls of a call into one operation", async () => {
     const { recorder, time, frames } = record();
     const first = exchangeOf(weather());
     call(recorder, first, resultOf({ resultType: "input_required", inputRequests: {}, requestState: "abc" }));
@@ -229,7 +229,7 @@ describe("a recorder", () => {
     expect(exchanges.find(({ id }) => id === stranger.id)?.operation).toBe(stranger.id);
   });
 
-  it("writes what waits when it is closed, and takes nothing afterwards", async () => {
+  it("writes what is queued when closed, and records nothing afterwards", async () => {
     const { recorder, time, frames } = record();
     call(recorder, exchangeOf(weather()), resultOf({}));
     await recorder.close();

@@ -13,7 +13,7 @@ import {
   type ContextReader,
   type FramePack,
 } from "../pack.ts";
-import { compactionCount, createBlockIndexWriter, findById } from "./block-index.ts";
+import { compactionCount, createBlockIndexWriter, findById, type BlockIndexWriter } from "./block-index.ts";
 import { ownColumns, packColumns, pushExchange, pushPack } from "./columns.ts";
 import { createDimensionRows, type DimensionNumbers } from "./dimension-rows.ts";
 import { framesAt, packsBetween } from "./find-exchanges.ts";
@@ -60,29 +60,13 @@ export function createAppender(database: SqlDatabase): Appender {
   const storedContexts = new WeakMap<ExchangeRecord, string>();
   let compactions = "";
 
-  async function openCapture(inside: SqlDatabase, capture: CaptureRecord): Promise<OpenCapture> {
-    const known = open.get(capture.id);
+  async function openCapture(inside: SqlDatabase, record: CaptureRecord): Promise<OpenCapture> {
+    const known = open.get(record.id);
     if (known !== undefined) return known;
-    const inserted = await inside.run(
-      "INSERT INTO capture (id, record, last_seq, indexed_seq) VALUES (?, ?, -1, -1) ON CONFLICT (id) DO NOTHING",
-      [capture.id, JSON.stringify(capture)],
-    );
-    const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [capture.id]);
-    const own = { number: Number(row?.["number"]), id: capture.id, derivation: createDerivation() };
-    if (inserted === 0) await resume(inside, own, readContext, storedContexts);
-    open.set(capture.id, own);
-    return own;
-  }
-
-  function addExchange(
-    { capture }: Batch,
-    rows: RowInserter,
-    exchange: OwnFields & Pick<ExchangeRecord, "seq">,
-    { caller, outcome }: DimensionNumbers,
-  ): void {
-    const position = toPosition(capture.number, exchange.seq);
-    blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
-    pushExchange(rows.row(), exchange, position, caller, outcome);
+    const { capture, isNew } = await insertCapture(inside, record);
+    if (!isNew) await resume(inside, capture, readContext, storedContexts);
+    open.set(record.id, capture);
+    return capture;
   }
 
   /** Stores a pack of an exchange that began earlier, goes on later or belongs to others. */
@@ -121,7 +105,7 @@ export function createAppender(database: SqlDatabase): Appender {
       const context = storedContexts.get(exchange) ?? "";
       const shared = { caller: exchange, context, outcome: exchange };
       const numbers = dimensions.find(shared) ?? (await dimensions.write(batch.inside, shared));
-      addExchange(batch, rows, exchange, numbers);
+      addExchange(batch, rows, exchange, numbers, blockIndex);
       if (rows.isFull) await rows.write();
     }
     await rows.write();
@@ -155,7 +139,7 @@ export function createAppender(database: SqlDatabase): Appender {
         const context = dimensions.isRepeatedContext(pack.context) ? pack.context : "";
         const shared = { caller: readContext(pack.context), context, outcome: complete.outcome };
         const numbers = dimensions.find(shared) ?? (await dimensions.write(inside, shared));
-        addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), numbers);
+        addExchange(batch, batch.exchangeRows, ownFieldsOf(pack, complete), numbers, blockIndex);
         addPack(batch, pack, toPosition(capture.number, pack.first), context);
       }
       if (batch.exchangeRows.isFull) await batch.exchangeRows.write();
@@ -215,6 +199,19 @@ function shareableContext({ parent, traceId }: ExchangeRecord, context: string):
   return parent === undefined && traceId === undefined ? context : "";
 }
 
+async function insertCapture(
+  inside: SqlDatabase,
+  record: CaptureRecord,
+): Promise<{ readonly capture: OpenCapture; readonly isNew: boolean }> {
+  const inserted = await inside.run(
+    "INSERT INTO capture (id, record, last_seq, indexed_seq) VALUES (?, ?, -1, -1) ON CONFLICT (id) DO NOTHING",
+    [record.id, JSON.stringify(record)],
+  );
+  const [row] = await inside.all("SELECT number FROM capture WHERE id = ?", [record.id]);
+  const capture = { number: Number(row?.["number"]), id: record.id, derivation: createDerivation() };
+  return { capture, isNew: inserted > 0 };
+}
+
 /** Derives the open exchanges of an earlier run again, so that later frames continue them. */
 async function resume(
   inside: SqlDatabase,
@@ -234,6 +231,18 @@ async function resume(
           storedContexts.set(record, shareableContext(record, formatContext(frame.context)));
     }
   }
+}
+
+function addExchange(
+  { capture }: Batch,
+  rows: RowInserter,
+  exchange: OwnFields & Pick<ExchangeRecord, "seq">,
+  { caller, outcome }: DimensionNumbers,
+  blockIndex: BlockIndexWriter,
+): void {
+  const position = toPosition(capture.number, exchange.seq);
+  blockIndex.add(position, caller, outcome, exchange.at, exchange.id);
+  pushExchange(rows.row(), exchange, position, caller, outcome);
 }
 
 /** Adds the row of a pack; its context is left out if the row of the caller has it. */

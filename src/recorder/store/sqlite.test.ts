@@ -46,14 +46,14 @@ describe("a SQLite file", () => {
     raw.close();
   });
 
-  it("says so where there are no recordings", async () => {
+  it("reports that there are no recordings", async () => {
     await expect(openSqliteReader(join(folder, "none"), options)).rejects.toThrow("no recordings found");
     const file = newFile();
     new DatabaseSync(file).close();
     await expect(openSqliteReader(file, options)).rejects.toThrow("holds no recordings");
   });
 
-  it("can be read while it is written, and not written by a reader", async () => {
+  it("can be read while it is written", async () => {
     const file = newFile();
     await using store = await openSqliteStore({ file }, options);
     await using reader = await openSqliteReader(file, options);
@@ -61,7 +61,7 @@ describe("a SQLite file", () => {
     expect((await reader.exchange("a"))?.state).toBe("ok");
   });
 
-  it("[SC-090] that was opened to be read only takes nothing, and says so", async () => {
+  it("[SC-090] that is read-only refuses writes with a reason", async () => {
     const file = newFile();
     await (await openSqliteStore({ file }, options)).close();
     await using store = createSqlStore(openSqlite({ file, readOnly: true }), options);
@@ -71,7 +71,7 @@ describe("a SQLite file", () => {
     expect((await store.exchanges({})).exchanges).toEqual([]);
   });
 
-  it("[SC-090] that is full takes nothing of a batch and goes on once there is room", async () => {
+  it("[SC-090] that is full stores nothing of a batch, and works again once there is room", async () => {
     const file = newFile();
     await using store = await openSqliteStore({ file, maxPages: 60 }, options);
     const big = (id: string, seq: number) => callFrames({ id, seq, at: seq, answer: "x".repeat(100_000) });
@@ -85,7 +85,7 @@ describe("a SQLite file", () => {
     expect((await store.exchanges({})).exchanges.map(({ id, state }) => [id, state])).toEqual([["b", "ok"]]);
   });
 
-  it("gives back what was taken out in steps, between which others write", async () => {
+  it("returns free space in steps, so that others can write in between", async () => {
     const file = newFile();
     const database = openSqlite({ file });
     await database.run("CREATE TABLE big (content TEXT)");

@@ -1,48 +1,85 @@
-/** Public surface of the gateway as a library: `import { createGateway, parseConfig } from "headgate"`. */
+/** The gateway as a library: `import { createGateway, parseConfig } from "headgate"`. */
 export { createGateway } from "./gateway/gateway.ts";
 export type { Gateway, GatewayOptions, ReloadOutcome } from "./gateway/gateway.ts";
-export { parseConfig } from "./config/load.ts";
-export type { ConfigResult } from "./config/load.ts";
-export { loadConfig } from "./config/load.ts";
-export type { ConfigInput } from "./config/schema.ts";
-export type { Config } from "./config/config.ts";
-export { GatewayError, errorTable } from "./errors.ts";
-export type { ErrorCode } from "./errors.ts";
+export type { McpServerFactory } from "./transports/in-process.ts";
+export type { Channel, ChannelEvents } from "./transports/transport.ts";
+
+// Configuration.
+export { loadConfig, parseConfig } from "./config/load.ts";
+export type { ConfigResult, LoadOptions } from "./config/load.ts";
+export type { ConfigInput, ParsedConfig } from "./config/schema.ts";
+export type {
+  Config,
+  DeepReadonly,
+  HttpUpstreamConfig,
+  ParsedUpstream,
+  RouteAuth,
+  RouteConfig,
+  RoutePolicy,
+  RouteTimeouts,
+  Upstream,
+} from "./config/config.ts";
+export type { Problem } from "./config/problem.ts";
+export type { PolicyConfig } from "./policy/config.ts";
+export type { Secrets } from "./config/secrets.ts";
+export type { SourceFormat } from "./config/source.ts";
+export type { Environment } from "./config/substitute.ts";
+
+// Errors.
+export { errorTable, GatewayError } from "./errors.ts";
+export type { ErrorCode, ErrorFacts, ErrorLevel, GatewayErrorOptions } from "./errors.ts";
 
 // Interceptors: steps of your own for every message.
 export { defineInterceptor } from "./core/interceptors/interceptor.ts";
 export type {
   InterceptorOptions,
   MessageInterceptor,
-  MessageView,
   MessagePhase,
+  MessageView,
 } from "./core/interceptors/interceptor.ts";
 export { block, delay, mock, modify, pause, proceed } from "./core/interceptors/action.ts";
-export type { Action } from "./core/interceptors/action.ts";
-export { HeldMessages } from "./core/interceptors/held-messages.ts";
-export type { HeldMessageResult, HeldMessage } from "./core/interceptors/held-messages.ts";
-export type { InterceptorEvent } from "./core/interceptors/interceptor.ts";
+export type { Action, BlockOptions, MessageChange, MockAnswer, PauseOptions } from "./core/interceptors/action.ts";
+export type { HeldMessage, HeldMessageResult, HeldMessages } from "./core/interceptors/held-messages.ts";
+export type { Exchange, Principal, SessionContext, Timing, TraceHeaders, TransportContext } from "./core/exchange.ts";
 
-// Policy: decision points of your own, and what is told of every decision.
+// Policy: providers of your own, and every decision.
 export type {
-  PolicyRefusal,
-  RefusalKind,
+  Decision,
   Explanation,
-  ListEntry,
-  ListPage,
   ListDecision,
+  ListEntry,
+  ListKind,
+  ListPage,
+  PdpHttpAnswer,
   PolicyCall,
   PolicyProvider,
-  Decision,
+  PolicyRefusal,
+  RefusalKind,
+  ShadowDecision,
 } from "./policy/provider/provider.ts";
-export type { DecisionEvent, DecisionListener } from "./policy/provider/decision-event.ts";
+export type {
+  DecisionEvent,
+  DecisionListener,
+  DecisionPhase,
+  DecisionTarget,
+  FilteredList,
+} from "./policy/provider/decision-event.ts";
 export type { InspectedMessage } from "./core/interceptors/inspected-message.ts";
+export type { MaybePromise } from "./lib/is-promise.ts";
+export type { Clock } from "./lib/clock.ts";
 
-// What interceptors see.
-export type { CancelReason } from "./core/cancellation.ts";
-export type { Clock, Exchange, Principal, SessionContext, TransportContext } from "./core/exchange.ts";
-export type { Handler, Interceptor, Reply } from "./core/pipeline.ts";
+// Logs and traces.
 export { createLogger } from "./telemetry/log.ts";
-export type { Logger, LogOptions } from "./telemetry/log.ts";
+export type {
+  FieldLogger,
+  LogDestination,
+  LogFields,
+  Logger,
+  LogMethod,
+  LogOptions,
+  RootLogger,
+} from "./telemetry/log.ts";
+export type { LogLevel } from "./telemetry/config.ts";
 export { openTelemetry } from "./telemetry/otel/load.ts";
+export type { OpenTelemetryOptions, OtelEnvironment } from "./telemetry/otel/load.ts";
 export type { Telemetry } from "./telemetry/tracing.ts";

@@ -1,6 +1,15 @@
-/** For tests of your own: decision points and recorded servers to play against, from `headgate/testing`. */
+/** For your own tests: mock decision points and recorded servers, from `headgate/testing`. */
 export { startMockAuthZen } from "./policy/testing/mock-authzen.ts";
-export type { MockAuthZen } from "./policy/testing/mock-authzen.ts";
+export type {
+  MockAuthZen,
+  MockAuthZenOptions,
+  MockAuthZenPolicy,
+  MockDecision,
+  MockEntity,
+  MockEvaluation,
+  MockFault,
+  MockRequest,
+} from "./policy/testing/mock-authzen.ts";
 export {
   allowRequest,
   allowResponse,
@@ -8,6 +17,13 @@ export {
   changeResponse,
   denyRequest,
   startMockPingAuthorize,
+} from "./policy/testing/mock-ping-authorize.ts";
+export type {
+  MockPingAuthorize,
+  MockPingAuthorizeOptions,
+  MockPingRequest,
+  MockPolicy,
+  MockReply,
 } from "./policy/testing/mock-ping-authorize.ts";
 export { mockFrom } from "./recorder/replay/fixture-server.ts";
 export type { MockCall, MockFromOptions, MockServer } from "./recorder/replay/fixture-server.ts";

@@ -47,7 +47,8 @@ export interface RouteAuth {
   readonly offeredScopes: readonly string[];
 }
 
-type ParsedUpstream = z.output<typeof upstreamConfig>;
+/** An upstream as the schema reads it. */
+export type ParsedUpstream = z.output<typeof upstreamConfig>;
 
 /** A server as it is reached, told apart by `type`. */
 export type Upstream = HttpUpstreamConfig | DeepReadonly<Exclude<ParsedUpstream, { readonly type: "http" }>>;
@@ -63,7 +64,7 @@ export interface HttpUpstreamConfig extends DeepReadonly<
 export type RouteTimeouts = Config["timeouts"] & { readonly tools: Readonly<Record<string, number>> };
 
 /** The same type with everything in it read-only. */
-type DeepReadonly<T> = T extends (...values: never[]) => unknown
+export type DeepReadonly<T> = T extends (...values: never[]) => unknown
   ? T
   : T extends object
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }

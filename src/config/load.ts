@@ -26,7 +26,16 @@ export interface LoadOptions {
   readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log">;
 }
 
-/** Reads, completes and checks a configuration; says everything that is wrong with it, with lines and columns. */
+/**
+ * Reads, completes and checks a configuration file. Problems have lines and columns.
+ *
+ * @example
+ * const checked = await loadConfig({
+ *   file: "headgate.yaml",
+ *   env: process.env,
+ *   readFile: (path) => readFile(path, "utf8"),
+ * });
+ */
 export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const { file, env, overrides = {} } = options;
   const text = await readText(options);
@@ -107,7 +116,13 @@ export type CheckedConfig =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly ConfigFinding[] }
   | { readonly ok: false; readonly problems: readonly ConfigFinding[] };
 
-/** Checks a configuration that is at hand as a value, as the library gets it; references in texts are not replaced. */
+/**
+ * Checks a configuration given as a value. References such as `${env:NAME}` are not replaced.
+ *
+ * @example
+ * const checked = parseConfig({ upstream: { url: "http://127.0.0.1:3000/mcp" } });
+ * if (!checked.ok) throw new Error(checked.problems.map(({ message }) => message).join("\n"));
+ */
 export function parseConfig(input: ConfigInput, env: Environment = {}): ConfigResult {
   const cleaned = cleanMcpServers(input);
   const checked = checkConfig(cleaned.tree, { env, secrets: createSecrets([]) });

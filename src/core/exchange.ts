@@ -117,13 +117,24 @@ export interface Exchange {
   readonly transport: TransportContext;
   readonly timing: Timing;
   readonly parent: Exchange | undefined;
+  /** @internal */
   readonly cancellation: Cancellation;
+  /** @internal */
   readonly tracking: Tracking;
-  /** Trace context to send along over HTTP. */
+  /**
+   * Trace context to send along over HTTP.
+   * @internal
+   */
   readonly traceHeaders?: TraceHeaders;
-  /** The source cannot be paused: the client's queue bound applies, not its reading speed. */
+  /**
+   * The source cannot be paused: the client's queue bound applies, not its reading speed.
+   * @internal
+   */
   readonly isUnpaced?: true;
-  /** For requests of a client: where to send messages that come before the answer. */
+  /**
+   * For requests of a client: where to send messages that come before the answer.
+   * @internal
+   */
   readonly reply: ReplyStream | undefined;
 }
 

@@ -13,7 +13,6 @@ import type { PolicyProvider } from "../policy/provider/provider.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Telemetry } from "../telemetry/tracing.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
-import type { ChildEnvironment } from "../transports/stdio/environment.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { compareConfigs } from "./config-changes.ts";
 import { contextOptionsOf } from "./context.ts";
@@ -42,7 +41,7 @@ export interface GatewayOptions {
   readonly onDecision?: DecisionListener;
   readonly log?: Logger;
   /** The environment from which child processes get the few variables that every program needs. */
-  readonly environment?: ChildEnvironment;
+  readonly environment?: Readonly<Record<string, string | undefined>>;
   /** Traces every message; closed with the gateway. */
   readonly telemetry?: Telemetry | undefined;
   /** Serves `/readyz` and `/metrics` on the clients' listener. */
@@ -91,10 +90,11 @@ const shuttingDown = "the gateway is shutting down";
  * Creates a gateway. Nothing is connected or started before it is needed.
  *
  * @example
- * const config = parseConfig({ routes: { files: { upstream: { url: "http://127.0.0.1:3000/mcp" } } } });
- * if (!config.ok) throw new Error(config.problems.join("\n"));
- * const gateway = createGateway(config.config);
+ * const checked = parseConfig({ upstream: { url: "http://127.0.0.1:3000/mcp" } });
+ * if (!checked.ok) throw new Error(checked.problems.map(({ message }) => message).join("\n"));
+ * await using gateway = createGateway(checked.config);
  * const { url } = await gateway.listen();
+ * console.log(`MCP clients connect to ${url}/mcp`);
  */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
   let running = config;

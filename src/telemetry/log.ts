@@ -32,7 +32,10 @@ export interface FieldLogger {
 
 /** The logger of a gateway. */
 export interface Logger extends FieldLogger {
-  /** A faster way to write a line with every message; not every logger has it. */
+  /**
+   * A faster way to write a line with every message; not every logger has it.
+   * @internal
+   */
   readonly preformatted?: PreformattedLog;
 }
 

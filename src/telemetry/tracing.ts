@@ -36,9 +36,15 @@ export interface RouteTracing {
 
 /** Sends spans and metrics to an OpenTelemetry collector. */
 export interface Telemetry {
-  /** Traces a route; texts from peers are redacted. */
+  /**
+   * Traces a route; texts from peers are redacted.
+   * @internal
+   */
   route(name: string, redact: RedactText): RouteTracing;
-  /** Adds an event to the span of an exchange, if it has one. */
+  /**
+   * Adds an event to the span of an exchange, if it has one.
+   * @internal
+   */
   addEvent(exchange: Exchange, event: string, values: Readonly<Record<string, string | number | boolean>>): void;
   /** Sends what is buffered; resolves when it was sent or given up. */
   close(): Promise<void>;

@@ -19,7 +19,7 @@ export type MockAnswer =
     };
 
 /** Why a message is refused. */
-export interface BlockFacts {
+export interface BlockOptions {
   /** The error message for the peer. */
   readonly reason: string;
   /** A positive JSON-RPC code instead of the gateway's. MCP 2026-07-28, "Error codes", reserves -32768 to -32000. */
@@ -27,7 +27,7 @@ export interface BlockFacts {
 }
 
 /** How long a message is held, and what happens then. */
-export interface PauseFacts {
+export interface PauseOptions {
   readonly timeoutMs: number;
   /** What happens when nobody decides in time; `block` unless given. */
   readonly onTimeout?: "block" | "continue";
@@ -39,9 +39,9 @@ export interface PauseFacts {
 export type Action =
   | { readonly type: "continue" }
   | { readonly type: "modify"; readonly change: MessageChange; readonly reason: string | undefined }
-  | ({ readonly type: "block" } & BlockFacts)
+  | ({ readonly type: "block" } & BlockOptions)
   | { readonly type: "mock"; readonly answer: MockAnswer; readonly reason: string | undefined }
-  | ({ readonly type: "pause" } & PauseFacts)
+  | ({ readonly type: "pause" } & PauseOptions)
   | { readonly type: "delay"; readonly ms: number; readonly next: Action };
 
 const onward: Action = { type: "continue" };
@@ -64,8 +64,8 @@ export function modify(change: MessageChange, reason?: string): Action {
 /**
  * Refuses the message: a request is answered with an error, a response is replaced by one, a notification is dropped.
  */
-export function block(facts: BlockFacts): Action {
-  return { type: "block", ...facts };
+export function block(options: BlockOptions): Action {
+  return { type: "block", ...options };
 }
 
 /** Answers a request in the peer's place, or replaces a response. */
@@ -74,8 +74,8 @@ export function mock(answer: MockAnswer, reason?: string): Action {
 }
 
 /** Holds the message until someone decides (`gateway.heldMessages`) or the time is over. */
-export function pause(facts: PauseFacts): Action {
-  return { type: "pause", ...facts };
+export function pause(options: PauseOptions): Action {
+  return { type: "pause", ...options };
 }
 
 /** Waits, then applies another action; lets the message pass unless given. */

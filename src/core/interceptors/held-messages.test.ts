@@ -6,13 +6,13 @@ import { type Bench, createBench } from "../../../test/support/interceptors.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
 import { Cancellation } from "../cancellation.ts";
 import { noReply } from "../pipeline.ts";
-import { pause, type PauseFacts } from "./action.ts";
+import { pause, type PauseOptions } from "./action.ts";
 import type { InterceptorOptions } from "./interceptor.ts";
 
 const call = requestOf("tools/call", { name: "pay", arguments: { sum: 100 } }, "c-1");
 
 function createHolding(
-  facts: Partial<PauseFacts> = {},
+  facts: Partial<PauseOptions> = {},
   options: Partial<InterceptorOptions> = {},
   maxHeld?: number,
 ): Bench {

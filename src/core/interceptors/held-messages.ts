@@ -1,7 +1,7 @@
 import type { ErrorCode } from "../../errors.ts";
 import type { Clock, Exchange, SetTimer } from "../exchange.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { BlockFacts, MessageChange } from "./action.ts";
+import type { BlockOptions, MessageChange } from "./action.ts";
 import type { ChangeOutcome } from "./change.ts";
 import type { MessagePhase } from "./interceptor.ts";
 
@@ -72,6 +72,7 @@ export class HeldMessages {
   readonly #entries = new Map<string, Entry>();
   #isClosed = false;
 
+  /** @internal */
   constructor(options: HeldMessagesOptions) {
     this.#options = options;
     this.#maxHeld = options.maxHeld ?? 100;
@@ -96,17 +97,23 @@ export class HeldMessages {
   }
 
   /** Refuses a held message. */
-  block(id: string, facts: BlockFacts): HeldMessageResult {
+  block(id: string, facts: BlockOptions): HeldMessageResult {
     return this.#decide(id, { ...facts, type: "block", error: "policy_denied" });
   }
 
-  /** Refuses all held messages, and new ones from now on. */
+  /**
+   * Refuses all held messages, and new ones from now on.
+   * @internal
+   */
   close(): void {
     this.#isClosed = true;
     for (const { release } of this.#entries.values()) release(closed);
   }
 
-  /** Holds a message; resolves when its pause ends, or at once if it cannot be held. */
+  /**
+   * Holds a message; resolves when its pause ends, or at once if it cannot be held.
+   * @internal
+   */
   async hold(holding: HoldRequest): Promise<Release> {
     if (this.#isClosed) return closed;
     if (this.#entries.size >= this.#maxHeld) return full;

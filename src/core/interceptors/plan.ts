@@ -1,7 +1,7 @@
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { errorMessage, gatewayErrorMessage, resultMessage } from "../reply.ts";
-import type { Action, BlockFacts, MessageChange, MockAnswer, PauseFacts } from "./action.ts";
+import type { Action, BlockOptions, MessageChange, MockAnswer, PauseOptions } from "./action.ts";
 import type { InterceptorResult } from "./steps.ts";
 import { applyChange, type ChangeOutcome } from "./change.ts";
 import type { InterceptorEvent, MessageInterceptor } from "./interceptor.ts";
@@ -30,7 +30,7 @@ export type ActionPlan = Pick<InterceptorEvent, "action" | "outcome" | "reason" 
 /** What is to be done. */
 export type Effect =
   | MessageOutcome
-  | { readonly type: "hold"; readonly pause: PauseFacts }
+  | { readonly type: "hold"; readonly pause: PauseOptions }
   | { readonly type: "wait"; readonly ms: number; readonly next: Action }
   /** Nobody waits for an answer: the exchange ends with this error. */
   | { readonly type: "abandon"; readonly error: GatewayError };
@@ -113,7 +113,7 @@ function planChange(message: Message, reason?: string): ActionPlan {
 }
 
 /** A refusal by result, with an error of the table or a positive code of the interceptor. */
-function planBlock(invocation: Invocation, refusal: BlockFacts & { readonly error: ErrorCode }): ActionPlan {
+function planBlock(invocation: Invocation, refusal: BlockOptions & { readonly error: ErrorCode }): ActionPlan {
   const { code, reason } = refusal;
   const error = errorIn(invocation, refusal.error, reason);
   // MCP 2026-07-28, "Error codes": application codes are outside the reserved range.

@@ -114,6 +114,7 @@ export interface ListPage {
   readonly entries: readonly ListEntry[];
 }
 
+/** The kind of entries in a list. */
 export type ListKind = "tool" | "resource" | "resource-template" | "prompt";
 
 /** One entry of a list. */

@@ -89,7 +89,13 @@ export interface MockAuthZen extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Starts a mock on the loopback interface. */
+/**
+ * Starts a mock on the loopback interface.
+ *
+ * @example
+ * await using mock = await startMockAuthZen({ policy: ({ subject }) => subject.id === "alice" });
+ * // … use mock.url as the decision point
+ */
 export async function startMockAuthZen(options: MockAuthZenOptions = {}): Promise<MockAuthZen> {
   const { token, hasBatches = true, metadata = {}, headers = {}, basePath = "", tls } = options;
   let policy: MockAuthZenPolicy = options.policy ?? (() => true);

@@ -84,7 +84,13 @@ export interface MockPingAuthorizeOptions {
   readonly onResponse?: MockPolicy;
 }
 
-/** Starts a mock on the loopback interface. It allows everything until told otherwise. */
+/**
+ * Starts a mock on the loopback interface. It allows everything until told otherwise.
+ *
+ * @example
+ * await using mock = await startMockPingAuthorize({ onRequest: denyRequest(403) });
+ * // … use mock.url as the service URL
+ */
 export async function startMockPingAuthorize(options: MockPingAuthorizeOptions = {}): Promise<MockPingAuthorize> {
   const { secret, tls, basePath = "" } = options;
   const policies = {

@@ -1,6 +1,5 @@
-/** Counts what runs, and tells when nothing does. */
+/** Counts operations in flight. */
 export class InFlightCounter {
-  /** How many run. */
   count = 0;
   #waiting: (() => void)[] | undefined = undefined;
 
@@ -15,7 +14,7 @@ export class InFlightCounter {
     for (const resume of waiting) resume();
   }
 
-  /** Resolves when none runs; at once where that is so already. */
+  /** Resolves when none is in flight. */
   whenIdle(): Promise<void> {
     return new Promise((resolve) => {
       if (this.count === 0) resolve();

@@ -1,9 +1,9 @@
-/** Does pieces of work one after the other, in the order in which they come. */
+/** Runs tasks one after the other, in order. */
 export type SerialQueue = (work: () => void | Promise<void>) => void;
 
-/** Makes turns that cost nothing while no work takes its time; what fails is reported and holds nobody up. */
+/** Creates a queue. A synchronous task runs at once if the queue is empty; errors are reported and do not stop it. */
 export function createSerialQueue(failed: (error: unknown) => void): SerialQueue {
-  /** The end of what is still going on. */
+  /** The end of the last task that is still running. */
   let last: Promise<void> | undefined;
   return (work) => {
     let pending: Promise<void>;

@@ -1,22 +1,22 @@
-/** How many messages may come: some at once, and then so many a second. */
+/** A rate limit: a burst, then a number per second. */
 export interface Rate {
-  /** Tokens that come back in a second; may be less than one. */
+  /** Tokens added per second; may be less than one. */
   readonly perSecond: number;
-  /** Tokens that a full bucket holds; what comes back in a second, and at least one, unless given. */
+  /** Capacity of a bucket; `perSecond`, at least 1, by default. */
   readonly burst?: number | undefined;
 }
 
-/** What one caller has left, up to the moment it was asked for. */
+/** The tokens of one caller. */
 export interface TokenBucket {
-  /** A message needs a whole one; whoever lets a message pass takes it off here. */
+  /** A message needs a whole token; the caller subtracts it. */
   tokens: number;
 }
 
-/** The buckets of one rate, one for each key. */
+/** The buckets of one rate limit, by key. */
 export interface TokenBuckets {
-  /** The bucket of a key, filled up to now. */
+  /** The bucket of a key, refilled up to now. */
   get(key: string): TokenBucket;
-  /** How long until a bucket that has no whole token has one. */
+  /** How long until the bucket has a whole token. */
   waitMs(bucket: TokenBucket): number;
   readonly size: number;
 }
@@ -25,17 +25,17 @@ interface Entry extends TokenBucket {
   filledAt: number;
 }
 
-/** Buckets looked at whenever a new one is made: more than one, so that there are ever fewer that nobody needs. */
+/** Buckets checked whenever a new one is created: more than one, so that unused ones are removed faster than added. */
 const sweepAtOnce = 2;
 
 /**
- * Makes the buckets of a rate. A full bucket says no more than none at all, so those are dropped, a few with every
- * new one; beyond the bound the oldest gives way. Nothing here ever looks through all of them.
+ * Creates the buckets of a rate limit. Full buckets are equivalent to missing ones, so they are dropped, a few with every
+ * new one; beyond the limit the oldest is dropped. Never scans all of them.
  */
-export function createTokenBuckets(rate: Rate, now: () => number, mostBuckets = 10_000): TokenBuckets {
+export function createTokenBuckets(rate: Rate, now: () => number, maxBuckets = 10_000): TokenBuckets {
   const perMs = rate.perSecond / 1000;
   const burst = rate.burst ?? Math.max(1, Math.ceil(rate.perSecond));
-  // In the order in which they were made or last looked at by the sweep.
+  // In order of creation or last sweep.
   const entries = new Map<string, Entry>();
 
   function fill(entry: Entry, at: number): void {
@@ -49,7 +49,7 @@ export function createTokenBuckets(rate: Rate, now: () => number, mostBuckets = 
       if (looked++ === sweepAtOnce) break;
       entries.delete(key);
       fill(entry, at);
-      if (entry.tokens < burst && entries.size < mostBuckets - 1) entries.set(key, entry);
+      if (entry.tokens < burst && entries.size < maxBuckets - 1) entries.set(key, entry);
     }
   }
 

@@ -1,32 +1,32 @@
-/** How many bytes of sent events are kept for clients that lose their connection. */
+/** How many bytes of sent events are kept for clients that reconnect. */
 export interface EventStoreLimits {
   readonly streamBytes: number;
   readonly principalBytes: number;
   readonly totalBytes: number;
 }
 
-/** The events of one stream, as they left enforcement, in the order they were sent. */
+/** The events of one stream, after enforcement, in the order they were sent. */
 export interface StoredStream {
   readonly id: string;
-  /** The id that the next event will have; ids name their stream, so that replay never leaves it. */
+  /** The id of the next event; it contains the stream id, so that replay stays within the stream. */
   nextEventId(): string;
-  /** Keeps an event under the id last handed out; the oldest ones give way where a bound is reached. */
+  /** Stores an event under that id; at a limit the oldest events are dropped. */
   append(block: Buffer): void;
-  /** The blocks sent after an event; undefined when that is no longer known, because events in between are gone. */
+  /** The events after an id; undefined if some of them have been dropped. */
   after(eventId: string): readonly Buffer[] | undefined;
-  /** Forgets the stream and its events. */
+  /** Deletes the stream and its events. */
   delete(): void;
 }
 
-/** Keeps sent events of all resumable streams, bounded per stream, per principal and in all. */
+/** Keeps sent events of resumable streams, bounded per stream, per principal and in total. */
 export interface EventStore {
   open(principal: string): StoredStream;
-  /** The stream that an event id names, within one session's streams. */
   readonly bytes: number;
 }
 
 /**
- * Makes an event store. The limits are read whenever they are needed: whoever hands them in may change them. Stream ids only need to be unique: who may read a stream is decided by the session it is in.
+ * Creates an event store. The limits are read on every use, so they may change. Stream ids only need to be unique: the
+ * session decides who may read a stream.
  */
 export function createEventStore(limits: EventStoreLimits, newStreamId: () => string): EventStore {
   const byPrincipal = new Map<string, { bytes: number; streams: Set<Stream> }>();
@@ -39,7 +39,7 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
     if (share !== undefined) share.bytes += change;
   }
 
-  /** The oldest stream gives up its oldest event first; sets keep the order in which streams were opened. */
+  /** Drops events of the oldest stream first. */
   function trim(streams: Set<Stream>, isOver: () => boolean): void {
     for (const stream of streams) {
       while (isOver() && stream.dropOldest()) {
@@ -122,7 +122,7 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
   };
 }
 
-/** The stream part of an event id of ours; undefined when it cannot be one. */
+/** The stream id in an event id; undefined if it has none. */
 export function streamOfEventId(eventId: string): string | undefined {
   const dash = eventId.lastIndexOf("-");
   return dash <= 0 ? undefined : eventId.slice(0, dash);

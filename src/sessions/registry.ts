@@ -2,7 +2,7 @@ import { GatewayError } from "../errors.ts";
 import type { Clock, Principal, SessionContext, SetTimer } from "../core/exchange.ts";
 import { Session } from "./session.ts";
 
-/** How many sessions there may be, and for how long. */
+/** How many sessions may be open, and for how long. */
 export interface SessionLimits {
   readonly sessions: number;
   readonly sessionsPerPrincipal: number;
@@ -11,7 +11,7 @@ export interface SessionLimits {
 }
 
 export interface SessionRegistryOptions {
-  /** Read whenever they are needed: whoever hands them in may change them. */
+  /** Read on every use, so they may change. */
   readonly limits: SessionLimits;
   readonly clock: Clock;
   readonly setTimer: SetTimer;
@@ -21,21 +21,21 @@ export interface SessionRegistryOptions {
 
 /** All sessions of a gateway. */
 export interface SessionRegistry {
-  /** Opens a session; at a cap the oldest idle one of the same principal gives way, or the request is refused. */
+  /** Opens a session. At a limit the longest idle one is evicted, or the request is refused if all are busy. */
   open(route: string, principal: Principal): Session;
-  /** The session of that id, if this principal opened it on this route; another's is unknown, not forbidden. */
+  /** The session with that id, if this principal opened it on this route. */
   find(id: string, route: string, principal: Principal): Session | undefined;
-  /** The session that a message belongs to, as long as it lives, for code that already knows whose it is. */
+  /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
   readonly size: number;
-  /** Ends all sessions and the sweeping. */
+  /** Ends all sessions and stops the timer. */
   close(reason: string): void;
 }
 
-/** At most this long after its time a session is ended. */
+/** An expired session ends this much late at most. */
 const sweepMs = 10_000;
 
-/** Makes the registry. Caps count per principal before the global one, so that a flood evicts only itself. */
+/** Creates the registry. The limit per principal is checked first, so that a flood evicts only its own sessions. */
 export function createSessionRegistry(options: SessionRegistryOptions): SessionRegistry {
   const { limits, clock, setTimer, newId } = options;
   const sweepEvery = (): number => Math.min(sweepMs, limits.idleMs, limits.ageMs);
@@ -50,7 +50,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
     if (own?.size === 0) byPrincipal.delete(session.principal.id);
   }
 
-  /** The session idle for longest; sets keep opening order, so the first of equals is the oldest. */
+  /** The session idle for longest. */
   function oldestIdle(candidates: Iterable<Session>): Session | undefined {
     let oldest: Session | undefined;
     for (const session of candidates) {
@@ -66,7 +66,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       evict(oldestIdle(own), "sessions of this caller", own.size, limits.sessionsPerPrincipal);
     }
     if (sessions.size >= limits.sessions) {
-      // Whoever holds most gives way first.
+      // The principal with most sessions loses one first.
       const fullest = [...byPrincipal.values()].toSorted((a, b) => b.size - a.size)[0] ?? [];
       evict(oldestIdle(fullest) ?? oldestIdle(sessions.values()), "sessions", sessions.size, limits.sessions);
     }
@@ -74,7 +74,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
 
   function evict(session: Session | undefined, what: string, current: number, limit: number): void {
     if (session !== undefined) {
-      session.end("gave way to a newer session", "evicted");
+      session.end("evicted for a newer session", "evicted");
       return;
     }
     throw new GatewayError("overloaded", `too many ${what}: ${current}, at most ${limit}, and all are busy`, {
@@ -114,7 +114,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
       return session;
     },
     forContext: (context) => {
-      // Mostly it is the session itself; then there is nothing to look up.
+      // Usually it is the session itself.
       if (context instanceof Session) return context.isOver ? undefined : context;
       return context === undefined ? undefined : sessions.get(context.id);
     },

@@ -3,35 +3,35 @@ import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { InFlightCounter } from "../lib/in-flight.ts";
 
-/** A session's life (SC-071). The last two are final. */
+/** The state of a session (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
 
-/** Who or what ended a session, in few words that metrics can count. */
+/** Why a session ended; a metric label. */
 export type SessionEndCause = "client" | "idle" | "age" | "evicted" | "upstream" | "refused" | "reload" | "shutdown";
 
-/** Endings that nobody asked for. */
+/** Causes that count as failures. */
 const failures: ReadonlySet<SessionEndCause> = new Set(["upstream", "refused"]);
 
-/** One legacy client's conversation with one route. It belongs to the principal that opened it. */
+/** The session of a legacy client with one route. It belongs to the principal that opened it. */
 export class Session implements SessionContext {
   readonly id: string;
   readonly route: string;
   #principal: Principal;
   readonly openedAt: number;
   state: SessionState = "initializing";
-  /** Agreed in the handshake; governs every later message. */
+  /** Agreed in the handshake. */
   revision: Revision | undefined;
-  /** Asks whoever talks to the upstream for its session id. */
+  /** Returns the upstream's session id; set by the upstream binding. */
   readUpstreamId: () => string | undefined = () => undefined;
   lastActiveAt: number;
-  /** Requests of the client that are not answered yet; a busy session is never evicted for another. */
+  /** Unanswered requests of the client; a busy session is never evicted. */
   running = 0;
   /**
-   * Requests of the client on their way through the pipeline. Here and not in a table by session: one whose keys come
-   * and go with every request makes new tables again and again, and the garbage of each keeps the next alive.
+   * Requests of the client in the pipeline. Counted here and not in a map by session: a map whose keys change with every
+   * request makes garbage that survives until a full collection.
    */
   readonly inFlight = new InFlightCounter();
-  readonly #questions = new Map<string, (answer: Message) => void>();
+  readonly #waiting = new Map<string, (response: Message) => void>();
   readonly #onEnd = new Set<(reason: string, ending: SessionEndCause) => void>();
 
   constructor(id: string, route: string, principal: Principal, now: number) {
@@ -42,12 +42,12 @@ export class Session implements SessionContext {
     this.lastActiveAt = now;
   }
 
-  /** Whose it is, as the credentials say that hold for longest. */
+  /** Its owner, with the credentials that expire last. */
   get principal(): Principal {
     return this.#principal;
   }
 
-  /** The same principal has shown credentials again; those that hold for longer count. */
+  /** The principal has authenticated again; keeps the credentials that expire last. */
   renew(principal: Principal): void {
     const { id, expiresAt = Number.POSITIVE_INFINITY } = this.#principal;
     const holdsLonger = (principal.expiresAt ?? Number.POSITIVE_INFINITY) >= expiresAt;
@@ -58,7 +58,7 @@ export class Session implements SessionContext {
     return this.state === "closed" || this.state === "failed";
   }
 
-  /** The upstream's own session id: another one than ours, mapped here (SC-046). */
+  /** The upstream's own session id, which is not ours (SC-046). */
   get upstreamId(): string | undefined {
     return this.readUpstreamId();
   }
@@ -67,25 +67,25 @@ export class Session implements SessionContext {
     this.lastActiveAt = now;
   }
 
-  /** Waits for the client's answer to a request of the server; the returned function gives up waiting. */
-  awaitResponse(id: RequestId, answered: (answer: Message) => void): () => void {
-    this.#questions.set(id.key, answered);
+  /** Waits for the client's response to a request of the server; the returned function stops waiting. */
+  awaitResponse(id: RequestId, received: (response: Message) => void): () => void {
+    this.#waiting.set(id.key, received);
     return () => {
-      if (this.#questions.get(id.key) === answered) this.#questions.delete(id.key);
+      if (this.#waiting.get(id.key) === received) this.#waiting.delete(id.key);
     };
   }
 
-  /** Takes an answer of the client to who waits for it; false when nobody does. */
+  /** Delivers a response of the client; false if nothing waits for it. */
   deliverResponse(message: Message): boolean {
     const key = message.id?.key;
-    const waiting = key === undefined ? undefined : this.#questions.get(key);
+    const waiting = key === undefined ? undefined : this.#waiting.get(key);
     if (key === undefined || waiting === undefined) return false;
-    this.#questions.delete(key);
+    this.#waiting.delete(key);
     waiting(message);
     return true;
   }
 
-  /** Calls back once when the session ends; the answer takes the callback off again. */
+  /** Calls back once when the session ends; the returned function removes the callback. */
   onEnd(callback: (reason: string, ending: SessionEndCause) => void): () => void {
     this.#onEnd.add(callback);
     return () => {
@@ -93,12 +93,12 @@ export class Session implements SessionContext {
     };
   }
 
-  /** Ends the session: everything that was opened for it is told so. */
+  /** Ends the session and calls its listeners. */
   end(reason: string, ending: SessionEndCause = "client"): void {
     if (this.isOver) return;
     this.state = failures.has(ending) ? "failed" : "closed";
     for (const callback of this.#onEnd) callback(reason, ending);
     this.#onEnd.clear();
-    this.#questions.clear();
+    this.#waiting.clear();
   }
 }

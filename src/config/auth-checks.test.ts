@@ -51,10 +51,10 @@ describe("who may call a route", () => {
 
   it("is not guessed where a name is unknown", () => {
     expect(problemsOf({ upstream: demo, auth: { authenticators: { staff: jwt }, use: ["stuff"] } })).toEqual([
-      "auth.use[0]: no authenticator has the name `stuff`; did you mean `staff`?",
+      "auth.use[0]: unknown authenticator `stuff`; did you mean `staff`?",
     ]);
     const routes = { a: { upstream: demo, auth: { use: ["nobody"] } } };
-    expect(problemsOf({ routes })).toEqual(["routes.a.auth.use[0]: no authenticator has the name `nobody`"]);
+    expect(problemsOf({ routes })).toEqual(["routes.a.auth.use[0]: unknown authenticator `nobody`"]);
   });
 
   it("cannot be nobody with scopes", () => {
@@ -79,7 +79,7 @@ describe("an address beyond this machine", () => {
       routes: { safe: { upstream: demo }, open: { upstream: demo, auth: { use: ["staff", "anonymous"] } } },
     };
     expect(problemsOf(input)).toEqual([
-      "listen.host: others than this machine can reach it and nothing asks who they are (`open`); give `auth`, or say `listen.allowAnonymous: true` if that is meant",
+      "listen.host: not a loopback address, and unauthenticated callers are admitted (`open`); set `auth`, or `listen.allowAnonymous: true` to allow that",
     ]);
     expect(problemsOf({ ...input, listen: { ...listen, allowAnonymous: true } })).toEqual([]);
   });
@@ -87,7 +87,7 @@ describe("an address beyond this machine", () => {
   it("needs a name that tokens can be issued for", () => {
     const input: ConfigInput = { listen: { host: "0.0.0.0" }, admin: false, upstream: demo };
     expect(problemsOf({ ...input, auth: { authenticators: { staff: jwt } } })).toEqual([
-      "auth: tokens are issued for the URL of an endpoint: say `listen.publicUrl`, or give the authenticator an `audience`",
+      "auth: tokens are checked against the URL of the endpoint: set `listen.publicUrl` or the `audience` of the authenticator",
     ]);
     const named = { jwt: { ...jwt.jwt, audience: ["api://gate"] } };
     expect(problemsOf({ ...input, auth: { authenticators: { staff: named } } })).toEqual([]);
@@ -106,7 +106,7 @@ describe("an address beyond this machine", () => {
       warnings: [
         {
           path: "listen",
-          message: "credentials go over the network in the clear; give `tls` or an https `publicUrl`",
+          message: "credentials are sent unencrypted; set `tls` or an https `publicUrl`",
         },
       ],
     });
@@ -155,8 +155,8 @@ describe("the caller's own credentials", () => {
         routes: { a: { upstream: http, forwardHeaders } },
       }),
     ).toEqual([
-      "routes.a.forwardHeaders[1]: `authorization` holds the caller's credentials for the gateway, which never go on; see `upstream.credentials`",
-      "routes.a.forwardHeaders[2]: `x-api-key` holds the caller's credentials for the gateway, which never go on; see `upstream.credentials`",
+      "routes.a.forwardHeaders[1]: `authorization` carries the caller's credentials for the gateway, which are never forwarded; see `upstream.credentials`",
+      "routes.a.forwardHeaders[2]: `x-api-key` carries the caller's credentials for the gateway, which are never forwarded; see `upstream.credentials`",
     ]);
   });
 });
@@ -174,15 +174,11 @@ describe("the credentials for an upstream", () => {
       withOwn({ header: { value: "x" } }, { headers: { authorization: "y" } }),
       "headers: has `authorization` too",
     ],
-    [
-      "that callers cannot be exchanged for",
-      withOwn({ tokenExchange: token }),
-      "no caller of this route brings a token",
-    ],
+    ["that callers cannot be exchanged for", withOwn({ tokenExchange: token }), "callers of this route have no token"],
     [
       "on a route that passes everything through",
       { routes: { a: { mode: "observe", upstream: { ...http, credentials: { header: { value: "x" } } } } } },
-      "`observe` passes everything through as it comes",
+      "`observe` passes everything through unchanged",
     ],
   ])("%s are refused", (_what, input, problem) => {
     expect(problemsOf(input).join("\n")).toContain(problem);

@@ -7,7 +7,7 @@ import { closestName } from "../lib/closest-name.ts";
 
 type ParsedAuthRoute = ParsedConfig["routes"][string];
 
-/** Who may call a route: its own rules where it has some, else the general ones. */
+/** The authentication of a route: its own settings, or else the general ones. */
 export function resolveRouteAuth(general: ParsedConfig["auth"], own: ParsedAuthRoute["auth"]): RouteAuth {
   const names = own.use ?? general.use ?? Object.keys(general.authenticators);
   const use = names.filter((name) => name !== anonymousName);
@@ -19,14 +19,14 @@ export function resolveRouteAuth(general: ParsedConfig["auth"], own: ParsedAuthR
   };
 }
 
-/** A route and where it stands in the configuration. */
+/** A route and its path in the configuration. */
 export interface PlacedRoute {
   readonly path: Path;
   readonly route: RouteConfig;
   readonly written: Pick<ParsedAuthRoute, "auth">;
 }
 
-/** What does not fit together in who may call what. */
+/** Contradictions in the authentication settings. */
 export function authProblems(
   config: Pick<Config, "listen" | "auth">,
   routes: readonly PlacedRoute[],
@@ -42,7 +42,7 @@ export function authProblems(
       if (name === anonymousName || known.includes(name)) return [];
       const meant = closestName(name, [...known, anonymousName]);
       const hint = meant === undefined ? "" : `; did you mean \`${meant}\`?`;
-      return [{ path: [...path, index], message: `no authenticator has the name \`${name}\`${hint}` }];
+      return [{ path: [...path, index], message: `unknown authenticator \`${name}\`${hint}` }];
     });
   return [
     ...names(["auth", "use"], auth.use),
@@ -63,7 +63,7 @@ function routeProblems(
   const { use, scopes, allowsAnonymous } = route.auth;
   const used = use.flatMap((name) => auth.authenticators[name] ?? []);
   const problems: ConfigFinding[] = [];
-  // Servers that stand outside `routes` are their own upstream and go by the general rules.
+  // A server outside `routes` is its own upstream and uses the general settings.
   const isRoute = path[0] === "routes";
   const authPath = isRoute ? [...path, "auth"] : ["auth"];
   const upstreamPath = isRoute ? [...path, "upstream"] : path;
@@ -72,7 +72,7 @@ function routeProblems(
     problems.push({
       path: authPath,
       message:
-        "tokens are issued for the URL of an endpoint: say `listen.publicUrl`, or give the authenticator an `audience`",
+        "tokens are checked against the URL of the endpoint: set `listen.publicUrl` or the `audience` of the authenticator",
     });
   }
   if (use.length > 0) {
@@ -81,7 +81,7 @@ function routeProblems(
       if (!carriers.has(name)) continue;
       problems.push({
         path: [...path, "forwardHeaders", index],
-        message: `\`${name}\` holds the caller's credentials for the gateway, which never go on; see \`upstream.credentials\``,
+        message: `\`${name}\` carries the caller's credentials for the gateway, which are never forwarded; see \`upstream.credentials\``,
       });
     }
   }
@@ -97,7 +97,7 @@ function routeProblems(
     if (route.mode === "observe") {
       problems.push({
         path: [...upstreamPath, "credentials"],
-        message: "`observe` passes everything through as it comes; give the upstream its secret in `headers`",
+        message: "`observe` passes everything through unchanged; put the secret of the upstream in `headers`",
       });
     }
     if (Object.hasOwn(upstream.headers, header?.name ?? "authorization")) {
@@ -109,8 +109,7 @@ function routeProblems(
     if (tokenExchange !== undefined && !used.some(({ jwt, introspection }) => (jwt ?? introspection) !== undefined)) {
       problems.push({
         path: [...upstreamPath, "credentials", "tokenExchange"],
-        message:
-          "no caller of this route brings a token: it has no authenticator of the kinds `jwt` and `introspection`",
+        message: "callers of this route have no token: it has no `jwt` or `introspection` authenticator",
       });
     }
   }
@@ -129,24 +128,21 @@ function certificateProblems({ tls }: Config["listen"], { authenticators }: Conf
       : [
           {
             path: ["auth", "authenticators", name, "certificate"],
-            message: "needs `listen.tls.caFile`: the authorities whose certificates are taken",
+            message: "needs `listen.tls.caFile`: the CA certificates for client certificates",
           },
         ],
   );
 }
 
-/**
- * Why a configuration would let in everybody by mistake: beyond loopback nobody is let in unasked unless that is
- * written down. Undefined where it would not.
- */
+/** Why a configuration would admit everybody by mistake: on a non-loopback address that must be stated. Undefined if it would not. */
 export function exposureProblem(listen: Config["listen"], routes: readonly RouteConfig[]): string | undefined {
   if (listen.unixSocket !== undefined || isLoopback(listen.host) || listen.allowAnonymous) return undefined;
   const open = routes.filter(({ auth }) => auth.allowsAnonymous).map(({ name }) => `\`${name}\``);
   if (open.length === 0) return undefined;
-  return `others than this machine can reach it and nothing asks who they are (${open.join(", ")}); give \`auth\`, or say \`listen.allowAnonymous: true\` if that is meant`;
+  return `not a loopback address, and unauthenticated callers are admitted (${open.join(", ")}); set \`auth\`, or \`listen.allowAnonymous: true\` to allow that`;
 }
 
-/** What works but is probably not meant. */
+/** Settings that work but are probably a mistake. */
 export function authWarnings(
   { listen }: Pick<Config, "listen">,
   routes: readonly PlacedRoute[],
@@ -158,7 +154,7 @@ export function authWarnings(
     ? [
         {
           path: ["listen"],
-          message: "credentials go over the network in the clear; give `tls` or an https `publicUrl`",
+          message: "credentials are sent unencrypted; set `tls` or an https `publicUrl`",
         },
       ]
     : [];

@@ -5,65 +5,65 @@ import type { upstreamConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 
-/** The name of the route that was given none. */
+/** The name of a route without a name. */
 export const unnamedRoute = "default";
 
-/** A configuration that was checked: defaults filled in, durations in milliseconds, routes of all forms together. */
+/** A validated configuration with defaults; durations are milliseconds, and `routes` contains all servers. */
 export interface Config extends DeepReadonly<Omit<ParsedConfig, "$schema" | "routes" | "upstream" | "mcpServers">> {
   readonly routes: Readonly<Record<string, RouteConfig>>;
-  /** Takes what came from the environment or from files out of texts that are to be shown. */
+  /** Masks values from the environment and from files. */
   readonly secrets: Secrets;
 }
 
-/** One server and how it is offered to clients. */
+/** A server and how it is offered to clients. */
 export interface RouteConfig {
   readonly name: string;
-  /** What its paths begin with: `/name`, or nothing for the one that is served at `/mcp`. */
+  /** Prefixes of its paths: `/name`, and empty if it is served at `/mcp`. */
   readonly prefixes: readonly string[];
   readonly upstream: Upstream;
   readonly mode: "enforce" | "observe";
-  /** Lower-case names of client headers that are passed on. */
+  /** Lower-case names of the client headers to forward. */
   readonly forwardHeaders: readonly string[];
   readonly timeouts: RouteTimeouts;
   readonly rates: Config["rates"];
   readonly cors: Config["cors"];
   readonly auth: RouteAuth;
-  /** What callers may do and see; undefined where everything is allowed. */
+  /** What callers may do and see; undefined allows everything. */
   readonly policy: RoutePolicy | undefined;
 }
 
-/** A policy with its defaults filled in. */
+/** A policy with its defaults. */
 export type RoutePolicy = DeepReadonly<PolicyConfig>;
 
 /** Who may call a route. */
 export interface RouteAuth {
-  /** Names of authenticators in the order they are asked; none where nobody is asked. */
+  /** Names of the authenticators, in order; empty without authentication. */
   readonly use: readonly string[];
-  /** Whether callers without credentials are let in. */
+  /** Whether callers without credentials are admitted. */
   readonly allowsAnonymous: boolean;
-  /** Scopes that every caller needs. */
+  /** Scopes required of every caller. */
   readonly scopes: readonly string[];
-  /** More scopes that clients may ask for. */
+  /** Further scopes that clients may request. */
   readonly offeredScopes: readonly string[];
 }
 
 /** An upstream as the schema reads it. */
 export type ParsedUpstream = z.output<typeof upstreamConfig>;
 
-/** A server as it is reached, told apart by `type`. */
+/** A server, discriminated by `type`. */
 export type Upstream = HttpUpstreamConfig | DeepReadonly<Exclude<ParsedUpstream, { readonly type: "http" }>>;
 
-/** A server that is reached over HTTP, with the proxy on the way if there is one. */
+/** A server over HTTP, with its proxy if there is one. */
 export interface HttpUpstreamConfig extends DeepReadonly<
   Omit<Extract<ParsedUpstream, { readonly type: "http" }>, "proxy">
 > {
   readonly proxy: string | undefined;
 }
 
-/** Every timeout of a route in milliseconds, and those of single tools. */
+/** All timeouts of a route in milliseconds. */
 export type RouteTimeouts = Config["timeouts"] & { readonly tools: Readonly<Record<string, number>> };
 
-/** The same type with everything in it read-only. */
+/** The same type, deeply read-only. */
 export type DeepReadonly<T> = T extends (...values: never[]) => unknown
   ? T
   : T extends object

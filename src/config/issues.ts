@@ -8,13 +8,13 @@ import { closestName } from "../lib/closest-name.ts";
 
 type Issue = z.core.$ZodIssue;
 
-/** An issue of the schema with its whole path, after the right branch of each union was chosen. */
+/** A schema issue with its full path, in the matching branch of each union. */
 export interface LocatedIssue {
   readonly issue: Issue;
   readonly path: Path;
 }
 
-/** The words for what a schema found; schemas with words of their own keep them. */
+/** The message of a schema issue; a schema with a message of its own keeps it. */
 export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type": {
@@ -40,17 +40,17 @@ export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
   }
 }
 
-/** Issues with their whole paths. */
+/** Issues with their full paths. */
 export function locateIssues(issues: readonly Issue[], above: Path = []): readonly LocatedIssue[] {
   return issues.flatMap((issue) => {
-    // The keys of a configuration are texts.
+    // Configuration keys are strings.
     const path = [...above, ...issue.path.map((step) => (typeof step === "symbol" ? String(step) : step))];
     const branch = issue.code === "invalid_union" ? chooseBranch(issue.errors) : undefined;
     return branch === undefined ? [{ issue, path }] : locateIssues(branch, path);
   });
 }
 
-/** What issues say to people: one finding for each unknown key, and none for what is missing only because of one. */
+/** Findings for the user: one per unknown key, and none for a key that is only missing because it is misspelt. */
 export function toFindings(issues: readonly LocatedIssue[], tree: unknown): readonly ConfigFinding[] {
   const findings = issues.flatMap((placed) => findingsOf(placed, tree));
   const misspelt = new Set(
@@ -81,7 +81,7 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       return [{ path: path.slice(0, -1), key, message }];
     }
     case "invalid_union": {
-      // No alternative fits, perhaps because the key that tells them apart is misspelt.
+      // No alternative matches, perhaps because the discriminating key is misspelt.
       const value = valueAt(tree, path);
       const slips = Object.keys(isObject(value) ? value : {})
         .filter((key) => !knownKeys(path).includes(key))
@@ -90,7 +90,7 @@ function findingsOf({ issue, path }: LocatedIssue, tree: unknown): readonly Gues
       return slips.length > 0 ? slips : [{ path, message: issue.message }];
     }
     default: {
-      // A check of a text may say at which character it failed.
+      // A check of a string may say at which character it failed.
       const offset: unknown = issue.code === "custom" ? issue.params?.["offset"] : undefined;
       return [{ path, message: issue.message, ...(typeof offset === "number" ? { offset } : {}) }];
     }
@@ -109,10 +109,7 @@ function unknownKey(path: Path, key: string, tree: unknown): GuessedFinding {
   return { path, key, message: `unknown key \`${key}\`${hint}`, ...(meant === undefined ? {} : { meant }) };
 }
 
-/**
- * The issues of the one alternative that was meant: it takes the kind of value that is there and lacks none of its
- * required keys. Undefined where none or several fit, so that the union speaks for itself.
- */
+/** The issues of the only alternative that has the right type and all required keys; undefined if none or several do. */
 function chooseBranch(branches: readonly (readonly Issue[])[]): readonly Issue[] | undefined {
   const meant = branches.filter((issues) =>
     issues.every(({ code, path, input }) =>
@@ -122,7 +119,7 @@ function chooseBranch(branches: readonly (readonly Issue[])[]): readonly Issue[]
   return meant.length === 1 ? meant[0] : undefined;
 }
 
-/** The keys that an object at a path may have, of whichever alternative. */
+/** The keys of an object at a path, of all alternatives. */
 function knownKeys(path: Path): readonly string[] {
   return schemasAt(path)
     .flatMap(alternativesOf)

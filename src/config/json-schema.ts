@@ -2,7 +2,7 @@ import * as z from "zod";
 
 import { configSchema } from "./schema.ts";
 
-/** The part of JSON Schema that the configuration's own schema uses. */
+/** The part of JSON Schema that the configuration uses. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
   readonly title?: string;
@@ -21,7 +21,7 @@ export interface JsonSchema {
 
 let cached: JsonSchema | undefined;
 
-/** The JSON schema of what may be written in a configuration file (2020-12). */
+/** The JSON schema of a configuration file (2020-12). */
 export function configJsonSchema(): JsonSchema {
   cached ??= {
     title: "Headgate configuration",
@@ -30,12 +30,12 @@ export function configJsonSchema(): JsonSchema {
   return cached;
 }
 
-/** Leaves out what only the library can be given, and the bounds that every whole number has. */
+/** Omits what only the library accepts, and the bounds that every integer has. */
 function simplify(schema: JsonSchema): JsonSchema {
   const entries = Object.entries(schema).flatMap(([keyword, value]): [string, unknown][] => {
     if (keyword === "maximum" && value === Number.MAX_SAFE_INTEGER) return [];
     if (keyword === "anyOf" && schema.anyOf !== undefined) {
-      // A function that makes a server cannot stand in a file.
+      // A function cannot be written in a file.
       return [[keyword, schema.anyOf.filter(({ properties }) => properties?.["server"] === undefined).map(simplify)]];
     }
     if (keyword === "properties" && schema.properties !== undefined) {
@@ -48,7 +48,7 @@ function simplify(schema: JsonSchema): JsonSchema {
   return Object.fromEntries(entries);
 }
 
-/** The schemas that may apply to the value under a key or place of values to which some schemas apply. */
+/** The schemas that may apply to a member or element of values with these schemas. */
 export function schemasBelow(schemas: readonly JsonSchema[], step: string | number): readonly JsonSchema[] {
   return schemas.flatMap(alternativesOf).flatMap(({ properties, additionalProperties, items }) => {
     if (typeof step === "number") return items === undefined ? [] : [items];
@@ -63,7 +63,7 @@ export function schemasAt(path: readonly (string | number)[]): readonly JsonSche
   return path.reduce<readonly JsonSchema[]>(schemasBelow, [configJsonSchema()]);
 }
 
-/** A schema itself and what its unions offer, flat. */
+/** A schema and the alternatives of its unions, flattened. */
 export function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   return [schema, ...(schema.anyOf ?? []).flatMap(alternativesOf)];
 }

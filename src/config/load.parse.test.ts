@@ -117,7 +117,7 @@ describe("a configuration", () => {
   });
 
   it("needs at least one server", () => {
-    expect(problemsOf({})).toEqual([": has no route: give `upstream`, `routes` or `mcpServers`"]);
+    expect(problemsOf({})).toEqual([": no routes: set `upstream`, `routes` or `mcpServers`"]);
     expect(problemsOf({ mcpServers: { off: { command: "x", disabled: true } } })).toHaveLength(1);
     expect(problemsOf(5)).toEqual([": expected an object, found an integer"]);
   });
@@ -212,7 +212,7 @@ describe("routes", () => {
     expect(both.routes["default"]?.prefixes).toEqual([""]);
     expect(both.routes["files"]?.prefixes).toEqual(["/files"]);
     expect(problemsOf({ upstream: demo, routes: { default: { upstream: demo } } })).toEqual([
-      "routes.default: there is another route with the name `default`",
+      "routes.default: duplicate route name `default`",
     ]);
   });
 
@@ -242,9 +242,9 @@ describe("routes", () => {
         },
       }),
     ).toEqual([
-      "timeouts.human: is longer than `hard`, which is 1h",
-      "routes.a.timeouts.tools.slow: is longer than `hard`, which is 1h",
-      "routes.b.timeouts.quick: is longer than `hard`, which is 1m",
+      "timeouts.human: is longer than `hard`: 1h",
+      "routes.a.timeouts.tools.slow: is longer than `hard`: 1h",
+      "routes.b.timeouts.quick: is longer than `hard`: 1m",
     ]);
   });
 
@@ -293,17 +293,16 @@ describe("routes", () => {
   it("that do not check certificates are mentioned", () => {
     const result = parseConfig({ upstream: { url: "https://x", tls: { insecure: true } } });
     expect(result.ok && result.warnings).toEqual([
-      { path: "upstream.tls.insecure", message: "whoever stands in between can read and change everything" },
+      { path: "upstream.tls.insecure", message: "the connection can be read and changed by anyone in between" },
     ]);
   });
 });
 
 describe("listeners", () => {
   it("are not opened to others by mistake", () => {
-    const open = "others than this machine can reach it and nothing asks who they are";
     expect(problemsOf({ upstream: demo, listen: { host: "0.0.0.0" }, admin: { host: "::" } })).toEqual([
-      `listen.host: ${open} (\`default\`); give \`auth\`, or say \`listen.allowAnonymous: true\` if that is meant`,
-      `admin.host: ${open}; say \`admin.allowAnonymous: true\` if that is meant`,
+      "listen.host: not a loopback address, and unauthenticated callers are admitted (`default`); set `auth`, or `listen.allowAnonymous: true` to allow that",
+      "admin.host: not a loopback address, and there is no authentication; set `admin.allowAnonymous: true` to allow that",
     ]);
     expect(
       problemsOf({
@@ -317,7 +316,7 @@ describe("listeners", () => {
 
   it("do not share a port", () => {
     expect(problemsOf({ upstream: demo, listen: { port: 8485 } })).toEqual([
-      "admin.port: is the port of `listen` too: 8485",
+      "admin.port: is also the port of `listen`: 8485",
     ]);
     expect(problemsOf({ upstream: demo, listen: { port: 0 }, admin: { port: 0 } })).toEqual([]);
     expect(problemsOf({ upstream: demo, listen: { port: 8485 }, admin: false })).toEqual([]);

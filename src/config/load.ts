@@ -11,23 +11,23 @@ import type { Config } from "./config.ts";
 import { describeIssue, type LocatedIssue, locateIssues, toFindings } from "./issues.ts";
 import { resolveConfig, type ResolveDeps } from "./resolve.ts";
 
-/** Where a configuration comes from, and the outside world as it may look at it. */
+/** Where a configuration comes from, and what loading it may read. */
 export interface LoadOptions {
   /** Path of the file; paths in it are relative to its folder. */
   readonly file?: string;
-  /** The text itself, where it was read already or never was a file. */
+  /** The text, if it is not read from `file`. */
   readonly text?: string;
-  /** By the ending of the file unless given; YAML where that tells nothing. */
+  /** Default: by the ending of the file name, otherwise YAML. */
   readonly format?: SourceFormat;
-  /** The environment: read for `${env:…}` and the proxy variables. Nothing else looks at it. */
+  /** Environment variables, for `${env:…}` and the proxy variables only. */
   readonly env: Environment;
   readonly readFile: (path: string) => Promise<string>;
-  /** What the command line says instead of the file. */
+  /** Options of the command line that override the file. */
   readonly overrides?: Pick<ConfigInput, "listen" | "admin" | "log">;
 }
 
 /**
- * Reads, completes and checks a configuration file. Problems have lines and columns.
+ * Loads and validates a configuration file; reports every problem with line and column.
  *
  * @example
  * const checked = await loadConfig({
@@ -62,7 +62,7 @@ export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const problems = [
     ...cleaned.problems,
     ...replaced.problems,
-    // A value that could not be had is only said to be missing, not to be wrong as well.
+    // An unresolved reference is reported once, not also as an invalid value.
     ...(checked.ok ? [] : checked.problems.filter(({ path }) => !unresolved.has(formatPath(path)))),
   ];
   if (!checked.ok || problems.length > 0) return { ok: false, problems: problems.map(toProblem).toSorted(byPosition) };
@@ -86,7 +86,7 @@ async function readText({ file, text, readFile }: LoadOptions): Promise<TextResu
 }
 
 async function parseSource(text: string, { file, format }: LoadOptions): Promise<Source> {
-  // The YAML reader is only loaded by those who have a file: it would cost every other start its time.
+  // Imported only when needed, to keep other starts fast.
   const { readSource } = await import("./source.ts");
   return readSource(text, format ?? (extname(file ?? "").toLowerCase() === ".json" ? "json" : "yaml"));
 }
@@ -111,13 +111,13 @@ export type ConfigResult =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly Problem[] }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
-/** The same before places in a file are known. */
+/** The same before positions in a file are known. */
 export type CheckedConfig =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly ConfigFinding[] }
   | { readonly ok: false; readonly problems: readonly ConfigFinding[] };
 
 /**
- * Checks a configuration given as a value. References such as `${env:NAME}` are not replaced.
+ * Validates a configuration passed as a value. References such as `${env:NAME}` are not replaced.
  *
  * @example
  * const checked = parseConfig({ upstream: { url: "http://127.0.0.1:3000/mcp" } });
@@ -137,8 +137,8 @@ export function parseConfig(input: ConfigInput, env: Environment = {}): ConfigRe
 }
 
 /**
- * Checks a tree of values against the schema and puts the configuration together. A text at one of the `replaced` paths
- * may stand for a number or a truth value, because references always give texts.
+ * Validates a tree of values and resolves the configuration. A string at one of the `replaced` paths may be converted to
+ * a number or boolean, because references always produce strings.
  */
 function checkConfig(
   tree: unknown,
@@ -158,7 +158,7 @@ function parseTree(tree: unknown) {
   return success ? { ok: true as const, written: data } : { ok: false as const, issues: locateIssues(error.issues) };
 }
 
-/** The tree with a replaced text turned into the number or truth value that the schema wants there. */
+/** Converts a replaced string to the number or boolean that the schema expects. */
 function coerceReplaced(tree: unknown, { issue, path }: LocatedIssue, replaced: ReadonlySet<string>): unknown {
   const { input } = issue;
   if (issue.code !== "invalid_type" || typeof input !== "string" || !replaced.has(formatPath(path))) return tree;

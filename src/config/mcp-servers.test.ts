@@ -107,7 +107,7 @@ describe("the route of a server", () => {
     ]);
     expect(parse({ "Git Hub": { command: "x" }, "git-hub": { command: "y" } })).toEqual({
       ok: false,
-      problems: [{ path: "mcpServers.git-hub", message: "there is another route with the name `git-hub`" }],
+      problems: [{ path: "mcpServers.git-hub", message: "duplicate route name `git-hub`" }],
     });
     expect(parse({ "***": { command: "x" } }).ok).toBe(false);
   });

@@ -1,13 +1,13 @@
 import { isObject } from "../lib/is-object.ts";
 
-/** The way to a value: keys of objects and places in lists. */
+/** The path of a value: object keys and list indexes. */
 export type Path = readonly (string | number)[];
 
-/** What is wrong, or strange, in a configuration, and where. */
+/** An error or a warning about a configuration, and its position. */
 export interface Problem {
-  /** The way to the value as people write it; empty at the top. */
+  /** The path as text; empty for the whole file. */
   readonly path: string;
-  /** What was expected and what was found; holds no secrets. */
+  /** What was expected and what was found; contains no secrets. */
   readonly message: string;
   /** Line in the file, from 1. */
   readonly line?: number;
@@ -15,17 +15,17 @@ export interface Problem {
   readonly column?: number;
 }
 
-/** A problem before its place in the file is known. */
+/** A problem whose position in the file is not known yet. */
 export interface ConfigFinding {
   readonly path: Path;
   readonly message: string;
-  /** The key that the finding is about, where it is not the value but the key itself. */
+  /** The key, if the finding is about a key rather than a value. */
   readonly key?: string;
-  /** The character of a text that the finding is about, from 0. */
+  /** Index of the character in the text that the finding is about. */
   readonly offset?: number;
 }
 
-/** A path as people write it: `routes.files.upstream`, `routes["a.b"].args[0]`. */
+/** A path as text: `routes.files.upstream`, `routes["a.b"].args[0]`. */
 export function formatPath(path: Path): string {
   return path
     .map((step, index) => {
@@ -36,14 +36,14 @@ export function formatPath(path: Path): string {
     .join("");
 }
 
-/** A problem on one line, after the name of its file as compilers do it. */
+/** A problem on one line: `file:line:column path: message`. */
 export function formatProblem({ path, message, line, column }: Problem, file?: string): string {
   const place = [file, line, column].filter((part) => part !== undefined).join(":");
   const about = path === "" ? message : `${path}: ${message}`;
   return place === "" ? about : `${place} ${about}`;
 }
 
-/** The value at a path, or undefined where it leads nowhere. */
+/** The value at a path; undefined if there is none. */
 export function valueAt(tree: unknown, path: Path): unknown {
   let value = tree;
   for (const step of path) {
@@ -53,7 +53,7 @@ export function valueAt(tree: unknown, path: Path): unknown {
   return value;
 }
 
-/** The same tree with another value at a path; only the objects and lists on the way are copied. */
+/** A copy of the tree with another value at a path; only the objects along the path are copied. */
 export function withValueAt(tree: unknown, path: Path, value: unknown): unknown {
   const [step, ...rest] = path;
   if (step === undefined) return value;

@@ -2,8 +2,8 @@ import { isLoopback } from "../lib/addresses.ts";
 import type { Environment } from "./substitute.ts";
 
 /**
- * The proxy that the environment names for a URL: `HTTP_PROXY` or `HTTPS_PROXY` by its scheme, in lower case first,
- * unless `NO_PROXY` has its host. This machine is never reached through a proxy.
+ * The proxy of the environment for a URL: `HTTP_PROXY` or `HTTPS_PROXY` by scheme, lower case first, unless `NO_PROXY`
+ * covers the host. Loopback is never proxied.
  */
 export function proxyFromEnvironment(url: URL, env: Environment): string | undefined {
   const name = url.protocol === "https:" ? "https_proxy" : "http_proxy";
@@ -18,7 +18,7 @@ function variable(name: string, env: Environment): string | undefined {
   return [env[name], env[name.toUpperCase()]].find((value) => value !== undefined && value !== "");
 }
 
-/** Whether an entry of NO_PROXY covers a URL: `*`, a host with all below it, each with an optional port. */
+/** Whether an entry of NO_PROXY covers a URL: `*`, or a domain and its subdomains, with an optional port. */
 function covers(entry: string, url: URL): boolean {
   if (entry === "*") return true;
   const { host = "", port } = /^(?<host>.*?)(?::(?<port>\d+))?$/u.exec(entry.toLowerCase())?.groups ?? {};

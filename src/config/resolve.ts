@@ -12,22 +12,22 @@ import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
 import type { Environment } from "./substitute.ts";
 
-/** What a configuration is put together with. */
+/** What resolving a configuration needs. */
 export interface ResolveDeps {
   readonly env: Environment;
   readonly secrets: Secrets;
-  /** The folder to which paths in the configuration are relative; the process's own if there is none. */
+  /** The folder that paths are relative to. Default: the working directory. */
   readonly folder?: string;
 }
 
-/** A configuration put together, and what does not fit in it. */
+/** A resolved configuration and its problems. */
 export interface ResolvedConfig {
   readonly config: Config;
   readonly problems: readonly ConfigFinding[];
   readonly warnings: readonly ConfigFinding[];
 }
 
-/** Puts the routes of all forms together and checks what no single field can tell. */
+/** Resolves the routes of all forms and checks what involves several fields. */
 export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps): ResolvedConfig {
   const { $schema: _schema, routes: _routes, upstream: _upstream, mcpServers: _servers, ...rest } = written;
   const { list, problems, warnings } = collectRoutes(written);
@@ -77,21 +77,21 @@ export function resolveConfig(written: ParsedConfig, surroundings: ResolveDeps):
   };
 }
 
-/** Passing bytes through untouched needs the same transport on both sides. */
+/** Passing bytes through needs the same transport on both sides. */
 function modeProblems(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) =>
     written.mode === "observe" && written.upstream.type !== "http"
       ? [
           {
             path: [...path, "mode"],
-            message: "`observe` needs an upstream with a `url`: bytes are passed through",
+            message: "`observe` needs an upstream with a `url`",
           },
         ]
       : [],
   );
 }
 
-/** A route that only watches refuses nothing, so it must not look as if it did. */
+/** A route that only observes cannot enforce a policy. */
 function policyProblems(list: readonly ListedRoute[], { policy }: ParsedConfig): readonly ConfigFinding[] {
   return list.flatMap(({ path, written }) => {
     if (written.mode !== "observe" || (written.policy ?? policy) === undefined) return [];
@@ -106,7 +106,7 @@ type ParsedRoute = ParsedConfig["routes"][string];
 
 interface ListedRoute {
   readonly name: string;
-  /** Where the route stands. */
+  /** Path of the route in the configuration. */
   readonly path: Path;
   readonly written: ParsedRoute;
 }
@@ -118,7 +118,7 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
   const add = (route: ListedRoute): void => {
     const other = list.find(({ name }) => name === route.name);
     if (other === undefined) list.push(route);
-    else problems.push({ path: route.path, message: `there is another route with the name \`${route.name}\`` });
+    else problems.push({ path: route.path, message: `duplicate route name \`${route.name}\`` });
   };
   const defaults = routeConfig.omit({ upstream: true }).parse({});
 
@@ -130,14 +130,14 @@ function collectRoutes({ routes, upstream, mcpServers }: ParsedConfig) {
     const path = ["mcpServers", server];
     const name = routeNameOf(server);
     if (name === undefined) {
-      problems.push({ path, message: "has a name of which nothing can stand in a URL" });
+      problems.push({ path, message: "the name has no character that can be used in a URL" });
       continue;
     }
     if (name !== server) warnings.push({ path, message: `is served as route \`${name}\`` });
     add({ name, path, written: { ...defaults, upstream: target } });
   }
   if (list.length === 0 && problems.length === 0) {
-    problems.push({ path: [], message: "has no route: give `upstream`, `routes` or `mcpServers`" });
+    problems.push({ path: [], message: "no routes: set `upstream`, `routes` or `mcpServers`" });
   }
   return { list, problems, warnings };
 }
@@ -168,7 +168,7 @@ function resolveListen(listen: ParsedConfig["listen"], path: (text: string) => s
   };
 }
 
-/** The policy with the files of its decision point found. */
+/** The policy with absolute paths. */
 function resolvePolicy(policy: ParsedConfig["policy"], path: (text: string) => string): RouteConfig["policy"] {
   if (policy === undefined) return undefined;
   const { pingAuthorize, authzen } = policy;
@@ -211,23 +211,22 @@ function listenProblems({ listen, admin }: Config): readonly ConfigFinding[] {
   if (!isLoopback(admin.host) && !admin.allowAnonymous) {
     problems.push({
       path: ["admin", "host"],
-      message:
-        "others than this machine can reach it and nothing asks who they are; say `admin.allowAnonymous: true` if that is meant",
+      message: "not a loopback address, and there is no authentication; set `admin.allowAnonymous: true` to allow that",
     });
   }
   if (overTcp && admin.port === listen.port && admin.port !== 0) {
-    problems.push({ path: ["admin", "port"], message: `is the port of \`listen\` too: ${admin.port}` });
+    problems.push({ path: ["admin", "port"], message: `is also the port of \`listen\`: ${admin.port}` });
   }
   return problems;
 }
 
-/** An inactivity limit above the hard limit could never be reached, which nobody means. */
+/** An inactivity timeout longer than the hard timeout would never apply. */
 function timeoutProblems(list: readonly ListedRoute[], { timeouts: general }: Config): readonly ConfigFinding[] {
   const check = (path: Path, limits: Readonly<Record<string, number | undefined>>, hard: number): ConfigFinding[] =>
     Object.entries(limits).flatMap(([name, limit]) =>
       limit === undefined || limit <= hard
         ? []
-        : [{ path: [...path, name], message: `is longer than \`hard\`, which is ${formatDuration(hard)}` }],
+        : [{ path: [...path, name], message: `is longer than \`hard\`: ${formatDuration(hard)}` }],
     );
   return [
     ...check(["timeouts"], { quick: general.quick, tool: general.tool, human: general.human }, general.hard),
@@ -243,6 +242,6 @@ function trustWarnings(list: readonly ListedRoute[]): readonly ConfigFinding[] {
   return list.flatMap(({ path, written: { upstream } }) => {
     if (upstream.type !== "http" || upstream.tls?.insecure !== true) return [];
     const where = path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
-    return [{ path: where, message: "whoever stands in between can read and change everything" }];
+    return [{ path: where, message: "the connection can be read and changed by anyone in between" }];
   });
 }

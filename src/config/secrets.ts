@@ -1,19 +1,19 @@
 import { alternativesOf, configJsonSchema, schemasBelow, type JsonSchema } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
 
-/** What stands where a secret stood. */
+/** Replaces a secret. */
 export const mask = "(secret)";
 
-// A shorter text stands in too many others by chance to be taken out of them.
+// A shorter secret would match other text by chance.
 const shortestInside = 6;
 
-/** Knows the texts that came from outside the file and may not be shown; does not give them out. */
+/** Values that came from the environment or a file and must not be shown. */
 export interface Secrets {
-  /** The text without the secrets in it, also where they stand as JSON strings. */
+  /** The text with all secrets masked, also where they are JSON-escaped. */
   readonly redact: (text: string) => string;
 }
 
-/** Remembers some texts as secrets. */
+/** Creates a mask for some secrets. */
 export function createSecrets(values: Iterable<string>): Secrets {
   const whole = new Set([...values].filter((value) => value !== ""));
   const inside = [...whole]
@@ -22,7 +22,7 @@ export function createSecrets(values: Iterable<string>): Secrets {
       const escaped = JSON.stringify(value).slice(1, -1);
       return escaped === value ? [value] : [value, escaped];
     })
-    // A secret that holds another must go first, or its rest would stay.
+    // Longest first: a secret may contain another.
     .toSorted((one, other) => other.length - one.length);
   return {
     redact(text) {
@@ -35,13 +35,13 @@ export function createSecrets(values: Iterable<string>): Secrets {
   };
 }
 
-/** Secrets of a configuration that may be replaced. */
+/** Secrets that change when the configuration is reloaded. */
 export interface ReloadableSecrets extends Secrets {
-  /** Takes out these from now on, and those before: what was begun with them may still go on. */
+  /** Masks these from now on, and the previous ones too: requests that use them may still run. */
   replace(next: Secrets): void;
 }
 
-/** Knows the secrets of the configuration that runs and of the one before it. */
+/** Masks the secrets of the current and of the previous configuration. */
 export function createReloadableSecrets(first: Secrets): ReloadableSecrets {
   let current = first;
   let before = first;
@@ -55,13 +55,10 @@ export function createReloadableSecrets(first: Secrets): ReloadableSecrets {
   };
 }
 
-/**
- * A configuration as it may be shown: what the schema marks as secret, what was read from the environment or a file,
- * and credentials in URLs are masked. Plain data, fit for JSON.
- */
+/** A configuration that may be shown, as plain data: secrets of the schema, references and credentials in URLs are masked. */
 export function redactedConfig(config: { readonly secrets: Secrets }): Readonly<Record<string, unknown>> {
   const { secrets, ...shown } = config;
-  // Routes that came as `upstream` or `mcpServers` stand among the others by now.
+  // Routes written as `upstream` or `mcpServers` are in `routes` by now.
   return redactObject(shown, [configJsonSchema()], secrets);
 }
 

@@ -3,18 +3,18 @@ import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node,
 import { scan, skipSpace } from "../protocol/json/scan.ts";
 import type { ConfigFinding, Path } from "./problem.ts";
 
-/** A place in a file, from 1. */
+/** A position in a file, from 1. */
 export interface SourcePosition {
   readonly line: number;
   readonly column: number;
 }
 
-/** A file that was read: its values, and where they stand. */
+/** A parsed file: its values and their positions. */
 export type Source =
   | {
       readonly ok: true;
       readonly tree: unknown;
-      /** The place of a finding, or of what is nearest around it. */
+      /** The position of a finding, or of the nearest parent. */
       readonly placeOf: (finding: Pick<ConfigFinding, "path" | "key" | "offset">) => SourcePosition | undefined;
     }
   | {
@@ -22,20 +22,20 @@ export type Source =
       readonly faults: readonly (Partial<SourcePosition> & { readonly message: string })[];
     };
 
-/** The forms in which a configuration can be written. */
+/** Formats of a configuration file. */
 export type SourceFormat = "yaml" | "json";
 
-// Repeating a few parts by alias is fine, growing exponentially by them is not.
+// Aliases may repeat some parts, but not expand exponentially.
 const maxAliases = 100;
 const maxFaults = 10;
 const maxDepth = 1000;
 
-/** Reads YAML 1.2 (core schema, unique keys) or strict JSON. */
+/** Parses YAML 1.2 (core schema, unique keys) or strict JSON. */
 export function readSource(given: string, format: SourceFormat): Source {
   const lines = new LineCounter();
   const text = given.replace(/^\uFEFF/u, "");
   try {
-    // Reading JSON gives no places, but JSON is YAML too.
+    // JSON.parse gives no positions; JSON is also YAML.
     const document = parseDocument(text, {
       version: "1.2",
       schema: "core",
@@ -55,7 +55,7 @@ export function readSource(given: string, format: SourceFormat): Source {
       }));
     if (faults.length > 0) return { ok: false, faults };
     const tree: unknown = json === undefined ? document.toJS({ maxAliasCount: maxAliases }) : json.value;
-    // A part that holds itself by alias would have no end; JSON has a word for that.
+    // Throws a TypeError if an alias refers to its own parent.
     JSON.stringify(tree);
     return {
       ok: true,
@@ -70,12 +70,12 @@ export function readSource(given: string, format: SourceFormat): Source {
 
 function describeReadError(error: unknown): string {
   if (error instanceof RangeError) return "is nested too deeply";
-  return error instanceof TypeError ? "holds itself by alias" : "uses too many aliases";
+  return error instanceof TypeError ? "contains itself by alias" : "uses too many aliases";
 }
 
 const yamlErrors: Readonly<Record<string, string>> = {
-  DUPLICATE_KEY: "this key is there twice",
-  MULTIPLE_DOCS: "a second document begins here",
+  DUPLICATE_KEY: "duplicate key",
+  MULTIPLE_DOCS: "a second document starts here",
 };
 
 type JsonReading =
@@ -86,13 +86,13 @@ function readJson(text: string): JsonReading {
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch {
-    // What the engine says repeats a piece of the file, which may hold secrets, and seldom has a place.
+    // The engine's message quotes the file, which may contain secrets, and often has no position.
     const bytes = Buffer.from(text);
     const found = scan(bytes, 0, maxDepth);
     const before = bytes.subarray(0, found.ok ? skipSpace(bytes, found.end, bytes.length) : found.offset).toString();
     const line = before.split("\n").length;
     const column = before.length - before.lastIndexOf("\n");
-    return { ok: false, fault: { message: "is not JSON from here on", line, column } };
+    return { ok: false, fault: { message: "invalid JSON from here on", line, column } };
   }
 }
 
@@ -120,7 +120,7 @@ function positionOf(
   return place;
 }
 
-/** The place of a character of the text at a path; undefined where there is none. */
+/** The position of a character in the string at a path; undefined if there is none. */
 function positionInScalar(
   text: string,
   document: Document,
@@ -153,8 +153,8 @@ function positionAt(lines: LineCounter, offset: number): SourcePosition {
 }
 
 /**
- * The place in a file at which a character of a scalar's value stands. Whatever the style, the characters of a value
- * stand in the source in their order, and only white space between them may differ: so the printing ones are counted.
+ * The offset in the file of a character of a scalar's value. In every YAML style the characters of a value appear in the
+ * source in order and only white space between them may differ, so the printing ones are counted.
  */
 function offsetInSource(source: string, node: Scalar, offset: number): number {
   const [start, end] = node.range ?? [0, 0];
@@ -168,7 +168,7 @@ function offsetInSource(source: string, node: Scalar, offset: number): number {
     if (/\S/u.test(source.slice(at, at + length))) {
       if (counted === before && !isAtEnd) return at;
       counted++;
-      // What is missing at the end is missing right behind what is there.
+      // Something missing at the end is reported right after the last character.
       if (counted === before && isAtEnd) return at + length;
     }
     at += length;
@@ -180,7 +180,7 @@ function countPrinting(text: string): number {
   return text.replaceAll(/\s/gu, "").length;
 }
 
-/** Where the value begins: behind the opening quote, or on the line below the head of a block. */
+/** Where the value begins: after the opening quote, or on the line after a block header. */
 function contentStart(source: string, type: Scalar["type"], start: number): number {
   switch (type) {
     case Scalar.QUOTE_DOUBLE:
@@ -194,7 +194,7 @@ function contentStart(source: string, type: Scalar["type"], start: number): numb
   }
 }
 
-/** How much of the source stands for one character of the value (YAML 1.2.2, sections 5.7 and 7.3). */
+/** How many source characters make one character of the value (YAML 1.2.2, sections 5.7 and 7.3). */
 function unitLength(source: string, type: Scalar["type"], at: number): number {
   if (type === Scalar.QUOTE_SINGLE) return source.startsWith("''", at) ? 2 : 1;
   if (type !== Scalar.QUOTE_DOUBLE || source[at] !== "\\") return 1;

@@ -43,8 +43,8 @@ describe("references", () => {
     const { problems } = await replaced({ a: "${env:NONE}", b: "${file:/run/none}", c: "${vault:x}" });
     expect(problems).toEqual([
       { path: ["a"], message: "environment variable NONE is not set" },
-      { path: ["b"], message: "cannot read /run/none: there is no such file" },
-      { path: ["c"], message: "`${vault:x}` is unknown here; there are `${env:NAME}` and `${file:/path}`" },
+      { path: ["b"], message: "cannot read /run/none: no such file" },
+      { path: ["c"], message: "`${vault:x}` is not a reference; use `${env:NAME}` or `${file:/path}`" },
     ]);
   });
 
@@ -59,7 +59,7 @@ describe("references", () => {
     expect(problems).toEqual([
       {
         path: ["routes", "b"],
-        message: "`${KEY}` is not replaced here: write `${env:KEY}`, or `$${KEY}` for the text itself",
+        message: "`${KEY}` is not replaced here; write `${env:KEY}`, or `$${KEY}` for the literal text",
       },
     ]);
   });

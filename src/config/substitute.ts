@@ -1,22 +1,22 @@
 import { isObject } from "../lib/is-object.ts";
 import { formatPath, type ConfigFinding, type Path } from "./problem.ts";
 
-/** The variables of a process. */
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where references lead. */
+/** Sources of references. */
 export interface References {
   readonly env: Environment;
-  /** Reads a file of `${file:…}`, whose path may be relative to the configuration. */
+  /** Reads the file of `${file:…}`; the path may be relative to the configuration. */
   readonly readFile: (path: string) => Promise<string>;
 }
 
 /** A tree with its references replaced. */
 export interface SubstitutedTree {
   readonly tree: unknown;
-  /** What the references stood for, without defaults. */
+  /** The values of the references, without defaults. */
   readonly values: readonly string[];
-  /** The paths of the texts that had references, as `formatPath` writes them. */
+  /** The paths of strings with references, in the form of `formatPath`. */
   readonly paths: ReadonlySet<string>;
   readonly problems: readonly ConfigFinding[];
 }
@@ -26,16 +26,16 @@ const environment = /^(?:(?<source>env):)?(?<name>[A-Z_a-z]\w*)(?::-(?<fallback>
 const file = /^file:(?<path>.+)$/su;
 
 /**
- * Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` in every text of a tree. In `mcpServers` a plain
- * `${NAME}` reads the environment, as it does for the tools that made this form; elsewhere it is a problem, because it
- * would be sent as it stands. `$${` is a plain `${`.
+ * Replaces `${env:NAME}`, `${env:NAME:-default}` and `${file:/path}` in every string of a tree. In `mcpServers`,
+ * `${NAME}` reads the environment as it does for MCP clients; elsewhere it is a problem, because it would be sent
+ * literally. `$${` is a literal `${`.
  */
 export async function substitute(tree: unknown, references: References): Promise<SubstitutedTree> {
   const values: string[] = [];
   const paths = new Set<string>();
   const problems: ConfigFinding[] = [];
 
-  // One after the other, so that problems come in the order of the file.
+  // Sequential, so that problems come in the order of the file.
   async function walk(value: unknown, path: Path): Promise<unknown> {
     if (typeof value === "string") return replaceIn(value, path);
     if (Array.isArray(value)) {
@@ -84,34 +84,34 @@ async function resolveReference(inner: string, plain: boolean, from: References)
   const { source, name, fallback } = environment.exec(inner)?.groups ?? {};
   if (name === undefined) {
     return /^[a-z]+:/u.test(inner)
-      ? { problem: `\`\${${inner}}\` is unknown here; there are \`\${env:NAME}\` and \`\${file:/path}\`` }
+      ? { problem: `\`\${${inner}}\` is not a reference; use \`\${env:NAME}\` or \`\${file:/path}\`` }
       : undefined;
   }
   if (source === undefined && !plain) {
     return {
-      problem: `\`\${${inner}}\` is not replaced here: write \`\${env:${inner}}\`, or \`$\${${inner}}\` for the text itself`,
+      problem: `\`\${${inner}}\` is not replaced here; write \`\${env:${inner}}\`, or \`$\${${inner}}\` for the literal text`,
     };
   }
   const set = Object.hasOwn(from.env, name) ? from.env[name] : undefined;
-  // As in shells, an empty variable takes the default too; the default stands in the file and is no secret.
+  // As in shells, an empty variable takes the default too. A default is in the file and therefore not secret.
   if (fallback !== undefined && (set === undefined || set === "")) return { value: fallback, secret: false };
   return set === undefined ? { problem: `environment variable ${name} is not set` } : { value: set, secret: true };
 }
 
 async function readSecret(path: string, from: References): Promise<Replacement> {
   try {
-    // Editors and secret stores end a file with a line feed that is no part of the secret.
+    // The trailing line feed of a file does not belong to the secret.
     return { value: (await from.readFile(path)).replace(/\r?\n$/u, ""), secret: true };
   } catch (error) {
     return { problem: `cannot read ${path}: ${reasonOf(error)}` };
   }
 }
 
-/** Why a file cannot be read, in a few words. */
+/** Why a file cannot be read. */
 export function reasonOf(error: unknown): string {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (code === "ENOENT") return "there is no such file";
-  if (code === "EACCES") return "not allowed";
-  if (code === "EISDIR") return "it is a folder";
+  if (code === "ENOENT") return "no such file";
+  if (code === "EACCES") return "permission denied";
+  if (code === "EISDIR") return "is a folder";
   return error instanceof Error ? error.message : String(error);
 }

@@ -14,8 +14,8 @@ import {
 import * as z from "zod";
 
 /**
- * A new demo server, a harbor: tools that show progress, streaming, elicitation and errors, a resource with a template,
- * and a prompt. It serves clients of both eras and keeps nothing between calls.
+ * Creates the demo server: tools that show progress, streaming, elicitation and errors, a resource with a template, and a
+ * prompt. It serves clients of both eras and is stateless.
  */
 export function createDemoServer(): McpServer {
   const server = new McpServer(
@@ -32,7 +32,7 @@ export function createDemoServer(): McpServer {
 }
 
 /** A place for one ship in the demo harbor. */
-export interface Berth {
+interface Berth {
   readonly id: string;
   readonly quay: string;
   readonly lengthMeters: number;
@@ -40,8 +40,8 @@ export interface Berth {
   readonly power: boolean;
 }
 
-/** Every berth of the demo harbor. It never changes: nothing that a caller does here outlives the call. */
-export const berths: readonly Berth[] = [
+/** The berths of the demo harbor; they never change. */
+const berths: readonly Berth[] = [
   { id: "A1", quay: "North quay", lengthMeters: 120, depthMeters: 9.5, power: true },
   { id: "A2", quay: "North quay", lengthMeters: 90, depthMeters: 8, power: true },
   { id: "B1", quay: "Fish market", lengthMeters: 35, depthMeters: 4.5, power: false },
@@ -49,14 +49,13 @@ export const berths: readonly Berth[] = [
   { id: "C1", quay: "Old pier", lengthMeters: 15, depthMeters: 2.5, power: true },
 ];
 
-/** The name of a berth of the demo harbor. */
-export const berthId = z.enum(berths.map(({ id }) => id));
+const berthId = z.enum(berths.map(({ id }) => id));
 
 const uri = "harbor://berths";
 const mimeType = "application/json";
 
-/** Adds the list of berths as a resource, each berth through a template, and a prompt about one of them. */
-export function registerBerths(server: McpServer): void {
+/** Adds the berths as a resource and a resource template, and a prompt about one of them. */
+function registerBerths(server: McpServer): void {
   server.registerResource(
     "berths",
     uri,
@@ -115,8 +114,8 @@ function berthsBeginningWith(begun: string | undefined): string[] {
 
 const delayMs = z.int().min(0).max(10_000).default(300).describe("Pause between two steps, in milliseconds");
 
-/** Adds the tools, one for each thing that a client and a gateway have to get right. */
-export function registerTools(server: McpServer): void {
+/** Adds one tool for each feature that clients and gateways must handle. */
+function registerTools(server: McpServer): void {
   registerAdd(server);
   registerCountSlowly(server);
   registerTellStory(server);
@@ -211,7 +210,7 @@ function registerBookBerth(server: McpServer): void {
     },
     ({ ship, berth, nights }, { mcpReq }) => {
       if (berth !== undefined) return booked(ship, { berth, nights });
-      // One handler for both eras: on a legacy session the SDK asks with a request of its own and calls again.
+      // One handler for both eras: on a legacy session the SDK sends the question itself and calls again.
       const answer = inputResponse(mcpReq.inputResponses, answerKey);
       if (answer.kind !== "elicit") return inputRequired({ inputRequests: { [answerKey]: question(ship) } });
       if (answer.action !== "accept") return textResult(`No berth was booked for ${ship}.`);
@@ -226,7 +225,7 @@ function registerBookBerth(server: McpServer): void {
 function question(ship: string): ReturnType<typeof inputRequired.elicit> {
   return inputRequired.elicit({
     message: `Which berth shall ${ship} have?`,
-    // Written out in the words that every revision with elicitation has.
+    // Uses only what every revision with elicitation supports.
     requestedSchema: {
       type: "object",
       properties: {
@@ -265,7 +264,7 @@ interface ProgressStep {
   readonly message: string;
 }
 
-/** Sends progress to those who asked for it with a token. */
+/** Sends progress if the request has a progress token. */
 async function reportProgress(mcpReq: ServerContext["mcpReq"], step: ProgressStep): Promise<void> {
   const { _meta: meta } = mcpReq;
   const progressToken = meta?.progressToken;

@@ -1,13 +1,13 @@
 import { isIP, isIPv6 } from "node:net";
 
-/** Whether only this machine can reach a listener at that host. */
+/** Whether a host is loopback. */
 export function isLoopback(host: string): boolean {
   const name = withoutBrackets(host).toLowerCase();
   if (name === "localhost" || name.endsWith(".localhost")) return true;
   return name === "::1" || (isIP(name) === 4 && name.startsWith("127.")) || name.startsWith("::ffff:127.");
 }
 
-/** Whether a text is an IP address or a network in CIDR form. */
+/** Whether a string is an IP address or a network in CIDR notation. */
 export function isNetwork(text: string): boolean {
   const [address = "", prefix, ...rest] = text.split("/");
   const version = isIP(address);
@@ -15,26 +15,26 @@ export function isNetwork(text: string): boolean {
   return prefix === undefined || (/^\d{1,3}$/u.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
 }
 
-/** Whether a text is a host name or address without a port, as one listens on. */
+/** Whether a string is a host name or IP address without a port. */
 export function isAddress(text: string): boolean {
   return isIP(withoutBrackets(text)) !== 0 || (isHost(text) && !text.includes(":"));
 }
 
-/** Whether a text is a host name or address with an optional port, as in a Host header. */
+/** Whether a string is a host name or IP address with an optional port, as in a Host header. */
 export function isHost(text: string): boolean {
   if (text === "" || /[\s/@?#\\]/u.test(text)) return false;
   const parsed = parseUrl(`http://${isIPv6(text) ? `[${text}]` : text}`);
   return parsed !== undefined && parsed.hostname !== "";
 }
 
-/** Whether a text is an origin as browsers send it: scheme, host and port, nothing else. */
+/** Whether a string is a browser origin: scheme, host and port only. */
 export function isOrigin(text: string): boolean {
   const parsed = parseUrl(text);
   if (parsed === undefined || parsed.hostname === "") return false;
   return text.toLowerCase() === `${parsed.protocol}//${parsed.host}` || text.toLowerCase() === parsed.origin;
 }
 
-/** A URL, or undefined where a text is none. */
+/** Parses a URL; undefined if it is invalid. */
 export function parseUrl(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined;
 }

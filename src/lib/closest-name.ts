@@ -1,4 +1,4 @@
-/** The one of some names that was probably meant, if any is near enough to be a slip of the hand. */
+/** The candidate closest to a misspelt name; undefined if none is close. */
 export function closestName(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = normalize(name);
   // A third of the letters may be wrong, at least one, at most three.
@@ -11,10 +11,7 @@ export function closestName(name: string, candidates: Iterable<string>): string 
   return best?.candidate;
 }
 
-/**
- * How many letters must be put in, taken out, exchanged, or swapped with their neighbour to make one text the other
- * (optimal string alignment).
- */
+/** Edit distance with insertions, deletions, substitutions and transpositions (optimal string alignment). */
 export function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, column) => column);
@@ -33,7 +30,7 @@ export function editDistance(from: string, to: string): number {
   return at(last, to.length);
 }
 
-/** `body_bytes`, `body-bytes` and `BodyBytes` are the same name to a person. */
+/** `body_bytes`, `body-bytes` and `BodyBytes` are the same name. */
 function normalize(name: string): string {
   return name.toLowerCase().replaceAll(/[-_\s]/gu, "");
 }

@@ -36,7 +36,7 @@ export const duration: DurationSchema = atLeastOneMs(durationUpTo(longestTimer))
 /** A duration of up to a century, for ages rather than timers. */
 export const longDuration: DurationSchema = atLeastOneMs(durationUpTo(century));
 
-/** A field for a duration of at least a millisecond, with its default as people write it. */
+/** A field for a duration of at least a millisecond, with its default as text. */
 export function durationField(fallback: string): z.ZodPrefault<DurationSchema> {
   return duration.prefault(fallback);
 }
@@ -45,7 +45,7 @@ export function durationField(fallback: string): z.ZodPrefault<DurationSchema> {
 export function parseDuration(text: string): number | undefined {
   if (!durationPattern.test(text)) return undefined;
   const amount = Number.parseFloat(text);
-  // The form has just been checked, so what follows the digits is a unit.
+  // The pattern guarantees that a unit follows the digits.
   const unit = text.replace(/^[\d.]+/u, "") as keyof typeof units;
   return Math.ceil(amount * units[unit]);
 }

@@ -37,7 +37,7 @@ describe("the command", () => {
   it("does not listen beyond this machine for callers that nobody asks", async () => {
     const { exitCode, output } = await headgate("run", "--host", "0.0.0.0", "--port", "0");
     expect(exitCode).toBe(2);
-    expect(output).toContain("nothing asks who they are");
+    expect(output).toContain("unauthenticated callers are admitted");
     expect(output).toContain("listen.allowAnonymous: true");
   });
 });

@@ -220,7 +220,7 @@ describe("a reload", () => {
     const open = localConfig({ upstream: { url: upstream.url } });
     expect(await local.gateway.reload(open)).toMatchObject({
       ok: false,
-      problem: expect.stringContaining("nothing asks who they are") as string,
+      problem: expect.stringContaining("unauthenticated callers are admitted") as string,
     });
   });
 });

@@ -126,7 +126,7 @@ describe("headgate run --config", () => {
     writeFileSync(file, configText(["one"]));
     await using gateway = await startGateway(["run", "--config", file]);
     writeFileSync(file, configText(["one"], { limits: { headerBytes: 9000, bodyBytes: 9000 } }));
-    const [line] = await gateway.process.waitForLine(/.*these changes need a restart.*/u);
+    const [line] = await gateway.process.waitForLine(/.*changes need a restart.*/u);
     expect(line).toContain("limits.headerBytes");
     await reloaded(gateway, "limits.bodyBytes");
   });

@@ -2,7 +2,7 @@ import type { ExchangeRecord } from "../../recorder/contract.ts";
 import type { Colors } from "../colors.ts";
 import { printableLine } from "../text-layout.ts";
 
-/** What another policy would do to recorded traffic. */
+/** Kinds of changes, and their labels. */
 export const changeKinds = {
   "newly-denied": "newly denied",
   "newly-allowed": "newly allowed",
@@ -15,12 +15,12 @@ export const changeKinds = {
 
 export type ChangeKind = keyof typeof changeKinds;
 
-/** One thing that would come out otherwise. */
+/** One change that a policy would make. */
 export interface PolicyChange {
   readonly kind: ChangeKind;
-  /** The rule that would decide so; undefined where none does. */
+  /** The deciding rule; undefined if none decides. */
   readonly rule: string | undefined;
-  /** What exactly: names, differences, what is not known. */
+  /** Names, differences, or missing values. */
   readonly detail: readonly string[];
 }
 
@@ -30,18 +30,18 @@ export interface ChangeGroup extends PolicyChange {
   readonly target: string | undefined;
   readonly count: number;
   readonly principals: readonly string[];
-  /** Some of the exchanges, to be looked at with `headgate traffic show`. */
+  /** IDs of some of the exchanges, for `headgate traffic show`. */
   readonly examples: readonly string[];
 }
 
-/** What became of recorded traffic under another policy. */
+/** What a policy would change in recorded traffic. */
 export interface PolicyReport {
   readonly exchanges: number;
-  /** How many exchanges came out as they did then. */
+  /** Exchanges that would not change. */
   readonly same: number;
   readonly counts: Readonly<Record<ChangeKind, number>>;
   readonly groups: readonly ChangeGroup[];
-  /** Routes of the recording that the configuration does not have, and how many exchanges they had. */
+  /** Exchanges of recorded routes that the configuration does not have, by route. */
   readonly skipped: Readonly<Record<string, number>>;
 }
 
@@ -55,7 +55,7 @@ interface GroupBuilder {
   count: number;
 }
 
-/** Collects changes, equal ones together. */
+/** Collects changes and groups equal ones. */
 export function createChangeReport() {
   const groups = new Map<string, GroupBuilder>();
   const counts: Record<ChangeKind, number> = {
@@ -124,30 +124,30 @@ const changeColors: Readonly<Record<ChangeKind, keyof Colors>> = {
   undecidable: "cyan",
 };
 
-/** A report for people. */
-export function formatPolicyReport(report: PolicyReport, paint: Colors): string {
+/** The report as text. */
+export function formatPolicyReport(report: PolicyReport, colors: Colors): string {
   const lines: string[] = [];
   for (const [kind, label] of Object.entries(changeKinds) as [ChangeKind, string][]) {
     if (report.counts[kind] === 0) continue;
-    lines.push(paint[changeColors[kind]](`${label}: ${report.counts[kind]}`));
-    for (const group of report.groups.filter((one) => one.kind === kind)) lines.push(...groupLines(group, paint));
+    lines.push(colors[changeColors[kind]](`${label}: ${report.counts[kind]}`));
+    for (const group of report.groups.filter((one) => one.kind === kind)) lines.push(...groupLines(group, colors));
   }
   for (const [route, count] of Object.entries(report.skipped)) {
-    lines.push(`${count} exchanges of route ${printableLine(route)}, which the configuration does not have`);
+    lines.push(`skipped ${count} exchanges of route ${printableLine(route)}, which the configuration does not have`);
   }
-  const total = `${report.exchanges} exchanges: ${report.same} come out as they did`;
+  const total = `${report.exchanges} exchanges: ${report.same} unchanged`;
   return `${[...lines, total].join("\n")}\n`;
 }
 
 function groupLines(
   { method, target, rule, detail, count, principals, examples }: ChangeGroup,
-  paint: Colors,
+  colors: Colors,
 ): readonly string[] {
   const what = printableLine(target === undefined ? method : `${method} ${target}`);
   const by = rule === undefined ? "" : ` by rule ${printableLine(rule)}`;
   const who = principals.map(printableLine).join(", ");
   return [
-    `  ${String(count).padStart(6)} × ${what}${by} ${paint.dim(`(${who}; ${examples.map(printableLine).join(", ")})`)}`,
+    `  ${String(count).padStart(6)} × ${what}${by} ${colors.dim(`(${who}; ${examples.map(printableLine).join(", ")})`)}`,
     ...detail.slice(0, 10).map((line) => `           ${printableLine(line)}`),
   ];
 }

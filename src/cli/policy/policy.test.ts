@@ -91,7 +91,7 @@ FAIL  pages  (wrong.yaml:16:5)
   });
 
   it.each([
-    ["none.yaml", "none.yaml cannot be read: there is no such file\n"],
+    ["none.yaml", "none.yaml cannot be read: no such file\n"],
     [
       "unread.yaml",
       "unread.yaml:4:5 cases[0]: unknown key `principl`\nunread.yaml:6:5 cases[0].expect: expected a decision or an object\n",

@@ -21,27 +21,27 @@ import {
   toReplayedExchange,
 } from "./replayed-exchange.ts";
 
-/** What a recording is tried on. */
+/** The policy to evaluate, and what is known of callers. */
 export interface PolicyReplayOptions {
   readonly config: Config;
-  /** The route whose policy decides, whatever the recorded one is called. */
+  /** The route whose policy decides, instead of the recorded one. */
   readonly route: RouteConfig | undefined;
   readonly callers: KnownCallers;
   readonly onProgress?: (exchanges: number) => void;
 }
 
-/** How one policy came out for one exchange. */
+/** The outcome of a policy for one exchange. */
 interface ReplayOutcome {
   readonly events: readonly DecisionEvent[];
-  /** The message as it would go on; undefined where it would not. */
+  /** The message that would be forwarded; undefined if none would. */
   readonly forwarded: Message | undefined;
-  /** The answer as the client would get it; undefined where none was recorded. */
+  /** The response that the client would get; undefined if none was recorded. */
   readonly answer: Message | undefined;
 }
 
 /**
- * Runs recorded traffic through the policies of a configuration, by the code that enforces them, with the recorded
- * answers in place of servers, and reports what would come out otherwise. Time is that of the recording.
+ * Runs recorded traffic through the policies of a configuration, with the code that enforces them, the recorded responses
+ * instead of servers and the clock of the recording, and reports what would change.
  */
 export async function replayPolicy(
   lines: AsyncIterable<CaptureLine> | Iterable<CaptureLine>,
@@ -50,7 +50,7 @@ export async function replayPolicy(
   const report = createChangeReport();
   const live = new Map<string, ReplayedExchange | undefined>();
   let derivation = createDerivation();
-  /** As they stand now, until they are over. */
+  /** Exchanges that have not finished. */
   const open = new Map<string, ExchangeRecord>();
   let capture: string | undefined;
   const clock = { time: 0, now: () => clock.time };
@@ -70,7 +70,7 @@ export async function replayPolicy(
     report.count();
     onProgress?.(report.exchanges);
     if (replayed === undefined) {
-      report.add({ kind: "undecidable", detail: ["the message was not recorded whole"], rule: undefined }, record);
+      report.add({ kind: "undecidable", detail: ["the message was not recorded completely"], rule: undefined }, record);
       return;
     }
     const desk = deskFor(record.route);
@@ -108,7 +108,7 @@ export async function replayPolicy(
   return report.finish();
 }
 
-/** Where the messages of a route are decided about. */
+/** Evaluates the policy of a route. */
 interface RouteEvaluator {
   evaluate(replayed: ReplayedExchange): Promise<ReplayOutcome>;
 }
@@ -145,7 +145,7 @@ function createRouteEvaluator({ policy }: RouteConfig, clock: { readonly now: ()
 
 const noExplanation = { provider: "none", rule: undefined, read: [], durationMs: 0 } as const;
 
-/** Where a route has no policy everything is allowed. */
+/** The policy of a route without one. */
 const allowAll: PolicyProvider = {
   name: "none",
   evaluateRequest: () => ({ effect: "allow", explanation: noExplanation }),
@@ -209,7 +209,7 @@ interface RecordedDecision {
   readonly rule: string | undefined;
 }
 
-/** What the policy decided then, as far as it was carried out. */
+/** The recorded decisions that were enforced. */
 function recordedDecisions(frames: readonly Frame[]): readonly RecordedDecision[] {
   return frames.flatMap(({ decision }) =>
     decision?.by === "policy" && decision.enforced
@@ -229,7 +229,7 @@ const listMembers = [
   ["resourceTemplates", "uriTemplate"],
 ] as const;
 
-/** Names that a list would no longer have, and names that it would have now. */
+/** Names that would be hidden from a list or shown in it. */
 function listChanges(before: Message, after: Message): readonly PolicyChange[] {
   const changes: PolicyChange[] = [];
   for (const [member, key] of listMembers) {

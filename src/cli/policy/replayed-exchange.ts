@@ -8,19 +8,19 @@ import type { DecisionEvent } from "../../policy/provider/decision-event.ts";
 import { memberValue } from "../../protocol/json/read.ts";
 import { hasPlaceholder } from "../../redact/plain-text.ts";
 
-/** An exchange of a recording as it is put together while its frames are read. */
+/** An exchange that is rebuilt while its frames are read. */
 export interface ReplayedExchange {
   readonly exchange: Exchange;
   readonly context: FrameContext;
-  /** Whether all is known of the caller that a policy could ask for. */
+  /** Whether scopes and claims of the caller are known. */
   readonly isCallerKnown: boolean;
   readonly frames: Frame[];
 }
 
-/** Callers by their ids, where more is known of them than a recording keeps. */
+/** Callers whose scopes and claims are known, by id. */
 export type KnownCallers = ReadonlyMap<string, Principal>;
 
-/** The exchange that a recorded message begins, as it was when it came; undefined where its body is not there. */
+/** The exchange that a recorded message started; undefined if its body was not recorded. */
 export function toReplayedExchange(
   frame: Frame,
   { callers, parent }: { readonly callers: KnownCallers; readonly parent: Exchange | undefined },
@@ -54,7 +54,7 @@ function transportOf({ transport, http }: FrameContext): Exchange["transport"] {
   return transport === "stdio" ? { type: "stdio", incarnation: "replay" } : { type: "in-process" };
 }
 
-/** A message of an exchange by where it was seen; undefined where it was not, or its body is not there. */
+/** A message of an exchange by where it passed; undefined if it or its body was not recorded. */
 export function messageAt(
   frames: readonly Frame[],
   leg: FrameLeg,
@@ -73,7 +73,7 @@ export function messageAt(
   return body === undefined ? undefined : recordedMessage(body);
 }
 
-/** The steps of a path as explanations write it: `mcp.arguments["a b"].c`. */
+/** The steps of a path in an explanation: `mcp.arguments["a b"].c`. */
 function pathSteps(path: string): readonly string[] {
   return [...path.matchAll(/\["(?<quoted>(?:[^"\\]|\\.)*)"\]|(?<plain>[^.[\]]+)/gu)].map(({ groups }) => {
     const quoted = groups?.["quoted"];
@@ -81,10 +81,7 @@ function pathSteps(path: string): readonly string[] {
   });
 }
 
-/**
- * What a decision looked at and a recording does not have: values that were redacted, what is not kept of callers and
- * sessions, and headers that are not kept.
- */
+/** Values that a decision read but a recording lacks: redacted values, headers, and data of callers and sessions. */
 export function missingInputs(
   { explanation, refusal: denial }: DecisionEvent,
   replayed: ReplayedExchange,
@@ -106,7 +103,7 @@ function isMissing(
     case "principal":
       return !isCallerKnown && field !== "id";
     case "session":
-      // Only its beginning is kept, because the whole would be a credential.
+      // Only the beginning of a session id is recorded: the whole would be a credential.
       return context.session !== undefined;
     case "request":
       return isRequestFieldMissing(field, rest[0], replayedHeaders(context.http?.headers), context.transport);

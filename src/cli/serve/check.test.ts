@@ -57,11 +57,11 @@ servers.json:1:19 mcpServers.Files: is served as route \`files\` (warning)
     });
   });
 
-  it("says in one line that there is no such file", async () => {
+  it("says in one line that no such file", async () => {
     expect(await run("none.yaml")).toEqual({
       exitCode: 2,
       out: "",
-      err: "none.yaml cannot be read: there is no such file\n",
+      err: "none.yaml cannot be read: no such file\n",
     });
   });
 

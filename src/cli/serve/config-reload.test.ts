@@ -70,7 +70,7 @@ describe("a configuration that is followed", () => {
     at.loads[0]?.resolve(good());
     await settled();
     expect(at.reloads).toHaveLength(1);
-    expect(at.said()).toEqual(["the configuration has been reloaded"]);
+    expect(at.said()).toEqual(["configuration reloaded"]);
   });
 
   it("is loaded once more for all who asked while it was being loaded", async () => {
@@ -105,7 +105,7 @@ describe("a configuration that is followed", () => {
     at.ask();
     at.loads[0]?.resolve(good({ ...configOf(), secrets: createSecrets(["hunter2-the-secret"]) }));
     await settled();
-    expect(at.said()).toEqual(["the new configuration cannot be used; the old one stays"]);
+    expect(at.said()).toEqual(["invalid configuration; keeping the old one"]);
     expect(at.lines.join("")).not.toContain("hunter2");
   });
 
@@ -116,7 +116,7 @@ describe("a configuration that is followed", () => {
     at.loads[0]?.resolve(good());
     await settled();
     expect(at.lines[0]).toContain('"changed":"limits.depth"');
-    expect(at.lines[1]).toContain('"changed":"listen.port","msg":"these changes need a restart"');
+    expect(at.lines[1]).toContain('"changed":"listen.port","msg":"changes need a restart"');
   });
 
   it("changes how much is logged", async () => {

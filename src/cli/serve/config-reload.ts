@@ -7,12 +7,12 @@ import type { RootLogger } from "../../telemetry/log.ts";
 import type { ServingIo } from "../io.ts";
 import { createDigestingReader, createFileWatcher, type FileDigests } from "./file-watcher.ts";
 
-/** What following a file needs. */
+/** What reloading needs. */
 export interface FollowConfigOptions {
   readonly file: string;
-  /** What stood in the file, and in those it names, when the gateway was made from it. */
+  /** Digests of the file and of those it references, from when the gateway was created. */
   readonly first: FileDigests;
-  /** Reads and checks the configuration as the command line asks for it. */
+  /** Loads and validates the configuration. */
   readonly load: (readFile: ServingIo["readFile"]) => Promise<ConfigResult>;
   readonly gateway: Pick<Gateway, "reload">;
   readonly log: RootLogger;
@@ -20,17 +20,14 @@ export interface FollowConfigOptions {
   readonly io: Pick<ServingIo, "readFile" | "onReload">;
 }
 
-/**
- * Hands the gateway its configuration anew whenever the file changes, or one whose content it takes in, or the process
- * is told to. A configuration that is not good changes nothing and is told of in the log.
- */
+/** Reloads the gateway when its configuration file, or a file it references, changes, or on SIGHUP. An invalid one changes nothing. */
 export function followConfig(options: FollowConfigOptions): Disposable {
   const { file, load, gateway, log, secrets, io } = options;
   let isOver = false;
   let isLoading = false;
   let isAsked = false;
 
-  /** Reloads come one after the other; those asked for meanwhile are one more. */
+  /** One reload at a time; requests during a reload cause one more. */
   async function reload(): Promise<void> {
     isAsked = true;
     if (isLoading) return;
@@ -55,7 +52,7 @@ export function followConfig(options: FollowConfigOptions): Disposable {
       return;
     }
     for (const warning of result.warnings) {
-      log.warn({ at: formatProblem(warning, file) }, "the configuration has a weak spot");
+      log.warn({ at: formatProblem(warning, file) }, "configuration warning");
     }
     const outcome = await gateway.reload(result.config);
     if (!outcome.ok) {
@@ -68,15 +65,15 @@ export function followConfig(options: FollowConfigOptions): Disposable {
   }
 
   function refuse(problem: string): void {
-    log.error({ file, problem }, "the new configuration cannot be used; the old one stays");
+    log.error({ file, problem }, "invalid configuration; keeping the old one");
   }
 
   function tell(changed: readonly string[], needsRestart: readonly string[]): void {
     const applied = changed.filter((path) => !needsRestart.includes(path));
-    if (applied.length === 0) log.info({ file }, "the configuration has been read anew: nothing to change");
-    else log.info({ file, changed: applied.join(", ") }, "the configuration has been reloaded");
+    if (applied.length === 0) log.info({ file }, "configuration reloaded: no changes");
+    else log.info({ file, changed: applied.join(", ") }, "configuration reloaded");
     if (needsRestart.length > 0) {
-      log.warn({ file, changed: needsRestart.join(", ") }, "these changes need a restart");
+      log.warn({ file, changed: needsRestart.join(", ") }, "changes need a restart");
     }
   }
 
@@ -88,7 +85,7 @@ export function followConfig(options: FollowConfigOptions): Disposable {
     setTimer: systemTimer,
     onChange: asked,
     onError: (place, error) => {
-      log.warn({ place, reason: String(error) }, "changes there are not noticed; SIGHUP still reloads");
+      log.warn({ place, reason: String(error) }, "cannot watch for changes; SIGHUP still reloads");
     },
   });
   watcher.watch(options.first);

@@ -3,16 +3,16 @@ import { type FSWatcher, realpathSync, statSync, watch } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { SetTimer } from "../../core/exchange.ts";
 
-/** What stood in files when they were read, by path: enough to tell whether it is still the same. */
+/** Digests of files when they were read, by path. */
 export type FileDigests = ReadonlyMap<string, string>;
 
-/** Reads files and remembers what was in them. */
+/** Reads files and keeps their digests. */
 export interface DigestingReader {
   readonly readFile: (path: string) => Promise<string>;
   readonly digests: FileDigests;
 }
 
-/** Makes a reader that remembers; a file that cannot be read is remembered as such. */
+/** Creates a reader that keeps digests, also of unreadable files. */
 export function createDigestingReader(readFile: (path: string) => Promise<string>): DigestingReader {
   const digests = new Map<string, string>();
   return {
@@ -25,28 +25,28 @@ export function createDigestingReader(readFile: (path: string) => Promise<string
   };
 }
 
-/** What a watcher needs. */
+/** What a file watcher needs. */
 export interface FileWatcherOptions {
   readonly readFile: (path: string) => Promise<string>;
   readonly setTimer: SetTimer;
-  /** What stands in the files is not what stood there when they were read. */
+  /** The content of a file changed since it was read. */
   readonly onChange: () => void;
-  /** Changes at this place will not be seen. */
+  /** This path cannot be watched. */
   readonly onError: (place: string, error: unknown) => void;
 }
 
-/** Tells when files change. */
+/** Watches files for changes. */
 export interface FileWatcher extends Disposable {
-  /** Watches these files instead of those before. */
+  /** Watches these files instead of the previous ones. */
   watch(digests: FileDigests): void;
 }
 
-/** Writers need a moment to be done, and one change comes as many events. */
+/** One change causes many events, and writers need a moment to finish. */
 const settleMs = 100;
 
 /**
- * Makes a watcher. Folders are watched, not only files: editors put a new file in the place of the old one, and
- * Kubernetes turns a link to a folder beside it. What counts is what stands in the files, whatever happened to them.
+ * Watches folders as well as files: editors replace a file by a new one, and Kubernetes repoints a link to another folder.
+ * Only a change of content counts.
  */
 export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   const { readFile, setTimer, onChange, onError: onTrouble } = options;
@@ -55,7 +55,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
 
-  /** Events that keep coming do not put the look at the files off. */
+  /** Further events do not postpone the check. */
   function noticed(): void {
     stopTimer ??= setTimer(settleMs, () => {
       stopTimer = undefined;
@@ -70,11 +70,11 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
     const same = await Promise.all(
       [...before].map(async ([path, digest]) => (await digestOf(readFile(path))) === digest),
     );
-    // Whoever has asked to follow others meanwhile has read them anew.
+    // If other files are watched by now, they have just been read.
     if (!isClosed && followed === before && same.includes(false)) onChange();
   }
 
-  /** Watches every place where a change can show, each as long as it is the same file or folder. */
+  /** Watches every path where a change can appear, as long as it is the same file or folder. */
   function watchPlaces(): void {
     const wanted = new Map([...followed.keys()].flatMap(watchedPaths));
     for (const [key, watcher] of watchers) {
@@ -102,7 +102,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   return {
     watch: (digests) => {
       followed = digests;
-      // What has changed since the files were read came before the watching.
+      // A file may have changed between reading and watching.
       void look();
     },
     [Symbol.dispose]: () => {
@@ -114,7 +114,7 @@ export function createFileWatcher(options: FileWatcherOptions): FileWatcher {
   };
 }
 
-/** The file, the folder it is in, and the same for where links lead; with keys that change when they are replaced. */
+/** The file, its folder, and the same behind links; with keys that change when they are replaced. */
 function watchedPaths(path: string): (readonly [key: string, place: string])[] {
   const real = realPath(path);
   const places = new Set([dirname(path), ...(real === undefined ? [] : [real, dirname(real)])]);

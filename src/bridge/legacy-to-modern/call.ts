@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { Cancellation } from "../../core/cancellation.ts";
 import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
@@ -46,7 +47,7 @@ export async function runCall(call: ClientCall, deps: ClientCallDeps): Promise<R
   const { limits, tools } = deps;
   const name = call.message.method === "tools/call" ? memberString(call.message, "params.name") : undefined;
   const found = name === undefined ? undefined : tools.find(name);
-  let tool = found instanceof Promise ? await untilCancelled(call.cancellation, found) : found;
+  let tool = isPromise(found) ? await untilCancelled(call.cancellation, found) : found;
   let input: RetryInput | undefined;
   let hasRefreshedTools = false;
   for (let round = 0; ;) {

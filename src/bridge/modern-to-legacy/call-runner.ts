@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
@@ -81,7 +82,7 @@ export function createCallRunner({ pool, events, newId, urlRounds }: CallRunnerD
   async function start(call: BridgedCall, round: number): Promise<void> {
     try {
       const lease = leaseFor(call);
-      const attempt = new LeasedAttempt(call, lease instanceof Promise ? await lease : lease, round, attemptEnded);
+      const attempt = new LeasedAttempt(call, isPromise(lease) ? await lease : lease, round, attemptEnded);
       call.attempt = attempt;
       attempt.session.startCall(attempt);
     } catch (error) {

@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import { createExchange, timingOf } from "../../core/exchange.ts";
 import type { Exchange, Principal, ReplyStream, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
@@ -115,7 +116,7 @@ function receiveModern(
   const checked = checkModernMessage({ message, header }, client, tools, (revision) =>
     exchangeOf(gateway, client, message, revision, undefined, withoutStream),
   );
-  return checked instanceof Promise
+  return isPromise(checked)
     ? checked.then((late) => runModern(gateway, client, message, late))
     : runModern(gateway, client, message, checked);
 }

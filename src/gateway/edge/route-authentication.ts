@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -159,7 +160,7 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     authenticate: (request) => {
       if (authenticator === undefined) return anonymousOutcome;
       const answer = authenticator.authenticate(new RequestCredentials(request, sources));
-      if (!(answer instanceof Promise)) return checkScopes(request, answer);
+      if (!isPromise(answer)) return checkScopes(request, answer);
       return answer.then(
         (known) => checkScopes(request, known),
         (error: unknown) => ({ ok: false, error: GatewayError.from(error), challenge: undefined }),

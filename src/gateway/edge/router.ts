@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
 import { GatewayError } from "../../errors.ts";
@@ -98,7 +99,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
       return;
     }
     const outcome = endpoint.authentication.authenticate(request);
-    if (outcome instanceof Promise) {
+    if (isPromise(outcome)) {
       void outcome.then((late) => {
         if (!request.destroyed) enter(request, response, endpoint, late);
       });

@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { Exchange, Principal } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
@@ -96,7 +97,7 @@ class ModernEraLink implements UpstreamLink {
 
   request(exchange: Exchange): Promise<Reply> {
     const link = this.#choose(exchange);
-    return link instanceof Promise ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
+    return isPromise(link) ? link.then((chosen) => chosen.request(exchange)) : link.request(exchange);
   }
 
   async send(exchange: Exchange): Promise<Reply> {

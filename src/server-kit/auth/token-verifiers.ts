@@ -1,3 +1,4 @@
+import { isPromise } from "../../lib/is-promise.ts";
 import type { Authentication, Authenticator } from "../../auth/authenticator.ts";
 import { createHttpClient, type HttpClient } from "../../auth/http-client.ts";
 import { createIntrospection } from "../../auth/introspection.ts";
@@ -126,7 +127,7 @@ function withBothScopeClaims(inner: Authenticator): Authenticator {
   return {
     authenticate: (credentials) => {
       const answer = inner.authenticate(credentials);
-      return answer instanceof Promise ? answer.then(widen) : widen(answer);
+      return isPromise(answer) ? answer.then(widen) : widen(answer);
     },
   };
 }

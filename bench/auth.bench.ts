@@ -29,6 +29,7 @@ async function rememberedTokenRows(): Promise<BenchRow[]> {
     algorithms: ["ES256"],
     types: ["at+jwt"],
     subjectClaim: "sub",
+    allowClients: false,
     scopeClaim: "scope",
     impliedScopes: {},
     clockSkewMs: 0,

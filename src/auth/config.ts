@@ -61,6 +61,10 @@ const clientShape = {
 
 const claimShape = {
   subjectClaim: z.string().min(1).default("sub").describe("Claim with the id of the caller."),
+  allowClients: z
+    .boolean()
+    .default(false)
+    .describe("Accept tokens without the subject claim; the caller is then the client that they name in `client_id`."),
   scopeClaim: z.string().min(1).default("scope").describe("Claim with the scopes, a string or a list."),
 };
 

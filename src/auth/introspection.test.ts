@@ -28,6 +28,7 @@ function setUp(changes: Partial<IntrospectionOptions> = {}) {
     maxOpen: 2,
     audience: undefined,
     subjectClaim: "sub",
+    allowClients: false,
     scopeClaim: "scope",
     impliedScopes: {},
     ...changes,
@@ -119,9 +120,15 @@ describe("a token that is introspected", () => {
   });
 
   it("may belong to a client and no person, who are never taken for each other", async () => {
-    const { show, state } = setUp();
+    const { show, state } = setUp({ allowClients: true });
     state.answer = () => ({ json: { active: true, client_id: "alice", aud: [place] } });
     expect(await show("machine")).toMatchObject({ ok: true, principal: { id: `${issuer}?client=alice` } });
+  });
+
+  it("is refused when it names a client but no subject, unless clients are callers", async () => {
+    const { show, state } = setUp();
+    state.answer = () => ({ json: { active: true, client_id: "alice", aud: [place] } });
+    expect(await show("machine")).toMatchObject({ ok: false, failure: { error: "invalid_token" } });
   });
 
   it("stays unchecked, not wrong, when the server is away or talks nonsense", async () => {

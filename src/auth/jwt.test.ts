@@ -27,6 +27,7 @@ async function setUp(changes: Partial<JwtOptions> = {}) {
     algorithms: ["ES256", "RS256"],
     types: ["at+jwt", "jwt"],
     subjectClaim: "sub",
+    allowClients: false,
     scopeClaim: "scope",
     impliedScopes: { admin: ["read"] },
     clockSkewMs: 30_000,
@@ -170,6 +171,31 @@ describe("a token of the trusted issuer", () => {
     const outcome = await show(await tokenOf({ claims: { oid: "0815", scp: ["a", "b"] } }));
     expect(outcome).toMatchObject({ ok: true, principal: { id: `${issuer}#0815` } });
     expect(await show(await tokenOf())).toMatchObject(invalid("the token names no subject"));
+    // Two users of one client must not become one caller.
+    expect(await show(await tokenOf({ claims: { client_id: "app" } }))).toMatchObject(
+      invalid("the token names no subject"),
+    );
+  });
+
+  it.each(["/../mcp", "/./", "/a/..", "/%6dcp", ":443/", "@evil.example/"])(
+    "is for its audience exactly, not for what URL parsing makes of it: %s",
+    async (spelling) => {
+      const { show, tokenOf } = await setUp();
+      const odd =
+        spelling.startsWith(":") || spelling.startsWith("@")
+          ? place.replace(new URL(place).host, new URL(place).host + spelling.slice(0, -1))
+          : place + spelling;
+      expect(await show(await tokenOf({ audience: odd }))).toMatchObject(
+        invalid("the token was issued for another resource"),
+      );
+    },
+  );
+
+  it("may name its audience with a trailing slash and a host in capitals", async () => {
+    const { show, tokenOf } = await setUp();
+    const { host } = new URL(place);
+    for (const aud of [`${place}/`, place.replace(host, host.toUpperCase())])
+      expect(await show(await tokenOf({ audience: aud }))).toMatchObject({ ok: true });
   });
 });
 

@@ -5,13 +5,25 @@ import { canonicalResource, includesAudience, readAudience } from "./token-princ
 
 describe("an audience", () => {
   it.each([
-    ["HTTPS://Gate.Example:443/Files/mcp/", "https://gate.example/Files/mcp"],
+    ["HTTPS://Gate.Example/Files/mcp/", "https://gate.example/Files/mcp"],
     ["https://gate.example/", "https://gate.example"],
-    ["http://127.0.0.1:80/mcp", "http://127.0.0.1/mcp"],
     ["api://gate", "api://gate"],
     ["gate", "gate"],
   ])("%s is the same as %s", (text, form) => {
     expect(canonicalResource(text)).toBe(form);
+  });
+
+  it.each([
+    "https://gate.example:443/mcp",
+    "https://gate.example/a/../mcp",
+    "https://gate.example/./mcp",
+    "https://gate.example/%6dcp",
+    "https://gate.example\\mcp",
+    "https://user@gate.example/mcp",
+    "https://gate.example/mcp#x",
+    "https:gate.example/mcp",
+  ])("%s stays as it is: nothing that URL parsing would change opens another place", (text) => {
+    expect(canonicalResource(text)).toBe(text);
   });
 
   it("keeps its form once it has it", () => {

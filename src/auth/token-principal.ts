@@ -10,6 +10,8 @@ export interface TokenRules {
   /** Part of the principal's id; an issuer identifier contains neither `#` nor `?` (RFC 8414 section 2). */
   readonly issuer: string;
   readonly subjectClaim: string;
+  /** Whether a token without a subject stands for the client that it names. */
+  readonly allowClients: boolean;
   readonly scopeClaim: string;
   readonly impliedScopes: ImpliedScopes;
   /** Accepted audiences instead of the route's own. */
@@ -29,7 +31,8 @@ export function tokenPrincipal(
   expiresAt: number | undefined,
 ): VerifiedToken | undefined {
   const subject = claims[rules.subjectClaim];
-  const client = claims["client_id"];
+  // Otherwise all users of one client would be one caller where the issuer leaves the claim out.
+  const client = rules.allowClients ? claims["client_id"] : undefined;
   const id =
     typeof subject === "string" && subject !== ""
       ? `${rules.issuer}#${subject}`
@@ -79,14 +82,15 @@ export function includesAudience(audience: ReadonlySet<string>, wanted: readonly
 
 /**
  * The canonical form of a resource identifier: scheme and host in lower case, no trailing slash (MCP 2025-06-18 and
- * later, Canonical Server URI). Anything but a URL is returned unchanged.
+ * later, Canonical Server URI). Anything else that URL parsing would change, such as dot segments, stays as it is: an
+ * audience is compared exactly (RFC 7519 section 4.1.3).
  */
 export function canonicalResource(resource: string): string {
-  const url = /^https?:/iu.test(resource) ? URL.parse(resource) : null;
-  if (url === null || url.hash !== "") return resource;
-  let { pathname } = url;
-  while (pathname.endsWith("/")) pathname = pathname.slice(0, -1);
-  return `${url.origin}${pathname}${url.search}`;
+  const [, origin = "", path = "", query = ""] = /^(https?:\/\/[^/?#\\]+)([^?#\\]*)(\?[^#]*)?$/iu.exec(resource) ?? [];
+  const url = URL.parse(resource);
+  if (url === null || origin.toLowerCase() !== url.origin || (path || "/") !== url.pathname || query !== url.search)
+    return resource;
+  return `${url.origin}${path.replace(/\/+$/u, "")}${query}`;
 }
 
 /**

@@ -16,7 +16,7 @@ import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { compareConfigs } from "./config-changes.ts";
 import { contextOptionsOf } from "./context.ts";
-import { accessRulesOf, publicPathOf } from "./edge/access.ts";
+import { accessRulesOf, adminAccessRulesOf, createAccessControl, publicPathOf } from "./edge/access.ts";
 import { adminListener, createAdmin } from "./edge/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
@@ -196,7 +196,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
       if (adminPlace === false) return { url, adminUrl: undefined };
       const { headerBytes } = running.limits;
-      const own = await createHttpListener({ ...adminPlace, headerBytes }, adminListener(admin));
+      const own = await createHttpListener(
+        { ...adminPlace, headerBytes },
+        adminListener(admin, createAccessControl(adminAccessRulesOf(running), [])),
+      );
       listeners.push(own);
       return { url, adminUrl: own.address };
     },

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { createServer, type AddressInfo } from "node:net";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -41,6 +41,26 @@ describe("the Host and Origin of a request", () => {
     expect((await exchange(`${gateway.origin}/healthz`, { headers })).status).toBe(403);
     expect((await exchange(`${gateway.origin}/sse`, { headers })).status).toBe(403);
     expect(upstream.calls).toHaveLength(0);
+  });
+
+  it("are refused with two Host headers, which servers would read differently", async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await openGateway({ upstream: { url: upstream.url } });
+    const { port, host } = new URL(gateway.origin);
+    const socket = connect(Number(port), "127.0.0.1");
+    socket.end(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nhOsT: evil.example\r\nConnection: close\r\n\r\n`);
+    expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 /u);
+  });
+
+  it("are checked on the admin listener too: a page must not read figures by DNS rebinding", async () => {
+    await using upstream = await legacyUpstream(pong);
+    await using gateway = await openGateway({ upstream: { url: upstream.url }, admin: { port: 0 } });
+    for (const path of ["/metrics", "/readyz", "/healthz"]) {
+      const url = `${gateway.adminUrl}${path}`;
+      expect((await exchange(url, { headers: { host: "evil.example" } })).status).toBe(403);
+      expect((await exchange(url, { headers: { origin: "https://evil.example" } })).status).toBe(403);
+      expect((await exchange(url, {})).status).toBe(200);
+    }
   });
 
   it("may be those of this machine, and those that are configured", async () => {

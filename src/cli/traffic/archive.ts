@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createWriteStream } from "node:fs";
+import { createPrivateFile } from "../../lib/private-file.ts";
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { dirname } from "node:path";
@@ -69,7 +69,10 @@ async function writeHar(
       onProgress(++done, undefined);
     }
   };
-  await pipeline(formatHar(exchanges(), { name: "headgate", version: packageVersion() }), createWriteStream(file));
+  await pipeline(
+    formatHar(exchanges(), { name: "headgate", version: packageVersion() }),
+    await createPrivateFile(file),
+  );
   return done;
 }
 

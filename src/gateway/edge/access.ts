@@ -24,6 +24,25 @@ export function accessRulesOf({ listen }: Config): AccessRules {
   };
 }
 
+/** The rules of the admin listener, which has a host of its own. */
+export function adminAccessRulesOf({ listen, admin }: Config): AccessRules {
+  const isOnLoopback = admin !== false && isLoopback(admin.host);
+  return { isLoopback: isOnLoopback, allowedHosts: isOnLoopback ? listen.allowedHosts : [], allowedOrigins: [] };
+}
+
+/** Why a request with several Host headers is refused. */
+export const severalHosts = "the request has several Host headers";
+
+/** Whether a request has more than one Host header, which servers read differently (RFC 9112 section 3.2). */
+export function hasSeveralHosts(rawHeaders: readonly string[]): boolean {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at];
+    if (name?.length === 4 && name.toLowerCase() === "host" && ++count > 1) return true;
+  }
+  return false;
+}
+
 /** The path before ours where a proxy serves the gateway under one. */
 export function publicPathOf({ listen }: Config): string {
   return listen.publicUrl === undefined ? "" : new URL(listen.publicUrl).pathname.replace(/\/$/u, "");

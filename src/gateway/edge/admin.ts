@@ -1,5 +1,6 @@
 import type { RequestListener } from "node:http";
 import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
+import { type AccessControl, hasSeveralHosts, severalHosts } from "./access.ts";
 import { respondText } from "./router.ts";
 
 /** Whether the gateway is ready. */
@@ -35,12 +36,25 @@ export function createAdmin(metrics: Metrics, readiness: () => Readiness): Reado
   };
 }
 
-/** Serves these paths on a listener of their own. */
-export function adminListener(paths: Readonly<Record<string, RequestListener>>): RequestListener {
+/**
+ * Serves only the operators' paths, on their own listener. Host and Origin are checked: a page in a browser could read
+ * them by DNS rebinding.
+ */
+export function adminListener(
+  paths: Readonly<Record<string, RequestListener>>,
+  access: Pick<AccessControl, "problem">,
+): RequestListener {
   return (request, response) => {
+    const { host, origin } = request.headers;
+    const problem = hasSeveralHosts(request.rawHeaders) ? severalHosts : access.problem(host, origin);
+    if (problem !== undefined) {
+      respondText(response, problem === severalHosts ? 400 : 403, problem);
+      return;
+    }
     const [path = ""] = (request.url ?? "").split("?", 1);
     const own = paths[path];
-    if (own === undefined) respondText(response, 404, `nothing is served here; try ${Object.keys(paths).join(", ")}`);
+    if (own === undefined)
+      respondText(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
     else own(request, response);
   };
 }

@@ -7,7 +7,7 @@ import type { GatewayContext } from "../context.ts";
 import type { Concurrency } from "../route/limits.ts";
 import type { Route } from "../route/route.ts";
 import type { TableRoute } from "../route/route-table.ts";
-import { type AccessControl, type AccessRules, createAccessControl } from "./access.ts";
+import { createAccessControl, hasSeveralHosts, severalHosts, type AccessControl, type AccessRules } from "./access.ts";
 import { createClientAddress } from "./client-address.ts";
 import { refuseRequest } from "./http-reply.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
@@ -80,6 +80,10 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;
     const { host, origin } = request.headers;
+    if (hasSeveralHosts(request.rawHeaders)) {
+      respondText(response, 400, severalHosts);
+      return;
+    }
     const problem = access.problem(host, origin);
     if (problem !== undefined) {
       const document = current.wellKnown.get(path);

@@ -164,7 +164,8 @@ class Relay implements Dispatcher.DispatchHandler {
     if (this.#response.headersSent) this.#response.destroy();
     else if (!this.#response.destroyed) {
       this.#response.writeHead(502, { "content-type": "text/plain" });
-      this.#response.end(`cannot reach the upstream (${error.message})\n`);
+      // The reason may name an internal address; it is in the log.
+      this.#response.end("cannot reach the upstream\n");
     }
     this.onDone();
   }

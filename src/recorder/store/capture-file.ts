@@ -1,9 +1,10 @@
-import { createReadStream, createWriteStream } from "node:fs";
+import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 
+import { createPrivateFile } from "../../lib/private-file.ts";
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { createLineReader } from "../../protocol/line-framing.ts";
@@ -102,7 +103,7 @@ export async function writeCaptureFile(file: string, lines: AsyncIterable<Captur
     for await (const line of lines) yield formatCaptureLine(line);
   };
   const output = file.endsWith(".gz") ? createGzip() : new PassThrough();
-  await pipeline(text(), output, createWriteStream(file));
+  await pipeline(text(), output, await createPrivateFile(file));
 }
 
 /** A line of a capture file, with its line feed. */

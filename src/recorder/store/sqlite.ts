@@ -3,6 +3,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
 import { GatewayError } from "../../errors.ts";
+import { makePrivate } from "../../lib/private-file.ts";
 import type { ColumnValue, SqlDatabase, SqlRow } from "./sql-database.ts";
 import type { ReaderDeps } from "./sql-reader.ts";
 import { openSqlReader, openSqlStore } from "./sql-store.ts";
@@ -134,8 +135,11 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
 
 function openFile(file: string, readOnly: boolean): DatabaseSync {
   try {
-    // SQLite would create the file readable for everyone.
-    if (!readOnly) closeSync(openSync(file, "a", 0o600));
+    // SQLite would create the file readable for everyone; its neighbours get the permissions of the file.
+    if (!readOnly) {
+      closeSync(openSync(file, "a", 0o600));
+      makePrivate([file, `${file}-wal`, `${file}-shm`]);
+    }
     return new DatabaseSync(file, { readOnly, timeout: 5000 });
   } catch (error) {
     throw sqliteError(file, error);

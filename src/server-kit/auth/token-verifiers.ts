@@ -105,6 +105,7 @@ function tokenRules({ issuer, audience }: VerifierOptions) {
     issuer,
     audience: typeof audience === "string" ? [audience] : audience,
     subjectClaim: "sub",
+    allowClients: false,
     scopeClaim: "scope",
     impliedScopes: {},
     clockSkewMs: 30_000,

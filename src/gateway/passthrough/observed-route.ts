@@ -73,9 +73,16 @@ export function createObservedRoute(
     log,
     exchanges: createObservedExchanges({ route: name, observer: wireObserver, clock, newExchangeId }),
   });
-  const pass = createPassThrough(upstream, observer, (error) => {
-    log.error({ route: name, reason: String(error) }, "observer failed; traffic is not affected");
-  });
+  const pass = createPassThrough(
+    upstream,
+    observer,
+    (error) => {
+      log.error({ route: name, reason: String(error) }, "observer failed; traffic is not affected");
+    },
+    (error) => {
+      log.warn({ route: name, reason: error.message }, "cannot reach the upstream");
+    },
+  );
   return {
     handle: async (request, response, { principal, credentialHeaders, retainUpstream }) => {
       const release = retainUpstream();

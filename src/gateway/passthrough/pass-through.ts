@@ -32,6 +32,7 @@ export function createPassThrough(
   upstream: HttpEndpoint,
   observer: TrafficObserver,
   onFault: (error: unknown) => void,
+  onUpstreamError: (error: Error) => void = () => {},
 ): (
   request: IncomingMessage,
   response: ServerResponse,
@@ -71,6 +72,7 @@ export function createPassThrough(
         });
       };
       relay.onDone = done;
+      relay.onError = onUpstreamError;
       // Two readers: the one that forwards gets every chunk first.
       const body = request.pipe(new PassThrough());
       request.on("data", (chunk: Buffer) => {
@@ -107,6 +109,7 @@ export function createPassThrough(
 class Relay implements Dispatcher.DispatchHandler {
   onHead: (status: number, headers: Readonly<Record<string, string | string[] | undefined>>) => void = () => {};
   onDone: () => void = () => {};
+  onError: (error: Error) => void = () => {};
   readonly #response: ServerResponse;
   readonly #afterwards: (chunk: Buffer) => void;
   readonly #isAuthenticated: boolean;
@@ -161,6 +164,7 @@ class Relay implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.onError(error);
     if (this.#response.headersSent) this.#response.destroy();
     else if (!this.#response.destroyed) {
       this.#response.writeHead(502, { "content-type": "text/plain" });

@@ -11,7 +11,7 @@ import type { ConnectionContext, KitCore } from "./http/contract.ts";
 import { restOpenApiPaths } from "./http/open-api.ts";
 import { createRestHandler } from "./http/rest.ts";
 import { createKitServer, type ExtendContext, toAuthInfo } from "./mcp/mcp-server.ts";
-import { createStreamableHandler, createStreamableSessions } from "./mcp/streamable-http.ts";
+import { createStreamableHandler } from "./mcp/streamable-http.ts";
 import type { KitSettings } from "./settings/settings.ts";
 import type { EntityStore } from "./stores/store.ts";
 import type { KitTool } from "./tools/define-tool.ts";
@@ -79,21 +79,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     notify: (): ServerNotifier => streamable.notify,
   };
   const createServer = (connection: ConnectionContext): McpServer => createKitServer(serverDeps, connection);
-  const sessions = createStreamableSessions({
-    settings,
-    clock,
-    setTimer,
-    newId,
-    createServer: (sessionId, sessionLog) =>
-      createServer({ via: "streamable-http", sessionId, log: sessionLog, era: "legacy" }),
-  });
-  const streamable = createStreamableHandler({
-    settings,
-    executor,
-    sessions,
-    createServer: () => createServer({ via: "streamable-http", sessionId: undefined, log, era: "modern" }),
-    onError: (error) => log.debug({ reason: error.message }, "streamable request refused"),
-  });
+  const streamable = createStreamableHandler({ settings, executor, createServer, log, clock, setTimer, newId });
   if (extend !== undefined) {
     tryExtend(() => createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" }));
   }
@@ -116,7 +102,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
         return { ok: false, reason: error instanceof Error ? error.message : String(error) };
       }
     },
-    streamableSessions: () => sessions.size,
+    streamableSessions: () => streamable.sessions,
     counts: () => ({ entities: catalog.entities.length, tools: catalog.tools.size }),
     openApi: () => restOpenApiPaths(catalog),
     drain: async (timeoutMs) => {

@@ -202,8 +202,7 @@ export interface RunningServerKit extends AsyncDisposable {
  */
 export async function startServerKit(options: StartServerKitOptions): Promise<RunningServerKit> {
   const kit = await createServerKit(options);
-  const { enableStdioTransport, enableHttpSseTransport, enableStreamableHttp, enableRest } = kit.settings();
-  const isHttpEnabled = enableHttpSseTransport || enableStreamableHttp || enableRest;
+  const { enableStdioTransport, isHttpEnabled } = kit.settings();
   const server = isHttpEnabled ? await listen(kit, options.listen) : undefined;
   const stdio = enableStdioTransport ? kit.serveStdio(options.stdio) : undefined;
   const report = options.report ?? ((text: string) => void process.stderr.write(`${text}\n`));

@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream as WebReadableStream } from "node:stream/web";
 
 import type { HttpEdge, PeerDetails } from "../http/contract.ts";
 
@@ -189,40 +191,15 @@ async function send(response: Response, incoming: IncomingMessage, outgoing: Ser
   await pipe(body, outgoing);
 }
 
+/** Pipes a stream; a failed stream destroys the response, because a regular end would look complete. */
 async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
-  const reader = body.getReader();
-  const cancel = (): void => {
-    // The stream may have failed already.
-    reader.cancel().catch(() => {});
-  };
-  outgoing.once("close", cancel);
-  try {
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
-      if (!outgoing.write(piece.value) && !outgoing.destroyed) await waitForDrain(outgoing);
-    }
-  } catch {
-    // A regular end would look like a complete stream.
-    outgoing.destroy();
-    return;
-  }
-  outgoing.end();
-  const timer = setTimeout(() => outgoing.destroy(), lingerMs);
-  timer.unref();
-  outgoing.once("close", () => {
-    clearTimeout(timer);
+  const source = Readable.fromWeb(body as WebReadableStream, { highWaterMark: 1 });
+  source.once("end", () => {
+    const timer = setTimeout(() => outgoing.destroy(), lingerMs).unref();
+    outgoing.once("close", () => clearTimeout(timer));
   });
-}
-
-async function waitForDrain(outgoing: ServerResponse): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const done = (): void => {
-    outgoing.off("drain", done);
-    outgoing.off("close", done);
-    resolve();
-  };
-  outgoing.on("drain", done);
-  outgoing.on("close", done);
-  await promise;
+  // Rejects if either side fails, and has destroyed both then.
+  await pipeline(source, outgoing).catch(() => {});
 }
 
 function nodeHeaders({ headers }: Response): Record<string, string | string[]> {

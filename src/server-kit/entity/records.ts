@@ -215,14 +215,17 @@ export function createRecords(entity: EntityModel, deps: RecordDeps): Records {
       await removeAll(doomed, caller);
       return doomed.length;
     },
-    defaults: () =>
-      Object.fromEntries(
-        [...entity.fields.values()].flatMap((field) => {
-          const value = entity.generated.has(field.name) ? undefined : defaultOf(field);
-          return value === undefined ? [] : [[field.name, value]];
-        }),
-      ),
+    defaults: () => defaultsOf(entity),
   };
+}
+
+function defaultsOf(entity: EntityModel): Row {
+  return Object.fromEntries(
+    [...entity.fields.values()].flatMap((field) => {
+      const value = entity.generated.has(field.name) ? undefined : defaultOf(field);
+      return value === undefined ? [] : [[field.name, value]];
+    }),
+  );
 }
 
 /** Builds the rows to be stored: generated fields, version, schema and hooks applied. */

@@ -126,8 +126,7 @@ export interface LoginMethods {
 
 /** Throws if authentication is required and there is no way to log in (KO-049). */
 export function requireLoginMethod(settings: KitSettings, { hasAuthenticator, hasHostLogin }: LoginMethods): void {
-  const isHttpEnabled = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
-  if (!isHttpEnabled || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
+  if (!settings.isHttpEnabled || !settings.requireAuthentication || hasAuthenticator || hasHostLogin) return;
   const why = settings.isAuthenticationExplicit
     ? "requireAuthentication is true"
     : `authentication is required in ${settings.environmentName}`;
@@ -142,8 +141,7 @@ export function requireLoginMethod(settings: KitSettings, { hasAuthenticator, ha
 /** Unsafe settings, each with what to change (KO-101, KO-108, KO-111). */
 export function securityWarnings(settings: KitSettings): readonly string[] {
   const { deployed, environmentName, requireAuthentication, requireHttps, enableCors, allowedOrigins } = settings;
-  const isHttpEnabled = settings.enableHttpSseTransport || settings.enableStreamableHttp || settings.enableRest;
-  if (!isHttpEnabled) return [];
+  if (!settings.isHttpEnabled) return [];
   return [
     ...(deployed && !requireAuthentication
       ? [

@@ -1,4 +1,5 @@
-import { createSseSessions } from "../sse/sessions.ts";
+import type { KitSettings } from "../settings/settings.ts";
+import { createSseSessions, type SseSessionsLimits } from "../sse/sessions.ts";
 import { createRequestChecks } from "./admission.ts";
 import type { HttpEdge, HttpEdgeDeps, KitHealth, PeerDetails } from "./contract.ts";
 import {
@@ -33,16 +34,7 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
   let stopped: Promise<void> | undefined;
 
   const sessions = createSseSessions({
-    limits: () => {
-      const { maxConcurrentConnections, sseConnectionTimeout, transport } = core.settings();
-      return {
-        maxConnections: maxConcurrentConnections,
-        idleMs: sseConnectionTimeout,
-        keepAliveMs: transport.sseKeepAliveInterval,
-        bufferBytes: transport.sseBufferSize,
-        maxQueuedBytes: transport.maxQueuedBytes,
-      };
-    },
+    limits: () => sseLimits(core.settings()),
     clock,
     setTimer,
     newId,
@@ -151,5 +143,15 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
       stopped ??= shutdown();
       return stopped;
     },
+  };
+}
+
+function sseLimits({ maxConcurrentConnections, sseConnectionTimeout, transport }: KitSettings): SseSessionsLimits {
+  return {
+    maxConnections: maxConcurrentConnections,
+    idleMs: sseConnectionTimeout,
+    keepAliveMs: transport.sseKeepAliveInterval,
+    bufferBytes: transport.sseBufferSize,
+    maxQueuedBytes: transport.maxQueuedBytes,
   };
 }

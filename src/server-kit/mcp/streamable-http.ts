@@ -15,6 +15,7 @@ import type { Logger } from "../../telemetry/log.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import { isObject } from "../../lib/is-object.ts";
 import type { KitSettings } from "../settings/settings.ts";
+import type { ConnectionContext } from "../http/contract.ts";
 import { peekJsonBody } from "../http/json-body.ts";
 import { refuseRequest, refuseToolCall } from "../http/refusal.ts";
 import type { Executor } from "../tools/executor.ts";
@@ -25,6 +26,8 @@ export interface StreamableHandler {
   handle(request: Request, caller: KitCaller): Promise<Response>;
   /** Sends list changes to the open subscriptions of modern clients. */
   readonly notify: ServerNotifier;
+  /** How many sessions of 2025 clients are open. */
+  readonly sessions: number;
   close(): Promise<void>;
 }
 
@@ -32,20 +35,25 @@ export interface StreamableHandler {
 export interface StreamableHandlerDeps {
   readonly settings: () => KitSettings;
   readonly executor: Executor;
-  readonly sessions: StreamableSessions;
-  readonly createServer: () => McpServer;
-  readonly onError: (error: Error) => void;
+  readonly createServer: (connection: ConnectionContext) => McpServer;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly newId: () => string;
 }
 
 /** Serves both eras with the SDK: modern requests with its handler, 2025 clients with sessions (KO-055). */
 export function createStreamableHandler(deps: StreamableHandlerDeps): StreamableHandler {
-  const { maxRequestBytes: maxRequestBodySize, sseKeepAliveInterval } = deps.settings().transport;
-  const modern = createMcpHandler(deps.createServer, {
+  const { settings, executor, log } = deps;
+  const { maxRequestBytes: maxRequestBodySize, sseKeepAliveInterval } = settings().transport;
+  const connection = { via: "streamable-http", sessionId: undefined, log, era: "modern" } as const;
+  const modern = createMcpHandler(() => deps.createServer(connection), {
     legacy: "reject",
     maxRequestBodySize,
     keepAliveMs: sseKeepAliveInterval,
-    onerror: deps.onError,
+    onerror: (error) => log.debug({ reason: error.message }, "streamable request refused"),
   });
+  const sessions = createStreamableSessions(deps);
   return {
     handle: async (request, caller) => {
       const isPost = request.method === "POST";
@@ -55,17 +63,18 @@ export function createStreamableHandler(deps: StreamableHandlerDeps): Streamable
       const body = isPost ? await peekJsonBody(request, maxRequestBodySize) : undefined;
       // The status goes out before the call runs, so a refusal has to be known here (KO-098).
       for (const name of calledTools(body)) {
-        const decision = deps.executor.authorize(name, caller);
+        const decision = executor.authorize(name, caller);
         if (decision.kind === "refused") return refuseToolCall(decision.refusal, caller.resourceMetadataUrl);
       }
-      if (await isLegacyRequest(request, body, { maxRequestBodySize })) {
-        return deps.sessions.handle(request, body, caller);
-      }
+      if (await isLegacyRequest(request, body, { maxRequestBodySize })) return sessions.handle(request, body, caller);
       return modern.fetch(request, { authInfo: toAuthInfo(caller), parsedBody: body });
     },
     notify: modern.notify,
+    get sessions() {
+      return sessions.size;
+    },
     close: async () => {
-      await Promise.all([modern.close(), deps.sessions.close()]);
+      await Promise.all([modern.close(), sessions.close()]);
     },
   };
 }
@@ -80,20 +89,11 @@ function calledTools(body: unknown): readonly string[] {
 }
 
 /** The sessions of 2025 clients on the base route. */
-export interface StreamableSessions {
+interface StreamableSessions {
   /** Answers a request; `body` is its JSON, or undefined if the SDK has to read and refuse it. */
   handle(request: Request, body: unknown, caller: KitCaller): Promise<Response>;
   readonly size: number;
   close(): Promise<void>;
-}
-
-/** What the sessions are made from. */
-export interface StreamableSessionsDeps {
-  readonly settings: () => KitSettings;
-  readonly createServer: (sessionId: string, log: Logger) => McpServer;
-  readonly clock: Clock;
-  readonly setTimer: SetTimer;
-  readonly newId: () => string;
 }
 
 interface StreamableSession {
@@ -107,7 +107,7 @@ const retryMs = 1000;
 const minSweepMs = 1000;
 
 /** Creates the sessions; each ends by DELETE, after being idle, or with `close`. */
-export function createStreamableSessions(deps: StreamableSessionsDeps): StreamableSessions {
+function createStreamableSessions(deps: StreamableHandlerDeps): StreamableSessions {
   const { settings, clock, setTimer } = deps;
   const open = new Map<string, StreamableSession>();
   let stopSweeping: (() => void) | undefined;
@@ -155,7 +155,7 @@ export function createStreamableSessions(deps: StreamableSessionsDeps): Streamab
       clock,
     );
     const log = caller.log.child({ session: id.slice(0, 8) });
-    const server = deps.createServer(id, log);
+    const server = deps.createServer({ via: "streamable-http", sessionId: id, log, era: "legacy" });
     server.server.onclose = () => {
       open.delete(id);
       log.debug({}, "streamable session closed");

@@ -108,6 +108,8 @@ export interface KitSettings extends Readonly<
   /** For messages: `production`, `container`, `test` or `development`. */
   readonly environmentName: string;
   readonly enableStreamableHttp: boolean;
+  /** Whether anything is served over HTTP. */
+  readonly isHttpEnabled: boolean;
   readonly enableRest: boolean;
   readonly requireAuthentication: boolean;
   /** Whether `requireAuthentication` was set, rather than derived from the environment. */
@@ -129,14 +131,16 @@ export function parseSettings(input: unknown, environment: KitEnvironment): KitS
   }
   const parsed = result.data;
   const deployed = parsed.environment === undefined ? environment.deployed : parsed.environment === "production";
-  const isHttpOn = parsed.enableHttpSseTransport;
-  const enableStreamableHttp = parsed.enableStreamableHttp ?? isHttpOn;
+  const enableStreamableHttp = parsed.enableStreamableHttp ?? parsed.enableHttpSseTransport;
+  const isMcpEnabled = parsed.enableHttpSseTransport || enableStreamableHttp;
+  const enableRest = parsed.enableRest ?? isMcpEnabled;
   return {
     ...parsed,
     deployed,
     environmentName: parsed.environment ?? environment.name,
     enableStreamableHttp,
-    enableRest: parsed.enableRest ?? (isHttpOn || enableStreamableHttp),
+    enableRest,
+    isHttpEnabled: isMcpEnabled || enableRest,
     requireAuthentication: parsed.requireAuthentication ?? deployed,
     isAuthenticationExplicit: parsed.requireAuthentication !== undefined,
     requireHttps: parsed.requireHttps ?? deployed,

@@ -53,7 +53,6 @@ const lingerMs = 5000;
  */
 export class SseSession {
   readonly id: string;
-  readonly createdAt: number;
   readonly log: Logger;
   readonly #deps: SseSessionDeps;
   readonly #stream: ReturnType<typeof createSseStreamBody>;
@@ -71,7 +70,6 @@ export class SseSession {
     const { id, principal, clock, limits, log } = deps;
     this.id = id;
     this.log = log;
-    this.createdAt = clock.wall();
     this.#principal = principal;
     this.#lastActivity = clock.now();
     this.#stream = createSseStreamBody({
@@ -118,11 +116,6 @@ export class SseSession {
 
   get principal(): Principal {
     return this.#principal;
-  }
-
-  /** The monotonic time of the last message or event, heartbeats aside (KO-076). */
-  get lastActivity(): number {
-    return this.#lastActivity;
   }
 
   /** How many requests are running. */

@@ -1,7 +1,7 @@
 import type { HttpPolicyEngine, SidebandEngineDeps, SidebandLogEntry } from "../../src/policy/sideband/contract.ts";
 import type { PdpReply, PdpRequest } from "../../src/policy/pdp/client.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
-import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
+import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "./sideband-registry.ts";
 import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";
 import { createFakeTime, type FakeTime } from "./fake-time.ts";
 import { plainSettings } from "./mock-pingauthorize.ts";

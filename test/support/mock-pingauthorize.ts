@@ -10,7 +10,7 @@ import type {
   StoredContext,
 } from "../../src/policy/sideband/contract.ts";
 import { createSidebandEngine } from "../../src/policy/sideband/engine.ts";
-import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "../../src/policy/sideband/metrics.ts";
+import { createSidebandRegistry, type EndedSpan, type SidebandRegistry } from "./sideband-registry.ts";
 import { parseSidebandSettings } from "../../src/policy/sideband/settings.ts";
 import {
   type MockPingAuthorize,

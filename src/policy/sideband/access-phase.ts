@@ -1,33 +1,31 @@
 import { type AccessPayload, composeAccess } from "./access-payload.ts";
 import type { EngineCall, HttpRequestFacts, RequestOutcome, StoredContext } from "./contract.ts";
+import { type FittedPayload, objectText } from "./payload.ts";
+import { type AccessAnswer, parseAccessAnswer } from "./pdp-answer.ts";
 import {
-  classifyOutcome,
   countedRefusal,
-  failsOpen,
+  evaluatePayload,
   jsonRpcForm,
-  logAnswer,
-  logQuery,
   type PhaseDeps,
-  unavailableRefusal,
+  undecidedAnswer,
   warnAboutMissing,
 } from "./phase-context.ts";
-import { fitPayload, type FittedPayload, objectText } from "./payload.ts";
-import { type AccessAnswer, parseAccessAnswer } from "./pdp-answer.ts";
 import { formatRefusalAnswer, invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
 import { changesWithoutAnswer, requestChanges } from "./request-changes.ts";
+import type { SidebandSettings } from "./settings.ts";
 
-/** Makes the function that decides about requests: compose, ask, judge, and list the changes. */
+/** Creates the access phase: compose the payload, query PingAuthorize, and list the changes to the request. */
 export function createAccessEvaluation(
-  parts: PhaseDeps,
+  deps: PhaseDeps,
 ): (facts: HttpRequestFacts, call: EngineCall) => Promise<RequestOutcome> {
-  const { settings, log, instruments } = parts;
+  const { settings, log, instruments } = deps;
 
   function refuse(facts: RefusalFacts, payload: AccessPayload): RequestOutcome {
-    return { action: "answer", ...countedRefusal(parts, facts, payload.mcp) };
+    return { action: "answer", ...countedRefusal(deps, facts, payload.mcp) };
   }
 
-  function proceedWithoutAnswer(payload: AccessPayload, fitted: FittedPayload): RequestOutcome {
-    // Without a response phase nobody minds a compressed answer (PA-076).
+  function failOpen(payload: AccessPayload, fitted: FittedPayload): RequestOutcome {
+    // Without a response phase a compressed response does no harm (PA-076).
     const strips = settings.strip_accept_encoding && !settings.skip_response_phase;
     return {
       action: "continue",
@@ -37,32 +35,22 @@ export function createAccessEvaluation(
     };
   }
 
-  /** Nobody decided: the configuration does. */
-  function withoutDecision(
-    cause: string,
-    otherwise: RefusalFacts,
-    payload: AccessPayload,
-    fitted: FittedPayload,
-  ): RequestOutcome {
-    return failsOpen(cause, settings, log) ? proceedWithoutAnswer(payload, fitted) : refuse(otherwise, payload);
-  }
-
   function storedContext(
-    payload: AccessPayload,
+    { method, url, httpVersion, mcp }: AccessPayload,
     fitted: FittedPayload,
     state: string | undefined,
   ): StoredContext | undefined {
     if (settings.skip_response_phase) return undefined;
-    const { method, url, httpVersion, mcp } = payload;
-    const short: () => string = () =>
-      objectText([
-        ["method", JSON.stringify(method)],
-        ["url", JSON.stringify(url)],
-        ["http_version", JSON.stringify(httpVersion)],
-      ]);
     return {
-      // With a state the request itself is not sent again, and no more of it is needed (PA-131).
-      paz_original_request: state === undefined ? fitted.text : short(),
+      // With a state the request is not sent again, so this much of it suffices (PA-131).
+      paz_original_request:
+        state === undefined
+          ? fitted.text
+          : objectText({
+              method: JSON.stringify(method),
+              url: JSON.stringify(url),
+              http_version: JSON.stringify(httpVersion),
+            }),
       ...(state === undefined ? {} : { paz_state: state }),
       ...(mcp === undefined ? {} : { paz_mcp: mcp.stored }),
     };
@@ -75,100 +63,81 @@ export function createAccessEvaluation(
     fitted: FittedPayload,
   ): RequestOutcome {
     switch (answer.kind) {
-      case "deny": {
+      case "deny":
         log("info", "Request denied by policy provider", { status_code: answer.refusal.status });
         return refuse(policyRefusal(answer.refusal), payload);
+      case "invalid": {
+        const outcome = undecidedAnswer(deps, fitted);
+        return outcome.kind === "refuse" ? refuse(outcome.facts, payload) : failOpen(payload, fitted);
       }
-      case "invalid":
-        log("error", "Sideband answer is not valid JSON of the expected form");
-        return withoutDecision("invalid answer", { ...invalidAnswer, isUndecided: true }, payload, fitted);
       case "unusable":
         log("error", "Sideband answer holds a response that cannot be used");
         return refuse(invalidAnswer, payload);
       case "allow": {
         const { sentBody, isTruncated } = fitted;
-        const sent = { payload, sentBody, isTruncated, originalBody: facts.body };
-        const list = requestChanges(sent, answer.allowed, {
+        const list = requestChanges({ payload, sentBody, isTruncated, originalBody: facts.body }, answer.allowed, {
           stripAcceptEncoding: settings.strip_accept_encoding,
-          knownMethods: parts.knownMethods,
+          knownMethods: deps.knownMethods,
         });
         if (!list.ok) {
           log("error", "A change that the policy asks for cannot be carried out", { problem: list.problem });
           return refuse(invalidAnswer, payload);
         }
         for (const warning of list.warnings) log("warn", "Policy answer", { warning });
-        warnAboutMissing(parts, list.missing);
+        warnAboutMissing(deps, list.missing);
         const store = storedContext(payload, fitted, answer.allowed.state);
         return { action: "continue", decision: "allow", changes: list.changes, store };
       }
     }
   }
 
-  return async (facts, call) => {
-    const composed = compose(facts, parts);
-    if (!composed.ok) {
-      log("warn", "Request cannot be put to the policy", { problem: composed.problem });
-      const form = composed.mcp === undefined ? undefined : jsonRpcForm(settings, composed.mcp);
-      return { action: "answer", ...formatRefusalAnswer(badRequest(composed.problem), form) };
-    }
-    const { payload } = composed;
-    const { mcp } = payload;
+  function logRequest({ mcp, omittedArguments }: AccessPayload): void {
     if (mcp !== undefined) {
       instruments.mcpRequest(mcp);
-      if (settings.enable_debug_logging) {
-        const fields = { mcp_method: mcp.method, mcp_tool_name: mcp.toolName, traffic_type: "mcp" };
-        log("info", "MCP request", fields);
-      }
+      const fields = { mcp_method: mcp.method, mcp_tool_name: mcp.toolName, traffic_type: "mcp" };
+      if (settings.enable_debug_logging) log("info", "MCP request", fields);
     }
-    if (payload.omittedArguments > 0) {
-      log("warn", "Query arguments left out of the payload", { omitted: payload.omittedArguments });
+    if (omittedArguments > 0) log("warn", "Query arguments left out of the payload", { omitted: omittedArguments });
+  }
+
+  return async (facts, call) => {
+    const composed = compose(facts, settings);
+    if (!composed.ok) {
+      const { problem, mcp } = composed;
+      log("warn", "Request cannot be put to the policy", { problem });
+      const refusal: RefusalFacts = { reason: "bad_request", status: 400, message: `Invalid request: ${problem}.` };
+      return { action: "answer", ...formatRefusalAnswer(refusal, mcp && jsonRpcForm(settings, mcp)) };
     }
-    const fitted = fitPayload(payload, settings);
-    if (fitted === undefined) {
-      log("warn", "Payload over max_sideband_body_bytes");
-      return refuse(tooLarge, payload);
-    }
-    if (fitted.isTruncated) log("warn", "Body shortened to fit max_sideband_body_bytes");
-    logQuery(parts, "/sideband/request", fitted.text);
-    const outcome = await parts.query({
+    const { payload } = composed;
+    logRequest(payload);
+    const outcome = await evaluatePayload<AccessAnswer>(deps, {
       phase: "access",
-      body: Buffer.from(fitted.text),
-      mcpMethod: mcp?.method,
+      payload,
+      mcp: payload.mcp,
       call,
-      parse(body) {
-        logAnswer(parts, body);
+      tooLarge: { status: 413, message: "The request is too large to be authorized." },
+      parse: (body) => {
         const answer = parseAccessAnswer(body);
         const { kind } = answer;
         return { answer, decision: kind === "allow" || kind === "deny" ? kind : "error" };
       },
     });
-    const judged = classifyOutcome(outcome, settings, log);
-    switch (judged.kind) {
+    switch (outcome.kind) {
       case "refuse":
-        return refuse(judged.facts, payload);
-      case "unavailable":
-        return withoutDecision(judged.cause, unavailableRefusal, payload, fitted);
+        return refuse(outcome.facts, payload);
+      case "fail-open":
+        return failOpen(payload, outcome.fitted);
       case "answer":
-        return carryOut(judged.answer, facts, payload, fitted);
+        return carryOut(outcome.answer, facts, payload, outcome.fitted);
     }
   };
 }
 
-/** A payload, or why there is none: what cannot be written as JSON is a bad request too (PA-053). */
-function compose(facts: HttpRequestFacts, { settings }: PhaseDeps): ReturnType<typeof composeAccess> {
+/** A request that cannot be written as JSON is a bad request too (PA-053). */
+function compose(facts: HttpRequestFacts, settings: SidebandSettings): ReturnType<typeof composeAccess> {
   try {
     return composeAccess(facts, settings);
   } catch (error) {
     return { ok: false, problem: `the payload cannot be written: ${String(error)}` };
   }
 }
-
-function badRequest(problem: string): RefusalFacts {
-  return { reason: "bad_request", status: 400, message: `Invalid request: ${problem}.` };
-}
-
-const tooLarge: RefusalFacts = {
-  reason: "too_large",
-  status: 413,
-  message: "The request is too large to be authorized.",
-};

@@ -2,7 +2,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
 import {
-  countValues,
   fromSidebandHeaders,
   toHeaderMap,
   toHeadersOut,
@@ -76,7 +75,6 @@ describe("Sideband headers", () => {
       a: "b",
     });
     expect(toHeadersOut(withoutConnectionHeaders(map ?? new Map()))).toEqual({ a: ["b"] });
-    expect(countValues(map ?? new Map())).toBe(4);
   });
 
   it("gives back what it wrote", () => {

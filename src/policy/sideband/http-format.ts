@@ -1,4 +1,5 @@
-import type { HeadersIn, HeadersOut, HttpRequestFacts } from "./contract.ts";
+import { isObject } from "../../lib/is-object.ts";
+import type { HeadersIn, HeadersOut, HttpRequestFacts, HttpResponseFacts } from "./contract.ts";
 
 /** One header in the form of the Sideband API: an object with exactly one key (PA-036). */
 export type SidebandHeader = Readonly<Record<string, string>>;
@@ -6,52 +7,53 @@ export type SidebandHeader = Readonly<Record<string, string>>;
 /** Header values by lower-case name, in order of appearance. */
 export type HeaderMap = ReadonlyMap<string, readonly string[]>;
 
-/**
- * The headers as a map with lower-case names; undefined when a value is neither a string nor a list of strings
- * (PA-039). Names that differ only in case are one.
- */
+/** The headers of a message, or why they cannot be sent; `isIncomplete` if some may be missing. */
+export function readHeaders({
+  headers: given,
+  headerLimit = Number.POSITIVE_INFINITY,
+}: Pick<HttpRequestFacts | HttpResponseFacts, "headers" | "headerLimit">):
+  | HeaderMap
+  | { readonly problem: string; readonly isIncomplete: boolean } {
+  const headers = toHeaderMap(given);
+  if (headers === undefined)
+    return { problem: "a header value is neither a string nor an array of strings", isIncomplete: false };
+  const count = [...headers.values()].reduce((sum, values) => sum + values.length, 0);
+  return count >= headerLimit ? { problem: "there are more headers than can be read", isIncomplete: true } : headers;
+}
+
+/** Lower-cases and joins header names; undefined if a value is not a string or an array of strings (PA-039). */
 export function toHeaderMap(headers: HeadersIn): HeaderMap | undefined {
   const map = new Map<string, readonly string[]>();
   for (const [name, value] of Object.entries(headers)) {
-    const values = toValues(value);
-    if (values === undefined) return undefined;
+    const values: readonly unknown[] = Array.isArray(value) ? value : [value];
+    if (!values.every((entry) => typeof entry === "string")) return undefined;
     const key = name.toLowerCase();
     map.set(key, [...(map.get(key) ?? []), ...values]);
   }
   return map;
 }
 
-function toValues(value: unknown): readonly string[] | undefined {
-  if (typeof value === "string") return [value];
-  if (!Array.isArray(value) || !value.every((entry) => typeof entry === "string")) return undefined;
-  return value;
-}
-
 /** One entry for each value, in their order (PA-037, PA-038). */
 export function toSidebandHeaders(headers: HeaderMap): SidebandHeader[] {
-  const list: SidebandHeader[] = [];
-  for (const [name, values] of headers) {
-    // fromEntries, because a literal with the name `__proto__` would have no key at all.
-    for (const value of values) list.push(Object.fromEntries([[name, value]]));
-  }
-  return list;
+  return [...headers].flatMap(([name, values]) =>
+    // A literal with the name `__proto__` would have no key.
+    values.map((value) => Object.fromEntries([[name, value]])),
+  );
 }
 
 /**
- * The map behind a list in Sideband form: lower-case names, equal ones collected in order of appearance (PA-040).
- * Undefined when it is no list of objects with string values, or when HTTP could not carry a name or value (PA-208).
+ * Parses headers in Sideband form (PA-040). Undefined if they are not an array of objects with string values, or if HTTP
+ * could not carry a name or value (PA-208).
  */
 export function fromSidebandHeaders(list: unknown): HeaderMap | undefined {
   if (!Array.isArray(list)) return undefined;
   const map = new Map<string, string[]>();
   for (const entry of list as readonly unknown[]) {
-    if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return undefined;
+    if (!isObject(entry)) return undefined;
     for (const [name, value] of Object.entries(entry)) {
       if (typeof value !== "string" || !isHeaderName(name) || !isHeaderValue(value)) return undefined;
       const key = name.toLowerCase();
-      const values = map.get(key);
-      if (values === undefined) map.set(key, [value]);
-      else values.push(value);
+      map.set(key, [...(map.get(key) ?? []), value]);
     }
   }
   return map;
@@ -61,42 +63,33 @@ function isHeaderName(name: string): boolean {
   return /^[!#$%&'*+.^_`|~\dA-Za-z-]+$/u.test(name);
 }
 
-/** A line end or a NUL would let a value become more than one header (RFC 9110, section 5.5). */
+/** A line break or NUL could turn one value into several headers (RFC 9110, section 5.5). */
 function isHeaderValue(value: string): boolean {
   return !/[\r\n\0]/u.test(value);
 }
 
-/** A plain object of a header map. */
 export function toHeadersOut(headers: HeaderMap): HeadersOut {
   return Object.fromEntries(headers);
 }
 
-/** How many values there are in all. */
-export function countValues(headers: HeaderMap): number {
-  let count = 0;
-  for (const values of headers.values()) count += values.length;
-  return count;
-}
-
-/** Headers that belong to one connection or are computed from the body: never set or cleared by a policy (PX-06, PA-074). */
+/** Headers of one connection or computed from the body: a policy never sets or clears them (PX-06, PA-074). */
 export const connectionHeaders: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "connection"]);
 
-/** The headers without those that a policy has no say about. */
 export function withoutConnectionHeaders(headers: HeaderMap): HeaderMap {
   return new Map([...headers].filter(([name]) => !connectionHeaders.has(name)));
 }
 
-/** Most query arguments in a payload (PA-047). */
+/** PA-047. */
 const maxQueryArguments = 100;
 
 /** The URL for the payload. */
 export interface ComposedUrl {
   readonly url: string;
-  /** Query arguments that the decision point does not get to see. */
+  /** Query arguments beyond the limit, which are left out. */
   readonly omittedArguments: number;
 }
 
-/** Scheme, host, port (always written), path and query as one URL; undefined when the path was not UTF-8 (PA-045). */
+/** Scheme, host, port (always written), path and query as one URL; undefined if the path is not UTF-8 (PA-045). */
 export function composeUrl(facts: HttpRequestFacts): ComposedUrl | undefined {
   if (facts.path.includes("\uFFFD")) return undefined;
   const path = facts.path.startsWith("/") ? facts.path : `/${facts.path}`;
@@ -105,7 +98,7 @@ export function composeUrl(facts: HttpRequestFacts): ComposedUrl | undefined {
   return { url: query === "" ? base : `${base}?${query}`, omittedArguments: omitted };
 }
 
-/** Percent-encodes what RFC 3986 does not let stand in a path; `%` and two hexadecimal digits stay (PA-045). */
+/** Percent-encodes characters that RFC 3986 does not allow in a path; `%` with two hex digits stays (PA-045). */
 export function encodePath(path: string): string {
   return path.toWellFormed().replaceAll(/%(?![\dA-Fa-f]{2})|[^!$&'()*+,\-./:;=@\w~%[\]]/gu, encodeCharacter);
 }
@@ -114,7 +107,7 @@ function encodeCharacter(character: string): string {
   return Buffer.from(character).toString("hex").replaceAll(/../gu, "%$&").toUpperCase();
 }
 
-/** Decodes and encodes again the first hundred arguments, keeping their order and duplicates (PA-046). */
+/** Decodes and re-encodes the first hundred arguments, with their order and duplicates (PA-046). */
 export function reencodeQuery(raw: string): { readonly query: string; readonly omitted: number } {
   const segments = raw.split("&").filter((segment) => segment !== "");
   const query = segments.slice(0, maxQueryArguments).map(reencodeArgument).join("&");
@@ -127,7 +120,7 @@ function reencodeArgument(segment: string): string {
   return `${reencodeText(segment.slice(0, at))}=${reencodeText(segment.slice(at + 1))}`;
 }
 
-/** Byte by byte, so that what is no UTF-8 comes out as it went in. */
+/** Byte by byte, so that text that is not UTF-8 stays as it is. */
 function reencodeText(text: string): string {
   return text.toWellFormed().replaceAll(/%[\dA-Fa-f]{2}|[^\w\-.!~*'()]/gu, (part) => {
     if (part === "+") return "%20";
@@ -137,7 +130,7 @@ function reencodeText(text: string): string {
   });
 }
 
-/** A URL in the parts that can be changed one by one, with the default port where none is written (PA-079). */
+/** The parts of a URL that can be changed one by one, with the default port of its scheme (PA-079). */
 export interface UrlParts {
   readonly scheme: string;
   readonly host: string;
@@ -147,10 +140,10 @@ export interface UrlParts {
 }
 
 const urlForm = /^([a-z][\d+.a-z-]*):\/\/([^/?#]+)(\/[^?#]*)?(?:\?([^#]*))?(?:#.*)?$/iu;
-// User information, and the backslash that browsers read as a slash, could name another host than it seems.
+// Credentials, and a backslash that browsers read as a slash, could hide the real host.
 const authorityForm = /^(\[[^\]@\\]*\]|[^:@\\]*)(?::(\d*))?$/u;
 
-/** Takes an absolute http or https URL apart without normalising its path; undefined when it is none (PA-210). */
+/** Parses an absolute http or https URL without normalizing its path; undefined if it is none (PA-210). */
 export function parseHttpUrl(text: string): UrlParts | undefined {
   const [, scheme = "", authority = "", path = "", query = ""] = urlForm.exec(text) ?? [];
   const [, host = "", port = ""] = authorityForm.exec(authority) ?? [];

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { mcpFixtures } from "../../../test/fixtures/mcp/messages.ts";
 import { createFakedEngine, echoed } from "../../../test/support/fake-pdp.ts";
 import { answered, continued, requestFacts } from "../../../test/support/mock-pingauthorize.ts";
-import { fitPayload, type Payload, shortenBody } from "./payload.ts";
+import { fitPayload, type Payload, truncateBody } from "./payload.ts";
 
 const payloadWith = (body: string): Payload => ({
   body,
@@ -53,7 +53,7 @@ describe("the size limit", () => {
     const withRequest = (inner: string): Payload => ({
       body: "abc",
       render: (text) => `{"body":${JSON.stringify(text)},"request":${inner}}`,
-      shortenRequest: (excess) => withRequest(shortenBody(inner, excess)),
+      truncateRequest: (excess) => withRequest(truncateBody(inner, excess)),
     });
     const whole = Buffer.byteLength(withRequest(request).render("abc"));
     const fitted = fitPayload(withRequest(request), truncate(whole - 7));

@@ -1,9 +1,14 @@
+import { isObject } from "../../lib/is-object.ts";
+import type { PdpReply } from "../pdp/client.ts";
+import type { EngineCall, EnginePhase } from "./contract.ts";
 import type { PhaseLog, ShowForLog } from "./log.ts";
-import { isJsonRecord, type McpSummary, parseJson } from "./payload.ts";
 import type { Instruments } from "./metrics.ts";
-import type { QueryOutcome, QuerySideband } from "./pdp-call.ts";
+import { fitPayload, type FittedPayload, type McpSummary, parseJson, type Payload } from "./payload.ts";
+import { messageInBody } from "./pdp-answer.ts";
+import type { QueryOutcome, QuerySideband, SidebandQuery } from "./pdp-call.ts";
 import {
   formatRefusalAnswer,
+  invalidAnswer,
   type JsonRpcForm,
   rateLimited,
   type RefusalAnswer,
@@ -11,13 +16,9 @@ import {
   rejected,
   unavailable,
 } from "./refusal-answer.ts";
-import type { SidebandSettings } from "./settings.ts";
-import type { PdpReply } from "../pdp/client.ts";
-import type { HeaderMap } from "./http-format.ts";
-import { messageInBody } from "./pdp-answer.ts";
 import { responseStatusText } from "./response-payload.ts";
+import type { SidebandSettings } from "./settings.ts";
 
-/** What a phase is made of. */
 export interface PhaseDeps {
   readonly settings: SidebandSettings;
   readonly query: QuerySideband;
@@ -25,11 +26,11 @@ export interface PhaseDeps {
   readonly instruments: Instruments;
   readonly show: ShowForLog;
   readonly knownMethods: ReadonlySet<string>;
-  /** Members that answers lack and that was warned of already. */
+  /** Members missing in answers that were reported already. */
   readonly warnedOf: Set<string>;
 }
 
-/** The JSON-RPC form, where the settings want it and the request is MCP (PA-176). */
+/** The JSON-RPC form of refusals, if the settings ask for it and the request is MCP (PA-176). */
 export function jsonRpcForm(
   settings: SidebandSettings,
   mcp: Pick<McpSummary, "id"> | undefined,
@@ -37,27 +38,13 @@ export function jsonRpcForm(
   return settings.enable_mcp && settings.mcp_jsonrpc_errors && mcp !== undefined ? { id: mcp.id } : undefined;
 }
 
-/** Writes a refusal in its form, and counts it. */
-export function countedRefusal(parts: PhaseDeps, facts: RefusalFacts, mcp: McpSummary | undefined): RefusalAnswer {
-  if (mcp !== undefined) parts.instruments.mcpDenied(mcp, facts.reason);
-  return formatRefusalAnswer(facts, jsonRpcForm(parts.settings, mcp));
+/** Formats and counts a refusal. */
+export function countedRefusal(deps: PhaseDeps, facts: RefusalFacts, mcp: McpSummary | undefined): RefusalAnswer {
+  if (mcp !== undefined) deps.instruments.mcpDenied(mcp, facts.reason);
+  return formatRefusalAnswer(facts, jsonRpcForm(deps.settings, mcp));
 }
 
-/** Says what is about to be sent: always that, and with debug logging what (PA-134, PA-215). */
-export function logQuery(parts: PhaseDeps, path: string, text: string): void {
-  const { settings, log, show } = parts;
-  log("debug", path.endsWith("request") ? "Sending sideband request" : "Sending sideband response", {
-    path,
-    ...(settings.enable_debug_logging ? { payload: show(text) } : {}),
-  });
-}
-
-/** Shows an answer that came, with debug logging only. */
-export function logAnswer({ settings, log, show }: PhaseDeps, body: Buffer): void {
-  if (settings.enable_debug_logging) log("debug", "Sideband answer", { answer: show(body.toString("utf8")) });
-}
-
-/** Warns of members that an answer lacks, of each once: a decision point that leaves one out does so always (PA-074). */
+/** Warns about each missing member once: a decision point that leaves one out always does (PA-074). */
 export function warnAboutMissing({ log, warnedOf }: PhaseDeps, missing: readonly string[]): void {
   for (const name of missing) {
     if (warnedOf.has(name)) continue;
@@ -66,84 +53,122 @@ export function warnAboutMissing({ log, warnedOf }: PhaseDeps, missing: readonly
   }
 }
 
-/** What follows from how a question ended, before any answer is looked at (PA-065). */
-export type ClassifiedOutcome<Answer> =
-  | { readonly kind: "answer"; readonly answer: Answer }
-  /** The client gets this, whatever `fail_open` says. */
-  | { readonly kind: "refuse"; readonly facts: RefusalFacts }
-  /** Nobody could be asked: `fail_open` decides. */
-  | { readonly kind: "unavailable"; readonly cause: string };
+/** A payload to be evaluated. */
+export interface Evaluation<Answer> {
+  readonly phase: EnginePhase;
+  readonly payload: Payload;
+  readonly mcp: McpSummary | undefined;
+  readonly call: EngineCall;
+  /** The refusal of a payload over the limit. */
+  readonly tooLarge: Pick<RefusalFacts, "status" | "message">;
+  readonly parse: SidebandQuery<Answer>["parse"];
+}
 
-/** Judges by the status alone; an answer is read only when it is a decision (PA-066). Logs what went wrong. */
-export function classifyOutcome<Answer>(
-  outcome: QueryOutcome<Answer>,
-  settings: SidebandSettings,
-  log: PhaseLog,
-): ClassifiedOutcome<Answer> {
+/** How an evaluation ended. */
+export type EvaluationOutcome<Answer> =
+  | { readonly kind: "answer"; readonly answer: Answer; readonly fitted: FittedPayload }
+  | { readonly kind: "refuse"; readonly facts: RefusalFacts }
+  /** No decision, and `fail_open` is on. */
+  | { readonly kind: "fail-open"; readonly fitted: FittedPayload };
+
+/** Fits the payload, queries PingAuthorize, and classifies the outcome (PA-065, PA-066). */
+export async function evaluatePayload<Answer>(
+  deps: PhaseDeps,
+  { phase, payload, mcp, call, tooLarge, parse }: Evaluation<Answer>,
+): Promise<EvaluationOutcome<Answer>> {
+  const { settings, log, show, query } = deps;
+  const fitted = fitPayload(payload, settings);
+  if (fitted === undefined) {
+    log("warn", "Payload over max_sideband_body_bytes");
+    return { kind: "refuse", facts: { reason: "too_large", ...tooLarge } };
+  }
+  if (fitted.isTruncated) log("warn", "Body shortened to fit max_sideband_body_bytes");
+  const endpoint = phase === "access" ? "request" : "response";
+  // The payload itself only with debug logging (PA-134, PA-215).
+  log("debug", `Sending sideband ${endpoint}`, {
+    path: `/sideband/${endpoint}`,
+    ...(settings.enable_debug_logging ? { payload: show(fitted.text) } : {}),
+  });
+  const outcome = await query({
+    phase,
+    body: Buffer.from(fitted.text),
+    mcpMethod: mcp?.method,
+    call,
+    parse: (body) => {
+      if (settings.enable_debug_logging) log("debug", "Sideband answer", { answer: show(body.toString("utf8")) });
+      return parse(body);
+    },
+  });
+  if (outcome.kind === "answer") return { kind: "answer", answer: outcome.answer, fitted };
+  const classified = classify(outcome, deps);
+  return typeof classified === "string"
+    ? undecided(deps, classified, unavailable, fitted)
+    : { kind: "refuse", facts: classified };
+}
+
+/** Fails open if configured, else refuses (PA-130). */
+export function undecided(
+  { settings, log }: PhaseDeps,
+  cause: string,
+  facts: RefusalFacts,
+  fitted: FittedPayload,
+): Exclude<EvaluationOutcome<never>, { kind: "answer" }> {
+  if (!settings.fail_open) return { kind: "refuse", facts };
+  log("warn", "No decision, fail-open is on: letting it through", { cause });
+  return { kind: "fail-open", fitted };
+}
+
+/** What to do about an answer that is not JSON of the expected form. */
+export function undecidedAnswer(deps: PhaseDeps, fitted: FittedPayload): ReturnType<typeof undecided> {
+  deps.log("error", "Sideband answer is not valid JSON of the expected form");
+  return undecided(deps, "invalid answer", { ...invalidAnswer, isUndecided: true }, fitted);
+}
+
+/** A refusal, or the cause why there is no decision. Logs what went wrong. */
+function classify(
+  outcome: Exclude<QueryOutcome<unknown>, { kind: "answer" }>,
+  { settings, log }: PhaseDeps,
+): RefusalFacts | string {
   switch (outcome.kind) {
-    case "answer":
-      return { kind: "answer", answer: outcome.answer };
     case "failed":
       log("error", "PingAuthorize unreachable", { error: outcome.error });
-      return { kind: "unavailable", cause: "unreachable" };
-    case "open":
-      log("warn", "Circuit breaker open", {
-        trigger: outcome.open.kind,
-        remaining_seconds: outcome.open.remainingSeconds,
-      });
-      // An open breaker after 429 stays 429, also with fail_open (PA-111).
-      return outcome.open.kind === "rate"
-        ? { kind: "refuse", facts: rateLimited(outcome.open.remainingSeconds) }
-        : { kind: "unavailable", cause: "circuit breaker open" };
+      return "unreachable";
+    case "open": {
+      const { kind, remainingSeconds } = outcome.open;
+      log("warn", "Circuit breaker open", { trigger: kind, remaining_seconds: remainingSeconds });
+      // A breaker that opened after 429 answers 429, also with fail_open (PA-111).
+      return kind === "rate" ? rateLimited(remainingSeconds) : "circuit breaker open";
+    }
     case "reply": {
-      logReply(outcome.reply, log);
-      const { status } = outcome.reply;
-      if (settings.passthrough_status_codes.includes(status)) {
-        return { kind: "refuse", facts: passthroughRefusal(outcome.reply) };
-      }
-      if (outcome.tripped?.kind === "rate") {
-        return { kind: "refuse", facts: rateLimited(outcome.tripped.remainingSeconds) };
-      }
-      return status >= 500 ? { kind: "unavailable", cause: `status ${status}` } : { kind: "refuse", facts: rejected };
+      const { reply, tripped } = outcome;
+      logReply(reply, log);
+      if (settings.passthrough_status_codes.includes(reply.status)) return passthroughRefusal(reply);
+      if (tripped?.kind === "rate") return rateLimited(tripped.remainingSeconds);
+      return reply.status >= 500 ? `status ${reply.status}` : rejected;
     }
   }
 }
 
-/** PingAuthorize's refusals are warnings, its failures errors, with what it says about them (PA-129). */
+/** Rejections of PingAuthorize are warnings, its failures are errors (PA-129). */
 function logReply({ status, body }: PdpReply, log: PhaseLog): void {
   const value = parseJson(body.toString("utf8"));
-  const { message, id } = isJsonRecord(value) ? value : {};
+  const { message, id } = isObject(value) ? value : {};
   const fields = { status, message, id };
   if (status >= 500) log("error", "Sideband request failed", fields);
   else if (status >= 400) log("warn", "Sideband request denied", fields);
   else log("warn", "Sideband request answered with neither a decision nor an error", fields);
 }
 
-/** The decision point's own answer for the client (PA-127). */
+/** PingAuthorize's own answer for the client; of its headers only `Retry-After` is meant for it (PA-127). */
 function passthroughRefusal({ status, headers, body }: PdpReply): RefusalFacts {
   const text = body.toString("utf8");
-  const isJson = parseJson(text) !== undefined;
-  const contentType = isJson ? "application/json" : firstValue(headers["content-type"]);
-  const kept: HeaderMap = new Map(
-    [
-      ["content-type", contentType] as const,
-      // Of the others only this one is meant for whoever is refused.
-      ["retry-after", firstValue(headers["retry-after"])] as const,
-    ].flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const])),
+  const contentType = parseJson(text) === undefined ? headers["content-type"] : "application/json";
+  const kept = Object.entries({ "content-type": contentType, "retry-after": headers["retry-after"] }).flatMap(
+    ([name, value]) => {
+      const first = typeof value === "string" ? value : value?.[0];
+      return first === undefined ? [] : [[name, [first]] as const];
+    },
   );
   const message = messageInBody(text) ?? (responseStatusText(status) || "Request refused.");
-  return { reason: "passthrough", status, message, headers: kept, body: text };
+  return { reason: "passthrough", status, message, headers: new Map(kept), body: text };
 }
-
-function firstValue(value: string | readonly string[] | undefined): string | undefined {
-  return typeof value === "string" ? value : value?.[0];
-}
-
-/** Whether the gate is open although nobody could be asked; says so in the log (PA-130). */
-export function failsOpen(cause: string, settings: SidebandSettings, log: PhaseLog): boolean {
-  if (settings.fail_open) log("warn", "No decision, fail-open is on: letting it through", { cause });
-  return settings.fail_open;
-}
-
-/** The refusal when nobody could be asked and the gate is closed. */
-export const unavailableRefusal: RefusalFacts = unavailable;

@@ -3,13 +3,13 @@ import { type HeaderMap, toHeadersOut, withoutConnectionHeaders } from "./http-f
 import { objectText } from "./payload.ts";
 import { messageInBody, type PolicyResponse } from "./pdp-answer.ts";
 
-/** An answer that refuses, and the facts behind it. */
+/** A refusal and the answer that the client gets. */
 export interface RefusalAnswer {
   readonly answer: ClientAnswer;
   readonly refusal: SidebandRefusal;
 }
 
-/** What a refusal is made of, before its form is chosen. */
+/** A refusal before its form is chosen. */
 export interface RefusalFacts {
   readonly reason: SidebandRefusalReason;
   readonly status: number;
@@ -20,17 +20,15 @@ export interface RefusalFacts {
   readonly isUndecided?: true;
 }
 
-/** Asked for an answer as a JSON-RPC error to the request with this id, as JSON text; undefined where it had none. */
+/** Asks for a JSON-RPC error to the request with this id, as JSON text. */
 export interface JsonRpcForm {
   readonly id: string | undefined;
 }
 
-const noHeaders: HeaderMap = new Map();
-
-/** Writes a refusal: as it is, or as a JSON-RPC error with the same status (PA-168 to PA-176, PA-214). */
+/** Formats a refusal: as it is, or as a JSON-RPC error with the same status (PA-168 to PA-176, PA-214). */
 export function formatRefusalAnswer(facts: RefusalFacts, jsonRpc: JsonRpcForm | undefined): RefusalAnswer {
-  const { reason, status, message, retryAfter, isUndecided } = facts;
-  const headers = new Map(withoutConnectionHeaders(facts.headers ?? noHeaders));
+  const { reason, status, message, retryAfter, isUndecided, body = "" } = facts;
+  const headers = new Map(withoutConnectionHeaders(facts.headers ?? new Map()));
   const refusal: SidebandRefusal = {
     reason,
     status,
@@ -38,17 +36,16 @@ export function formatRefusalAnswer(facts: RefusalFacts, jsonRpc: JsonRpcForm | 
     ...(retryAfter === undefined ? {} : { retryAfter }),
     ...(isUndecided === undefined ? {} : { isUndecided }),
   };
-  if (jsonRpc === undefined) {
-    const answer = { status, headers: toHeadersOut(headers), body: Buffer.from(facts.body ?? "") };
-    return { answer, refusal };
-  }
+  if (jsonRpc === undefined)
+    return { answer: { status, headers: toHeadersOut(headers), body: Buffer.from(body) }, refusal };
   for (const name of bodyHeaders) headers.delete(name);
   headers.set("content-type", ["application/json"]);
-  const body = Buffer.from(jsonRpcError(status, message, jsonRpc));
-  return { answer: { status, headers: toHeadersOut(headers), body }, refusal };
+  const error = JSON.stringify({ code: jsonRpcCode(status), message });
+  const text = objectText({ jsonrpc: '"2.0"', id: jsonRpc.id ?? "null", error });
+  return { answer: { status, headers: toHeadersOut(headers), body: Buffer.from(text) }, refusal };
 }
 
-/** Headers that describe the body that a JSON-RPC error takes the place of (PA-170). */
+/** Headers that describe the body that a JSON-RPC error replaces (PA-170). */
 const bodyHeaders = [
   "accept-ranges",
   "content-digest",
@@ -66,15 +63,6 @@ const bodyHeaders = [
   "trailer",
 ];
 
-function jsonRpcError(status: number, message: string, { id }: JsonRpcForm): string {
-  const error = JSON.stringify({ code: jsonRpcCode(status), message });
-  return objectText([
-    ["jsonrpc", '"2.0"'],
-    ["id", id ?? "null"],
-    ["error", error],
-  ]);
-}
-
 const codes: Readonly<Record<number, number>> = {
   404: -32_601,
   429: -32_000,
@@ -84,12 +72,12 @@ const codes: Readonly<Record<number, number>> = {
   504: -32_000,
 };
 
-/** The JSON-RPC code for an HTTP status (PA-171 to PA-173). */
+/** The JSON-RPC code of an HTTP status (PA-171 to PA-173). */
 export function jsonRpcCode(status: number): number {
   return codes[status] ?? (status >= 500 ? -32_603 : -32_600);
 }
 
-/** The answer while PingAuthorize wants a pause (PA-114); its words never change, only the header does. */
+/** The refusal while PingAuthorize asks for a pause (PA-114); only the header varies, not the body. */
 export function rateLimited(seconds: number): RefusalFacts {
   return {
     reason: "rate_limited",
@@ -104,7 +92,7 @@ export function rateLimited(seconds: number): RefusalFacts {
   };
 }
 
-/** The answer when nobody could be asked (PA-123 to PA-125). */
+/** The refusal when PingAuthorize is unavailable (PA-123 to PA-125). */
 export const unavailable: RefusalFacts = {
   reason: "unavailable",
   status: 502,
@@ -112,21 +100,21 @@ export const unavailable: RefusalFacts = {
   isUndecided: true,
 };
 
-/** The answer when PingAuthorize does not accept us, or sends us elsewhere (PA-126, PA-209). */
+/** The refusal when PingAuthorize rejects or redirects us (PA-126, PA-209). */
 export const rejected: RefusalFacts = {
   reason: "rejected",
   status: 502,
   message: "Authorization could not be checked.",
 };
 
-/** The answer when what PingAuthorize said cannot be understood or carried out. */
+/** The refusal when the answer of PingAuthorize cannot be understood or carried out. */
 export const invalidAnswer: RefusalFacts = {
   reason: "invalid_answer",
   status: 502,
   message: "Authorization could not be checked.",
 };
 
-/** The policy's own refusal, with the words it gives for it (PA-168). */
+/** The policy's own refusal, with its message (PA-168). */
 export function policyRefusal({ status, statusText, headers, body }: PolicyResponse): RefusalFacts {
   const message = messageInBody(body) ?? (statusText === "" ? "Access denied" : statusText);
   return { reason: "policy", status, message, body, ...(headers === undefined ? {} : { headers }) };

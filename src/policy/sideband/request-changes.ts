@@ -13,7 +13,7 @@ export const kongMethods: ReadonlySet<string> = new Set(
   "GET HEAD PUT POST DELETE OPTIONS MKCOL COPY MOVE PROPFIND PROPPATCH LOCK UNLOCK PATCH TRACE".split(" "),
 );
 
-/** A request as it was put to the decision point. */
+/** A request as it was sent to PingAuthorize. */
 export interface SentRequest {
   readonly payload: AccessPayload;
   readonly sentBody: string;
@@ -21,25 +21,24 @@ export interface SentRequest {
   readonly originalBody: Buffer;
 }
 
-/** The changes in their order, or why one of them cannot be carried out. */
+/** The changes in order, or why one of them cannot be carried out. */
 export type ChangeList =
   | {
       readonly ok: true;
       readonly changes: readonly RequestChange[];
       readonly warnings: readonly string[];
-      /** Members that every answer should have and this one has not; taken as unchanged. */
+      /** Members that the answer lacks; taken as unchanged. */
       readonly missing: readonly string[];
     }
   | { readonly ok: false; readonly problem: string };
 
-/** What is to be done with an allowed request. */
 export interface ChangeOptions {
   readonly stripAcceptEncoding: boolean;
   readonly knownMethods: ReadonlySet<string>;
 }
 
 /**
- * What the policy wants changed, found by comparing its answer with what it was sent, in the order headers,
+ * The changes that the policy asks for: the differences between its answer and what it was sent, in the order headers,
  * `Accept-Encoding`, method, URL, body (PA-072 to PA-084, PA-205, PA-210, PA-211).
  */
 export function requestChanges(sent: SentRequest, allowed: AllowedRequest, options: ChangeOptions): ChangeList {
@@ -70,7 +69,7 @@ export function requestChanges(sent: SentRequest, allowed: AllowedRequest, optio
   };
 }
 
-/** What is done to a request that goes on without an answer: `Accept-Encoding` is still taken off (PA-076). */
+/** The changes without an answer: `Accept-Encoding` is still removed (PA-076). */
 export function changesWithoutAnswer(headers: HeaderMap, stripAcceptEncoding: boolean): readonly RequestChange[] {
   return headerChanges(headers, undefined, stripAcceptEncoding, false);
 }
@@ -111,7 +110,7 @@ function urlChanges(sent: string, wanted: string | undefined): UrlChanges | unde
   if (wanted === undefined || wanted === sent) return { changes: [], setsHost: false, schemeChanged: false };
   const [before, after] = [parseHttpUrl(sent), parseHttpUrl(wanted)];
   if (after === undefined) return undefined;
-  // What we were asked about may be no URL to us, as with a host that no URL can have; then every part is new.
+  // The sent URL may not parse, as with an invalid host; then every part is new.
   const setsHost = before?.host !== after.host || before.port !== after.port;
   return {
     setsHost,
@@ -136,7 +135,7 @@ function bodyChange(sent: SentRequest, wanted: string | undefined): BodyChange {
   if (sent.payload.mcp === undefined) return { ok: true, changes: plain };
   const body = rebuildMcpBody(sent.originalBody, text);
   return body === undefined
-    ? { ok: true, changes: plain, warning: "the changed body is no JSON-RPC 2.0 request; used as it is" }
+    ? { ok: true, changes: plain, warning: "the changed body is not a JSON-RPC 2.0 request; used as it is" }
     : { ok: true, changes: [{ type: "set-body", body }] };
 }
 
@@ -156,23 +155,20 @@ function unsupportedChanges(payload: AccessPayload, allowed: AllowedRequest): st
 }
 
 /**
- * The body that goes upstream when a policy changed that of an MCP request: `jsonrpc`, `id` and `method` of the
- * original, and the policy's `params` (PA-165). Undefined when the policy's body is no JSON-RPC 2.0 request (PA-166).
+ * The upstream body of an MCP request that the policy changed: `jsonrpc`, `id` and `method` of the original, and the
+ * policy's `params` (PA-165). Undefined if the policy's body is not a JSON-RPC 2.0 request (PA-166).
  */
 function rebuildMcpBody(original: Buffer, changed: string): Buffer | undefined {
   const source = outlined(original);
   const policy = outlined(Buffer.from(changed));
   if (source === undefined || policy === undefined || policy.outline.duplicateAt >= 0) return undefined;
   if (memberString(policy, "jsonrpc") !== "2.0" || memberString(policy, "method") === undefined) return undefined;
-  const id = memberSource(source, "id");
-  const method = memberSource(source, "method");
-  const params = memberSource(policy, "params");
-  const text = objectText([
-    ["jsonrpc", '"2.0"'],
-    id === undefined ? undefined : ["id", id],
-    method === undefined ? undefined : ["method", method],
-    params === undefined ? undefined : ["params", params],
-  ]);
+  const text = objectText({
+    jsonrpc: '"2.0"',
+    id: memberSource(source, "id"),
+    method: memberSource(source, "method"),
+    params: memberSource(policy, "params"),
+  });
   return Buffer.from(text);
 }
 

@@ -1,28 +1,28 @@
 import { promisify } from "node:util";
 import { brotliDecompress, gunzip, inflate, zstdDecompress } from "node:zlib";
 
+import { isObject } from "../../lib/is-object.ts";
 import { type FinalResponse, finalResponseOf } from "../../protocol/sse/final-response.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
-import { countValues, type HeaderMap, toHeaderMap, toSidebandHeaders } from "./http-format.ts";
+import { type HeaderMap, readHeaders, toSidebandHeaders } from "./http-format.ts";
 import {
-  isJsonRecord,
   type McpSummary,
   objectText,
   parseJson,
   type Payload,
-  shortenBody,
   storedMcpSummary,
-  type TextMember,
+  type TextMembers,
+  truncateBody,
 } from "./payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
-/** What is sent about a response, and what the result is compared with. */
+/** The payload of a response, and what an answer is compared with. */
 export interface ResponsePayload extends Payload {
   readonly headers: HeaderMap;
   readonly mcp: McpSummary | undefined;
-  /** What the decision point sees of the body. */
+  /** The part of the body that PingAuthorize gets. */
   readonly seen: FinalResponse;
-  /** The body that `seen` is a part of: the upstream's, without its content coding. */
+  /** The upstream's body without its content coding. */
   readonly plainBody: Buffer;
 }
 
@@ -31,60 +31,49 @@ export type ComposedResponse =
   | { readonly ok: true; readonly payload: ResponsePayload }
   | { readonly ok: false; readonly status: 400 | 500 | 502; readonly problem: string };
 
-/** Puts a response into the form of the Sideband API (PA-086 to PA-091, PA-177 to PA-182). */
+/** Composes the payload of a response (PA-086 to PA-091, PA-177 to PA-182). */
 export async function composeResponse(
   facts: HttpResponseFacts,
   stored: StoredContext,
   settings: SidebandSettings,
 ): Promise<ComposedResponse> {
-  const headers = toHeaderMap(facts.headers);
-  if (headers === undefined) return responseProblem(400, "a header value is neither a text nor a list of texts");
-  if (countValues(headers) >= (facts.headerLimit ?? Number.POSITIVE_INFINITY)) {
-    return responseProblem(502, "there are more headers than can be read");
-  }
-  const original = parseJson(stored.paz_original_request);
-  if (!isOriginal(original)) return responseProblem(500, "the stored request is not what was stored");
-  const mcp = settings.enable_mcp ? storedMcpSummary(stored.paz_mcp) : undefined;
+  const headers = readHeaders(facts);
+  if ("problem" in headers) return { ok: false, status: headers.isIncomplete ? 502 : 400, problem: headers.problem };
+  const { paz_state: state, paz_original_request: request, paz_mcp: storedMcp } = stored;
+  const original = parseJson(request);
+  if (!isOriginal(original)) return { ok: false, status: 500, problem: "the stored request is malformed" };
+  const mcp = settings.enable_mcp ? storedMcpSummary(storedMcp) : undefined;
   const decoded = await decodeContent(facts.body, headers.get("content-encoding"));
   const plainBody = decoded ?? facts.body;
-  const sentHeaders = decoded === undefined ? headers : without(headers, "content-encoding");
+  const sentHeaders = new Map(headers);
+  if (decoded !== undefined) sentHeaders.delete("content-encoding");
   const seen = finalResponseOf({
     enableMcp: settings.enable_mcp,
     contentType: headers.get("content-type")?.[0],
     body: plainBody,
   });
-  const before: readonly TextMember[] = [
-    ["method", JSON.stringify(original.method)],
-    ["url", JSON.stringify(original.url)],
-  ];
-  const after: readonly (TextMember | undefined)[] = [
-    ["response_code", JSON.stringify(String(facts.status))],
-    ["response_status", JSON.stringify(responseStatusText(facts.status))],
-    ["headers", JSON.stringify(toSidebandHeaders(sentHeaders))],
-    ["http_version", JSON.stringify(original.http_version)],
-    mcp === undefined ? undefined : ["traffic_type", '"mcp"'],
-    mcp === undefined ? undefined : ["mcp", mcp.stored],
-  ];
-  const body = seen.text;
-  const withContext = (context: TextMember): Payload => ({
-    body,
-    render: (text) => objectText([...before, ["body", JSON.stringify(text)], ...after, context]),
-  });
-  const { paz_state: state, paz_original_request: request } = stored;
-  return {
-    ok: true,
-    payload: {
-      // One of the two, never both (PA-091).
-      ...withContext(state === undefined ? ["request", request] : ["state", state]),
-      ...(state === undefined
-        ? { shortenRequest: (excess: number) => withContext(["request", shortenBody(request, excess)]) }
-        : {}),
-      headers,
-      mcp,
-      seen,
-      plainBody,
-    },
+  const before: TextMembers = { method: JSON.stringify(original.method), url: JSON.stringify(original.url) };
+  const after: TextMembers = {
+    response_code: JSON.stringify(String(facts.status)),
+    response_status: JSON.stringify(responseStatusText(facts.status)),
+    headers: JSON.stringify(toSidebandHeaders(sentHeaders)),
+    http_version: JSON.stringify(original.http_version),
+    traffic_type: mcp && '"mcp"',
+    mcp: mcp?.stored,
   };
+  // Either the state or the request, never both (PA-091).
+  const withContext = (context: TextMembers): Payload => ({
+    body: seen.text,
+    render: (text) => objectText({ ...before, body: JSON.stringify(text), ...after, ...context }),
+  });
+  const payload: Payload =
+    state === undefined
+      ? {
+          ...withContext({ request }),
+          truncateRequest: (excess) => withContext({ request: truncateBody(request, excess) }),
+        }
+      : withContext({ state });
+  return { ok: true, payload: { ...payload, headers, mcp, seen, plainBody } };
 }
 
 interface OriginalRequest {
@@ -94,15 +83,7 @@ interface OriginalRequest {
 }
 
 function isOriginal(value: unknown): value is OriginalRequest {
-  return isJsonRecord(value) && [value.method, value.url, value.http_version].every((part) => typeof part === "string");
-}
-
-function responseProblem(status: 400 | 500 | 502, problem: string): ComposedResponse {
-  return { ok: false, status, problem };
-}
-
-function without(headers: HeaderMap, name: string): HeaderMap {
-  return new Map([...headers].filter(([other]) => other !== name));
+  return isObject(value) && ["method", "url", "http_version"].every((name) => typeof value[name] === "string");
 }
 
 const statusTexts: Readonly<Record<number, string>> = {
@@ -116,36 +97,33 @@ const statusTexts: Readonly<Record<number, string>> = {
   503: "SERVICE UNAVAILABLE",
 };
 
-/** The `response_status` of a status; empty for any that the Sideband API has no word for (PA-089). */
+/** The `response_status` of a status; empty for statuses that the Sideband API does not name (PA-089). */
 export function responseStatusText(status: number): string {
   return statusTexts[status] ?? "";
 }
 
-/** Most bytes that a compressed body may grow to; a larger one is shown to the policy as it came. */
 const maxDecodedBytes = 64 * 1024 * 1024;
 
 type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>;
 
-const decoders: Readonly<Record<string, Decode>> = {
-  gzip: promisify(gunzip),
-  "x-gzip": promisify(gunzip),
-  deflate: promisify(inflate),
-  br: promisify(brotliDecompress),
-  zstd: promisify(zstdDecompress),
-};
+const decoders: ReadonlyMap<string, Decode> = new Map([
+  ["gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)],
+  ["x-gzip", promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)],
+  ["deflate", promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate)],
+  ["br", promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress)],
+  ["zstd", promisify<Buffer, { maxOutputLength: number }, Buffer>(zstdDecompress)],
+]);
 
 /**
- * A body without its content coding, for policies that could not read it otherwise (PA-206). Undefined when it has none,
- * one that is not known, several, or when it is broken or grows too large.
+ * A body without its content coding (PA-206). Undefined if it has none, an unknown one or several, or if it is broken or
+ * too large: the policy then sees it as the client would.
  */
 async function decodeContent(body: Buffer, encodings: readonly string[] | undefined): Promise<Buffer | undefined> {
-  const coding = encodings?.join(",").trim().toLowerCase() ?? "";
-  const decode = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
+  const decode = decoders.get(encodings?.join(",").trim().toLowerCase() ?? "");
   if (decode === undefined || body.length === 0) return undefined;
   try {
     return await decode(body, { maxOutputLength: maxDecodedBytes });
   } catch {
-    // A broken body is the upstream's affair: the policy sees it as the client would.
     return undefined;
   }
 }

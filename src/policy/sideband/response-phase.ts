@@ -1,184 +1,154 @@
 import { bodyAfterPolicy, isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import type { EngineCall, HttpResponseFacts, ResponseOutcome, StoredContext } from "./contract.ts";
-import {
-  classifyOutcome,
-  countedRefusal,
-  failsOpen,
-  logAnswer,
-  logQuery,
-  type PhaseDeps,
-  unavailableRefusal,
-  warnAboutMissing,
-} from "./phase-context.ts";
-import { type HeaderMap, toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
-import { fitPayload, type FittedPayload, type McpSummary } from "./payload.ts";
+import { toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
+import type { FittedPayload, McpSummary } from "./payload.ts";
 import { parseResponseResult, type PolicyResponse, type ResponseResult } from "./pdp-answer.ts";
+import { countedRefusal, evaluatePayload, type PhaseDeps, undecidedAnswer, warnAboutMissing } from "./phase-context.ts";
 import { invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
 import { type ComposedResponse, composeResponse, type ResponsePayload } from "./response-payload.ts";
+import type { SidebandSettings } from "./settings.ts";
 
-/** Upstream headers that stay although the result does not name them (PA-093). */
+/** Upstream headers that stay even if the result does not name them (PA-093). */
 const preservedHeaders: ReadonlySet<string> = new Set(["content-length", "date", "connection", "vary"]);
 
-/** Makes the function that decides about responses: compose, ask, judge, and write the client's answer. */
+const failOpen: ResponseOutcome = { action: "pass", decision: "fail-open" };
+
+/** Creates the response phase: compose the payload, query PingAuthorize, and write the client's answer. */
 export function createResponseEvaluation(
-  parts: PhaseDeps,
+  deps: PhaseDeps,
 ): (facts: HttpResponseFacts, stored: StoredContext, call: EngineCall) => Promise<ResponseOutcome> {
-  const { settings, log } = parts;
+  const { settings, log } = deps;
 
   function refuse(facts: RefusalFacts, upstream: Iterable<string>, mcp: McpSummary | undefined): ResponseOutcome {
-    const { answer, refusal } = countedRefusal(parts, facts, mcp);
+    const { answer, refusal } = countedRefusal(deps, facts, mcp);
     const clearHeaders = headersToClear(upstream, new Set(Object.keys(answer.headers)));
     return { action: "answer", answer, refusal, clearHeaders, isOriginalBody: false };
   }
 
   function carryOut(
-    result: ResponseResult,
+    answer: ResponseResult,
     facts: HttpResponseFacts,
     payload: ResponsePayload,
     fitted: FittedPayload,
   ): ResponseOutcome {
+    const { mcp } = payload;
     const upstream = payload.headers.keys();
-    if (result.kind === "invalid") {
-      log("error", "Sideband answer is not valid JSON of the expected form");
-      return failsOpen("invalid answer", settings, log)
-        ? { action: "pass", decision: "fail-open" }
-        : refuse({ ...invalidAnswer, isUndecided: true }, upstream, payload.mcp);
+    if (answer.kind === "invalid") {
+      const outcome = undecidedAnswer(deps, fitted);
+      return outcome.kind === "refuse" ? refuse(outcome.facts, upstream, mcp) : failOpen;
     }
-    if (result.kind === "unusable") {
+    if (answer.kind === "unusable") {
       log("error", "Sideband answer has no usable response_code");
-      return refuse(invalidAnswer, upstream, payload.mcp);
+      return refuse(invalidAnswer, upstream, mcp);
     }
-    const decided = result.result;
-    const isDenied = isRefusalStatus(decided.status, facts.status);
-    if (isDenied) log("info", "Response denied by policy provider", { status_code: decided.status });
-    // Such a denial is an error in JSON-RPC form; all others go out as the policy wrote them (PA-175).
-    if (isDenied && payload.mcp !== undefined && settings.mcp_jsonrpc_errors) {
-      return refuse(policyRefusal(decided), upstream, payload.mcp);
-    }
-    if (decided.headers === undefined) warnAboutMissing(parts, ["headers"]);
-    const isEcho = decided.body === fitted.sentBody;
-    if (fitted.isTruncated && !isEcho && !isDenied) {
+    const { result } = answer;
+    const isDenied = isRefusalStatus(result.status, facts.status);
+    if (isDenied) log("info", "Response denied by policy provider", { status_code: result.status });
+    // Other denials go out as the policy wrote them (PA-175).
+    if (isDenied && mcp !== undefined && settings.mcp_jsonrpc_errors)
+      return refuse(policyRefusal(result), upstream, mcp);
+    if (result.headers === undefined) warnAboutMissing(deps, ["headers"]);
+    if (fitted.isTruncated && result.body !== fitted.sentBody && !isDenied) {
       log("error", "A change that the policy asks for cannot be carried out", {
         problem: "the policy changed a body of which it saw only a part",
       });
-      return refuse(invalidAnswer, upstream, payload.mcp);
+      return refuse(invalidAnswer, upstream, mcp);
     }
-    const outcome = toClientAnswer(decided, facts, payload, fitted, isDenied);
+    const outcome = toClientAnswer(result, facts, payload, fitted, isDenied);
     if (!isDenied) return outcome;
-    const { reason, status, message } = policyRefusal(decided);
-    if (payload.mcp !== undefined) parts.instruments.mcpDenied(payload.mcp, reason);
+    const { reason, status, message } = policyRefusal(result);
+    if (mcp !== undefined) deps.instruments.mcpDenied(mcp, reason);
     return { ...outcome, refusal: { reason, status, message } };
   }
 
   return async (facts, stored, call) => {
     if (settings.skip_response_phase) return { action: "pass", decision: "skipped" };
-    const composed = await compose(facts, stored, parts);
+    const composed = await compose(facts, stored, settings);
     if (!composed.ok) {
-      log("error", "Response cannot be put to the policy", { problem: composed.problem });
-      const { status } = composed;
-      const refusal: RefusalFacts = {
-        reason: status === 500 ? "internal" : "bad_request",
-        status,
-        message: "The response could not be authorized.",
-      };
-      return refuse(
-        refusal,
-        Object.keys(facts.headers).map((name) => name.toLowerCase()),
-        undefined,
-      );
+      const { status, problem } = composed;
+      log("error", "Response cannot be put to the policy", { problem });
+      const reason = status === 500 ? "internal" : "bad_request";
+      const upstream = Object.keys(facts.headers).map((name) => name.toLowerCase());
+      return refuse({ reason, status, message: "The response could not be authorized." }, upstream, undefined);
     }
     const { payload } = composed;
-    const { mcp } = payload;
-    const fitted = fitPayload(payload, settings);
-    if (fitted === undefined) {
-      log("warn", "Payload over max_sideband_body_bytes");
-      return refuse(tooLarge, payload.headers.keys(), mcp);
-    }
-    if (fitted.isTruncated) log("warn", "Body shortened to fit max_sideband_body_bytes");
-    logQuery(parts, "/sideband/response", fitted.text);
-    const outcome = await parts.query<ResponseResult>({
+    const outcome = await evaluatePayload<ResponseResult>(deps, {
       phase: "response",
-      body: Buffer.from(fitted.text),
-      mcpMethod: mcp?.method,
+      payload,
+      mcp: payload.mcp,
       call,
-      parse(body) {
-        logAnswer(parts, body);
+      // The upstream has acted already, so not 413 (PA-204).
+      tooLarge: { status: 502, message: "The response is too large to be authorized." },
+      parse: (body) => {
         const answer = parseResponseResult(body);
         if (answer.kind !== "result") return { answer, decision: "error" };
         return { answer, decision: isRefusalStatus(answer.result.status, facts.status) ? "deny" : "allow" };
       },
     });
-    const judged = classifyOutcome(outcome, settings, log);
-    switch (judged.kind) {
+    switch (outcome.kind) {
       case "refuse":
-        return refuse(judged.facts, payload.headers.keys(), mcp);
-      case "unavailable":
-        return failsOpen(judged.cause, settings, log)
-          ? { action: "pass", decision: "fail-open" }
-          : refuse(unavailableRefusal, payload.headers.keys(), mcp);
+        return refuse(outcome.facts, payload.headers.keys(), payload.mcp);
+      case "fail-open":
+        return failOpen;
       case "answer":
-        return carryOut(judged.answer, facts, payload, fitted);
+        return carryOut(outcome.answer, facts, payload, outcome.fitted);
     }
   };
 }
 
-/** A result that is an error where the upstream's response was another one or none (PA-175). */
+/** An error status that is not the upstream's own (PA-175). */
 function isRefusalStatus(status: number, upstreamStatus: number): boolean {
   return status >= 400 && status !== upstreamStatus;
 }
 
-/** The client's answer: the upstream's own bytes where the policy only repeated what it saw (PA-206, PA-207). */
+/** The client's answer, with the upstream's own bytes if the policy only repeated what it saw (PA-206, PA-207). */
 function toClientAnswer(
-  decided: PolicyResponse,
+  result: PolicyResponse,
   facts: HttpResponseFacts,
-  payload: ResponsePayload,
+  { headers: upstream, plainBody, seen }: ResponsePayload,
   fitted: FittedPayload,
   isDenied: boolean,
 ): Extract<ResponseOutcome, { action: "answer" }> {
-  const wanted = decided.headers ?? payload.headers;
+  const wanted = result.headers ?? upstream;
   const headers = new Map(withoutConnectionHeaders(wanted));
   const contentType = wanted.get("content-type")?.[0];
-  const isPart = fitted.isTruncated && decided.body === fitted.sentBody;
+  const isPart = fitted.isTruncated && result.body === fitted.sentBody;
   const after = isPart
     ? ({ body: facts.body, from: "upstream" } as const)
     : bodyAfterPolicy(
-        payload.plainBody,
-        { ...payload.seen, text: fitted.sentBody },
-        { body: decided.body, contentType, denied: isDenied },
+        plainBody,
+        { ...seen, text: fitted.sentBody },
+        { body: result.body, contentType, denied: isDenied },
       );
   const isOriginalBody = after.from === "upstream";
-  // What the policy was shown had no coding any more; only the upstream's own bytes have one.
+  // The policy saw the body without its coding; only the upstream's own bytes have one.
   headers.delete("content-encoding");
-  const coding = payload.headers.get("content-encoding");
+  const coding = upstream.get("content-encoding");
   if (isOriginalBody && coding !== undefined) headers.set("content-encoding", coding);
-  const upstreamType = payload.headers.get("content-type");
-  if (isPart && payload.seen.extracted && !isEventStreamContentType(contentType) && upstreamType !== undefined) {
+  const upstreamType = upstream.get("content-type");
+  if (isPart && seen.extracted && !isEventStreamContentType(contentType) && upstreamType !== undefined)
     headers.set("content-type", upstreamType);
-  }
   return {
     action: "answer",
     answer: {
-      status: decided.status,
+      status: result.status,
       headers: toHeadersOut(headers),
       body: isOriginalBody ? facts.body : after.body,
     },
-    clearHeaders: headersToClear(payload.headers.keys(), headers),
+    clearHeaders: headersToClear(upstream.keys(), headers),
     isOriginalBody,
   };
 }
 
-function headersToClear(
-  upstream: Iterable<string>,
-  kept: { has(name: string): boolean } | HeaderMap,
-): readonly string[] {
+function headersToClear(upstream: Iterable<string>, kept: { has(name: string): boolean }): readonly string[] {
   return [...upstream].filter((name) => !kept.has(name) && !preservedHeaders.has(name));
 }
 
-/** A payload, or the status that refuses: what cannot be written as JSON is our own fault here (PA-053). */
+/** A response that cannot be written as JSON is our own error (PA-053). */
 async function compose(
   facts: HttpResponseFacts,
   stored: StoredContext,
-  { settings }: PhaseDeps,
+  settings: SidebandSettings,
 ): Promise<ComposedResponse> {
   try {
     return await composeResponse(facts, stored, settings);
@@ -186,10 +156,3 @@ async function compose(
     return { ok: false, status: 500, problem: `the payload cannot be written: ${String(error)}` };
   }
 }
-
-/** The upstream has acted already, so 413 would say the wrong thing (PA-204). */
-const tooLarge: RefusalFacts = {
-  reason: "too_large",
-  status: 502,
-  message: "The response is too large to be authorized.",
-};

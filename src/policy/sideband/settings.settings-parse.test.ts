@@ -113,7 +113,7 @@ describe("Sideband settings", () => {
 
   it("[PA-034] refuses a retry method that is no recognised one, and names it", () => {
     expect(problem({ mcp_retry_methods: ["tools/call"] })).toBeUndefined();
-    expect(problem({ mcp_retry_methods: ["tools/list", "ping"] })).toContain('does not know "ping"');
+    expect(problem({ mcp_retry_methods: ["tools/list", "ping"] })).toContain('unknown value "ping"');
   });
 
   it("[PA-202] knows two things to do with a payload over the limit", () => {
@@ -148,7 +148,7 @@ describe("Sideband settings", () => {
 
   it("takes null as not given, and refuses what it does not know", () => {
     expect(parseSidebandSettings({ ...plainSettings, max_retries: null }).max_retries).toBe(0);
-    expect(problem({ max_retrys: 1 })).toContain("max_retrys: there is no such setting");
+    expect(problem({ max_retrys: 1 })).toContain("max_retrys: unknown setting");
     expect(() => parseSidebandSettings("x")).toThrow("must be an object");
   });
 

@@ -1,95 +1,80 @@
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import { createServer as createHttpsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
-/** A question that reached the mock. */
+import { type MockTlsOptions, send, startMockServer } from "./mock-server.ts";
+
+/** A query that reached the mock. */
 export interface MockPingRequest {
   readonly endpoint: "request" | "response";
-  /** The payload. */
   readonly payload: Readonly<Record<string, unknown>>;
-  /** The payload as it came, where its spelling matters. */
+  /** The payload as it came. */
   readonly text: string;
   readonly httpVersion: string;
   readonly method: string;
   readonly path: string;
-  /** Header names and values in turn, as they stood on the wire. */
+  /** Header names and values in turn, as on the wire. */
   readonly rawHeaders: readonly string[];
   readonly headers: IncomingMessage["headers"];
-  /** Which connection it came on, counted from 1. */
+  /** The number of the connection, from 1. */
   readonly connection: number;
-  /** The common name in the certificate that the caller showed; undefined where it showed none. */
+  /** The common name of the caller's certificate. */
   readonly clientName: string | undefined;
-  /** Calls back when that connection is closed. */
+  /** Calls back when the connection is closed. */
   readonly onClose: (callback: () => void) => void;
 }
 
-/** What the mock answers. */
+/** An answer of the mock. */
 export interface MockReply {
-  /** 200 unless given. */
+  /** 200 by default. */
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as JSON. */
   readonly json?: unknown;
-  /** Sent as it is, in place of `json`. */
+  /** The body as it is, instead of `json`. */
   readonly text?: string;
-  /** Never answers, or closes the connection without a word. */
+  /** Never answer, or close the connection. */
   readonly fault?: "hang" | "reset";
 }
 
-/** Decides about a question. */
-export type MockPolicy = (question: MockPingRequest) => MockReply | Promise<MockReply>;
+/** Answers a query. */
+export type MockPolicy = (request: MockPingRequest) => MockReply | Promise<MockReply>;
 
-/** A stand-in for PingAuthorize on this machine, for tests and examples. */
+/** A running mock of PingAuthorize. */
 export interface MockPingAuthorize extends AsyncDisposable {
   /** For `service_url`. */
   readonly url: string;
   readonly port: number;
-  /** Everything that was asked, in order; those with a wrong secret are not among them. */
+  /** All queries with the right secret, in order. */
   readonly requests: readonly MockPingRequest[];
   /** How many connections were opened. */
   readonly connections: () => number;
-  /** Replaces the policy for requests; `allowRequest` until then. */
+  /** Replaces the policy for requests. */
   onRequest(policy: MockPolicy): void;
-  /** Replaces the policy for responses; `allowResponse` until then. */
+  /** Replaces the policy for responses. */
   onResponse(policy: MockPolicy): void;
-  /** Closes connections that nobody uses, as servers do after a while. */
+  /** Closes idle connections, as servers do after a while. */
   closeIdleConnections(): void;
   close(): Promise<void>;
 }
 
-/** How a mock is set up. */
 export interface MockPingAuthorizeOptions {
-  /** The header and value that callers must send; anything is accepted unless given. */
+  /** The header and value that callers must send. */
   readonly secret?: { readonly header: string; readonly value: string };
-  /** Serves https with this key and certificate (PEM); with `requestCert` it asks for the caller's too. */
-  readonly tls?: {
-    readonly key: string;
-    readonly cert: string;
-    readonly ca?: string;
-    readonly requestCert?: boolean;
-    readonly rejectUnauthorized?: boolean;
-  };
-  /** What `/sideband` stands below; nothing unless given. */
+  readonly tls?: MockTlsOptions;
+  /** A path prefix of `/sideband`. */
   readonly basePath?: string;
-  /** A free one unless given. */
+  /** A free one by default. */
   readonly port?: number;
   readonly onRequest?: MockPolicy;
   readonly onResponse?: MockPolicy;
 }
 
 /**
- * Starts a mock on the loopback interface. It allows everything until told otherwise.
+ * Starts a mock PingAuthorize on the loopback interface. It allows everything by default.
  *
  * @example
- * await using mock = await startMockPingAuthorize({ onRequest: denyRequest(403) });
- * // … use mock.url as the service URL
+ * await using ping = await startMockPingAuthorize({ onRequest: denyRequest(403) });
+ * // policy: { pingAuthorize: { serviceUrl: ping.url, … } }
  */
 export async function startMockPingAuthorize(options: MockPingAuthorizeOptions = {}): Promise<MockPingAuthorize> {
   const { secret, tls, basePath = "" } = options;
@@ -97,66 +82,53 @@ export async function startMockPingAuthorize(options: MockPingAuthorizeOptions =
     request: options.onRequest ?? allowRequest,
     response: options.onResponse ?? allowResponse,
   };
-  const questions: MockPingRequest[] = [];
+  const requests: MockPingRequest[] = [];
   const numbers = new Map<Socket, number>();
   let opened = 0;
 
-  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const text = await readText(request);
-    const endpoint = endpointOf(request.url ?? "", basePath);
-    if (endpoint === undefined || request.method !== "POST") {
-      // What PingAuthorize says to a wrong URL is not even JSON.
-      send(response, { status: 404, text: "not found", headers: { "content-type": "text/plain" } });
+  async function answer(request: IncomingMessage, response: ServerResponse, text: string): Promise<void> {
+    const { url: path = "", method = "", headers, socket } = request;
+    const endpoint = (["request", "response"] as const).find((name) => path === `${basePath}/sideband/${name}`);
+    if (endpoint === undefined || method !== "POST") {
+      // PingAuthorize does not even answer JSON to a wrong URL.
+      reply(response, { status: 404, text: "not found", headers: { "content-type": "text/plain" } });
       return;
     }
-    if (secret !== undefined && request.headers[secret.header.toLowerCase()] !== secret.value) {
-      send(response, { status: 401, json: { message: "The Gateway Token is invalid", id: "mock-401" } });
+    if (secret !== undefined && headers[secret.header.toLowerCase()] !== secret.value) {
+      reply(response, { status: 401, json: { message: "The Gateway Token is invalid", id: "mock-401" } });
       return;
     }
-    const payload: unknown = JSON.parse(text);
-    const question: MockPingRequest = {
+    const received: MockPingRequest = {
       endpoint,
-      // The engine sends objects only, and whoever does not gets an error for it.
-      payload: payload as Readonly<Record<string, unknown>>,
+      // The engine sends objects only.
+      payload: JSON.parse(text) as Readonly<Record<string, unknown>>,
       text,
       httpVersion: request.httpVersion,
-      method: request.method,
-      path: request.url ?? "",
+      method,
+      path,
       rawHeaders: request.rawHeaders,
-      headers: request.headers,
-      connection: numbers.get(request.socket) ?? 0,
-      clientName: clientNameOf(request.socket),
-      onClose: (callback) => void request.socket.once("close", callback),
+      headers,
+      connection: numbers.get(socket) ?? 0,
+      clientName: clientNameOf(socket),
+      onClose: (callback) => void socket.once("close", callback),
     };
-    questions.push(question);
-    const reply = await policies[endpoint](question);
-    if (reply.fault === "hang") return;
-    if (reply.fault === "reset") request.socket.destroy();
-    else send(response, reply);
+    requests.push(received);
+    const wanted = await policies[endpoint](received);
+    if (wanted.fault === "reset") socket.destroy();
+    else if (wanted.fault === undefined) reply(response, wanted);
   }
 
-  const listener: RequestListener = (request, response) => {
-    answer(request, response).catch((error: unknown) => {
-      send(response, { status: 500, json: { message: String(error), id: "mock-500" } });
-    });
-  };
-  const server: Server = tls === undefined ? createHttpServer(listener) : createHttpsServer(tls, listener);
+  const onError = (response: ServerResponse, error: unknown): void =>
+    reply(response, { status: 500, json: { message: String(error), id: "mock-500" } });
+  const { server, origin, port, close } = await startMockServer(answer, onError, options);
   server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
     numbers.set(socket, ++opened);
     socket.once("close", () => numbers.delete(socket));
   });
-  await listen(server, options.port ?? 0);
-  const { port } = server.address() as AddressInfo;
-  const close = async (): Promise<void> => {
-    server.closeAllConnections();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    server.close(() => resolve());
-    await promise;
-  };
   return {
-    url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}${basePath}`,
+    url: `${origin}${basePath}`,
     port,
-    requests: questions,
+    requests,
     connections: () => opened,
     onRequest: (policy) => {
       policies.request = policy;
@@ -170,15 +142,19 @@ export async function startMockPingAuthorize(options: MockPingAuthorizeOptions =
   };
 }
 
-/** Allows a request as it is: the answer repeats the question. */
+function reply(response: ServerResponse, { status = 200, headers = {}, json = {}, text }: MockReply): void {
+  send(response, status, headers, text ?? JSON.stringify(json));
+}
+
+/** Allows a request as it is: the answer repeats the payload. */
 export const allowRequest: MockPolicy = ({ payload }) => ({ json: payload });
 
 /** Allows a request with some members changed, or with a state. */
-export function allowWith(changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
-  return (question) => ({ json: { ...question.payload, ...changes(question) } });
+export function allowWith(changes: (request: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
+  return (request) => ({ json: { ...request.payload, ...changes(request) } });
 }
 
-/** Refuses a request, by default in the words that PingAuthorize uses without a template. */
+/** Denies a request, by default in the words of PingAuthorize without a template. */
 export function denyRequest(
   status = 403,
   body = `{"errorMessage":"Access Denied","status":${status}}`,
@@ -189,18 +165,15 @@ export function denyRequest(
   });
 }
 
-/** Lets a response through as it is. */
-export const allowResponse: MockPolicy = (question) => resultOf(question, {});
+/** Lets a response pass as it is. */
+export const allowResponse: MockPolicy = changeResponse(() => ({}));
 
-/** Lets a response through with some members changed. */
-export function changeResponse(changes: (question: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
-  return (question) => resultOf(question, changes(question));
-}
-
-function resultOf({ payload }: MockPingRequest, changes: Readonly<Record<string, unknown>>): MockReply {
-  const { method, url, http_version, response_code, response_status, headers, body } = payload;
-  return {
-    json: { method, url, http_version, response_code, response_status, headers, body, ...changes },
+/** Lets a response pass with some members changed. */
+export function changeResponse(changes: (request: MockPingRequest) => Readonly<Record<string, unknown>>): MockPolicy {
+  return (request) => {
+    const { method, url, http_version, response_code, response_status, headers, body } = request.payload;
+    const result = { method, url, http_version, response_code, response_status, headers, body };
+    return { json: { ...result, ...changes(request) } };
   };
 }
 
@@ -208,28 +181,4 @@ function clientNameOf(socket: Socket): string | undefined {
   if (!(socket instanceof TLSSocket)) return undefined;
   const name = socket.getPeerCertificate().subject?.CN;
   return typeof name === "string" ? name : undefined;
-}
-
-function endpointOf(path: string, basePath: string): MockPingRequest["endpoint"] | undefined {
-  if (path === `${basePath}/sideband/request`) return "request";
-  return path === `${basePath}/sideband/response` ? "response" : undefined;
-}
-
-async function readText(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
-  return Buffer.concat(chunks).toString("utf8");
-}
-
-function send(response: ServerResponse, { status = 200, headers = {}, json, text }: MockReply): void {
-  const body = text ?? JSON.stringify(json ?? {});
-  response.writeHead(status, { "content-type": "application/json", ...headers });
-  response.end(body);
-}
-
-async function listen(server: Server, port: number): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once("error", reject);
-  server.listen(port, "127.0.0.1", () => resolve());
-  await promise;
 }

@@ -1,4 +1,5 @@
 /** For your own tests: mock decision points and recorded servers, from `headgate/testing`. */
+export type { MockTlsOptions } from "./policy/testing/mock-server.ts";
 export { startMockAuthZen } from "./policy/testing/mock-authzen.ts";
 export type {
   MockAuthZen,

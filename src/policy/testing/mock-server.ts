@@ -12,7 +12,7 @@ export interface MockTlsOptions {
 }
 
 /** A listening mock. */
-export interface MockServer {
+export interface ListeningMock {
   readonly server: Server;
   readonly origin: string;
   readonly port: number;
@@ -24,7 +24,7 @@ export async function startMockServer(
   answer: (request: IncomingMessage, response: ServerResponse, text: string) => Promise<void>,
   onError: (response: ServerResponse, error: unknown) => void,
   { tls, port = 0 }: { readonly tls?: MockTlsOptions | undefined; readonly port?: number | undefined },
-): Promise<MockServer> {
+): Promise<ListeningMock> {
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
     readText(request)
       .then((text) => answer(request, response, text))

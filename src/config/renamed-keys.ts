@@ -18,6 +18,10 @@ export const renamedKeys: Readonly<Record<string, string>> = {
   "listen.cors": "cors",
   "sessions.age": "sessions.maxAge",
   "sessions.idle": "sessions.idleTimeout",
+  "policy.authzen.cache.seconds": "policy.authzen.cache.ttl",
+  "policy.authzen.retryPause": "policy.authzen.retryBackoff",
+  "policy.denialStatus": "policy.refusalStatus",
+  "policy.pingAuthorize.maxRetries": "policy.pingAuthorize.retries",
   "record.retention.days": "record.retention.maxAge",
   "record.retention.bytes": "record.retention.maxBytes",
 };

@@ -20,7 +20,7 @@ export interface Reply {
   /** For a caller whose credentials do not suffice. */
   readonly challenge?: Challenge;
   /** The input requests in this result passed the pipeline before they were put into it. */
-  readonly hasJudgedQuestions?: true;
+  readonly hasCheckedInputRequests?: true;
 }
 
 /** The reply to messages that have none. */

@@ -1,6 +1,6 @@
 import type { Clock, SetTimer } from "../core/exchange.ts";
 import type { SidebandTelemetry } from "../policy/sideband/contract.ts";
-import { sidebandMetrics } from "../policy/sideband/metrics.ts";
+import { sidebandMetrics } from "../policy/sideband/telemetry.ts";
 
 /** Where telemetry goes, from the OpenTelemetry environment variables. */
 export interface OtlpTarget {

@@ -81,7 +81,7 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     let outcome = isList ? filterListPage(subject, evaluator) : hiddenNames.checkResult(subject);
     if (isTask) outcome = thenCheck(subject, outcome, (next) => tasks.checkResult(next));
     // Input requests that the bridge put into a result were evaluated when the server sent them.
-    if (asksForInput && reply.hasJudgedQuestions !== true)
+    if (asksForInput && reply.hasCheckedInputRequests !== true)
       outcome = thenCheck(subject, outcome, (next) => inputs.checkInputRequests(next));
     return thenCheck(subject, outcome, (next) => evaluator.evaluate(next, memory));
   }

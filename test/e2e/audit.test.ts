@@ -101,7 +101,7 @@ describe("the audit stream of a gateway", () => {
     // The first decisions still find the stream in good order.
     let said = await initialize();
     while (said.includes("serverInfo")) said = await initialize();
-    expect(said).toContain("Decisions cannot be written down at the moment");
+    expect(said).toContain("Decisions cannot be audited at the moment");
     expect(gateway.gateway.metrics()).toMatch(/^headgate_audit_failures_total [1-9]/mu);
   });
 

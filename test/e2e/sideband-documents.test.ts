@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 
 import { describe, expect, it } from "vitest";
 
-import { sidebandMetrics } from "../../src/policy/sideband/metrics.ts";
+import { sidebandMetrics } from "../../src/policy/sideband/telemetry.ts";
 import { settingDefinitions } from "../../src/policy/sideband/settings.ts";
 import { mcpFixtures, sseStream } from "../fixtures/mcp/messages.ts";
 

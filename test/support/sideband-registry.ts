@@ -1,5 +1,5 @@
 import type { SidebandTelemetry } from "../../src/policy/sideband/contract.ts";
-import { sidebandMetrics } from "../../src/policy/sideband/metrics.ts";
+import { sidebandMetrics } from "../../src/policy/sideband/telemetry.ts";
 import { createRegistry } from "../../src/telemetry/metrics.ts";
 
 /** Telemetry in memory, in the Prometheus text format. */

@@ -272,7 +272,7 @@ export class BridgedCall implements ReplyStream {
       `"requestState":${JSON.stringify(state)},"_meta":${serverInfoMeta(this.serverInfo)}}`;
     const { id } = this.#request;
     this.#detach(inputRequests);
-    client.resolve({ message: resultMessage(id, result), hasJudgedQuestions: true });
+    client.resolve({ message: resultMessage(id, result), hasCheckedInputRequests: true });
   }
 
   /** Lets go of the client's request and of everything that can be made again from little. */

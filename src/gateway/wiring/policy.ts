@@ -14,7 +14,7 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import type { GatewayAudit } from "./audit.ts";
 import { createDecisionLog } from "./decision-log.ts";
 import type { SidebandTelemetry } from "../../policy/sideband/contract.ts";
-import { toPlainFields } from "../../policy/sideband/log.ts";
+import { toPlainFields } from "../../policy/sideband/telemetry.ts";
 import { createSidebandProvider } from "../../policy/sideband/provider.ts";
 import { routeSidebandMetrics } from "../../telemetry/metric-names.ts";
 import { readTls } from "../../lib/pem.ts";

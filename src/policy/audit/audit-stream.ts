@@ -1,76 +1,74 @@
-import type { Clock, SetTimer } from "../../core/exchange.ts";
-import { createRotatingFile } from "./rotating-file.ts";
-import type { AuditConfig } from "./config.ts";
+import type { Clock, SetTimer } from "../../lib/clock.ts";
 import type { DecisionEvent, DecisionListener } from "../provider/decision-event.ts";
-import type { Explanation, PolicyProvider, PolicyRefusal } from "../provider/provider.ts";
+import { explain, overrideProvider, type PolicyProvider, type PolicyRefusal } from "../provider/provider.ts";
+import type { AuditConfig } from "./config.ts";
+import { createRotatingFile } from "./rotating-file.ts";
 
-/** What an audit stream needs of its surroundings. */
 export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
-  /** Told once when writing begins to fail, to be logged; every attempt is counted by `onFailure`. */
+  /** Called once when writing starts to fail. */
   readonly onError: (error: unknown) => void;
-  /** Told when writing works again, with how many decisions were lost meanwhile. */
+  /** Called when writing works again, with the number of lost decisions. */
   readonly onRecovery: (lost: number) => void;
-  /** Told of every write that failed, to be counted. */
+  /** Called for every failed write. */
   readonly onWriteFailure?: () => void;
-  /** Told of every decision that could not be kept, to be counted. */
+  /** Called for every lost decision. */
   readonly onLost?: () => void;
 }
 
-/** Decisions on their way into a file. */
+/** Writes decisions to a file. */
 export interface AuditStream {
-  /** Takes decisions; it only puts them in line, and never throws. */
+  /** Queues a decision; never throws. */
   readonly listener: DecisionListener;
-  /** Whether messages have to be refused: decisions cannot be written, and the configuration says so. */
+  /** Whether messages must be refused: decisions cannot be written, and `onFailure` is `refuse`. */
   readonly refuses: boolean;
-  /** Writes what is in line and closes the file. */
+  /** Writes the queue and closes the file. */
   close(): Promise<void>;
 }
 
 const retryMs = 1000;
 
 /**
- * Opens the audit stream. Lines are written by one writer, as many at a time as have come; a slow or failing disk keeps
- * no message waiting. What does not fit into the bounded line is lost, counted and told.
+ * Creates the audit stream. One writer writes the queue in batches, so a slow or failing disk does not delay messages.
+ * Decisions that do not fit into the bounded queue are lost and counted.
  */
 export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditStream {
-  const { clock, setTimer, onError: onTrouble, onRecovery, onWriteFailure: onFailure, onLost } = deps;
+  const { clock, setTimer, onError, onRecovery, onWriteFailure, onLost } = deps;
   const file = createRotatingFile(config, clock);
-  let line: string[] = [];
-  let lineBytes = 0;
+  let queue: string[] = [];
+  let queuedBytes = 0;
   let lost = 0;
   let isFailing = false;
   let isClosed = false;
   let stopRetry: (() => void) | undefined;
   let writing: Promise<void> | undefined;
 
-  function take(text: string): void {
-    const bytes = Buffer.byteLength(text);
-    if (isClosed || lineBytes + bytes > config.queueBytes) {
+  function enqueue(line: string): void {
+    const bytes = Buffer.byteLength(line);
+    if (isClosed || queuedBytes + bytes > config.queueBytes) {
       lost++;
       onLost?.();
       return;
     }
-    line.push(text);
-    lineBytes += bytes;
+    queue.push(line);
+    queuedBytes += bytes;
     if (stopRetry === undefined) writing ??= write();
   }
 
-  /** Writes until nothing is left or the disk fails. */
+  /** Writes until the queue is empty or the disk fails. */
   async function write(): Promise<void> {
-    // What comes in the same turn goes in the same write.
+    // Decisions of the same turn go into one write.
     await Promise.resolve();
-    while (line.length > 0) {
-      const [texts, bytes] = [line, lineBytes];
-      line = [];
-      lineBytes = 0;
+    while (queue.length > 0) {
+      const [lines, bytes] = [queue, queuedBytes];
+      queue = [];
+      queuedBytes = 0;
       try {
-        await file.append(texts);
+        await file.append(lines);
       } catch (error) {
-        // In front again, in their order; what came meanwhile stays behind them.
-        line = [...texts, ...line];
-        lineBytes += bytes;
+        queue = [...lines, ...queue];
+        queuedBytes += bytes;
         fail(error);
         break;
       }
@@ -80,8 +78,8 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
   }
 
   function fail(error: unknown): void {
-    onFailure?.();
-    if (!isFailing) onTrouble(error);
+    onWriteFailure?.();
+    if (!isFailing) onError(error);
     isFailing = true;
     if (isClosed) return;
     stopRetry = setTimer(retryMs, () => {
@@ -99,7 +97,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
 
   return {
     listener: (event) => {
-      take(formatAuditLine(event, clock.wall()));
+      enqueue(formatAuditLine(event, clock.wall()));
     },
     get refuses() {
       return config.onFailure === "refuse" && (isFailing || lost > 0);
@@ -115,47 +113,29 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
 }
 
 /**
- * A provider whose decisions count only while they can be written down: without that every request is refused. It stands
- * outside of whatever lets messages pass when no decision can be had.
+ * A provider that refuses requests while decisions cannot be written. It must be outside of `withFailOpen`. Responses
+ * still pass: their calls have run.
  */
 export function withAudit(provider: PolicyProvider, audit: Pick<AuditStream, "refuses">): PolicyProvider {
-  const filterList = provider.filterList?.bind(provider);
-  return {
-    name: provider.name,
+  const explanation = explain(provider.name, ["the audit stream cannot be written"]);
+  return overrideProvider(provider, {
     evaluateRequest: (subject, call) =>
       audit.refuses
-        ? { effect: "deny", refusal: auditUnavailable, explanation: explain(provider.name) }
+        ? { effect: "deny", refusal: auditUnavailable, explanation }
         : provider.evaluateRequest(subject, call),
-    // The call has run by now: keeping its answer back would undo nothing.
-    evaluateResponse: (subject, call) => provider.evaluateResponse(subject, call),
-    ...(filterList === undefined ? {} : { filterList }),
-    close: () => provider.close?.(),
-  };
+  });
 }
 
 const auditUnavailable: PolicyRefusal = {
   kind: "unavailable",
   code: "audit_unavailable",
-  reason: "Decisions cannot be written down at the moment, so nothing is let through.",
+  reason: "Decisions cannot be audited at the moment; request denied.",
   retryAfter: 5,
 };
 
-function explain(provider: string): Explanation {
-  return {
-    provider,
-    rule: undefined,
-    read: [],
-    durationMs: 0,
-    notes: ["the audit stream cannot be written"],
-  };
-}
-
-/**
- * A decision as one line of JSON. It says who, what and why; of the message itself it has the method and the name that
- * it is about, never its arguments or its result.
- */
+/** A decision as one line of JSON: who, what and why. It never contains arguments or results. */
 function formatAuditLine(event: DecisionEvent, wallTime: number): string {
-  const { exchange, refusal: denial, explanation, list, target } = event;
+  const { exchange, refusal, explanation, list, target } = event;
   const { provider, rule, read, durationMs, shadow, notes } = explanation;
   const line = JSON.stringify({
     time: new Date(wallTime).toISOString(),
@@ -172,12 +152,12 @@ function formatAuditLine(event: DecisionEvent, wallTime: number): string {
     target,
     effect: event.effect,
     enforced: event.isEnforced,
-    refusal: denial && {
-      kind: denial.kind,
-      code: denial.code,
-      reason: denial.reason,
-      scopes: denial.scopes,
-      retryAfter: denial.retryAfter,
+    refusal: refusal && {
+      kind: refusal.kind,
+      code: refusal.code,
+      reason: refusal.reason,
+      scopes: refusal.scopes,
+      retryAfter: refusal.retryAfter,
     },
     list,
     provider,

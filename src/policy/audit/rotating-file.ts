@@ -4,10 +4,10 @@ import { basename, dirname, join } from "node:path";
 import type { Clock } from "../../core/exchange.ts";
 import type { AuditConfig } from "./config.ts";
 
-/** A file that is begun anew when it gets too large or too old. */
+/** A file that is rotated by size and age. */
 export interface RotatingFile {
-  /** Writes texts at its end; rejects when not all of them could be written. Never called again before it is done. */
-  append(texts: readonly string[]): Promise<void>;
+  /** Appends lines; rejects if not all were written. Calls must not overlap. */
+  append(lines: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -19,25 +19,25 @@ interface Opened {
   size: number;
 }
 
-/** Only the owner may read who did what. */
+/** Readable by the owner only. */
 const mode = 0o600;
 
-/** Makes such a file; it is opened by the first write, and again after one that failed. */
+/** Creates the file; it is opened by the first write, and again after a failed one. */
 export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): RotatingFile {
   const { file, maxBytes, maxAge } = bounds;
   let opened: Opened | undefined;
 
-  async function append(texts: readonly string[]): Promise<void> {
+  async function append(lines: readonly string[]): Promise<void> {
     let pending = "";
     let pendingBytes = 0;
-    for (const text of texts) {
+    for (const text of lines) {
       const bytes = Buffer.byteLength(text);
       const { size, bornAt } = (opened ??= await openFile(file, clock));
       const isFull = size + pendingBytes + bytes > maxBytes || clock.wall() - bornAt >= maxAge;
       if (isFull && size + pendingBytes > 0) {
         await put(pending, pendingBytes);
         [pending, pendingBytes] = ["", 0];
-        await turnOver();
+        await rotate();
       }
       pending += text;
       pendingBytes += bytes;
@@ -57,7 +57,7 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
     }
   }
 
-  async function turnOver(): Promise<void> {
+  async function rotate(): Promise<void> {
     await close();
     await rename(file, await freeName(file, clock.wall()));
     await removeOld(bounds);
@@ -75,18 +75,18 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
 async function openFile(file: string, clock: Pick<Clock, "wall">): Promise<Opened> {
   const handle = await open(file, "a", mode);
   const { size, birthtimeMs } = await handle.stat();
-  // A file of an earlier run has its age already; some file systems do not tell it.
+  // The birth time of a file from an earlier run; some file systems do not have it.
   return { handle, size, bornAt: size > 0 && birthtimeMs > 0 ? birthtimeMs : clock.wall() };
 }
 
-/** `audit.ndjson` becomes `audit.ndjson.20261115T120000000Z-000`; the number counts files of the same moment. */
+/** `audit.ndjson` becomes `audit.ndjson.20261115T120000000Z-000`; the number counts files of one millisecond. */
 async function freeName(file: string, wallTime: number): Promise<string> {
   const stamp = new Date(wallTime).toISOString().replaceAll(/[-:.]/gu, "");
   const prefix = `${basename(file)}.${stamp}-`;
   const taken = (await readdir(dirname(file)))
     .filter((name) => name.startsWith(prefix))
     .map((name) => Number(name.slice(prefix.length)));
-  // One more than the highest, not the lowest that is free: older files may have been removed already.
+  // Not the lowest free number: older files may have been removed already.
   const next = Math.max(-1, ...taken) + 1;
   return join(dirname(file), prefix + String(next).padStart(3, "0"));
 }

@@ -4,7 +4,7 @@ import { planEdits, type PointerEdit, splice } from "../../protocol/json/edit.ts
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberType } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { memberEdits } from "../cel/member-edits.ts";
+import { memberEdits } from "../cel/effects.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { AuthZenDecision } from "./evaluation-api.ts";
 

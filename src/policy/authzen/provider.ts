@@ -4,8 +4,7 @@ import type { MaybePromise } from "../../lib/is-promise.ts";
 import { createTtlCache } from "../../lib/ttl-cache.ts";
 import { createBreaker } from "../pdp/breaker.ts";
 import { createPdpCaller } from "../pdp/call.ts";
-import { createPdpClient, type PdpClient, type PdpTlsOptions } from "../pdp/client.ts";
-import { parseServiceUrl } from "../pdp/service-url.ts";
+import { createPdpClient, parseServiceUrl, type PdpClient, type PdpTlsOptions } from "../pdp/client.ts";
 import {
   type Decision,
   explain,

@@ -160,7 +160,7 @@ describe("questions in results and answers in requests", () => {
           return allow();
         },
       },
-      answering(result, { hasJudgedQuestions: true }),
+      answering(result, { hasCheckedInputRequests: true }),
     );
     await bench.handle(exchangeWith(call(), modern));
     expect(seen).toEqual(["tools/call"]);

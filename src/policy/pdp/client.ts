@@ -3,7 +3,32 @@ import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { isIP, type Socket } from "node:net";
 
 import type { SetTimer } from "../../core/exchange.ts";
-import type { ServiceUrl } from "./service-url.ts";
+
+/** The parsed base URL of a decision point. */
+export interface ServiceUrl {
+  readonly isHttps: boolean;
+  /** As written in the URL: an IPv6 address has brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Without a trailing slash; empty if the URL has no path. */
+  readonly basePath: string;
+  /** Without credentials, for logs and spans. */
+  readonly shown: string;
+}
+
+/** Parses a checked URL, with the default port of its scheme (PA-056). */
+export function parseServiceUrl(text: string): ServiceUrl {
+  const url = new URL(text);
+  const isHttps = url.protocol === "https:";
+  const basePath = url.pathname.replace(/\/+$/u, "");
+  return {
+    isHttps,
+    host: url.hostname,
+    port: url.port === "" ? (isHttps ? 443 : 80) : Number(url.port),
+    basePath,
+    shown: `${url.protocol}//${url.host}${basePath}`,
+  };
+}
 
 /** One HTTP request to a decision point. */
 export interface PdpRequest {

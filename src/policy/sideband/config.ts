@@ -3,8 +3,7 @@ import * as z from "zod";
 import { durationField } from "../../lib/duration.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
 import { headerName, pdpTlsConfig } from "../pdp/config.ts";
-import { serviceUrlProblem } from "../pdp/service-url.ts";
-import { parseSidebandSettings, settingDefinitions, type SidebandSettings } from "./settings.ts";
+import { parseSidebandSettings, serviceUrlProblem, settingDefinitions, type SidebandSettings } from "./settings.ts";
 
 /** The description of a setting, shared with Kong's schema. */
 const about = (name: keyof SidebandSettings): string => settingDefinitions[name].description;

@@ -1,11 +1,9 @@
 import { createBreaker } from "../pdp/breaker.ts";
 import { createPdpCaller } from "../pdp/call.ts";
-import { createPdpClient } from "../pdp/client.ts";
-import { parseServiceUrl } from "../pdp/service-url.ts";
+import { createPdpClient, parseServiceUrl } from "../pdp/client.ts";
 import { createAccessEvaluation } from "./access-phase.ts";
 import type { EnginePhase, HttpPolicyEngine, SidebandEngineDeps } from "./contract.ts";
-import { createPhaseLog, createShowForLog } from "./log.ts";
-import { createInstruments } from "./metrics.ts";
+import { createInstruments, createPhaseLog, createShowForLog } from "./telemetry.ts";
 import { createSidebandQuery } from "./pdp-call.ts";
 import type { PhaseDeps } from "./phase-context.ts";
 import { kongMethods } from "./request-changes.ts";

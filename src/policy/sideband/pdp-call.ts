@@ -1,9 +1,8 @@
 import type { OpenBreaker } from "../pdp/breaker.ts";
 import type { PdpCaller } from "../pdp/call.ts";
-import type { PdpReply } from "../pdp/client.ts";
-import { endpointPathOf, type ServiceUrl } from "../pdp/service-url.ts";
+import type { PdpReply, ServiceUrl } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase, SidebandEngineDeps } from "./contract.ts";
-import type { Instruments } from "./metrics.ts";
+import type { Instruments } from "./telemetry.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** How a query ended. */
@@ -70,7 +69,8 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
     const span = instruments.startSpan(phase);
     const startedAt = clock.now();
     const { reply, error, tripped } = await pdp.call({
-      path: endpointPathOf(service, endpoint),
+      // Exactly one slash at the join (PA-054).
+      path: `${service.basePath}/sideband/${endpoint}`,
       headers: await headersFor(body),
       body,
       timeoutMs: settings.connection_timeout_ms,

@@ -1,8 +1,7 @@
 import { isObject } from "../../lib/is-object.ts";
 import type { PdpReply } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase } from "./contract.ts";
-import type { PhaseLog, ShowForLog } from "./log.ts";
-import type { Instruments } from "./metrics.ts";
+import type { Instruments, PhaseLog, ShowForLog } from "./telemetry.ts";
 import { fitPayload, type FittedPayload, type McpSummary, parseJson, type Payload } from "./payload.ts";
 import { messageInBody } from "./pdp-answer.ts";
 import type { QueryOutcome, QuerySideband, SidebandQuery } from "./pdp-call.ts";

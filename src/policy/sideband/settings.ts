@@ -1,7 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
 import { recognizedMethods } from "../../protocol/http/mcp-context.ts";
-import { serviceUrlProblem } from "../pdp/service-url.ts";
 
 /** The type, default and description of one setting. */
 export type SettingDefinition = { readonly description: string } & (
@@ -158,4 +157,17 @@ function formProblem(name: string, value: unknown): string | undefined {
   if (name === "service_url") return serviceUrlProblem(String(value));
   if (name !== "secret_header_name" || headerToken.test(String(value))) return undefined;
   return "is not the name of an HTTP header";
+}
+
+const endpointPath = /\/sideband(?:\/request|\/response)?\/?$/iu;
+
+/** What is wrong with a `service_url`, as a predicate for an error message (PA-010, PA-011). */
+export function serviceUrlProblem(text: string): string | undefined {
+  if (!/^https?:\/\//iu.test(text)) return "must begin with http:// or https://";
+  if (!URL.canParse(text)) return "is not a URL with a host";
+  const { pathname, search, hash } = new URL(text);
+  if (endpointPath.test(pathname)) {
+    return "must not end in /sideband, /sideband/request or /sideband/response: these are added to it";
+  }
+  return search === "" && hash === "" ? undefined : "must have neither a query nor a fragment";
 }

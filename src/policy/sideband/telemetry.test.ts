@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { mcpFixtures } from "../../../test/fixtures/mcp/messages.ts";
 import { createFakedEngine, echoed } from "../../../test/support/fake-pdp.ts";
 import { plainContext, plainSettings, requestFacts, responseFacts } from "../../../test/support/mock-pingauthorize.ts";
-import { createShowForLog, toPlainFields, truncateText } from "./log.ts";
+import { createShowForLog, toPlainFields, truncateText } from "./telemetry.ts";
 import { parseSidebandSettings } from "./settings.ts";
 
 const body = Buffer.from(mcpFixtures.toolsCall);

@@ -45,6 +45,7 @@ export interface MockRequest {
   readonly text: string;
 }
 
+/** How the mock decides, and where it listens. */
 export interface MockAuthZenOptions {
   /** Permits everything by default. */
   readonly policy?: MockAuthZenPolicy;

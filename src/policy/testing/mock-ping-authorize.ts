@@ -57,6 +57,7 @@ export interface MockPingAuthorize extends AsyncDisposable {
   close(): Promise<void>;
 }
 
+/** How the mock answers, and where it listens. */
 export interface MockPingAuthorizeOptions {
   /** The header and value that callers must send. */
   readonly secret?: { readonly header: string; readonly value: string };

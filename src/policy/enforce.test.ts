@@ -11,7 +11,7 @@ import type { Decision } from "./provider/provider.ts";
 const call = (name = "weigh", args: unknown = { kg: 5 }) => requestOf("tools/call", { name, arguments: args });
 
 describe("createEnforcement", () => {
-  it("asks about a request before it goes on, and about its answer before it is seen", async () => {
+  it("evaluates a request and its response before they go on", async () => {
     const seen: string[] = [];
     const bench = createPolicyBench({
       request: ({ method, phase, direction }) => {
@@ -29,7 +29,7 @@ describe("createEnforcement", () => {
     expect(seen).toEqual(["request tools/call client-to-server", "response tools/call server-to-client kept"]);
   });
 
-  it("sends a request on without any wait where the verdict is known at once", () => {
+  it("forwards synchronously if the decision is ready", () => {
     const bench = createPolicyBench({});
     void bench.handle(exchangeWith(call()));
     expect(bench.sent).toHaveLength(1);
@@ -58,7 +58,7 @@ describe("createEnforcement", () => {
     expect(bench.decisions.map(({ id, effect }) => [id, effect])).toEqual([["decision-1", "deny"]]);
   });
 
-  it("says in the refusal of an answer that the call ran", async () => {
+  it("says that the call ran if its response is refused", async () => {
     const bench = createPolicyBench({ response: () => deny() });
     const reply = await bench.handle(exchangeWith(call()));
     expect(bench.sent).toHaveLength(1);
@@ -71,7 +71,7 @@ describe("createEnforcement", () => {
     });
   });
 
-  it("drops a notification that is refused, in either direction", async () => {
+  it("drops refused notifications in either direction", async () => {
     const bench = createPolicyBench({ request: () => deny() });
     for (const direction of ["client-to-server", "server-to-client"] as const) {
       const notification = notificationOf("notifications/progress", { progressToken: 1, progress: 1 });
@@ -80,7 +80,7 @@ describe("createEnforcement", () => {
     expect(bench.sent).toHaveLength(0);
   });
 
-  it("answers a server whose question is refused, and a server whose answer is", async () => {
+  it("answers a server whose request or response is refused", async () => {
     const question = requestOf("sampling/createMessage", { messages: [] }, 9);
     const exchange = exchangeWith(question, { direction: "server-to-client" });
     const asking = createPolicyBench({ request: () => deny() });
@@ -94,13 +94,13 @@ describe("createEnforcement", () => {
     expect(answered.sent).toHaveLength(1);
   });
 
-  it("puts a refusal in the place of an answer that comes as a message of its own", async () => {
+  it("replaces a refused response by the refusal", async () => {
     const bench = createPolicyBench({ response: () => deny() });
     await bench.handle(exchangeWith(resultOf({ roots: [] }, 4)));
     expect(valueOf(bench.sent[0]?.message)).toMatchObject({ id: 4, error: { code: 4030 } });
   });
 
-  it("sends on what the policy made of a request, with the id as it was written", async () => {
+  it("forwards the changed request with its original id", async () => {
     const bench = createPolicyBench({
       request: () => allow({ change: { set: { "/params/arguments/kg": 1 } } }),
       response: () => allow({ change: { set: { "/result/ok": false } } }),
@@ -127,7 +127,7 @@ describe("createEnforcement", () => {
     ["rejects", () => Promise.reject(new Error("secret of the provider"))],
     ["changes what cannot be changed", () => allow({ change: { set: { "/id": 2 } } })],
     ["makes what is no message", () => allow({ change: { bytes: Buffer.from("{") } })],
-  ])("fails closed where the provider %s, and tells the agent nothing of how", async (_, request) => {
+  ])("fails closed if the provider %s, without telling the agent why", async (_, request) => {
     const bench = createPolicyBench({ request });
     const reply = await bench.handle(exchangeWith(call()));
     expect(bench.sent).toHaveLength(0);
@@ -139,7 +139,7 @@ describe("createEnforcement", () => {
     expect(bench.decisions[0]?.explanation.notes).toHaveLength(1);
   });
 
-  it("is not harmed by a listener that throws", async () => {
+  it("survives a listener that throws", async () => {
     const bench = createPolicyBench({}, undefined, {
       onDecision: () => {
         throw new Error("the disk is full");
@@ -148,7 +148,7 @@ describe("createEnforcement", () => {
     expect((await bench.handle(exchangeWith(call()))).message?.kind).toBe("result");
   });
 
-  it("holds an answer until all that came on the way to it has been decided about", async () => {
+  it("keeps a response behind pending notifications", async () => {
     const progress = Promise.withResolvers<Decision>();
     const order: string[] = [];
     const bench = createPolicyBench(
@@ -169,7 +169,7 @@ describe("createEnforcement", () => {
     expect(order).toEqual(["progress", "answer"]);
   });
 
-  it("gives the upstream no way to a client's stream around decisions", async () => {
+  it("does not let the upstream write raw data to the client", async () => {
     const written: string[] = [];
     const reply: ReplyStream = {
       open: () => written.push("open"),
@@ -187,7 +187,7 @@ describe("createEnforcement", () => {
     expect(written).toEqual(["open", "notification", "pause"]);
   });
 
-  it("hands the signal of the exchange to whoever asks for it", async () => {
+  it("passes the signal of the exchange", async () => {
     const cancellation = new Cancellation();
     let signal: AbortSignal | undefined;
     const bench = createPolicyBench({
@@ -203,7 +203,7 @@ describe("createEnforcement", () => {
 });
 
 describe("shadow mode", () => {
-  it("decides, tells, and changes nothing", async () => {
+  it("reports decisions and changes nothing", async () => {
     const bench = createPolicyBench(
       { request: () => deny(), response: () => allow({ change: { set: { "/result/ok": 1 } } }) },
       undefined,
@@ -219,12 +219,12 @@ describe("shadow mode", () => {
     ]);
   });
 
-  it("keeps no message waiting for a verdict that takes its time", async () => {
-    const verdict = Promise.withResolvers<Decision>();
+  it("does not wait for decisions", async () => {
+    const decision = Promise.withResolvers<Decision>();
     const memories: unknown[] = [];
     const bench = createPolicyBench(
       {
-        request: () => verdict.promise,
+        request: () => decision.promise,
         response: (_, { memory }) => {
           memories.push(memory);
           return allow();
@@ -235,12 +235,12 @@ describe("shadow mode", () => {
     );
     expect((await bench.handle(exchangeWith(call()))).message?.kind).toBe("result");
     expect(memories).toEqual([]);
-    verdict.resolve(allow({ memory: 7 }));
+    decision.resolve(allow({ memory: 7 }));
     await settled();
     expect(memories).toEqual([7]);
   });
 
-  it("tells how many entries of a list it would hide, and shows them", async () => {
+  it("reports how many entries it would hide", async () => {
     const bench = createPolicyBench(
       { sees: (name) => name !== "b" },
       answering({ tools: [{ name: "a" }, { name: "b" }] }),

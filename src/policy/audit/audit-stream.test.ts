@@ -76,7 +76,7 @@ function idsIn(name: string): readonly string[] {
 }
 
 describe("the audit stream", () => {
-  it("has a line of JSON for every decision, with who, what and why, and nothing of the arguments", async () => {
+  it("has one JSON line per decision, without arguments", async () => {
     const audit = opened();
     audit.listener(decisionNamed("d1"));
     audit.listener(decisionNamed("d2", { effect: "allow", refusal: undefined, cause: new Error("late") }));
@@ -107,7 +107,7 @@ describe("the audit stream", () => {
     expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  it("goes on in a file that is there", async () => {
+  it("appends to an existing file", async () => {
     for (const id of ["a", "b"]) {
       const audit = opened();
       audit.listener(decisionNamed(id));
@@ -116,7 +116,7 @@ describe("the audit stream", () => {
     expect(idsIn("audit.ndjson")).toEqual(["a", "b"]);
   });
 
-  it("begins a new file by size, and keeps so many old ones", async () => {
+  it("rotates by size and keeps some files", async () => {
     const audit = opened({ maxBytes: 1100, keep: 2 });
     for (let count = 1; count <= 9; count++) audit.listener(decisionNamed(`d${count}`));
     await audit.close();
@@ -128,7 +128,7 @@ describe("the audit stream", () => {
     for (const name of readdirSync(folder)) expect(statSync(join(folder, name)).size).toBeLessThanOrEqual(1100);
   });
 
-  it("begins a new file by age", async () => {
+  it("rotates by age", async () => {
     const audit = opened({ maxAge: 60_000 });
     audit.listener(decisionNamed("old"));
     await audit.close();
@@ -140,7 +140,7 @@ describe("the audit stream", () => {
     expect(idsIn("audit.ndjson")).toEqual(["new"]);
   });
 
-  it("tries again when it cannot write, tells so once, and loses only what does not fit", async () => {
+  it("retries failed writes, reports once, and loses only what does not fit", async () => {
     mkdirSync(file);
     const audit = opened({ queueBytes: 1024, onFailure: "refuse" });
     audit.listener(decisionNamed("d1"));
@@ -160,7 +160,7 @@ describe("the audit stream", () => {
     expect(audit.refuses).toBe(false);
   });
 
-  it("lets messages pass while it cannot write, unless told to refuse", async () => {
+  it("refuses messages while it cannot write only if configured", async () => {
     mkdirSync(file);
     const audit = opened();
     audit.listener(decisionNamed("d1"));
@@ -169,7 +169,7 @@ describe("the audit stream", () => {
     await audit.close();
   });
 
-  it("can keep a provider from letting anything pass unwritten", () => {
+  it("makes a provider refuse while it cannot write", () => {
     const { provider, call } = celPolicy({ rules: [{ allow: "true" }], tools: { deny: ["x"] } });
     const subject = InspectedMessage.of(exchangeWith(requestOf("tools/call", { name: "a" })));
     const audit = { refuses: true };

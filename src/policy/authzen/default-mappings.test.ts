@@ -11,8 +11,8 @@ const listed = (type: string, id: string) => ({ type, id, properties: { server: 
 
 async function asked(method: string, params: object, input = {}, facts = {}) {
   const faked = createFakedAuthZen({ declaredMappings: "ignore", ...input });
-  const verdict = await faked.provider.evaluateRequest(askedBy(method, { ...params }, facts), calm);
-  return { verdict, calls: faked.calls, body: faked.calls[0]?.json };
+  const decision = await faked.provider.evaluateRequest(askedBy(method, { ...params }, facts), calm);
+  return { decision, calls: faked.calls, body: faked.calls[0]?.json };
 }
 
 describe("default mappings", () => {
@@ -38,9 +38,9 @@ describe("default mappings", () => {
     ["tasks/cancel", { taskId: "t1" }, listed("task", "t1"), {}],
     ["tasks/update", { taskId: "t1" }, listed("task", "t1"), {}],
     ["sampling/createMessage", {}, server, {}],
-  ])("asks about %s with %j", async (method, params, resource, context) => {
-    const { body, verdict } = await asked(method, params);
-    expect(verdict.effect).toBe("allow");
+  ])("maps %s with %j", async (method, params, resource, context) => {
+    const { body, decision } = await asked(method, params);
+    expect(decision.effect).toBe("allow");
     expect(body).toEqual({
       subject: {
         type: "identity",
@@ -53,18 +53,18 @@ describe("default mappings", () => {
     });
   });
 
-  it("asks nobody about pings and notifications", async () => {
-    const { verdict, calls } = await asked("ping", {});
-    expect([verdict.effect, calls.length]).toEqual(["allow", 0]);
+  it("passes pings and notifications without evaluation", async () => {
+    const { decision, calls } = await asked("ping", {});
+    expect([decision.effect, calls.length]).toEqual(["allow", 0]);
     const { provider, calls: more } = createFakedAuthZen();
     const message = notificationOf("notifications/progress", { progress: 1 });
     const noted = await provider.evaluateRequest(InspectedMessage.of(exchangeWith(message)), calm);
     expect([noted.effect, more.length]).toEqual(["allow", 0]);
   });
 
-  it("refuses methods that have no mapping without asking", async () => {
-    const { verdict, calls } = await asked("tools/destroy", {});
-    expect(verdict).toMatchObject({
+  it("refuses methods without a mapping", async () => {
+    const { decision, calls } = await asked("tools/destroy", {});
+    expect(decision).toMatchObject({
       effect: "deny",
       refusal: { kind: "forbidden", code: "method_not_mapped" },
     });
@@ -79,13 +79,13 @@ describe("default mappings", () => {
     ["logging/setLevel", {}],
     ["completion/complete", { ref: { type: "ref/other", name: "x" } }],
     ["completion/complete", {}],
-  ])("refuses %s with %j, which does not say what it is about", async (method, params) => {
-    const { verdict, calls } = await asked(method, params);
-    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
+  ])("refuses %s with %j, which lacks a required field", async (method, params) => {
+    const { decision, calls } = await asked(method, params);
+    expect(decision).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
     expect(calls).toEqual([]);
   });
 
-  it("names the server as configured, or by the only audience of the token", async () => {
+  it("identifies the server by configuration or audience", async () => {
     const { body } = await asked("tools/list", {}, { resourceId: "urn:mine" });
     expect(body).toMatchObject({ resource: { id: "urn:mine" } });
     const withAudience = (aud: unknown) => ({ principal: { ...alice, claims: { ...alice.claims, aud } } });
@@ -93,21 +93,21 @@ describe("default mappings", () => {
       resource: { id: "a" },
     });
     for (const aud of [["a", "b"], [], undefined, 7]) {
-      const { verdict, calls } = await asked("tools/list", {}, {}, withAudience(aud));
-      expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
+      const { decision, calls } = await asked("tools/list", {}, {}, withAudience(aud));
+      expect(decision).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
       expect(calls).toEqual([]);
     }
   });
 
-  it("takes the subject from the claim that was agreed on, and refuses a token without it", async () => {
+  it("takes the subject from the configured claim, and refuses a token without it", async () => {
     const principal = { ...alice, claims: { ...alice.claims, act_for: "bob" } };
     const { body } = await asked("tools/list", {}, { subjectClaim: "act_for" }, { principal });
     expect(body).toMatchObject({ subject: { id: "bob" } });
-    const { verdict, calls } = await asked("tools/list", {}, { subjectClaim: "act_for" });
-    expect([verdict.effect, calls.length]).toEqual(["deny", 0]);
+    const { decision, calls } = await asked("tools/list", {}, { subjectClaim: "act_for" });
+    expect([decision.effect, calls.length]).toEqual(["deny", 0]);
   });
 
-  it("tells callers without a token apart by a type of their own", async () => {
+  it("gives callers without a token their own subject type", async () => {
     const { body } = await asked("tools/list", {}, {}, { principal: anonymous });
     expect(body).toEqual({
       subject: { type: "anonymous", id: "anonymous" },
@@ -120,7 +120,7 @@ describe("default mappings", () => {
     });
   });
 
-  it("sends arguments only when told so, digit by digit, and refuses those that are too long", async () => {
+  it("sends arguments only if configured, exactly, and up to a size", async () => {
     const params = { name: "pay", arguments: { amount: 5 } };
     expect((await asked("tools/call", params)).body).not.toHaveProperty("context.arguments");
     const { calls } = await asked("tools/call", params, { sendArguments: true });
@@ -131,7 +131,7 @@ describe("default mappings", () => {
     await exact.provider.evaluateRequest(InspectedMessage.of(exchangeWith(messageFrom(text))), calm);
     expect(exact.calls[0]?.body.toString()).toContain('"arguments":{"n":9007199254740993}');
     const long = await asked("tools/call", params, { sendArguments: true, maxArgumentBytes: 5 });
-    expect(long.verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
+    expect(long.decision).toMatchObject({ effect: "deny", refusal: { kind: "invalid" } });
     expect(long.calls).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { askedBy, createFakedAuthZen, decided, permitted, seenOf } from "../../.
 const names = Array.from({ length: 5 }, (_, index) => `tool_${index}`);
 
 describe("lists", () => {
-  it("are asked about in one batch for a page, by whether each entry may be used", async () => {
+  it("are evaluated in one batch per page", async () => {
     const { provider, calls } = createFakedAuthZen({}, (call) => decided(call, (id) => id !== "tool_2"));
     expect(await seenOf(provider, "tool", names)).toEqual(["tool_0", "tool_1", "tool_3", "tool_4"]);
     expect(calls.map(({ path }) => path)).toEqual(["/access/v1/evaluations"]);
@@ -29,13 +29,13 @@ describe("lists", () => {
     });
   });
 
-  it("that are long are asked about in parts, and a single name as one question", async () => {
+  it("are split by batch size, and a single name is one evaluation", async () => {
     const { provider, calls } = createFakedAuthZen({ maxBatch: 2 });
     expect(await seenOf(provider, "tool", names)).toEqual(names);
     expect(calls.map(({ path }) => path.split("/").at(-1))).toEqual(["evaluations", "evaluations", "evaluation"]);
   });
 
-  it("are asked about one by one where the metadata has no batches", async () => {
+  it("are evaluated one by one without a batch endpoint", async () => {
     const { provider, calls } = createFakedAuthZen({ discovery: true }, (call) =>
       call.method === "GET"
         ? {
@@ -50,7 +50,7 @@ describe("lists", () => {
     expect(calls.map(({ path }) => path)).toEqual(["/.well-known/authzen-configuration", ...names.map(() => "/eval")]);
   });
 
-  it("are asked about one by one from then on where the batch endpoint is not there", async () => {
+  it("are evaluated one by one after the batch endpoint was missing", async () => {
     const { provider, calls } = createFakedAuthZen({}, (call) =>
       call.path.endsWith("evaluations") ? { status: 404 } : permitted(call),
     );
@@ -64,12 +64,12 @@ describe("lists", () => {
     ["more answers", { evaluations: Array.from({ length: 3 }, () => ({ decision: true })) }],
     ["an answer without a decision", { evaluations: [{ decision: true }, {}] }],
     ["no answers", { decision: true }],
-  ])("are refused as a whole on %s than were asked for", async (_what, json) => {
+  ])("are refused as a whole on %s than requested", async (_what, json) => {
     const { provider } = createFakedAuthZen({}, () => ({ json }));
     expect(await seenOf(provider, "tool", ["a", "b"])).toBeUndefined();
   });
 
-  it("hide an entry whose decision came with an error or an obligation that is not understood", async () => {
+  it("hide entries with an error or an unknown obligation", async () => {
     const { provider } = createFakedAuthZen({}, () => ({
       json: {
         evaluations: [
@@ -86,7 +86,7 @@ describe("lists", () => {
     expect(await seenOf(provider, "tool", ["a", "b", "c", "d"])).toEqual(["c", "d"]);
   });
 
-  it("are kept for as long as the decision point says, and shown whole without asking when told so", async () => {
+  it("are cached as the decision point says, and shown whole if configured", async () => {
     const { provider, calls, time, looks } = createFakedAuthZen({}, (call) => ({
       ...permitted(call),
       headers: { "cache-control": "max-age=10" },
@@ -102,7 +102,7 @@ describe("lists", () => {
     expect(shown.calls).toEqual([]);
   });
 
-  it("show nothing to a token that does not say who acts", async () => {
+  it("are empty for a token without a subject", async () => {
     const { provider, calls } = createFakedAuthZen({ subjectClaim: "act_for" });
     expect(await seenOf(provider, "tool", names, askedBy("tools/list", {}))).toEqual([]);
     expect(calls).toEqual([]);

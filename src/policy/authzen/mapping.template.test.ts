@@ -24,8 +24,8 @@ function problemsOf(value: unknown): readonly MappingProblem[] {
   return problems;
 }
 
-describe("templates of mappings", () => {
-  it("takes texts with a dollar for expressions and everything else for itself", () => {
+describe("mapping templates", () => {
+  it("compiles strings with a dollar as expressions and the rest as literals", () => {
     expect(
       resolved({
         tool: "$params.name",
@@ -45,7 +45,7 @@ describe("templates of mappings", () => {
     });
   });
 
-  it("evaluates conditions, macros and texts put together", () => {
+  it("evaluates conditions, macros and concatenation", () => {
     expect(resolved("$token.roles.exists(r, r == 'treasury') ? 'treasury_user' : 'standard_user'")).toBe(
       "treasury_user",
     );
@@ -53,19 +53,19 @@ describe("templates of mappings", () => {
     expect(resolved("$'urn:doc:' + params.arguments.id")).toBe("urn:doc:cust-1");
   });
 
-  it("leaves out what an optional selection does not find, and fails on what a plain one does not", () => {
+  it("omits missing optional members and fails on missing plain ones", () => {
     expect(resolved({ agent: "$token.?client_id", who: "$token.?sub" })).toEqual({ who: "alice" });
     expect(() => resolved({ agent: "$token.client_id" })).toThrow("`$token.client_id` failed");
   });
 
-  it("says where a mistake is", () => {
+  it("reports where a mistake is", () => {
     expect(problemsOf({ a: ["x", "$params.("] })).toMatchObject([{ path: ["a", 1] }]);
     expect(problemsOf("$other.sub")).toMatchObject([{ path: [], offset: 1 }]);
     expect(problemsOf("$principal.id")).toHaveLength(1);
     expect(problemsOf("$params.name.matches(params.name)")).toHaveLength(1);
   });
 
-  it("gives every JSON back that has no dollar at the beginning of a text", () => {
+  it("returns JSON without leading dollars unchanged", () => {
     const plain = fc.jsonValue({ depthSize: "small", stringUnit: "grapheme-ascii" });
     const hasDollar = (value: unknown): boolean => /"\$/u.test(JSON.stringify(value) ?? "");
     const isExact = (value: unknown): boolean => !/\d{15}|[eE.]/u.test(JSON.stringify(value) ?? "");

@@ -36,11 +36,11 @@ describe("mappings", () => {
       { evaluations: { options: { evaluations_semantic: "permit_on_first_permit" }, evaluations: [entry] } },
       "evaluations.options: is not a member",
     ],
-  ])("refuses what is none: %j", (value, problem) => {
+  ])("rejects %j", (value, problem) => {
     expect(problemsOf(value)).toEqual([expect.stringContaining(problem)]);
   });
 
-  it("are checked with the configuration, with the place of a mistake", () => {
+  it("are checked with the configuration", () => {
     const mappings = { pay: { evaluation: { resource: { id: "$params.(" } } } };
     expect(authZenProblems({ mappings })).toEqual([
       expect.stringMatching(/^mappings\.pay\.evaluation\.resource\.id: /u),
@@ -58,12 +58,12 @@ const params = { name: "get_customer", arguments: { id: "cust-1", case: "case-2"
 async function asked(mapping: unknown, input = {}, principal = alice) {
   const faked = createFakedAuthZen({ lists: "show", ...input });
   await seenOf(faked.provider, "tool", [declaring(mapping), "plain"]);
-  const verdict = await faked.provider.evaluateRequest(askedBy("tools/call", params, { principal }), calm);
-  return { ...faked, verdict, bodies: faked.calls.map(({ json }) => json) };
+  const decision = await faked.provider.evaluateRequest(askedBy("tools/call", params, { principal }), calm);
+  return { ...faked, decision, bodies: faked.calls.map(({ json }) => json) };
 }
 
-describe("mappings that tools declare", () => {
-  it("are learned from lists and used for calls of their tool only", async () => {
+describe("declared mappings", () => {
+  it("are learned from lists, per tool", async () => {
     const { bodies, provider, calls } = await asked({
       evaluation: {
         subject,
@@ -87,7 +87,7 @@ describe("mappings that tools declare", () => {
     });
   });
 
-  it("may need several decisions, all of which must be yes", async () => {
+  it("may need several permits", async () => {
     const mapping = {
       evaluations: {
         subject,
@@ -97,8 +97,8 @@ describe("mappings that tools declare", () => {
         ],
       },
     };
-    const { bodies, calls, verdict } = await asked(mapping);
-    expect(verdict.effect).toBe("allow");
+    const { bodies, calls, decision } = await asked(mapping);
+    expect(decision.effect).toBe("allow");
     expect(calls[0]?.path).toBe("/access/v1/evaluations");
     expect(bodies[0]).toMatchObject({
       subject: { id: "alice" },
@@ -112,7 +112,7 @@ describe("mappings that tools declare", () => {
     expect((await refusing.provider.evaluateRequest(askedBy("tools/call", params), calm)).effect).toBe("deny");
   });
 
-  it("get the caller as subject where they name none, and cannot name another", async () => {
+  it("get the caller as subject and cannot name another", async () => {
     const action = { name: "a" };
     const resource = { type: "t", id: "r" };
     const { bodies } = await asked({ evaluation: { action, resource } });
@@ -126,13 +126,13 @@ describe("mappings that tools declare", () => {
       evaluation: { action, resource, subject: { id: "$params.arguments.id" } },
     });
     expect(smuggled.bodies).toEqual([]);
-    expect(smuggled.verdict).toMatchObject({
+    expect(smuggled.decision).toMatchObject({
       effect: "deny",
       refusal: { kind: "invalid", code: "mapping_error" },
     });
   });
 
-  it("see the gateway's name for callers without a token where a token would say who acts", async () => {
+  it("see the principal id of callers without a token", async () => {
     const key = { ...alice, kind: "key" as const, id: "key:robots/ci", claims: { sub: "ci", team: "build" } };
     const mapping = {
       evaluation: { subject, action: { name: "$token.team" }, resource: { type: "a", id: "b" } },
@@ -153,35 +153,35 @@ describe("mappings that tools declare", () => {
       "with members that have no place",
       { evaluation: { action: { name: "a" }, resource: { type: "a", id: "b", owner: "c" } } },
     ],
-  ])("refuse calls, and nobody is asked, when they are %s", async (_what, mapping) => {
-    const { verdict, bodies } = await asked(mapping);
+  ])("refuse calls without evaluation if they are %s", async (_what, mapping) => {
+    const { decision, bodies } = await asked(mapping);
     expect(bodies).toEqual([]);
-    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
+    expect(decision).toMatchObject({ effect: "deny", refusal: { kind: "invalid", code: "mapping_error" } });
   });
 
-  it("refuse a tool that nobody has listed yet: it may ask for more than the default does", async () => {
+  it("refuse tools that have not been listed", async () => {
     const { provider, calls } = createFakedAuthZen({ denied: "forbidden" });
-    const verdict = await provider.evaluateRequest(askedBy("tools/call", params), calm);
-    expect(verdict).toMatchObject({
+    const decision = await provider.evaluateRequest(askedBy("tools/call", params), calm);
+    expect(decision).toMatchObject({
       effect: "deny",
       refusal: { kind: "invalid", reason: expect.stringContaining("tools/list first") },
     });
     expect(calls).toEqual([]);
   });
 
-  it("tell a name that does not exist from one that is hidden by nothing", async () => {
+  it("answer an unlisted tool like a hidden one", async () => {
     const { provider } = createFakedAuthZen({}, (call) => decided(call, (id) => id !== "get_customer"));
     await seenOf(provider, "tool", ["get_customer", "other"]);
     const denials = [];
     for (const name of ["get_customer", "no_such_tool"]) {
-      const verdict = await provider.evaluateRequest(askedBy("tools/call", { ...params, name }), calm);
-      denials.push(verdict.effect === "deny" ? verdict.refusal : undefined);
+      const decision = await provider.evaluateRequest(askedBy("tools/call", { ...params, name }), calm);
+      denials.push(decision.effect === "deny" ? decision.refusal : undefined);
     }
     expect(denials[0]).toMatchObject({ kind: "hidden" });
     expect(denials[1]).toEqual(denials[0]);
   });
 
-  it("do not count when told so, and a configured mapping goes before them", async () => {
+  it("can be ignored, and yield to configured mappings", async () => {
     const mapping = { evaluation: { action: { name: "declared" }, resource: { type: "a", id: "b" } } };
     const ignored = await asked(mapping, { declaredMappings: "ignore" });
     expect(ignored.bodies[0]).toMatchObject({ action: { name: "tools/call" } });
@@ -192,7 +192,7 @@ describe("mappings that tools declare", () => {
     expect(configured.bodies[0]).toMatchObject({ subject: { id: "on-behalf" }, action: { name: "own" } });
   });
 
-  it("are replaced when the server lists another", async () => {
+  it("are replaced by a new list", async () => {
     const mappingTo = (name: string) => ({
       evaluation: { action: { name }, resource: { type: "a", id: "b" } },
     });

@@ -26,7 +26,7 @@ function discovering(reply: (index: number) => AuthZenReply) {
 }
 
 describe("the metadata of a decision point", () => {
-  it("is found between host and path, once, and says where to ask", async () => {
+  it("is read once from the well-known path", async () => {
     const { provider, calls } = discovering(() => ({ json: metadata }));
     await provider.evaluateRequest(ask(), calm);
     await provider.evaluateRequest(ask(), calm);
@@ -49,7 +49,7 @@ describe("the metadata of a decision point", () => {
     ["is no JSON", { text: "<html>" }],
     ["is null", { json: null }],
     ["is not for us", { status: 401 }],
-  ])("shuts the gate for good when it %s", async (_what, reply) => {
+  ])("denies without fail-open if it %s", async (_what, reply) => {
     const { provider, calls } = discovering(() => reply);
     expect(await provider.evaluateRequest(ask(), calm)).toMatchObject({
       effect: "deny",
@@ -58,13 +58,13 @@ describe("the metadata of a decision point", () => {
     expect(calls).toHaveLength(1);
   });
 
-  it("may be missing: then the endpoints have the paths of the specification", async () => {
+  it("may be missing: the default paths are used", async () => {
     const { provider, calls } = discovering(() => ({ status: 404 }));
     expect((await provider.evaluateRequest(ask(), calm)).effect).toBe("allow");
     expect(calls.at(-1)?.path).toBe("/tenant/access/v1/evaluation");
   });
 
-  it("is read again when it is out of date, and what was known holds while it cannot be", async () => {
+  it("is read again when it expires, and kept while that fails", async () => {
     const { provider, calls, time } = discovering((index) =>
       index === 0 ? { json: metadata, headers: { "cache-control": "max-age=120" } } : { status: 503 },
     );
@@ -78,11 +78,11 @@ describe("the metadata of a decision point", () => {
     expect(calls.filter(({ method }) => method === "GET")).toHaveLength(2);
   });
 
-  it("that cannot be had at all leaves no decision", async () => {
+  it("that cannot be read leaves no decision", async () => {
     const { provider } = discovering(() => new Error("down"));
-    const verdict = await provider.evaluateRequest(ask(), calm);
-    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
-    expect(verdict).not.toHaveProperty("refusal.neverFailOpen");
+    const decision = await provider.evaluateRequest(ask(), calm);
+    expect(decision).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
+    expect(decision).not.toHaveProperty("refusal.neverFailOpen");
   });
 });
 
@@ -105,7 +105,7 @@ describe("the configuration of a decision point", () => {
     { url: "http://localhost" },
     { url: "http://[::1]:1" },
     { url: "http://pdp", allowHttp: true },
-  ])("takes http where nobody stands in between: %j", (input) => {
+  ])("accepts http on loopback: %j", (input) => {
     expect(authZenProblems(input)).toEqual([]);
   });
 });

@@ -13,8 +13,8 @@ async function obliged(obligations: unknown, principal = alice, decision = true)
     json: { decision, context: { obligations } },
   }));
   const subject = askedBy("tools/call", params, { principal });
-  const verdict = await faked.provider.evaluateRequest(subject, calm);
-  return { ...faked, subject, verdict };
+  const decided = await faked.provider.evaluateRequest(subject, calm);
+  return { ...faked, subject, decided };
 }
 
 const own = (action: string, facts: object) => ({
@@ -37,37 +37,37 @@ describe("obligations", () => {
     ["for a place that there is not", [own("redact_header", { paths: ["/a"] })]],
     ["for a stronger login without a level", [{ id: "1", type: "step-up", properties: {} }]],
     ["beside one that is understood", [own("note", { text: "x" }), { id: "2", type: "other", properties: {} }]],
-  ])("refuse a permit where one is %s", async (_what, obligations) => {
-    const { verdict } = await obliged(obligations);
-    expect(verdict).toMatchObject({ effect: "deny", refusal: { code: "obligation_not_understood" } });
+  ])("refuse a permit if one is %s", async (_what, obligations) => {
+    const { decided } = await obliged(obligations);
+    expect(decided).toMatchObject({ effect: "deny", refusal: { code: "obligation_not_understood" } });
   });
 
-  it("are no matter where there are none", async () => {
-    expect((await obliged([])).verdict.effect).toBe("allow");
+  it("may be missing", async () => {
+    expect((await obliged([])).decided.effect).toBe("allow");
   });
 
   it("redact and remove arguments before the call", async () => {
-    const { verdict, subject } = await obliged([
+    const { decided, subject } = await obliged([
       own("redact_arguments", { paths: ["/pin"] }),
       own("remove_arguments", { paths: ["/iban"] }),
     ]);
-    if (verdict.effect !== "allow" || verdict.change === undefined) throw new Error("nothing was changed");
-    const changed = applyChange(subject.message, verdict.change, { revision: "2025-11-25" });
+    if (decided.effect !== "allow" || decided.change === undefined) throw new Error("nothing was changed");
+    const changed = applyChange(subject.message, decided.change, { revision: "2025-11-25" });
     expect(changed.ok && JSON.parse(textOf(changed.message) ?? "")).toMatchObject({
       params: { arguments: { pin: "[redacted]", to: "Eve" } },
     });
     expect(changed.ok && textOf(changed.message)).not.toContain("DE1");
   });
 
-  it("redact results after the call, also where a text repeats them", async () => {
-    const { verdict, provider, subject } = await obliged([
+  it("redact results, also where text repeats them", async () => {
+    const { decided, provider, subject } = await obliged([
       own("redact_result", { paths: ["/structuredContent/salary"] }),
     ]);
-    if (verdict.effect !== "allow" || subject.message.kind !== "request") throw new Error("not allowed");
+    if (decided.effect !== "allow" || subject.message.kind !== "request") throw new Error("not allowed");
     const salary = { salary: 90_000 };
     const result = { structuredContent: salary, content: [{ type: "text", text: JSON.stringify(salary) }] };
     const answer = InspectedMessage.answering(subject.exchange, subject.message, resultOf(result));
-    const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: verdict.memory });
+    const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: decided.memory });
     if (reviewed.effect !== "allow" || reviewed.change === undefined) throw new Error("nothing was changed");
     const changed = applyChange(answer.message, reviewed.change, { revision: "2025-11-25" });
     expect(changed.ok && textOf(changed.message)).not.toContain("90000");
@@ -75,29 +75,29 @@ describe("obligations", () => {
     expect(plain).not.toHaveProperty("change");
   });
 
-  it("to note something go into the explanation, with a denial too", async () => {
+  it("add notes to the explanation, also of a denial", async () => {
     const note = [own("note", { text: "break-glass" })];
-    expect((await obliged(note)).verdict.explanation.notes).toContain("break-glass");
-    const { verdict } = await obliged(note, alice, false);
-    expect([verdict.effect, verdict.explanation.notes]).toEqual(["deny", expect.arrayContaining(["break-glass"])]);
+    expect((await obliged(note)).decided.explanation.notes).toContain("break-glass");
+    const { decided } = await obliged(note, alice, false);
+    expect([decided.effect, decided.explanation.notes]).toEqual(["deny", expect.arrayContaining(["break-glass"])]);
   });
 
-  it("to log in more strongly are fulfilled by the token or named in the refusal", async () => {
+  it("ask for a stronger login unless the token has it", async () => {
     const obligations = [{ id: "1", type: "step-up", properties: { acr_value: "loa3", amr_values: ["hwk"] } }];
-    const { verdict } = await obliged(obligations);
-    expect(verdict).toMatchObject({
+    const { decided } = await obliged(obligations);
+    expect(decided).toMatchObject({
       effect: "deny",
       refusal: { code: "step_up_required", reason: expect.stringContaining("loa3 by hwk") },
     });
     const withClaims = (more: object) => ({ ...alice, claims: { ...alice.claims, ...more } });
     const strong = await obliged(obligations, withClaims({ acr: "loa3", amr: ["pwd", "hwk"] }));
-    expect(strong.verdict.effect).toBe("allow");
+    expect(strong.decided.effect).toBe("allow");
     const weak = await strong.provider.evaluateRequest(askedBy("tools/call", params), calm);
     expect(weak.effect).toBe("deny");
-    expect((await obliged(obligations, withClaims({ acr: "loa3" }))).verdict.effect).toBe("deny");
+    expect((await obliged(obligations, withClaims({ acr: "loa3" }))).decided.effect).toBe("deny");
   });
 
-  it("that are understood are named in questions to whoever may attach some", async () => {
+  it("are announced if the metadata supports them", async () => {
     const { provider, calls } = createFakedAuthZen({ discovery: true, declaredMappings: "ignore" }, ({ method }) =>
       method === "GET"
         ? {

@@ -7,15 +7,15 @@ import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Message } from "../../protocol/message.ts";
 import type { Decision } from "../provider/provider.ts";
 
-/** What the message of a verdict says now; the code of its refusal if it has one. */
-function formOf(verdict: Decision, member: "params" | "result"): unknown {
-  if (verdict.effect === "deny") return verdict.refusal.code;
-  if (verdict.change === undefined || !("bytes" in verdict.change)) return "unchanged";
-  const message: unknown = JSON.parse(Buffer.from(verdict.change.bytes).toString());
+/** What the message of a decision says now; the code of its refusal if it has one. */
+function formOf(decision: Decision, member: "params" | "result"): unknown {
+  if (decision.effect === "deny") return decision.refusal.code;
+  if (decision.change === undefined || !("bytes" in decision.change)) return "unchanged";
+  const message: unknown = JSON.parse(Buffer.from(decision.change.bytes).toString());
   return Reflect.get(Object(message), member);
 }
 
-describe("changes of arguments", () => {
+describe("edits of arguments", () => {
   function argumentsAfter(effects: object, args: unknown): unknown {
     const params = { name: "query", ...(args === undefined ? {} : { arguments: args }) };
     const policy = celPolicy({ rules: [{ allow: "true", ...effects }] });
@@ -47,7 +47,7 @@ describe("changes of arguments", () => {
     expect(argumentsAfter(effects, before)).toEqual(after);
   });
 
-  it("of several rules are made one after the other", () => {
+  it("of several rules apply in order", () => {
     const policy = celPolicy({
       rules: [
         { apply: 'mcp.tool == "query"', set: { "/limit": 10 } },
@@ -63,7 +63,7 @@ describe("changes of arguments", () => {
     });
   });
 
-  it("are not made when a later rule denies", () => {
+  it("do not apply if a later rule denies", () => {
     const policy = celPolicy({ rules: [{ apply: "true", set: { "/a": 1 } }, { deny: "true" }] });
     expect(policy.ask(requestOf("tools/call", { name: "a" }))).toMatchObject({ effect: "deny" });
   });
@@ -77,7 +77,7 @@ describe("required scopes", () => {
     ],
   });
 
-  it("are asked for where they are missing", () => {
+  it("are challenged for if missing", () => {
     const message = requestOf("tools/call", { name: "write_file" });
     expect(policy.ask(message, { scopes: new Set(["files"]) })).toMatchObject({
       effect: "deny",
@@ -91,11 +91,11 @@ describe("required scopes", () => {
   });
 });
 
-describe("rates", () => {
+describe("rate limits", () => {
   const search = requestOf("tools/call", { name: "search", arguments: { tenant: "t1" } });
   const other = requestOf("tools/call", { name: "search", arguments: { tenant: "t2" } });
 
-  it("refuse what is too much, with when to come back, each key counted apart", async () => {
+  it("refuse with Retry-After, per key", async () => {
     const { ask, time } = celPolicy({
       rules: [{ id: "pace", allow: "true", rate: { perSecond: 0.5, burst: 2, by: "mcp.arguments.tenant" } }],
     });
@@ -109,7 +109,7 @@ describe("rates", () => {
     expect([ask(search).effect, ask(search).effect]).toEqual(["allow", "deny"]);
   });
 
-  it("count nothing that is refused by another rule", () => {
+  it("do not count messages that another rule refuses", () => {
     const { ask } = celPolicy({
       rules: [{ apply: "true", rate: { perSecond: 0.001, burst: 1 } }, { deny: 'mcp.tool == "no"' }, { allow: "true" }],
     });
@@ -122,7 +122,7 @@ describe("rates", () => {
     ]);
   });
 
-  it("fail where callers cannot be told apart", () => {
+  it("fail if the key is not a string or number", () => {
     const { ask } = celPolicy({
       rules: [{ allow: "true", rate: { perSecond: 1, by: "mcp.arguments.none" } }],
     });
@@ -130,7 +130,7 @@ describe("rates", () => {
   });
 });
 
-describe("changes of answers", () => {
+describe("edits of results", () => {
   function resultAfter(rules: RulesInput["results"], result: unknown): unknown {
     return formOf(
       celPolicy({ results: rules }).answer(requestOf("tools/call", { name: "who" }), resultOf(result)),
@@ -145,7 +145,7 @@ describe("changes of answers", () => {
     });
   });
 
-  it("reach the structured content wherever it is repeated as text", () => {
+  it("reach structured content that is repeated as text", () => {
     const person = { name: "Ann", mail: "a@b.example", pay: [1, 2] };
     const rules = [{ apply: "true", redact: ["/structuredContent/mail"], remove: ["/structuredContent/pay"] }];
     const clean = { name: "Ann", mail: "[redacted]" };
@@ -168,7 +168,7 @@ describe("changes of answers", () => {
     });
   });
 
-  it("leave an answer alone that no rule is about", () => {
+  it("leave other results alone", () => {
     expect(resultAfter([{ apply: 'mcp.tool == "other"', redact: ["/content"] }], { content: [] })).toBe("unchanged");
   });
 });
@@ -184,30 +184,30 @@ describe("detectors", () => {
     );
   }
 
-  it("take out what they find, in every text of the answer", () => {
+  it("redact detections in every string of the result", () => {
     const answer = resultOf({
       content: [{ type: "text", text: `key ${key}\nand ${card}` }],
       structuredContent: { k: [key] },
     });
-    const verdict = after({ secrets: "redact", personalData: "redact" }, answer);
-    expect(formOf(verdict, "result")).toEqual({
+    const decision = after({ secrets: "redact", personalData: "redact" }, answer);
+    expect(formOf(decision, "result")).toEqual({
       content: [{ type: "text", text: "key [redacted: aws-access-key]\nand [redacted: card-number]" }],
       structuredContent: { k: ["[redacted: aws-access-key]"] },
     });
-    expect(verdict.explanation.notes).toEqual(["look found aws-access-key", "look found card-number"]);
+    expect(decision.explanation.notes).toEqual(["look found aws-access-key", "look found card-number"]);
   });
 
-  it("refuse the answer, and never repeat what they found", () => {
-    const verdict = after({ secrets: "deny" }, resultOf({ content: [{ type: "text", text: key }] }));
-    expect(verdict).toMatchObject({
+  it("refuse the result without repeating the detection", () => {
+    const decision = after({ secrets: "deny" }, resultOf({ content: [{ type: "text", text: key }] }));
+    expect(decision).toMatchObject({
       effect: "deny",
       refusal: { kind: "forbidden", code: "secrets_found" },
       explanation: { rule: "look", notes: ["look found aws-access-key"] },
     });
-    expect(JSON.stringify(verdict)).not.toContain(key);
+    expect(JSON.stringify(decision)).not.toContain(key);
   });
 
-  it("only note it", () => {
+  it("can only add a note", () => {
     expect(after({ personalData: "note" }, resultOf({ content: [{ type: "text", text: card }] }))).toEqual({
       effect: "allow",
       explanation: {
@@ -220,7 +220,7 @@ describe("detectors", () => {
     });
   });
 
-  it("look into errors, escapes, numbers and names", () => {
+  it("look into errors, escapes, numbers and member names", () => {
     const error = messageFrom(`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"bad key ${key}"}}`);
     expect(after({ secrets: "deny" }, error)).toMatchObject({ refusal: { code: "secrets_found" } });
     const escaped = messageFrom(`{"jsonrpc":"2.0","id":1,"result":{"a":"\\u0041${key.slice(1)}"}}`);
@@ -235,7 +235,7 @@ describe("detectors", () => {
     });
   });
 
-  it("do not touch an answer in which they find nothing", () => {
+  it("do not change a result without detections", () => {
     expect(formOf(after({ secrets: "redact", personalData: "redact" }, resultOf({ content: [] })), "result")).toBe(
       "unchanged",
     );
@@ -243,7 +243,7 @@ describe("detectors", () => {
 });
 
 describe("lists", () => {
-  it("show what rules let be seen", () => {
+  it("show what rules allow", () => {
     const { filter } = celPolicy({
       lists: [
         { deny: 'entry.name.startsWith("admin_") && !("admin" in principal.scopes)' },
@@ -259,7 +259,7 @@ describe("lists", () => {
     expect(filter("tool", tools, { scopes: new Set(["admin"]) })).toEqual(["admin_reset", "look"]);
   });
 
-  it("show nothing else once a rule allows some, and hide what a rule fails about", () => {
+  it("hide the rest if a rule allows, and entries whose rule fails", () => {
     const allowing = celPolicy({ lists: [{ allow: 'entry.kind == "prompt" || entry.name == "a"' }] });
     expect(allowing.filter("tool", ["a", "b"])).toEqual(["a"]);
     expect(allowing.filter("prompt", ["x"])).toEqual(["x"]);
@@ -267,7 +267,7 @@ describe("lists", () => {
     expect(failing.filter("tool", ["a"])).toEqual([]);
   });
 
-  it("know resources by URI and name", () => {
+  it("filter resources by URI and name", () => {
     const { filter } = celPolicy({
       lists: [{ deny: 'entry.uri.startsWith("file:///etc") || entry.name == "secret"' }],
     });
@@ -275,7 +275,7 @@ describe("lists", () => {
     expect(filter("resource", resources)).toEqual(["file:///z"]);
   });
 
-  it("hide a name from calls too, as far as they tell it by name", () => {
+  it("hide names from calls too", () => {
     const byName = celPolicy({ lists: [{ deny: 'entry.name == "x"' }], rules: [{ allow: "true" }] });
     expect(byName.ask(requestOf("tools/call", { name: "x" }))).toMatchObject({
       refusal: { kind: "hidden", code: "hidden" },
@@ -285,7 +285,7 @@ describe("lists", () => {
     expect(byHint.ask(requestOf("tools/call", { name: "x" })).effect).toBe("allow");
   });
 
-  it("say what rules in shadow mode would hide, and what failed", () => {
+  it("report what shadow rules would hide, and failures", () => {
     const { provider, call, filter } = celPolicy({
       lists: [
         { id: "strict", deny: 'entry.name == "x"', shadow: true },

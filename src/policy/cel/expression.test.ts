@@ -21,7 +21,7 @@ function needsIn(text: string): unknown {
   );
 }
 
-describe("what an expression looks at", () => {
+describe("the paths an expression reads", () => {
   it.each<[string, readonly string[]]>([
     ['mcp.tool == "a" && mcp.tool != "b"', ["mcp.tool"]],
     ["mcp.arguments.a.b[0].c > 1", ["mcp.arguments.a.b"]],
@@ -41,7 +41,7 @@ describe("what an expression looks at", () => {
     ["mcp.arguments.a == 1 && size(mcp.arguments) > 1", { "mcp.arguments": "all" }],
     ["entry.name == principal.claims.name", { entry: ["name"], "principal.claims": ["name"] }],
     ["[mcp] == [mcp]", { "mcp.arguments": "all", "mcp.params": "all" }],
-  ])("decides what is built: %s", (text, expected) => {
+  ])("determine the members to parse: %s", (text, expected) => {
     expect(needsIn(text)).toEqual(expected);
   });
 });
@@ -74,7 +74,7 @@ describe("patterns", () => {
     "cel.bind(t, mcp.arguments.t, t.matches('^a'))",
     "mcp.arguments.?t.orValue('').matches('^a') ? true : false",
     "{'k': mcp.arguments.t.matches('^a')}.k",
-  ])("are linear wherever they stand: %s", (text) => {
+  ])("are linear everywhere: %s", (text) => {
     const compiled = compileCondition(text, "call");
     expect(compiled.ok).toBe(true);
     if (!compiled.ok) return;
@@ -83,7 +83,7 @@ describe("patterns", () => {
     expect(compiled.value.test(bindings)).toBe(true);
   });
 
-  it("cannot be had by other names", () => {
+  it("cannot be reached by another name", () => {
     expect(compileCondition("mcp.tool['matches']('a')", "call").ok).toBe(false);
     expect(compileCondition("matches(mcp.tool, 'a')", "call").ok).toBe(false);
   });

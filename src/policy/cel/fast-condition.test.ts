@@ -110,8 +110,8 @@ function outcomeOf(run: () => unknown): unknown {
   }
 }
 
-describe("quick tests", () => {
-  it("say what CEL says, whatever the condition", () => {
+describe("fast conditions", () => {
+  it("agree with CEL", () => {
     let quick = 0;
     fc.assert(
       fc.property(condition, text, text, (source, tool, id) => {
@@ -144,7 +144,7 @@ describe("quick tests", () => {
     ["has(mcp.arguments.missing.x)", undefined],
     ["mcp.arguments.?missing.orValue(false) == true", false],
     ["mcp.arguments.int + 1 == 3", undefined],
-  ])("tell %s: %s", (source, expected) => {
+  ])("evaluate %s: %s", (source, expected) => {
     const quick = compileFastCondition(environmentOf("call").parse(source).ast);
     expect(quick?.(bindingsOf("a", "ann"))).toBe(expected);
   });

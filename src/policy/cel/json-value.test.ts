@@ -9,7 +9,7 @@ function valueOf(text: string): unknown {
 }
 
 describe("JSON for CEL", () => {
-  it("is read with all its digits, and written as it was", () => {
+  it("keeps all digits", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         const back = toJson(valueOf(text));
@@ -41,7 +41,7 @@ describe("JSON for CEL", () => {
     },
   );
 
-  it("builds only the members that are asked for, wherever they stand", () => {
+  it("reads only the named members", () => {
     const text =
       '{"skip":{"a":[1,{"b":"}]"}],"c":2} , "want" : {"x":1}, "n":-1.5e3,"s":"\\"","l\\u0061st":true,"lost":1,"\u00e4b":2}';
     const bytes = Buffer.from(text);
@@ -57,7 +57,7 @@ describe("JSON for CEL", () => {
     ]);
   });
 
-  it("keeps names that JavaScript has a use for", () => {
+  it("keeps names with a meaning in JavaScript", () => {
     expect(valueOf('{"__proto__":1,"constructor":2}')).toEqual(
       new Map([
         ["__proto__", 1n],
@@ -66,7 +66,7 @@ describe("JSON for CEL", () => {
     );
   });
 
-  it("takes values of others", () => {
+  it("converts JavaScript values", () => {
     expect(toCelValue({ a: [1, 1.5, "x", null, true, undefined], big: 1e300 })).toEqual(
       new Map<string, unknown>([
         ["a", [1n, 1.5, "x", null, true, null]],
@@ -75,7 +75,7 @@ describe("JSON for CEL", () => {
     );
   });
 
-  it("is not made of what JSON has not", () => {
+  it("has no form for values outside JSON", () => {
     expect(
       [Number.NaN, undefined, new Date(0), [Number.POSITIVE_INFINITY], new Map([["a", undefined]])].map(toJson),
     ).toEqual(Array.from({ length: 5 }, () => undefined));

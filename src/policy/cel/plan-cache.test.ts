@@ -23,8 +23,8 @@ function calling(name: unknown): Message {
   return requestOf("tools/call", { name, arguments: { some: "thing" } });
 }
 
-describe("plans", () => {
-  it("are made for what comes a second time, and then kept", () => {
+describe("the plan cache", () => {
+  it("creates a plan on the second message and keeps it", () => {
     const { plans, made } = created();
     expect(of(plans, calling("a"))).toBeUndefined();
     const plan = of(plans, calling("a"));
@@ -38,7 +38,7 @@ describe("plans", () => {
     ["names of one length with the same ends", calling("abc"), calling("aXc")],
     ["methods", calling("a"), requestOf("prompts/get", { name: "a" })],
     ["methods without a name", requestOf("ping"), requestOf("tools/list")],
-  ])("are apart for other %s", (_, one, other) => {
+  ])("keeps plans apart by %s", (_, one, other) => {
     const { plans } = created();
     of(plans, one);
     const plan = of(plans, one);
@@ -50,7 +50,7 @@ describe("plans", () => {
     expect(of(plans, other)).toBe(next);
   });
 
-  it("are apart for other credentials, also of the same name", () => {
+  it("keeps plans apart by credentials, even of one principal id", () => {
     const { plans } = created();
     of(plans, calling("a"));
     const plan = of(plans, calling("a"));
@@ -66,13 +66,13 @@ describe("plans", () => {
     ["without a name", requestOf("tools/call", {})],
     ["with a very long name", calling("a".repeat(300))],
     ["that say elsewhere what they are about", requestOf("completion/complete", { ref: { name: "a" } })],
-  ])("are not made for messages %s", (_, message) => {
+  ])("creates no plan for messages %s", (_, message) => {
     const { plans, made } = created();
     for (let turn = 0; turn < 3; turn++) expect(of(plans, message)).toBeUndefined();
     expect([made(), plans.size]).toEqual([0, 0]);
   });
 
-  it("are forgotten when there are too many, and made again for what still comes", () => {
+  it("forgets all plans when it is full", () => {
     const { plans } = created();
     of(plans, calling("kept"));
     expect(of(plans, calling("kept"))).toBeDefined();

@@ -127,23 +127,23 @@ const events = fc.record({
   pauseMs: fc.constantFrom(0, 0, 0, 400),
 });
 
-/** What a verdict says, without the time that it took and what it left for later. */
-function told(verdict: Decision): unknown {
-  const { memory: _, explanation, ...rest } = { memory: undefined, ...verdict };
+/** What a decision says, without the time that it took and what it left for later. */
+function told(decision: Decision): unknown {
+  const { memory: _, explanation, ...rest } = { memory: undefined, ...decision };
   return { ...rest, explanation: { ...explanation, durationMs: 0 } };
 }
 
-function known(verdict: Decision | Promise<Decision>): Decision {
-  if (verdict instanceof Promise) throw new Error("the verdict is not there yet");
-  return verdict;
+function known(decision: Decision | Promise<Decision>): Decision {
+  if (decision instanceof Promise) throw new Error("the decision is not there yet");
+  return decision;
 }
 
-function memoryOf(verdict: Decision): unknown {
-  return verdict.effect === "allow" ? verdict.memory : undefined;
+function memoryOf(decision: Decision): unknown {
+  return decision.effect === "allow" ? decision.memory : undefined;
 }
 
-describe("decisions that were made beforehand", () => {
-  it("are those that all rules come to when each is asked, whatever the rules and the messages", () => {
+describe("planned decisions", () => {
+  it("equal the decisions of all rules", () => {
     let planned = 0;
     fc.assert(
       fc.property(policies, fc.array(events, { minLength: 3, maxLength: 8 }), (policy, traffic) => {
@@ -154,9 +154,9 @@ describe("decisions that were made beforehand", () => {
         // Whoever is told of every step gets every rule asked.
         const whole = createCelProvider(settings, { clock, onStep: () => {} });
         const both = (ask: (provider: PolicyProvider) => Decision | Promise<Decision>) => {
-          const [verdict, expected] = [known(ask(quick)), known(ask(whole))];
-          expect(told(verdict)).toEqual(told(expected));
-          return verdict;
+          const [decision, expected] = [known(ask(quick)), known(ask(whole))];
+          expect(told(decision)).toEqual(told(expected));
+          return decision;
         };
         for (const { principal, message, answer, facts, isMoved, pauseMs } of [...traffic, ...traffic, ...traffic]) {
           now += pauseMs;
@@ -190,10 +190,10 @@ describe("decisions that were made beforehand", () => {
   };
   const callA = (given: unknown = {}): RequestMessage => requestOf("tools/call", { name: "a", arguments: given });
 
-  it("are given without asking a rule again", () => {
-    const verdicts = askAll({ rules: [{ allow: 'mcp.tool == "a"' }] }, [callA(), callA(), callA({ n: 1 })]);
-    expect(verdicts[2]).toBe(verdicts[1]);
-    expect(verdicts[1]?.explanation).toEqual({
+  it("need no further evaluation", () => {
+    const decisions = askAll({ rules: [{ allow: 'mcp.tool == "a"' }] }, [callA(), callA(), callA({ n: 1 })]);
+    expect(decisions[2]).toBe(decisions[1]);
+    expect(decisions[1]?.explanation).toEqual({
       provider: "rules",
       rule: "rules[0]",
       read: ["mcp.tool"],
@@ -201,14 +201,14 @@ describe("decisions that were made beforehand", () => {
     });
   });
 
-  it("do not cover what a message brings itself", () => {
+  it("do not cover arguments and results", () => {
     const rules = [
       { id: "small", deny: "mcp.arguments.n > 1" },
       { id: "a", allow: 'mcp.tool == "a"' },
     ];
     const given = [{ n: 1 }, { n: 1 }, { n: 2 }, {}, [], { n: 0 }];
-    const verdicts = askAll({ rules }, given.map(callA));
-    expect(verdicts.map(({ effect, explanation }) => `${effect} ${explanation.rule}`)).toEqual([
+    const decisions = askAll({ rules }, given.map(callA));
+    expect(decisions.map(({ effect, explanation }) => `${effect} ${explanation.rule}`)).toEqual([
       "allow a",
       "allow a",
       "deny small",
@@ -218,17 +218,17 @@ describe("decisions that were made beforehand", () => {
     ]);
   });
 
-  it("do not keep calls from being counted", () => {
+  it("do not bypass rate limits", () => {
     const rules = [{ allow: "true", rate: { perSecond: 1, burst: 3 } }];
-    const verdicts = askAll({ rules }, [callA(), callA(), callA(), callA()]);
-    expect(verdicts.map(({ effect }) => effect)).toEqual(["allow", "allow", "allow", "deny"]);
+    const decisions = askAll({ rules }, [callA(), callA(), callA(), callA()]);
+    expect(decisions.map(({ effect }) => effect)).toEqual(["allow", "allow", "allow", "deny"]);
   });
 
-  it("do not keep a name hidden or seen that is so for some sessions only", () => {
+  it("do not fix the visibility of names that depends on the session", () => {
     const lists = [{ deny: 'entry.name == "a" && session.id == "s1"' }];
-    const verdicts = askAll({ lists }, [callA(), callA(), callA(), callA()], (index) => ({
+    const decisions = askAll({ lists }, [callA(), callA(), callA(), callA()], (index) => ({
       session: { id: `s${index % 2}`, upstreamId: undefined },
     }));
-    expect(verdicts.map(({ effect }) => effect)).toEqual(["allow", "deny", "allow", "deny"]);
+    expect(decisions.map(({ effect }) => effect)).toEqual(["allow", "deny", "allow", "deny"]);
   });
 });

@@ -21,12 +21,12 @@ function toolCall(name: string, args: unknown = {}): RequestMessage {
   return requestOf("tools/call", { name, arguments: args });
 }
 
-/** The verdict in the fewest words. */
-function inShort(verdict: Decision): string {
-  const { rule } = verdict.explanation;
-  return verdict.effect === "allow"
-    ? `allow ${rule ?? "-"}${verdict.change === undefined ? "" : " changed"}`
-    : `${verdict.refusal.kind} ${verdict.refusal.code} ${rule ?? "-"}`;
+/** The decision in the fewest words. */
+function inShort(decision: Decision): string {
+  const { rule } = decision.explanation;
+  return decision.effect === "allow"
+    ? `allow ${rule ?? "-"}${decision.change === undefined ? "" : " changed"}`
+    : `${decision.refusal.kind} ${decision.refusal.code} ${rule ?? "-"}`;
 }
 
 describe("rules in order", () => {
@@ -50,7 +50,7 @@ describe("rules in order", () => {
     expect(inShort(asked(rules, toolCall(name, args), { scopes: new Set(scopes) }))).toBe(expected);
   });
 
-  it("gives the agent the reason and the operator what failed", () => {
+  it("tells the agent the reason and the operator what failed", () => {
     expect(asked(rules, toolCall("delete_all"))).toMatchObject({
       refusal: { kind: "forbidden", code: "denied_by_rule", reason: "Nothing is deleted here." },
     });
@@ -60,7 +60,7 @@ describe("rules in order", () => {
     });
   });
 
-  it("explains with the rule, what was read and the time it took", () => {
+  it("explains with rule, read paths and duration", () => {
     expect(asked(rules, toolCall("transfer", { amount: 5 })).explanation).toEqual({
       provider: "rules",
       rule: "small",
@@ -77,7 +77,7 @@ describe("rules in order", () => {
     notificationOf("notifications/initialized"),
     notificationOf("notifications/progress", { progressToken: 1, progress: 1 }),
     requestOf("tasks/get", { taskId: "t" }),
-  ])("lets the upkeep of a connection pass: $method", (message) => {
+  ])("lets lifecycle methods pass: $method", (message) => {
     expect(inShort(asked(rules, message))).toBe("allow -");
   });
 
@@ -88,22 +88,22 @@ describe("rules in order", () => {
     requestOf("sampling/createMessage", {}),
     requestOf("elicitation/create", {}),
     requestOf("unheard/of", {}),
-  ])("denies what does something, in either direction, unless a rule allows it: $method", (message) => {
+  ])("denies other methods in either direction unless a rule allows them: $method", (message) => {
     expect(inShort(asked(rules, message))).toBe("forbidden no_rule_allows -");
   });
 
-  it("can deny upkeep by rule", () => {
+  it("can deny lifecycle methods by rule", () => {
     const policy: RulesInput = { rules: [{ id: "no-list", deny: 'mcp.method == "tools/list"' }] };
     expect(inShort(asked(policy, requestOf("tools/list")))).toBe("forbidden denied_by_rule no-list");
   });
 
-  it("hides by rule what shall look as if it were not there", () => {
+  it("can hide by rule", () => {
     const policy: RulesInput = { rules: [{ deny: 'mcp.tool == "x"', hide: true, code: "no_x" }] };
     expect(inShort(asked(policy, toolCall("x")))).toBe("hidden no_x rules[0]");
   });
 });
 
-describe("what rules can look at", () => {
+describe("the variables of rules", () => {
   it.each<[string, Message]>([
     ['mcp.method == "tools/call" && mcp.kind == "request"', toolCall("a")],
     ['mcp.tool == "a" && mcp.prompt == "" && mcp.resource == "" && mcp.task == ""', toolCall("a")],
@@ -137,7 +137,7 @@ describe("what rules can look at", () => {
   ])("%s", (allow, message) => {
     const policy = celPolicy({ rules: [{ allow }] });
     const principal = principalNamed("ann", { claims: { team: "blue", level: 3, roles: ["dev"] } });
-    const verdict = policy.provider.evaluateRequest(
+    const decision = policy.provider.evaluateRequest(
       InspectedMessage.of(
         exchangeWith(message, {
           principal,
@@ -154,7 +154,7 @@ describe("what rules can look at", () => {
       ),
       noCall,
     );
-    expect(verdict).toMatchObject({ effect: "allow", explanation: { rule: "rules[0]" } });
+    expect(decision).toMatchObject({ effect: "allow", explanation: { rule: "rules[0]" } });
   });
 
   it.each([
@@ -162,7 +162,7 @@ describe("what rules can look at", () => {
     ['{"arguments":{}}', "target_missing"],
     ['{"name":"a","arguments":[]}', "arguments_not_an_object"],
     ['{"name":"a","arguments":null}', "arguments_not_an_object"],
-  ])("does not judge what it cannot see: %s", (params, code) => {
+  ])("refuses what it cannot evaluate: %s", (params, code) => {
     const message = messageFrom(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
     expect(asked({ rules: [{ allow: "true" }] }, message)).toMatchObject({
       refusal: { kind: "invalid", code },
@@ -189,7 +189,7 @@ describe("numbers", () => {
     expect(inShort(asked(limit, withNumber(text)))).toBe(expected);
   });
 
-  it("that no rule looks at do not matter", () => {
+  it("do not matter if no rule reads them", () => {
     const policy: RulesInput = {
       rules: [{ allow: 'mcp.arguments.a == "x"' }, { allow: "mcp.arguments.n < 5" }],
     };
@@ -216,15 +216,15 @@ describe("names", () => {
     [requestOf("resources/read", { uri: "file:///home/a" }), "allow -"],
     [requestOf("prompts/get", { name: "any" }), "allow -"],
     [requestOf("ping"), "allow -"],
-  ])("alone need no rules: %#", (message, expected) => {
+  ])("can be filtered without rules: %#", (message, expected) => {
     expect(inShort(asked(policy, message))).toBe(expected);
   });
 
-  it("come before rules", () => {
+  it("are checked before rules", () => {
     expect(inShort(asked({ ...policy, rules: [{ allow: "true" }] }, toolCall("other")))).toBe("hidden hidden -");
   });
 
-  it("filter lists as well", () => {
+  it("filter lists too", () => {
     const { filter } = celPolicy(policy);
     expect(filter("tool", ["read_a", "read_secret_b", "list", "drop"])).toEqual(["read_a", "list"]);
     expect(filter("resource", ["file:///etc/x", "file:///x"])).toEqual(["file:///x"]);
@@ -232,23 +232,23 @@ describe("names", () => {
     expect(filter("prompt", ["a"])).toEqual(["a"]);
   });
 
-  it("are not asked about where nothing is said of them", () => {
+  it("are not filtered without configuration", () => {
     expect("filterList" in celPolicy({ rules: [] }).provider).toBe(false);
   });
 });
 
-describe("answers", () => {
+describe("results", () => {
   const request = toolCall("who", { id: 1 });
 
   function answered(rules: RulesInput, result: Message) {
     return celPolicy(rules).answer(request, result);
   }
 
-  it("pass where there are no rules for them", () => {
+  it("pass without result rules", () => {
     expect(inShort(answered({ rules: [] }, resultOf({ content: [] })))).toBe("allow -");
   });
 
-  it("are judged by what was asked and what came", () => {
+  it("are evaluated by request and result", () => {
     const policy: RulesInput = {
       results: [
         {
@@ -271,7 +271,7 @@ describe("answers", () => {
     expect(inShort(answered(policy, resultOf({ content: [] })))).toBe("allow -");
   });
 
-  it("are denied by default once a rule allows some, but for the upkeep", () => {
+  it("are denied by default if a rule allows, except for lifecycle methods", () => {
     const policy: RulesInput = { results: [{ allow: "result.isError == false" }] };
     expect(inShort(answered(policy, resultOf({ isError: true })))).toBe("forbidden no_rule_allows -");
     const list = celPolicy({ results: [{ allow: 'mcp.tool == "x"' }] });
@@ -310,25 +310,25 @@ describe("rules in shadow mode", () => {
 });
 
 describe("decisions", () => {
-  it("are always given at once", () => {
+  it("are synchronous", () => {
     const { provider } = celPolicy({ rules: [{ allow: "true" }], lists: [{ allow: "true" }] });
     const subject = InspectedMessage.of(exchangeWith(toolCall("a")));
     expect(provider.evaluateRequest(subject, noCall)).not.toBeInstanceOf(Promise);
     expect(provider.filterList?.({ subject, kind: "tool", entries: [] }, noCall)).not.toBeInstanceOf(Promise);
   });
 
-  it("leave a message that a change goes for valid, with its id and everything else as it was", () => {
+  it("keep a changed message valid", () => {
     const text =
       '{"jsonrpc":"2.0", "id":12345678901234567890,"method":"tools/call","params":{"name":"a","_meta":{"x":1.0},"arguments":{"keep": 1.10,"secret":"s"}}}';
     const message = messageFrom(text);
-    const verdict = asked({ rules: [{ allow: "true", redact: ["/secret"] }] }, message);
-    const change = verdict.effect === "allow" ? verdict.change : undefined;
+    const decision = asked({ rules: [{ allow: "true", redact: ["/secret"] }] }, message);
+    const change = decision.effect === "allow" ? decision.change : undefined;
     const outcome = applyChange(message, change ?? {}, { revision: "2025-11-25" });
     expect(outcome.ok ? outcome.message.bytes.toString() : outcome.problem).toBe(text.replace('"s"', '"[redacted]"'));
     expect(valueOf(outcome.ok ? outcome.message : undefined)).toMatchObject({ method: "tools/call" });
   });
 
-  it("take the time that the clock says", () => {
+  it("report their duration", () => {
     const { clock } = createFakeTime();
     let now = 0;
     const policy = celPolicy({ rules: [{ allow: "true" }] }, { ...clock, now: () => (now += 2) });

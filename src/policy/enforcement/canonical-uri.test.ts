@@ -6,7 +6,7 @@ import { requestOf } from "../../../test/support/messages.ts";
 import { createPolicyBench } from "../../../test/support/policy.ts";
 import { nonCanonicalUriReason } from "./canonical-uri.ts";
 
-describe("plainUriProblem", () => {
+describe("nonCanonicalUriReason", () => {
   it.each([
     "file:///data/config.json",
     "https://example.com",
@@ -18,7 +18,7 @@ describe("plainUriProblem", () => {
     "a:..b/...",
     "ui://x/y?a=/../b",
     "screen://localhost/~me",
-  ])("takes %s", (uri) => {
+  ])("accepts %s", (uri) => {
     expect(nonCanonicalUriReason(uri)).toBeUndefined();
   });
 
@@ -38,7 +38,7 @@ describe("plainUriProblem", () => {
     expect(nonCanonicalUriReason(uri)).toBeTypeOf("string");
   });
 
-  it("leaves a reader of URLs nothing to change but blanks, which become %20", () => {
+  it("accepts only URIs that a URL parser does not change", () => {
     const piece = fc.constantFrom("secret", "SECRET", "a", ".", "..", "%73", "%2e", "/", "\\", "\t", " ", "%2F");
     const start = fc.constantFrom("vault://h/", "VAULT://h/", "https://h/", "https://H/");
     fc.assert(

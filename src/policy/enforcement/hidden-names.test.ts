@@ -17,7 +17,7 @@ async function resultOf(method: string, params: unknown, result: unknown): Promi
 }
 
 describe("hidden names", () => {
-  it("are in no link and no embedded resource of a tool's result", async () => {
+  it("are removed from links and embedded resources of tool results", async () => {
     const content = [link("a:secret"), text, embedded("b:secret"), link("c:open"), embedded("d:open")];
     const expected = { content: [text, link("c:open"), embedded("d:open")] };
     expect(await resultOf("tools/call", { name: "t" }, { content })).toEqual(expected);
@@ -26,7 +26,7 @@ describe("hidden names", () => {
   it.each([
     ["tasks/result", (result: unknown) => result],
     ["tasks/get", (result: unknown) => ({ taskId: "t", result })],
-  ])("are in no result of a task: %s", async (method, wrap) => {
+  ])("are removed from task results: %s", async (method, wrap) => {
     const shown = [text, link("c:open")];
     const bench = createPolicyBench({ sees }, async (exchange) => {
       const isCall = exchange.message.method === "tools/call";
@@ -38,7 +38,7 @@ describe("hidden names", () => {
     expect(valueOf(message)).toMatchObject({ result: wrap({ content: shown }) });
   });
 
-  it("are found however their blocks are spelled", async () => {
+  it("are removed from escaped content blocks", async () => {
     const bench = createPolicyBench({ sees }, async ({ message }) => ({
       message: messageFrom(
         `{"jsonrpc":"2.0","id":${message.id?.json},"result":{"content":[{"type":"\\u0072esource_link","uri":"a:secret"}]}}`,
@@ -48,7 +48,7 @@ describe("hidden names", () => {
     expect(valueOf(message)).toMatchObject({ result: { content: [] } });
   });
 
-  it("are in no message of a prompt", async () => {
+  it("are removed from prompt messages", async () => {
     const say = (content: unknown) => ({ role: "user", content });
     const messages = [say(text), say(embedded("a:secret")), say(embedded("b:open"))];
     expect(await resultOf("prompts/get", { name: "p" }, { messages })).toEqual({
@@ -56,7 +56,7 @@ describe("hidden names", () => {
     });
   });
 
-  it("are not read along with another resource; the one that was asked for is decided about as such", async () => {
+  it("are removed from the contents of another resource", async () => {
     const contents = [
       { uri: "dir:secret", text: "1" },
       { uri: "sub:secret", text: "2" },
@@ -67,7 +67,7 @@ describe("hidden names", () => {
     });
   });
 
-  it("leave a server's own data alone", async () => {
+  it("do not change structured content", async () => {
     const result = { content: [text], structuredContent: { items: [link("a:secret")] } };
     expect(await resultOf("tools/call", { name: "t" }, result)).toEqual(result);
   });
@@ -76,7 +76,7 @@ describe("hidden names", () => {
     ["prompt", { type: "ref/prompt", name: "secret" }],
     ["resource", { type: "ref/resource", uri: "a:secret" }],
     ["template", { type: "ref/resource", uri: "a:secret/{x}" }],
-  ])("are completed for nobody: a %s is answered as one that is not there", async (_, ref) => {
+  ])("cannot be completed: a %s is answered as not found", async (_, ref) => {
     const bench = createPolicyBench({ sees });
     const params = { ref, argument: { name: "x", value: "" } };
     const { message } = await bench.handle(exchangeWith(requestOf("completion/complete", params)));
@@ -85,7 +85,7 @@ describe("hidden names", () => {
     expect(valueOf(message)).not.toHaveProperty("error.data");
   });
 
-  it("are no values of a completion, where the template is whole with them", async () => {
+  it("are removed from completed values", async () => {
     const completion = { values: ["secret", "open"], total: 2 };
     const argument = { name: "path", value: "" };
     expect(
@@ -108,7 +108,7 @@ describe("hidden names", () => {
     ).toEqual({ completion });
   });
 
-  it("are told of by no update", async () => {
+  it("are dropped from resource updates", async () => {
     const bench = createPolicyBench({ sees });
     for (const uri of ["a:secret", "b:open"]) {
       const message = notificationOf("notifications/resources/updated", { uri });
@@ -117,7 +117,7 @@ describe("hidden names", () => {
     expect(bench.sent.map(({ message }) => valueOf(message))).toMatchObject([{ params: { uri: "b:open" } }]);
   });
 
-  it("are listened to by nobody, and so is what may not be subscribed to", async () => {
+  it("are removed from listen requests, like refused subscriptions", async () => {
     const asked: unknown[] = [];
     const bench = createPolicyBench({
       sees,

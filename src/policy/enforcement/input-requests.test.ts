@@ -14,8 +14,8 @@ const result = { resultType: "input_required", inputRequests, requestState: "sta
 const call = (extra: object = {}) => requestOf("tools/call", { name: "moor", arguments: {}, ...extra });
 const seenAs = ({ phase, direction, method }: InspectedMessage): string => `${phase} ${direction} ${method}`;
 
-describe("questions in results and answers in requests", () => {
-  it("are to a policy what they are in other revisions", async () => {
+describe("input requests and responses", () => {
+  it("are evaluated as the requests and responses of other revisions", async () => {
     const seen: string[] = [];
     const rules: FakeRules = {
       request: (subject) => {
@@ -45,7 +45,7 @@ describe("questions in results and answers in requests", () => {
     ]);
   });
 
-  it("are decided about in a notification about a task that waits for input, and so are their answers", async () => {
+  it("are evaluated in notifications about tasks", async () => {
     const seen: string[] = [];
     const bench = createPolicyBench({
       request: (subject) => {
@@ -83,7 +83,7 @@ describe("questions in results and answers in requests", () => {
     expect(seen).toContain("response client-to-server elicitation/create asked");
   });
 
-  it("are known by their form where nobody remembers what was asked", async () => {
+  it("are recognized by shape if the request is unknown", async () => {
     const seen: unknown[] = [];
     const bench = createPolicyBench({
       response: ({ method, direction }) => {
@@ -100,7 +100,7 @@ describe("questions in results and answers in requests", () => {
     expect(seen).toEqual(["elicitation/create", "roots/list", "sampling/createMessage"]);
   });
 
-  it("are refused with the whole message where one of them is", async () => {
+  it("refuse the whole message if one is refused", async () => {
     const asking = createPolicyBench(
       { request: ({ method }) => (method === "roots/list" ? deny() : allow()) },
       answering(result),
@@ -119,7 +119,7 @@ describe("questions in results and answers in requests", () => {
     expect(answered.sent).toHaveLength(0);
   });
 
-  it("go on as the policy changed them, and everything else as it was", async () => {
+  it("pass in the form that the policy gave them", async () => {
     const bench = createPolicyBench(
       {
         request: ({ method }) =>
@@ -151,7 +151,7 @@ describe("questions in results and answers in requests", () => {
     },
   );
 
-  it("are not decided about twice where a bridge has put them into a result", async () => {
+  it("are not evaluated again if a bridge put them into the result", async () => {
     const seen: unknown[] = [];
     const bench = createPolicyBench(
       {

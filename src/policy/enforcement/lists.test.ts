@@ -13,7 +13,7 @@ describe("lists", () => {
     ["prompts/list", "prompts", "name"],
     ["resources/list", "resources", "uri"],
     ["resources/templates/list", "resourceTemplates", "uriTemplate"],
-  ])("%s leaves out what the caller may not know of", async (method, member, key) => {
+  ])("%s removes entries that the caller cannot see", async (method, member, key) => {
     const entries = ["a", "b", "c"].map((name) => ({ [key]: name, title: name.toUpperCase() }));
     const bench = createPolicyBench({ sees: (name) => name !== "b" }, answering({ [member]: entries }));
     const { message } = await bench.handle(exchangeWith(requestOf(method)));
@@ -24,7 +24,7 @@ describe("lists", () => {
     });
   });
 
-  it("keeps every byte of what stays, and the cursor of a page that is empty now", async () => {
+  it("keeps the bytes of the other entries, and the cursor of an empty page", async () => {
     const text =
       '{ "jsonrpc":"2.0","id":1,"result":{"tools":[ {"name":"\\u0061","n":1.0} , {"name":"b","n":12345678901234567890} ],"nextCursor":"" } }';
     const peer = async () => ({ message: messageFrom(text) });
@@ -40,13 +40,13 @@ describe("lists", () => {
     expect(textOf((await all.handle(exchangeWith(requestOf("tools/list")))).message)).toBe(text);
   });
 
-  it("shows no entry that has no name to decide about", async () => {
+  it("removes entries without a name", async () => {
     const bench = createPolicyBench({ sees: () => true }, answering({ tools: [{ name: "a" }, {}, 5, null] }));
     const { message } = await bench.handle(exchangeWith(requestOf("tools/list")));
     expect(valueOf(message)).toMatchObject({ result: { tools: [{ name: "a" }] } });
   });
 
-  it("are whole to a provider that knows nothing of lists", async () => {
+  it("are not filtered for a provider without filterList", async () => {
     const seen: unknown[] = [];
     const provider = fakeProvider({
       response: ({ message }) => {
@@ -65,13 +65,13 @@ describe("lists", () => {
       "decides about too few",
       async () => ({ visible: [], explanation: { provider: "x", rule: undefined, read: [], durationMs: 0 } }),
     ],
-  ])("are refused where the provider %s", async (_, filterList) => {
+  ])("are refused if the provider %s", async (_, filterList) => {
     const bench = createPolicyBench({ ...fakeProvider(), filterList }, answering({ tools: [{ name: "a" }] }));
     const { message } = await bench.handle(exchangeWith(requestOf("tools/list")));
     expect(valueOf(message)).toMatchObject({ error: { code: 5030 } });
   });
 
-  it("are refused with the provider's own words where it gives some", async () => {
+  it("are refused with the provider's own reason", async () => {
     const denial = { kind: "rate", code: "too_much", reason: "come back later", retryAfter: 7 } as const;
     const filterList = () => ({ visible: [true], refusal: denial, explanation });
     const bench = createPolicyBench({ ...fakeProvider(), filterList }, answering({ tools: [{ name: "a" }] }));
@@ -80,7 +80,7 @@ describe("lists", () => {
     expect(bench.decisions.map(({ effect }) => effect)).toContain("deny");
   });
 
-  it("are for the caller alone to keep, whatever the server said", async () => {
+  it("get a private cache scope", async () => {
     const bench = createPolicyBench(
       { sees: () => true },
       answering({ resultType: "complete", tools: [{ name: "a" }], ttlMs: 5, cacheScope: "public" }),
@@ -89,7 +89,7 @@ describe("lists", () => {
     expect(valueOf(message)).toMatchObject({ result: { ttlMs: 5, cacheScope: "private" } });
   });
 
-  it("hold exactly the entries that may be seen, in their order", async () => {
+  it("contain exactly the visible entries, in order", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(fc.string(), fc.boolean(), fc.json())), async (drawn) => {
         const hidden = new Set(drawn.filter(([, isHidden]) => isHidden).map(([name]) => name));

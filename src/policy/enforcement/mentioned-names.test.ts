@@ -14,20 +14,20 @@ const texts = [
 describe.each(texts)("a %s answer", (_, text) => {
   const block = { type: "text", text };
 
-  it("that speaks of a resource is found out", () => {
+  it("mentions a linked resource", () => {
     const message = resultOf({ content: [block, link] });
     expect(mayMentionResource(message)).toBe(true);
     expect(resourceMentions(message)).toEqual([{ uri: "file:///a", path: ["result", "content", 1] }]);
   });
 
-  it("that speaks of one in escapes is found out", () => {
+  it("mentions a linked resource in escaped JSON", () => {
     const escaped = String.raw`{"type":"\u0072esource_link","uri":"file:///a","name":"a"}`;
     const message = messageFrom(`{"jsonrpc":"2.0","id":1,"result":{"content":[${JSON.stringify(block)},${escaped}]}}`);
     expect(mayMentionResource(message)).toBe(true);
     expect(resourceMentions(message).map(({ uri }) => uri)).toEqual(["file:///a"]);
   });
 
-  it("with the contents of a resource is found out", () => {
+  it("mentions the resource of its contents", () => {
     expect(mayMentionResource(resultOf({ contents: [{ uri: "file:///a", text }] }))).toBe(true);
   });
 
@@ -36,13 +36,13 @@ describe.each(texts)("a %s answer", (_, text) => {
     ["the word in a text", { content: [block, { type: "text", text: "a resource" }] }],
     ["a name that begins alike", { content: [block], results: "res" }],
     ["a line feed", { content: [block, { type: "text", text: "one\ntwo" }] }],
-  ])("with %s is not", (__, result) => {
+  ])("with %s mentions none", (__, result) => {
     const message = resultOf(result);
     expect(mayMentionResource(message)).toBe(false);
     expect(resourceMentions(message)).toEqual([]);
   });
 
-  it("is searched up to its end and no further", () => {
+  it("is not searched beyond its own bytes", () => {
     const [first, second] = [resultOf({ content: [block] }), resultOf({ content: [link] })];
     const bytes = Buffer.concat([first.bytes, second.bytes]);
     expect(mayMentionResource({ ...first, bytes })).toBe(false);

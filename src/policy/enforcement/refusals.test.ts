@@ -26,7 +26,7 @@ describe("refusals", () => {
     ["rate", 4290, 429],
     ["unavailable", 5030, 503],
     ["invalid", -32602, 200],
-  ])("have the codes of the table by default: %s", async (kind, code, status) => {
+  ])("have the gateway's codes by default: %s", async (kind, code, status) => {
     expect(await refused({ kind, retryAfter: 3 })).toMatchObject({
       status,
       retryAfter: 3,
@@ -34,7 +34,7 @@ describe("refusals", () => {
     });
   });
 
-  it("can be told by status", async () => {
+  it("can use status 403", async () => {
     expect(await refused({}, { refusalStatus: "forbidden" })).toMatchObject({
       status: 403,
       error: { code: 4030 },
@@ -76,12 +76,12 @@ describe("refusals", () => {
     ['{"error":{"message":"c"}}', "c"],
     ["<html>", "this is not for you"],
     ["5", "this is not for you"],
-  ])("say in the profile ping what the decision point said: %s", async (body, message) => {
+  ])("have the decision point's message in the profile ping: %s", async (body, message) => {
     const http = { status: 403, headers: {}, body };
     expect(await refused({ http }, { profile: "ping" })).toMatchObject({ error: { message } });
   });
 
-  it("ask for the scopes that are missing by a challenge", async () => {
+  it("challenge for missing scopes", async () => {
     const bench = createPolicyBench({ request: () => deny({ kind: "scope", scopes: ["ships:write"] }) });
     const error: unknown = await bench.handle(exchangeWith(call)).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(GatewayError);
@@ -92,7 +92,7 @@ describe("refusals", () => {
   });
 });
 
-describe("what is hidden", () => {
+describe("a hidden name", () => {
   const hide = (facts: Partial<Exchange> = {}) => {
     const bench = createPolicyBench({
       request: ({ message }) =>
@@ -102,7 +102,7 @@ describe("what is hidden", () => {
       valueOf((await bench.handle(exchangeWith(requestOf(method, params, 3), facts))).message);
   };
 
-  it("is answered in the words of the specification, without a mark of ours", async () => {
+  it("is answered as the specification says, without a trace of the gateway", async () => {
     const ask = hide();
     expect(await ask("tools/call", { name: "hidden" })).toEqual({
       jsonrpc: "2.0",
@@ -134,7 +134,7 @@ describe("what is hidden", () => {
           JSON.stringify({ content: [{ type: "text", text: `Unknown tool: ${name}` }], isError: true }),
         ),
     ],
-  ])("is answered in the server's own words once the caller has met them: %s", async (_, unknown) => {
+  ])("is answered in the server's own words once the caller knows them: %s", async (_, unknown) => {
     const bench = createPolicyBench(
       {
         request: ({ message }) =>

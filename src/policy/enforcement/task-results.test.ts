@@ -27,11 +27,11 @@ const eras = [
   { revision: "2025-11-25", era: "legacy", fetch: "tasks/result" },
   { revision: "2026-07-28", era: "modern", fetch: "tasks/get" },
 ] as const;
-const rules = (verdict: ReturnType<typeof deny>): FakeRules => ({
+const rules = (decision: ReturnType<typeof deny>): FakeRules => ({
   request: () => allow({ memory: "of the call" }),
   response: ({ request, message }, { memory }) =>
     request?.method === "tools/call" && memory === "of the call" && "text" in Object(contentOf(valueOf(message)))
-      ? verdict
+      ? decision
       : allow(),
 });
 
@@ -41,7 +41,7 @@ function contentOf(value: unknown): unknown {
 }
 
 describe("the result of a task", () => {
-  it.each(eras)("is decided about as the answer to the call that began it ($revision)", async (facts) => {
+  it.each(eras)("is evaluated as the response to the call that started the task ($revision)", async (facts) => {
     const { fetch, ...era } = facts;
     const bench = createPolicyBench(rules(deny()), server);
     await bench.handle(exchangeWith(begin, era));
@@ -52,7 +52,7 @@ describe("the result of a task", () => {
     });
   });
 
-  it.each(eras)("goes on as that decision changed it ($revision)", async (facts) => {
+  it.each(eras)("passes in the form that the decision gave it ($revision)", async (facts) => {
     const { fetch, ...era } = facts;
     const bench = createPolicyBench(rules(allow({ change: { set: { "/result/content/0/text": "****" } } })), server);
     await bench.handle(exchangeWith(begin, era));
@@ -62,7 +62,7 @@ describe("the result of a task", () => {
     expect(valueOf(reply.message)).toMatchObject({ id: "fetch" });
   });
 
-  it("is decided about in a notification too", async () => {
+  it("is evaluated in a notification too", async () => {
     const bench = createPolicyBench(rules(deny()), server);
     const modern = { revision: "2026-07-28", era: "modern" } as const;
     await bench.handle(exchangeWith(begin, modern));
@@ -71,7 +71,7 @@ describe("the result of a task", () => {
     expect(bench.sent).toHaveLength(1);
   });
 
-  it("of which nobody knows how it began is not shown, and the call of another principal is no beginning", async () => {
+  it("is refused if the call is unknown, or belongs to another principal", async () => {
     const bench = createPolicyBench(rules(deny()), server);
     await bench.handle(exchangeWith(begin, { principal: principalNamed("a") }));
     const fetch = requestOf("tasks/result", { taskId: "t-1" });
@@ -79,7 +79,7 @@ describe("the result of a task", () => {
     expect(valueOf(reply.message)).toMatchObject({ error: { data: { reason: "task_forgotten" } } });
   });
 
-  it("is decided about by its tool where its arguments were too long to be kept", async () => {
+  it("is evaluated by tool if the arguments were too long to keep", async () => {
     const bench = createPolicyBench(rules(deny()), server);
     const long = requestOf("tools/call", { name: "cards", arguments: { text: "x".repeat(20_000) } });
     await bench.handle(exchangeWith(long));
@@ -87,7 +87,7 @@ describe("the result of a task", () => {
     expect(valueOf(reply.message)).toMatchObject({ id: "fetch", error: { data: { reason: "not_yours" } } });
   });
 
-  it("that has none yet passes as it is", async () => {
+  it("passes unchanged while there is none yet", async () => {
     const bench = createPolicyBench(rules(deny()), async ({ message }) => ({
       message:
         message.kind === "request" ? resultMessage(message.id, '{"taskId":"t-9","status":"working"}') : undefined,

@@ -5,7 +5,7 @@ import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { createBreaker } from "./breaker.ts";
 
 describe("breaker", () => {
-  it("[PA-106] starts closed, and a new one knows nothing of an open one", () => {
+  it("[PA-106] starts closed", () => {
     const { clock } = createFakeTime();
     const first = createBreaker(clock);
     first.trip("failure", 30);
@@ -13,7 +13,7 @@ describe("breaker", () => {
     expect(createBreaker(clock).check()).toBeUndefined();
   });
 
-  it("[PA-112] is simply closed when the time is over", async () => {
+  it("[PA-112] closes when its time is over", async () => {
     const time = createFakeTime();
     const breaker = createBreaker(time.clock);
     breaker.trip("failure", 30);
@@ -24,7 +24,7 @@ describe("breaker", () => {
     expect(breaker.check()).toBeUndefined();
   });
 
-  it("counts the seconds that remain, rounded up", async () => {
+  it("rounds the remaining seconds up", async () => {
     const time = createFakeTime();
     const breaker = createBreaker(time.clock);
     expect(breaker.trip("rate", 12)).toEqual({ kind: "rate", remainingSeconds: 12 });

@@ -58,7 +58,7 @@ describe("retry", () => {
     expect(made).toHaveLength(2);
   });
 
-  it("ends the pause when nobody waits any more", async () => {
+  it("ends the pause on abort", async () => {
     const time = createFakeTime();
     const { made, attempt } = attempts(["bad", "bad"]);
     const controller = new AbortController();
@@ -76,7 +76,7 @@ describe("retry", () => {
     expect(time.pending()).toBe(0);
   });
 
-  it("tells of every further attempt, and not of the first", async () => {
+  it("reports every retry", async () => {
     const time = createFakeTime();
     const { made, attempt } = attempts(["bad", "bad", "good"]);
     let told = 0;
@@ -91,7 +91,7 @@ describe("retry", () => {
     expect([await result, made.length, told]).toEqual(["good", 3, 2]);
   });
 
-  it("does not begin an attempt that it has no time for", async () => {
+  it("does not start an attempt without time for it", async () => {
     const time = createFakeTime();
     const { made, attempt } = attempts(["bad", "bad"]);
     const result = await withRetry(attempt(time.clock.now), {

@@ -28,7 +28,7 @@ function timed(provider: PolicyProvider) {
 }
 
 describe("withDeadline", () => {
-  it("gives verdicts that are known at once at once, and sets no timer for them", () => {
+  it("returns ready decisions without a timer", () => {
     const { decorated, time } = timed(fakeProvider({ sees: () => true }));
     expect(decorated.evaluateRequest(subjectOf(), call)).toEqual(allow());
     expect(decorated.filterList?.({ subject: subjectOf(), kind: "tool", entries: [] }, call)).toEqual({
@@ -38,7 +38,7 @@ describe("withDeadline", () => {
     expect(time.pending()).toBe(0);
   });
 
-  it("refuses as undecided what has no verdict in time, aborts the question and counts it", async () => {
+  it("refuses late decisions, aborts the evaluation and counts it", async () => {
     let signal: AbortSignal | undefined;
     const provider = fakeProvider({
       request: (_, asked) => {
@@ -55,8 +55,8 @@ describe("withDeadline", () => {
     await time.advance(99);
     expect(timeouts()).toBe(0);
     await time.advance(1);
-    for (const verdict of await Promise.all([asked, reviewed])) {
-      expect(verdict).toMatchObject({
+    for (const decision of await Promise.all([asked, reviewed])) {
+      expect(decision).toMatchObject({
         effect: "deny",
         refusal: { kind: "unavailable", code: "decision_timeout" },
       });
@@ -66,7 +66,7 @@ describe("withDeadline", () => {
     expect(time.pending()).toBe(0);
   });
 
-  it("asks no further for whom nobody waits", async () => {
+  it("aborts the evaluation when the caller goes away", async () => {
     const cancellation = new Cancellation();
     let signal: AbortSignal | undefined;
     const { decorated, time, timeouts } = timed(
@@ -77,27 +77,27 @@ describe("withDeadline", () => {
         },
       }),
     );
-    const verdict = Promise.resolve(decorated.evaluateRequest(subjectOf(cancellation), call));
+    const decision = Promise.resolve(decorated.evaluateRequest(subjectOf(cancellation), call));
     cancellation.cancel("client-gone");
-    expect(await verdict).toMatchObject({ effect: "deny" });
+    expect(await decision).toMatchObject({ effect: "deny" });
     expect(signal?.reason).toBe("client-gone");
     expect([time.pending(), timeouts()]).toEqual([0, 0]);
   });
 
-  it("passes on verdicts and failures that come in time, and takes its timer off", async () => {
-    const verdict = Promise.withResolvers<Decision>();
+  it("passes decisions and errors on, and cancels its timer", async () => {
+    const decision = Promise.withResolvers<Decision>();
     const { decorated, time } = timed(
-      fakeProvider({ request: () => verdict.promise, response: () => Promise.reject(new Error("gone")) }),
+      fakeProvider({ request: () => decision.promise, response: () => Promise.reject(new Error("gone")) }),
     );
     const asked = decorated.evaluateRequest(subjectOf(), call);
-    verdict.resolve(allow({ memory: 1 }));
+    decision.resolve(allow({ memory: 1 }));
     expect(await asked).toEqual(allow({ memory: 1 }));
     await expect(decorated.evaluateResponse(subjectOf(), call)).rejects.toThrow("gone");
     await settled();
     expect(time.pending()).toBe(0);
   });
 
-  it("leaves a list without a verdict in time undecided, which refuses it", async () => {
+  it("rejects late list decisions", async () => {
     const time = createFakeTime();
     const provider = withDeadline({ ...fakeProvider(), filterList: never }, { timeoutMs: 5, setTimer: time.setTimer });
     const bench = createPolicyBench(provider, async ({ message }) => ({
@@ -108,7 +108,7 @@ describe("withDeadline", () => {
     expect((await reply).message?.kind).toBe("error");
   });
 
-  it("closes what it decorates", async () => {
+  it("closes the wrapped provider", async () => {
     let isClosed = false;
     const provider = withDeadline(
       {

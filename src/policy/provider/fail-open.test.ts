@@ -15,32 +15,29 @@ function opened(provider: PolicyProvider) {
   return { told, decorated: withFailOpen(provider, (problem) => void told.push(problem)) };
 }
 
-function denialOf(verdict: Decision): PolicyRefusal {
-  if (verdict.effect === "deny") return verdict.refusal;
+function refusalOf(decision: Decision): PolicyRefusal {
+  if (decision.effect === "deny") return decision.refusal;
   throw new Error("nothing was denied");
 }
 
 describe("withFailOpen", () => {
-  it.each<RefusalKind>(["forbidden", "hidden", "scope", "rate", "invalid"])(
-    "keeps what was decided: %s",
-    async (kind) => {
-      const { decorated, told } = opened(
-        fakeProvider({ request: () => deny({ kind }), response: async () => deny({ kind }) }),
-      );
-      expect(decorated.evaluateRequest(subject, call)).toEqual(deny({ kind }));
-      expect(await decorated.evaluateResponse(subject, call)).toEqual(deny({ kind }));
-      expect(told).toEqual([]);
-    },
-  );
+  it.each<RefusalKind>(["forbidden", "hidden", "scope", "rate", "invalid"])("keeps denials: %s", async (kind) => {
+    const { decorated, told } = opened(
+      fakeProvider({ request: () => deny({ kind }), response: async () => deny({ kind }) }),
+    );
+    expect(decorated.evaluateRequest(subject, call)).toEqual(deny({ kind }));
+    expect(await decorated.evaluateResponse(subject, call)).toEqual(deny({ kind }));
+    expect(told).toEqual([]);
+  });
 
-  it("keeps changes and what they leave for the answer", () => {
-    const verdict = allow({ change: { remove: ["/params"] }, memory: 1 });
-    expect(opened(fakeProvider({ request: () => verdict })).decorated.evaluateRequest(subject, call)).toBe(verdict);
+  it("keeps changes and memory", () => {
+    const decision = allow({ change: { remove: ["/params"] }, memory: 1 });
+    expect(opened(fakeProvider({ request: () => decision })).decorated.evaluateRequest(subject, call)).toBe(decision);
   });
 
   it.each<[string, () => Decision | Promise<Decision>]>([
-    ["no verdict", () => deny({ kind: "unavailable", reason: "the breaker is open" })],
-    ["no verdict, later", async () => deny({ kind: "unavailable", reason: "the breaker is open" })],
+    ["no decision", () => deny({ kind: "unavailable", reason: "the breaker is open" })],
+    ["no decision, later", async () => deny({ kind: "unavailable", reason: "the breaker is open" })],
     [
       "a failure",
       () => {
@@ -48,21 +45,21 @@ describe("withFailOpen", () => {
       },
     ],
     ["a failure, later", () => Promise.reject(new Error("the breaker is open"))],
-  ])("lets pass for lack of a verdict, and tells: %s", async (_, evaluate) => {
+  ])("allows without a decision and reports it: %s", async (_, evaluate) => {
     const { decorated, told } = opened(fakeProvider({ request: evaluate, response: evaluate }));
-    for (const verdict of [
+    for (const decision of [
       await decorated.evaluateRequest(subject, call),
       await decorated.evaluateResponse(subject, call),
     ]) {
-      expect(verdict).toMatchObject({ effect: "allow" });
-      expect(verdict.explanation.notes?.at(-1)).toContain("the breaker is open");
+      expect(decision).toMatchObject({ effect: "allow" });
+      expect(decision.explanation.notes?.at(-1)).toContain("the breaker is open");
     }
     expect(told).toEqual(["the breaker is open", "the breaker is open"]);
   });
 
-  it("[PA-126] stays shut where the lack of a verdict is for good", async () => {
+  it("[PA-126] stays closed for neverFailOpen", async () => {
     const shut = deny({ kind: "unavailable", neverFailOpen: true });
-    const denied = { visible: [false], refusal: { ...denialOf(shut) }, explanation: shut.explanation };
+    const denied = { visible: [false], refusal: { ...refusalOf(shut) }, explanation: shut.explanation };
     const { decorated, told } = opened({
       ...fakeProvider({ request: () => shut, response: async () => shut }),
       filterList: () => denied,
@@ -74,19 +71,19 @@ describe("withFailOpen", () => {
     expect(told).toEqual([]);
   });
 
-  it("shows a whole list that was refused for lack of a verdict", async () => {
-    const denial = denialOf(deny({ kind: "unavailable", reason: "gone" }));
+  it("shows a list that was refused as unavailable", async () => {
+    const denial = refusalOf(deny({ kind: "unavailable", reason: "gone" }));
     const { explanation } = deny();
     const { decorated, told } = opened({
       ...fakeProvider(),
       filterList: async () => ({ visible: [false, false], refusal: denial, explanation }),
     });
     const entries = ["a", "b"].map((name) => ({ name, value: {} }));
-    const verdict = await decorated.filterList?.({ subject, kind: "tool", entries }, call);
-    expect([verdict?.visible, verdict?.refusal, told]).toEqual([[true, true], undefined, ["gone"]]);
+    const decision = await decorated.filterList?.({ subject, kind: "tool", entries }, call);
+    expect([decision?.visible, decision?.refusal, told]).toEqual([[true, true], undefined, ["gone"]]);
   });
 
-  it("shows a whole list for lack of a verdict", async () => {
+  it("shows a list if the provider throws", async () => {
     const entries = [
       { name: "a", value: {} },
       { name: "b", value: {} },

@@ -72,43 +72,43 @@ describe.each<readonly [string, () => PolicyProvider]>([
   ["pingauthorize", () => sideband(false)],
   ["authzen", () => authzen(false)],
 ])("the provider %s", (name, make) => {
-  it("says yes and no, explains both, and tells nothing of arguments", async () => {
+  it("allows and denies with explanations that contain no arguments", async () => {
     const provider = make();
     expect(provider.name).toBe(name);
     for (const [tool, effect] of [
       ["open", "allow"],
       ["closed", "deny"],
     ] as const) {
-      const verdict = await provider.evaluateRequest(call(tool), calm);
-      expect([tool, verdict.effect]).toEqual([tool, effect]);
-      expect(verdict).not.toHaveProperty("change");
-      expect(verdict.explanation.provider).toBe(name);
-      expect(verdict.explanation.read.length).toBeGreaterThan(0);
-      expect(verdict.explanation.durationMs).toBeGreaterThanOrEqual(0);
-      const { effect: _effect, ...said } = verdict.effect === "deny" ? verdict : { ...verdict, memory: undefined };
+      const decision = await provider.evaluateRequest(call(tool), calm);
+      expect([tool, decision.effect]).toEqual([tool, effect]);
+      expect(decision).not.toHaveProperty("change");
+      expect(decision.explanation.provider).toBe(name);
+      expect(decision.explanation.read.length).toBeGreaterThan(0);
+      expect(decision.explanation.durationMs).toBeGreaterThanOrEqual(0);
+      const { effect: _effect, ...said } = decision.effect === "deny" ? decision : { ...decision, memory: undefined };
       expect(JSON.stringify(said)).not.toContain(secret);
     }
   });
 
-  it("gives a no that a program and an agent can use", async () => {
-    const verdict = await make().evaluateRequest(call("closed"), calm);
-    expect(verdict).toMatchObject({
+  it("denies with a code and a reason", async () => {
+    const decision = await make().evaluateRequest(call("closed"), calm);
+    expect(decision).toMatchObject({
       effect: "deny",
       refusal: { code: expect.stringMatching(/^[a-z][\d_a-z]*$/u), reason: expect.stringMatching(/.{5}/u) },
     });
   });
 
-  it("lets the answer to an allowed call pass, with what the request left", async () => {
+  it("allows the response to an allowed call", async () => {
     const provider = make();
     const asked = call("open");
-    const verdict = await provider.evaluateRequest(asked, calm);
-    if (verdict.effect !== "allow" || asked.message.kind !== "request") throw new Error("it was refused");
+    const decision = await provider.evaluateRequest(asked, calm);
+    if (decision.effect !== "allow" || asked.message.kind !== "request") throw new Error("it was refused");
     const answer = InspectedMessage.answering(asked.exchange, asked.message, resultOf({ content: [] }));
-    const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: verdict.memory });
+    const reviewed = await provider.evaluateResponse(answer, { ...calm, memory: decision.memory });
     expect(reviewed.effect).toBe("allow");
   });
 
-  it("can be closed, and closed again", async () => {
+  it("can be closed twice", async () => {
     const provider = make();
     await provider.close?.();
     await provider.close?.();
@@ -120,9 +120,9 @@ describe.each<readonly [string, () => PolicyProvider]>([
   ["pingauthorize", () => sideband(true)],
   ["authzen", () => authzen(true)],
 ])("the provider %s without its decision point", (_name, make) => {
-  it("has no verdict, says so, and keeps the reason why from the agent", async () => {
-    const verdict = await make().evaluateRequest(call("open"), calm);
-    expect(verdict).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
-    expect(verdict.effect === "deny" && verdict.refusal.reason).not.toContain("ECONNREFUSED");
+  it("denies as unavailable and does not tell the agent why", async () => {
+    const decision = await make().evaluateRequest(call("open"), calm);
+    expect(decision).toMatchObject({ effect: "deny", refusal: { kind: "unavailable" } });
+    expect(decision.effect === "deny" && decision.refusal.reason).not.toContain("ECONNREFUSED");
   });
 });

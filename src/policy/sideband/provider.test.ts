@@ -57,13 +57,13 @@ function answering(): InspectedMessage {
   return InspectedMessage.answering(exchangeWith(request), request, response);
 }
 
-function denialOf(verdict: Decision) {
-  if (verdict.effect === "deny") return verdict.refusal;
+function refusalOf(decision: Decision) {
+  if (decision.effect === "deny") return decision.refusal;
   throw new Error("allowed");
 }
 
 describe("PingAuthorize as a provider of the gateway", () => {
-  it("puts a message over HTTP as what it was", async () => {
+  it("maps an HTTP message to its request", async () => {
     const { provider, calls } = providerWith(echoed);
     const transport = {
       type: "http",
@@ -91,7 +91,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
     expect(calls[0]?.payload).not.toHaveProperty("access_token");
   });
 
-  it("makes HTTP up for a message that did not come over it, and says who sends it", async () => {
+  it("synthesizes HTTP for other transports", async () => {
     const { provider, calls } = providerWith(echoed);
     await provider.evaluateRequest(subject({ route: "my files", direction: "server-to-client" }), call);
     expect(calls[0]?.payload).toMatchObject({
@@ -101,7 +101,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
     });
   });
 
-  it("says who the caller is, in PingAuthorize's own form", async () => {
+  it("sends the caller as access_token", async () => {
     const principal = {
       id: "https://issuer|ada",
       kind: "token",
@@ -123,20 +123,20 @@ describe("PingAuthorize as a provider of the gateway", () => {
     });
   });
 
-  it("turns a changed body into a change of the message", async () => {
+  it("changes the message by a changed body", async () => {
     const { provider } = providerWith(({ payload }) => ({
       json: { ...payload, body: mcpFixtures.toolsCall.replace("London", "Paris") },
     }));
-    const verdict = await provider.evaluateRequest(subject(), call);
+    const decision = await provider.evaluateRequest(subject(), call);
     const bytes = Buffer.from(mcpFixtures.toolsCall.replace("London", "Paris"));
-    expect(verdict).toMatchObject({ effect: "allow", change: { bytes } });
+    expect(decision).toMatchObject({ effect: "allow", change: { bytes } });
   });
 
-  it("turns a denial into one with the policy's own answer", async () => {
+  it("keeps the policy's answer in a denial", async () => {
     const { provider } = providerWith(() => ({
       json: { response: { response_code: "403", body: '{"message":"no"}', headers: [{ "X-A": "1" }] } },
     }));
-    expect(denialOf(await provider.evaluateRequest(subject(), call))).toEqual({
+    expect(refusalOf(await provider.evaluateRequest(subject(), call))).toEqual({
       kind: "forbidden",
       code: "denied_by_policy",
       reason: "no",
@@ -151,17 +151,17 @@ describe("PingAuthorize as a provider of the gateway", () => {
     ["it asks for a pause", { status: 429, headers: { "retry-after": "4" } }, "rate", false],
     ["it does not know us", { status: 401 }, "unavailable", false],
     ["its refusal cannot be used", { json: { response: {} } }, "unavailable", false],
-  ])("[PA-126] [PA-208] tells failures that may open the gate from others: %s", async (_when, reply, kind, opens) => {
+  ])("[PA-126] [PA-208] marks which failures may fail open: %s", async (_when, reply, kind, opens) => {
     const { provider } = providerWith(() => reply);
-    const denial = denialOf(await provider.evaluateRequest(subject(), call));
+    const denial = refusalOf(await provider.evaluateRequest(subject(), call));
     expect([denial.kind, denial.neverFailOpen]).toEqual([kind, kind === "unavailable" && !opens ? true : undefined]);
     const open = providerWith(() => reply, {}, true);
-    const verdict = await open.provider.evaluateRequest(subject(), call);
-    expect(verdict.effect).toBe(opens ? "allow" : "deny");
+    const decision = await open.provider.evaluateRequest(subject(), call);
+    expect(decision.effect).toBe(opens ? "allow" : "deny");
     expect(open.opened).toHaveLength(opens ? 1 : 0);
   });
 
-  it("refuses what a web server could do and it cannot, but for headers that go nowhere", async () => {
+  it("refuses changes that only a proxy can make", async () => {
     const transport = { type: "http", method: "POST", path: "/m", headers: { "x-go": "1" } } as const;
     const asking = async (changes: (payload: FakeCall["payload"]) => Readonly<Record<string, unknown>>) => {
       const { provider } = providerWith(({ payload }) => ({ json: { ...payload, ...changes(payload) } }));
@@ -176,7 +176,7 @@ describe("PingAuthorize as a provider of the gateway", () => {
         headers: headersOf(payload).filter((entry) => !("x-go" in entry)),
       }),
     ]) {
-      expect(denialOf(await asking(changes)).code).toBe("decision_not_usable");
+      expect(refusalOf(await asking(changes)).code).toBe("decision_not_usable");
     }
     const harmless = (payload: FakeCall["payload"]) => ({
       headers: headersOf(payload).filter((entry) => !("mcp-protocol-version" in entry)),
@@ -184,15 +184,15 @@ describe("PingAuthorize as a provider of the gateway", () => {
     expect(await asking(harmless)).toMatchObject({ effect: "allow" });
   });
 
-  it("[PA-091] asks about the answer with what the request left, and changes or refuses it", async () => {
+  it("[PA-091] evaluates the response with the stored request", async () => {
     const { provider, calls } = providerWith(({ path, payload }) => {
       if (path.endsWith("request")) return { json: { ...payload, state: { a: 1 } } };
       return { json: { response_code: "200", body: '{"jsonrpc":"2.0","id":1,"result":{}}' } };
     });
     const first = await provider.evaluateRequest(subject(), call);
     const memory = first.effect === "allow" ? first.memory : undefined;
-    const verdict = await provider.evaluateResponse(answering(), { ...call, memory });
-    expect(verdict).toMatchObject({ change: { bytes: Buffer.from('{"jsonrpc":"2.0","id":1,"result":{}}') } });
+    const decision = await provider.evaluateResponse(answering(), { ...call, memory });
+    expect(decision).toMatchObject({ change: { bytes: Buffer.from('{"jsonrpc":"2.0","id":1,"result":{}}') } });
     expect(calls[1]?.payload).toMatchObject({
       response_code: "200",
       body: '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}',
@@ -205,26 +205,26 @@ describe("PingAuthorize as a provider of the gateway", () => {
     ["a denial", { response_code: "403", body: "no" }, "denied_by_policy"],
     ["a redirect", { response_code: "302" }, "decision_not_usable"],
     ["nothing at all", { response_code: "200", body: "" }, "decision_not_usable"],
-  ])("refuses an answer for %s", async (_what, json, code) => {
+  ])("refuses a response for %s", async (_what, json, code) => {
     const { provider } = providerWith((question) => (question.path.endsWith("request") ? echoed(question) : { json }));
     const first = await provider.evaluateRequest(subject(), call);
     const memory = first.effect === "allow" ? first.memory : undefined;
-    expect(denialOf(await provider.evaluateResponse(answering(), { ...call, memory })).code).toBe(code);
+    expect(refusalOf(await provider.evaluateResponse(answering(), { ...call, memory })).code).toBe(code);
   });
 
-  it("refuses an answer to a request that nobody was asked about", async () => {
+  it("refuses the response to a request that was not evaluated", async () => {
     const { provider, calls } = providerWith(echoed);
-    expect(denialOf(await provider.evaluateResponse(answering(), call)).code).toBe("decision_failed");
+    expect(refusalOf(await provider.evaluateResponse(answering(), call)).code).toBe("decision_failed");
     expect(calls).toEqual([]);
   });
 
-  it("[PA-085] asks nothing about answers when told so", async () => {
+  it("[PA-085] can skip the response phase", async () => {
     const { provider, calls } = providerWith(echoed, { skipResponsePhase: true });
     expect(await provider.evaluateResponse(answering(), call)).toMatchObject({ effect: "allow" });
     expect(calls).toEqual([]);
   });
 
-  it("[PA-132] asks about the answer also when the gate was open for the request", async () => {
+  it("[PA-132] evaluates the response after the request failed open", async () => {
     const { provider, opened } = providerWith(() => new Error("down"), { circuitBreaker: false }, true);
     const first = await provider.evaluateRequest(subject(), call);
     const memory = first.effect === "allow" ? first.memory : undefined;

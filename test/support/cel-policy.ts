@@ -55,15 +55,15 @@ export function celPolicy(rules: RulesInput, clock?: Clock): CelPolicy {
         return { name: String(value[key]), value };
       });
       const subject = InspectedMessage.of(exchangeWith(requestOf(`${kind}s/list`), { principal: who(principal) }));
-      const verdict = provider.filterList?.({ subject, kind, entries }, call);
-      if (verdict === undefined) return entries.map(({ name }) => name);
-      const { visible } = known(verdict);
+      const decision = provider.filterList?.({ subject, kind, entries }, call);
+      if (decision === undefined) return entries.map(({ name }) => name);
+      const { visible } = known(decision);
       return entries.filter((_, index) => visible[index]).map(({ name }) => name);
     },
   };
 }
 
-function known<T>(verdict: T | Promise<T>): T {
-  if (verdict instanceof Promise) throw new Error("the verdict is not there yet");
-  return verdict;
+function known<T>(decision: T | Promise<T>): T {
+  if (decision instanceof Promise) throw new Error("the decision is not there yet");
+  return decision;
 }

@@ -135,7 +135,7 @@ export async function seenOf(
   const all = entries.map((entry) =>
     typeof entry === "string" ? { name: entry, value: { name: entry } } : { name: entry.name, value: entry },
   );
-  const verdict = await provider.filterList?.({ subject, kind, entries: all }, calm);
-  if (verdict === undefined || verdict.refusal !== undefined) return undefined;
-  return all.flatMap(({ name }, index) => (verdict.visible[index] === true ? [name] : []));
+  const decision = await provider.filterList?.({ subject, kind, entries: all }, calm);
+  if (decision === undefined || decision.refusal !== undefined) return undefined;
+  return all.flatMap(({ name }, index) => (decision.visible[index] === true ? [name] : []));
 }

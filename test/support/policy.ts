@@ -29,13 +29,13 @@ export function allow(facts: Omit<Decision & { effect: "allow" }, "effect" | "ex
 
 /** Refuses a message. */
 export function deny(facts: Partial<PolicyRefusal> = {}): Decision {
-  const denial: PolicyRefusal = {
+  const refusal: PolicyRefusal = {
     kind: "forbidden",
     code: "not_yours",
     reason: "this is not for you",
     ...facts,
   };
-  return { effect: "deny", refusal: denial, explanation };
+  return { effect: "deny", refusal, explanation };
 }
 
 /** What a fake provider is asked with. */

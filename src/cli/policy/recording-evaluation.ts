@@ -162,14 +162,14 @@ function changesOf(replayed: ReplayedExchange, { events, forwarded, answer }: Re
     const rule = events.find(({ explanation }) => explanation.rule !== undefined)?.explanation.rule;
     return [{ kind: "undecidable", rule, detail: [...unknown].map((path) => `${path} is not in the recording`) }];
   }
-  const denial = events.find(({ effect }) => effect === "deny");
+  const denied = events.find(({ effect }) => effect === "deny");
   const before = recordedDecisions(frames);
   const wasDenied = before.some(({ effect }) => effect === "deny");
-  if (denial !== undefined) {
+  if (denied !== undefined) {
     if (wasDenied) return [];
-    const reason = denial.refusal?.reason;
+    const reason = denied.refusal?.reason;
     const detail = reason === undefined ? [] : [`the agent is told: ${reason}`];
-    return [{ kind: "newly-denied", rule: denial.explanation.rule, detail }];
+    return [{ kind: "newly-denied", rule: denied.explanation.rule, detail }];
   }
   const deciding = events.find(({ phase }) => phase === "request");
   const rule = deciding?.explanation.rule;

@@ -83,12 +83,12 @@ function pathSteps(path: string): readonly string[] {
 
 /** Values that a decision read but a recording lacks: redacted values, headers, and data of callers and sessions. */
 export function missingInputs(
-  { explanation, refusal: denial }: DecisionEvent,
+  { explanation, refusal }: DecisionEvent,
   replayed: ReplayedExchange,
   answer: Message | undefined,
 ): readonly string[] {
   const unknown = explanation.read.filter((path) => isMissing(path, replayed, answer));
-  const needsScopes = denial?.kind === "scope" && !replayed.isCallerKnown;
+  const needsScopes = refusal?.kind === "scope" && !replayed.isCallerKnown;
   return needsScopes && !unknown.includes("principal.scopes") ? [...unknown, "principal.scopes"] : unknown;
 }
 

@@ -45,7 +45,7 @@ function wordsOf({ effect, isEnforced }: DecisionEvent): string {
 }
 
 function fieldsOf(event: DecisionEvent): LogFields {
-  const { exchange, explanation, refusal: denial, list, target, cause } = event;
+  const { exchange, explanation, refusal, list, target, cause } = event;
   const { provider, rule, read, durationMs, shadow, notes } = explanation;
   return {
     decision: event.id,
@@ -61,9 +61,9 @@ function fieldsOf(event: DecisionEvent): LogFields {
     enforced: event.isEnforced,
     provider,
     rule,
-    code: denial?.code,
-    kind: denial?.kind,
-    reason: denial?.reason,
+    code: refusal?.code,
+    kind: refusal?.kind,
+    reason: refusal?.reason,
     hidden: list?.hidden,
     listed: list?.total,
     read: read.join(" "),

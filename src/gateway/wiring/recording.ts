@@ -105,7 +105,7 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
       failed: () => {},
     },
     whenStored: () => recorder.persisted(),
-    onDecision: ({ id, exchange, phase, effect, isEnforced, refusal: denial, list, explanation }) => {
+    onDecision: ({ id, exchange, phase, effect, isEnforced, refusal, list, explanation }) => {
       const { provider, rule, read, durationMs } = explanation;
       recorder.decision(
         {
@@ -116,7 +116,7 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
           effect,
           enforced: isEnforced,
           ...(rule === undefined ? {} : { rule }),
-          ...(denial === undefined ? {} : { code: denial.code, reason: denial.reason }),
+          ...(refusal === undefined ? {} : { code: refusal.code, reason: refusal.reason }),
           ...(read.length === 0 ? {} : { read }),
           ...(list === undefined ? {} : { listed: list.total, hidden: list.hidden }),
           durationMs,

@@ -14,6 +14,8 @@ export interface StoredStream {
   append(block: Buffer): void;
   /** The events after an id; undefined if some of them have been dropped. */
   after(eventId: string): readonly Buffer[] | undefined;
+  /** The event of an id and those after it, as far as they are still stored. */
+  from(eventId: string): readonly Buffer[];
   /** Deletes the stream and its events. */
   delete(): void;
 }
@@ -94,6 +96,11 @@ export function createEventStore(limits: EventStoreLimits, newStreamId: () => st
       const isOurs = eventId.startsWith(`${this.id}-`) && Number.isSafeInteger(number) && number >= 0;
       if (!isOurs || number >= this.#next || number + 1 < this.#first) return undefined;
       return this.#blocks.slice(number + 1 - this.#first);
+    }
+
+    from(eventId: string): readonly Buffer[] {
+      const number = Number(eventId.slice(this.id.length + 1));
+      return this.#blocks.slice(Math.max(0, number - this.#first));
     }
 
     delete(): void {

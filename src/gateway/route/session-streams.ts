@@ -67,6 +67,8 @@ export class SessionStream implements ReplyStream {
   readonly #stored: StoredStream;
   readonly #onEnd: () => void;
   #response: SseResponse | undefined;
+  /** The first event that was written while nobody was connected. */
+  #unsentFrom: string | undefined;
   #isEnded = false;
 
   constructor(stored: StoredStream, request: RequestId | undefined, onEnd: () => void) {
@@ -91,10 +93,14 @@ export class SessionStream implements ReplyStream {
     // The connection was opened before it was attached.
   }
 
-  /** Connects a client and sends what it has missed; false if those events are no longer stored. */
+  /**
+   * Connects a client and sends what it has missed; false if those events are no longer stored. A client that names no
+   * event gets what was written while nobody was connected: a server may ask before its client listens.
+   */
   attach(response: SseResponse, lastEventId?: string): boolean {
-    const missed = lastEventId === undefined ? [] : this.#stored.after(lastEventId);
+    const missed = lastEventId === undefined ? this.#unsent() : this.#stored.after(lastEventId);
     if (missed === undefined) return false;
+    this.#unsentFrom = undefined;
     // One connection per stream: the client reads from the newer one.
     this.#response?.end();
     this.#response = response;
@@ -148,7 +154,13 @@ export class SessionStream implements ReplyStream {
     this.#stored.delete();
   }
 
+  /** What was written while nobody was connected, as far as it is still stored. */
+  #unsent(): readonly Buffer[] {
+    return this.#unsentFrom === undefined ? [] : this.#stored.from(this.#unsentFrom);
+  }
+
   #put(block: Buffer): void | Promise<void> {
+    if (!this.isAttached) this.#unsentFrom ??= this.#stored.nextEventId();
     this.#stored.append(block);
     return this.#response?.write(block);
   }

@@ -56,6 +56,8 @@ class HttpLink implements UpstreamLink {
   #handshake: ReplayableRequest | undefined;
   #initialized: ReplayableRequest | undefined;
   #renewal: Promise<void> | undefined;
+  /** Pending while a new session's own stream is being opened. */
+  #opening: Promise<void> | undefined;
   #stream: ServerStream | undefined;
   #lastContext: SseContext | undefined;
 
@@ -78,13 +80,15 @@ class HttpLink implements UpstreamLink {
 
   requestWithCallback(exchange: Exchange, callback: ReplyCallback): void {
     if (exchange.message.method === "initialize") this.#handshake = new ReplayableRequest(exchange);
-    const isReady = this.#renewal === undefined && this.endpoint.credentials === undefined;
+    const isWaiting = this.#renewal !== undefined || this.#opening !== undefined;
+    const isReady = !isWaiting && this.endpoint.credentials === undefined;
     if (isReady) this.#post(exchange, undefined, callback, true);
     else settleCallback(this.#requestWhenReady(exchange), callback);
   }
 
   async #requestWhenReady(exchange: Exchange): Promise<Reply> {
     try {
+      if (this.#opening !== undefined) await this.#opening;
       // There is no session to name while a new one is being opened.
       if (this.#renewal !== undefined) await this.#renewal;
       return await this.#send(exchange);
@@ -108,8 +112,32 @@ class HttpLink implements UpstreamLink {
     throw failure;
   }
 
-  async send(exchange: Exchange): Promise<Reply> {
-    if (exchange.message.method === "notifications/initialized") this.#initialized = new ReplayableRequest(exchange);
+  send(exchange: Exchange): Promise<Reply> {
+    if (exchange.message.method !== "notifications/initialized") return this.#deliver(exchange);
+    this.#initialized = new ReplayableRequest(exchange);
+    const delivered = this.#deliver(exchange);
+    // A bridge opens the stream itself, when somebody subscribes.
+    if (exchange.session !== undefined) this.#openStreamAfter(delivered);
+    return delivered;
+  }
+
+  /**
+   * Opens the server's own stream as soon as the session begins, and lets requests wait for it: what a server asks or
+   * tells before it has accepted the stream is lost, and clients open theirs only while they already send requests.
+   */
+  #openStreamAfter(initialized: Promise<Reply>): void {
+    const opening = initialized
+      .then(
+        () => this.listen(),
+        () => {},
+      )
+      .finally(() => {
+        if (this.#opening === opening) this.#opening = undefined;
+      });
+    this.#opening = opening;
+  }
+
+  async #deliver(exchange: Exchange): Promise<Reply> {
     try {
       await this.#send(exchange);
     } catch (error) {
@@ -222,7 +250,7 @@ class HttpLink implements UpstreamLink {
       throw new GatewayError("upstream_unreachable", "the upstream has lost the session and refuses a new one");
     }
     if (this.#initialized !== undefined) await this.#send(this.#initialized.toExchange());
-    if (wasListening) void this.listen();
+    if (wasListening) await this.listen();
   }
 }
 

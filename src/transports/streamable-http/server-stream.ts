@@ -5,7 +5,7 @@ import { isEventStreamResponse, ResponseReader } from "./response.ts";
 
 /** A GET stream that reconnects by itself. */
 export interface ServerStream {
-  /** Resolves when it is open or has failed to open, after 200 ms at the latest. */
+  /** Resolves when the upstream has accepted or refused it, after a second at the latest. */
   readonly opened: Promise<void>;
   close(): void;
 }
@@ -20,8 +20,12 @@ export interface ResumeOptions {
 
 const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
-/** Some servers send no headers before their first event. */
-const openTimeoutMs = 200;
+/** Long enough for a busy server; what it sends before it has accepted the stream is lost. */
+const openTimeoutMs = 1000;
+/** For servers that send no headers before their first event: the wait shows nothing. */
+const silentOpenTimeoutMs = 200;
+/** Upstreams whose last stream sent no headers in time. */
+const silentEndpoints = new WeakSet<HttpEndpoint>();
 
 /**
  * Opens the stream for messages outside any request (MCP 2025-03-26 and later, "Listening for Messages from the
@@ -42,9 +46,18 @@ export function openServerStream(
   let stopTimer: (() => void) | undefined;
   let isClosed = false;
   const opened = Promise.withResolvers<void>();
-  const stopWaiting = once === undefined ? setTimer(openTimeoutMs, opened.resolve) : undefined;
+  let isWaiting = once === undefined;
+  const stopWaiting = isWaiting
+    ? setTimer(silentEndpoints.has(endpoint) ? silentOpenTimeoutMs : openTimeoutMs, () => {
+        isWaiting = false;
+        silentEndpoints.add(endpoint);
+        opened.resolve();
+      })
+    : undefined;
 
   function settleOpened(): void {
+    if (!isWaiting) return;
+    isWaiting = false;
     stopWaiting?.();
     opened.resolve();
   }
@@ -88,6 +101,7 @@ export function openServerStream(
     reader = new ResponseReader(
       {
         onHeaders: (status, headers) => {
+          if (isWaiting) silentEndpoints.delete(endpoint);
           settleOpened();
           isAvailable =
             (status === 200 && isEventStreamResponse(headers)) || mayRetryCredentials(status, credentialHeaders);

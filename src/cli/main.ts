@@ -1,5 +1,6 @@
 import { closeSync, openSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { constants } from "node:os";
 import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
@@ -60,6 +61,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 function processIo(): ServingIo {
+  const { signals } = constants;
   return {
     out: (text) => {
       process.stdout.write(text);
@@ -74,8 +76,12 @@ function processIo(): ServingIo {
     isTerminal: process.stderr.isTTY,
     stopped: () =>
       new Promise((resolve) => {
+        let isStopping = false;
         for (const signal of ["SIGINT", "SIGTERM"] as const) {
-          process.once(signal, () => {
+          process.on(signal, () => {
+            // Whoever asks twice does not want to wait. By convention, the exit code says which signal it was.
+            if (isStopping) process.exit(128 + signals[signal]);
+            isStopping = true;
             resolve(signal);
           });
         }

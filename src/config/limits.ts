@@ -88,4 +88,9 @@ export const shutdownConfig = z.strictObject({
   grace: anyDuration
     .prefault("10s")
     .describe("How long running calls may finish when the process stops, or when a reload removes their server."),
+  readinessDelay: anyDuration
+    .prefault("0s")
+    .describe(
+      "How long `/readyz` answers 503 while requests are still served, before new ones are refused. Give load balancers time to notice.",
+    ),
 });

@@ -9,6 +9,7 @@ import {
 import type { Config } from "../config/config.ts";
 import { type Clock, type Exchange, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
+import { OpenWork } from "../lib/open-work.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
@@ -28,6 +29,8 @@ export interface GatewayContext {
   readonly suspendedCalls: SuspendedCalls;
   /** Read when needed: a reload changes them in place. */
   readonly limits: { readonly parse: ParseLimits; readonly queueBytes: number };
+  /** Everything that clients wait for: HTTP requests to the last byte of their answer, and messages to their answer. */
+  readonly openWork: OpenWork;
   /** Creates ids that are short, unique in this process and not secret. */
   readonly newExchangeId: () => string;
   /** Counts a message that the gateway refused on a route. */
@@ -100,6 +103,7 @@ export function createContext(options: ContextOptions): OwnedContext {
       limits: suspensionLimits,
     }),
     limits,
+    openWork: new OpenWork(),
     newExchangeId: () => `${node}-${(counter++).toString(36)}`,
     countRefusal,
     reportFailure: (exchange, error) => {

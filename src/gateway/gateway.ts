@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
+import { setImmediate as nextTurn } from "node:timers/promises";
 
 import { exposureProblem } from "../config/auth-checks.ts";
 import type { Config } from "../config/config.ts";
@@ -80,11 +81,17 @@ export interface Gateway extends AsyncDisposable {
   readonly heldMessages: HeldMessages;
   /** The metrics, in the Prometheus text format. */
   metrics(): string;
-  /** Refuses new work, lets running calls finish within `shutdown.grace`, then ends everything. */
+  /**
+   * Reports itself as not ready for `shutdown.readinessDelay`, then refuses new work, lets running calls finish within
+   * `shutdown.grace`, answers the others with an error, and ends everything.
+   */
   close(): Promise<void>;
 }
 
 const shuttingDown = "the gateway is shutting down";
+
+/** How long the last answers may take to be written. */
+const flushMs = 1000;
 
 /**
  * Creates a gateway. Nothing is connected or started before it is needed.
@@ -98,7 +105,8 @@ const shuttingDown = "the gateway is shutting down";
  */
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
   let running = config;
-  let isShuttingDown = false;
+  let closing: Promise<void> | undefined;
+  let mainListener: HttpListener | undefined;
   const listeners: HttpListener[] = [];
   const services = openServices(config, options, () => running);
   const { context, log, audit, telemetry, heldMessages } = services;
@@ -117,7 +125,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   authentications.prepare(config)();
   table.prepare(config, interceptors).commit(config.shutdown.grace);
   const admin = createAdmin(context.metrics, () => ({
-    isReady: !isShuttingDown,
+    isReady: closing === undefined,
     routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
   }));
   const router = createHttpRouter(
@@ -128,7 +136,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       sseMessages: sse.messages,
       extra: options.adminOnSamePort === true ? admin : {},
       receiving: createConcurrency(concurrency),
-      isShuttingDown: () => isShuttingDown,
+      isShuttingDown: () => closing !== undefined,
     },
     routingTable(),
   );
@@ -148,7 +156,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
 
   /** Everything that can fail comes first; the rest happens at once, between two messages. */
   function reload(next: Config, changes: Pick<GatewayOptions, "interceptors">): ReloadOutcome {
-    if (isShuttingDown) return { ok: false, problem: shuttingDown };
+    if (closing !== undefined) return { ok: false, problem: shuttingDown };
     const { paths, needsRestart, applicable } = compareConfigs(running, next);
     // The listener stays where it is, whatever address the new configuration was checked for.
     const exposure = exposureProblem(applicable.listen, Object.values(applicable.routes));
@@ -174,11 +182,21 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     }
   }
 
-  async function close(): Promise<void> {
-    if (isShuttingDown) return;
-    isShuttingDown = true;
-    for (const listener of listeners) listener.stop();
-    await within(running.shutdown.grace, table.drain());
+  async function end(): Promise<void> {
+    const { grace, readinessDelay } = running.shutdown;
+    const { openWork } = context;
+    for (const listener of listeners) listener.endKeepAlive();
+    if (mainListener !== undefined && readinessDelay > 0) await within(readinessDelay, new Promise(() => {}));
+    openWork.close();
+    await within(grace, openWork.whenIdle());
+    // Probes are answered to the end; where they have no listener of their own, by this one until here.
+    mainListener?.stop();
+    openWork.cancel();
+    // What can be cancelled answers by itself, and its recording says so.
+    await nextTurn();
+    await nextTurn();
+    openWork.abandon();
+    await within(flushMs, openWork.whenEmpty());
     heldMessages.close();
     await sse.close(shuttingDown);
     context.close(shuttingDown);
@@ -187,10 +205,13 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     await services.close();
   }
 
+  const close = (): Promise<void> => (closing ??= end());
+
   return {
     listen: async () => {
       const { listen: place, admin: adminPlace } = running;
       const main = await openMainListener(running, router.handle, log);
+      mainListener = main;
       listeners.push(main);
       const url = place.publicUrl ?? main.address;
       if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
@@ -212,6 +233,9 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
         eras: "both",
         transport: { type: "stdio", incarnation: channel.incarnation },
         mayStillRead: true,
+        get isLate() {
+          return context.openWork.isClosed;
+        },
         onGone,
       }),
     heldMessages,

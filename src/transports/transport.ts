@@ -98,7 +98,11 @@ export interface ChannelEvents {
 /** The error of a request that was cancelled. */
 export function cancelledError(reason: CancelReason): GatewayError {
   if (reason === "timeout") return new GatewayError("upstream_timeout", "the upstream did not answer in time");
-  if (reason === "shutdown") return new GatewayError("shutting_down", "the gateway is shutting down");
+  if (reason === "shutdown")
+    return new GatewayError(
+      "shutting_down",
+      "the gateway shut down before the answer came; the server may have carried out the call",
+    );
   return new GatewayError("cancelled", `the request was cancelled (${reason})`);
 }
 

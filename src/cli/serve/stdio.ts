@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 
 import { systemTimer } from "../../core/exchange.ts";
 import { serveStdio } from "../../transports/stdio/server.ts";
+import type { Channel } from "../../transports/transport.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand } from "../define-command.ts";
 import type { ServingIo } from "../io.ts";
@@ -11,8 +12,9 @@ import { startGateway } from "./start.ts";
 export const stdio = defineCommand("stdio", async ({ values, program }, io: ServingIo) => {
   const { gateway, config, log } = await startGateway({ ...values, program }, io);
   const clientGone = Promise.withResolvers<void>();
+  let channel: Channel | undefined;
   try {
-    const channel = serveStdio(
+    channel = serveStdio(
       {
         input: io.stdin,
         output: io.stdout,
@@ -24,9 +26,10 @@ export const stdio = defineCommand("stdio", async ({ values, program }, io: Serv
       (opened) => gateway.serve(opened, values.route, clientGone.resolve),
     );
     await Promise.race([clientGone.promise, io.stopped()]);
-    await channel.close("the gateway is shutting down");
   } finally {
+    // Running calls are answered on the channel, so it closes last.
     await gateway.close();
+    await channel?.close("the gateway is shutting down");
   }
   log.flush();
   return exitCodes.ok.code;

@@ -23,6 +23,8 @@ export interface ChannelClient {
   readonly transport: TransportContext;
   /** Whether a client that has closed its input may still read answers; then running requests are finished first. */
   readonly mayStillRead: boolean;
+  /** Whether the last message came after the gateway had begun to shut down. */
+  readonly isLate: boolean;
   /** Called when the client has gone and everything it started has ended. */
   readonly onGone?: () => void;
 }
@@ -75,6 +77,10 @@ class ChannelConnection implements ClientConnection {
 
   get transport(): TransportContext {
     return this.#client.transport;
+  }
+
+  get isLate(): boolean {
+    return this.#client.isLate;
   }
 
   get session(): Session | undefined {

@@ -43,6 +43,7 @@ function setUp(answer: (exchange: Exchange) => Reply) {
     principal: anonymous,
     transport: { type: "in-process" },
     serving,
+    isLate: false,
     header: undefined,
     get session() {
       return session;

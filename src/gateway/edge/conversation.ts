@@ -2,8 +2,9 @@ import { isPromise } from "../../lib/is-promise.ts";
 import { createExchange, timingOf } from "../../core/exchange.ts";
 import type { Exchange, Principal, ReplyStream, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
-import { refusalReply, rejectionReply } from "../../core/reply.ts";
+import { errorReply, refusalReply, rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
+import type { OpenWorkEntry, Work } from "../../lib/open-work.ts";
 
 import { parseFailureResponse } from "../../protocol/error-response.ts";
 import type { ErrorResponse } from "../../protocol/error-response.ts";
@@ -21,7 +22,9 @@ import type { Revision } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
+import { isListening } from "../route/upstream-binding.ts";
 import { checkModernMessage } from "./modern-check.ts";
+import { cutError, lateError } from "./shutdown.ts";
 
 /** Where the reply to one message goes, and the messages that the server sends before it. */
 export interface ClientReply extends ReplyStream {
@@ -48,6 +51,8 @@ export interface ClientConnection {
   readonly serving: ServedRevisions;
   /** The HTTP headers of the message. Undefined where the transport has none. */
   readonly header: HeaderLookup | undefined;
+  /** Whether the message came after the gateway had begun to shut down; requests are refused then. */
+  readonly isLate: boolean;
   /** The session of the message, if it belongs to one. */
   readonly session: Session | undefined;
   /** The error for a message that needs a session and has none. */
@@ -175,6 +180,11 @@ async function receiveBatch(
       if (message !== undefined) reply.add(message);
     },
   };
+  // Its members are newer in the list, so they are answered before this ends the response.
+  const work = gateway.openWork.begin({ abandon: finish }, !client.isLate);
+  function finish(): void {
+    if (work.end()) reply.finish();
+  }
   const running = members.map(async (member) => {
     if (!member.ok) {
       memberReply.finish(refusalReply(parseFailureResponse(member.failure)));
@@ -185,12 +195,16 @@ async function receiveBatch(
       await converse(gateway, client, message, { revision: revisionOf(session), session, reply: memberReply });
     else deliverResponse(gateway, session, message);
   });
-  await Promise.all(running);
-  reply.finish();
+  try {
+    await Promise.all(running);
+  } finally {
+    finish();
+  }
 }
 
 /** Opens a session with the client's own handshake. The upstream's answer decides whether it lives. */
 async function initialize(gateway: GatewayContext, client: ClientConnection, message: RequestMessage): Promise<void> {
+  if (client.isLate) return reject(gateway, client, lateError(), message);
   const { route } = client;
   client.session?.end("the client initialized again");
   let session: Session;
@@ -231,23 +245,66 @@ async function converse(
   gateway: GatewayContext,
   client: ClientConnection,
   message: Message,
-  { revision, session, reply, onAnswer }: Turn,
+  turn: Turn,
 ): Promise<void> {
-  const exchange = exchangeOf(gateway, client, message, revision, session, reply);
-  const stopWatching = client.watch(exchange);
-  if (session !== undefined) session.running++;
-  let answer: Reply;
+  const exchange = exchangeOf(gateway, client, message, turn.revision, turn.session, turn.reply);
+  if (client.isLate && message.kind === "request") {
+    const error = lateError();
+    gateway.countRefusal(client.route.name, error.code);
+    turn.reply.finish(errorReply(exchange, error));
+    return;
+  }
+  const running = new RunningTurn(gateway, client, exchange, turn);
   try {
-    answer = await client.route.answer(exchange);
+    running.finish(await client.route.answer(exchange));
   } finally {
+    running.leave();
+  }
+}
+
+/** A message on its way to its answer, until that is written. */
+class RunningTurn implements Work {
+  readonly #gateway: GatewayContext;
+  readonly #exchange: Exchange;
+  readonly #turn: Turn;
+  readonly #stopWatching: (() => void) | undefined;
+  readonly #entry: OpenWorkEntry;
+
+  constructor(gateway: GatewayContext, client: ClientConnection, exchange: Exchange, turn: Turn) {
+    this.#gateway = gateway;
+    this.#exchange = exchange;
+    this.#turn = turn;
+    this.#stopWatching = client.watch(exchange);
+    if (turn.session !== undefined) turn.session.running++;
+    this.#entry = gateway.openWork.begin(this, !client.isLate && !isListening(exchange));
+  }
+
+  /** Writes the answer, unless the message was given up before. */
+  finish(answer: Reply): void {
+    if (!this.leave()) return;
+    this.#turn.onAnswer?.(answer);
+    this.#turn.reply.finish(answer);
+  }
+
+  /** Nothing more will be written; false if that was known before. */
+  leave(): boolean {
+    if (!this.#entry.end()) return false;
+    const { session } = this.#turn;
     if (session !== undefined) {
       session.running--;
-      session.touch(gateway.clock.now());
+      session.touch(this.#gateway.clock.now());
     }
-    stopWatching?.();
+    this.#stopWatching?.();
+    return true;
   }
-  onAnswer?.(answer);
-  reply.finish(answer);
+
+  cancel(): void {
+    this.#exchange.cancellation.cancel("shutdown");
+  }
+
+  abandon(): void {
+    this.finish(errorReply(this.#exchange, this.#gateway.reportFailure(this.#exchange, cutError())));
+  }
 }
 
 function deliverResponse(gateway: GatewayContext, session: Session, message: Message): void {

@@ -18,12 +18,21 @@ export interface HttpSseHandlers {
   close(reason: string): Promise<void>;
 }
 
+/** What the last POST of a connection has shown. */
+interface Presented {
+  readonly last: Principal;
+  /** Of all credentials presented so far, those that expire last. */
+  readonly longest: Principal;
+  /** Whether it came after the gateway had begun to shut down. */
+  readonly isLate: boolean;
+}
+
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
 export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const principals = new WeakMap<IncomingMessage, Principal>();
-  /** The credentials presented last on a connection, and those of them that expire last. */
-  const presented = new WeakMap<Channel, { readonly last: Principal; readonly longest: Principal }>();
+  const lateRequests = new WeakSet<IncomingMessage>();
+  const presented = new WeakMap<Channel, Presented>();
   const principalOf = (request: IncomingMessage): Principal => principals.get(request) ?? anonymous;
 
   function serverOf(route: Route): SseServer {
@@ -37,7 +46,7 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         principalOf,
         accept: (channel, request) => {
           const first = principalOf(request);
-          presented.set(channel, { last: first, longest: first });
+          presented.set(channel, { last: first, longest: first, isLate: false });
           const longest = (): Principal => presented.get(channel)?.longest ?? first;
           const stop = onExpiry(longest, gateway, () => {
             void channel.close("the client's credentials have expired");
@@ -47,6 +56,9 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
             get principal() {
               return presented.get(channel)?.last ?? first;
             },
+            get isLate() {
+              return presented.get(channel)?.isLate ?? false;
+            },
             eras: "legacy",
             transport: { type: "sse", stream: channel.incarnation },
             mayStillRead: false,
@@ -55,7 +67,8 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         },
         renew: (channel, request) => {
           const last = principalOf(request);
-          presented.set(channel, { last, longest: longerOf(presented.get(channel)?.longest ?? last, last) });
+          const longest = longerOf(presented.get(channel)?.longest ?? last, last);
+          presented.set(channel, { last, longest, isLate: lateRequests.has(request) });
         },
         publicPath,
         onRefused: (error) => {
@@ -72,8 +85,9 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
       principals.set(request, principal);
       serverOf(route).stream(request, response);
     },
-    messages: (request, response, route, { principal }) => {
+    messages: (request, response, route, { principal, isLate }) => {
       principals.set(request, principal);
+      if (isLate) lateRequests.add(request);
       return serverOf(route).messages(request, response);
     },
     forget: async (route, reason) => {

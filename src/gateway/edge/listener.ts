@@ -1,5 +1,5 @@
 import { statSync, unlinkSync, watch } from "node:fs";
-import { createServer as createHttpServer, type RequestListener, type Server } from "node:http";
+import { createServer as createHttpServer, type RequestListener, type Server, ServerResponse } from "node:http";
 import { createServer as createHttpsServer, type Server as TlsServer } from "node:https";
 import { connect } from "node:net";
 import { dirname } from "node:path";
@@ -31,7 +31,9 @@ export interface HttpListenOptions {
 export interface HttpListener {
   /** For display: `http://127.0.0.1:8484`, or the path of the socket. */
   readonly address: string;
-  /** Refuses new connections, closes idle ones, and busy ones after their response. */
+  /** From now on, every response is the last one on its connection. */
+  endKeepAlive(): void;
+  /** Refuses new connections. */
   stop(): void;
   /** Closes all connections. */
   close(): Promise<void>;
@@ -43,7 +45,20 @@ const keepAliveTimeout = 75_000;
 /** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = options;
-  const common = { keepAliveTimeout, maxHeaderSize: options.headerBytes, IncomingMessage: SyncBodyRequest };
+  let isEnding = false;
+  class ListenerResponse extends ServerResponse {
+    override writeHead(...head: unknown[]): this {
+      if (isEnding) this.shouldKeepAlive = false;
+      Reflect.apply(super.writeHead, this, head);
+      return this;
+    }
+  }
+  const common = {
+    keepAliveTimeout,
+    maxHeaderSize: options.headerBytes,
+    IncomingMessage: SyncBodyRequest,
+    ServerResponse: ListenerResponse,
+  };
   const server: Server | TlsServer =
     tls === undefined
       ? createHttpServer(common, handler)
@@ -62,10 +77,12 @@ export async function createHttpListener(options: HttpListenOptions, handler: Re
     tls === undefined ? undefined : watchCertificate(server as TlsServer, tls, options.onCertificate);
   return {
     address: addressOf(server, options),
+    endKeepAlive: () => {
+      isEnding = true;
+    },
     stop: () => {
       stopWatching?.();
       server.close();
-      server.closeIdleConnections();
     },
     close: async () => {
       stopWatching?.();

@@ -1,4 +1,5 @@
 import { isPromise } from "../../lib/is-promise.ts";
+import type { OpenWorkEntry } from "../../lib/open-work.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
@@ -30,6 +31,10 @@ export interface HttpCaller {
   readonly authentication: RouteAuthentication;
   /** The client's IP address; undefined on a Unix socket. */
   readonly address: string | undefined;
+  /** The HTTP request among the open work; absent for streams, which nobody waits for. */
+  readonly work: OpenWorkEntry | undefined;
+  /** Whether the request came after the gateway had begun to shut down. */
+  readonly isLate: boolean;
 }
 
 /** The caller, or the error to answer with and its challenge. */

@@ -1,7 +1,8 @@
 import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
-import { GatewayError } from "../../errors.ts";
+import type { GatewayError } from "../../errors.ts";
+import type { OpenWorkEntry } from "../../lib/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Concurrency } from "../route/limits.ts";
@@ -11,6 +12,7 @@ import { createAccessControl, hasSeveralHosts, severalHosts, type AccessControl,
 import { createClientAddress } from "./client-address.ts";
 import { refuseRequest } from "./http-reply.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
+import { lateError } from "./shutdown.ts";
 
 /** Serves one HTTP request of a known caller at a route. */
 export type RouteHandler = (
@@ -48,11 +50,9 @@ export interface HttpRouterDeps {
   readonly extra: Readonly<Record<string, RequestListener>>;
   /** Counts bodies that are being received; running requests are counted by their route. */
   readonly receiving: Concurrency;
+  /** Whether responses are the last ones on their connection. */
   readonly isShuttingDown: () => boolean;
 }
-
-/** Another instance, or this one after a restart, takes work again within a few seconds. */
-const shutdownSeconds = 5;
 
 interface RouteEndpoint {
   readonly route: Route;
@@ -61,6 +61,8 @@ interface RouteEndpoint {
   readonly access: AccessControl;
   /** Served only to clients that already have a session. */
   readonly isDraining: boolean;
+  /** Whether requests of running conversations are still served while the gateway shuts down. */
+  readonly endsGently: boolean;
 }
 
 /** Takes every HTTP request to its endpoint. */
@@ -76,6 +78,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   let current = compile(first, deps);
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
+    if (deps.isShuttingDown()) response.shouldKeepAlive = false;
     const path = pathOf(request.url ?? "/");
     const endpoint = current.endpoints.get(path);
     const access = endpoint?.access ?? current.access;
@@ -96,20 +99,34 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
       serveOther(request, response, path);
       return;
     }
-    if (deps.isShuttingDown()) {
-      const details = { retryAfter: shutdownSeconds };
-      const error = new GatewayError("shutting_down", "the gateway is shutting down", { details });
-      refuseRequest(gateway, endpoint.route.name, response, error);
+    const isLate = gateway.openWork.isClosed;
+    // Later, a late request is refused with its id, while answers to questions and notifications pass.
+    if (isLate && !endpoint.endsGently) {
+      refuseRequest(gateway, endpoint.route.name, response, lateError());
       return;
     }
+    const work = request.method === "GET" ? undefined : beginWork(response, endpoint.route.name, !isLate);
     const outcome = endpoint.authentication.authenticate(request);
     if (isPromise(outcome)) {
       void outcome.then((late) => {
-        if (!request.destroyed) enter(request, response, endpoint, late);
+        if (!request.destroyed) enter(request, response, endpoint, late, { work, isLate });
       });
     } else {
-      enter(request, response, endpoint, outcome);
+      enter(request, response, endpoint, outcome, { work, isLate });
     }
+  }
+
+  /** Counts a request until the last byte of its response is written. */
+  function beginWork(response: ServerResponse, route: string, isCounted: boolean): OpenWorkEntry {
+    const abandon = (): void => {
+      // Where a message was read, its answer is on its way already.
+      if (!response.headersSent) refuseRequest(gateway, route, response, lateError());
+    };
+    const work = gateway.openWork.begin({ abandon }, isCounted);
+    response.on("close", () => {
+      work.end();
+    });
+    return work;
   }
 
   function enter(
@@ -117,6 +134,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     response: ServerResponse,
     { route, authentication, serve }: RouteEndpoint,
     outcome: AuthenticationOutcome,
+    entry: Pick<HttpCaller, "work" | "isLate">,
   ): void {
     if (!outcome.ok) {
       const { error, challenge } = outcome;
@@ -132,7 +150,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
         return;
       }
     }
-    void serve(request, response, route, { principal, authentication, address: current.addressOf(request) });
+    void serve(request, response, route, { ...entry, principal, authentication, address: current.addressOf(request) });
   }
 
   /** Counts a body until it has been received; an error where too many are. */
@@ -181,9 +199,10 @@ function compile(table: RoutingTable, { streamableHttp, sseStream, sseMessages }
             return passThrough(request, response, { principal, credentialHeaders, retainUpstream });
           };
     for (const prefix of prefixes) {
-      endpoints.set(`${prefix}/mcp`, { ...common, serve, isDraining });
-      if (!isDraining) endpoints.set(`${prefix}/sse`, { ...common, serve: sseStream, isDraining });
-      endpoints.set(`${prefix}/messages`, { ...common, serve: sseMessages, isDraining: false });
+      const endsGently = passThrough === undefined;
+      endpoints.set(`${prefix}/mcp`, { ...common, serve, isDraining, endsGently });
+      if (!isDraining) endpoints.set(`${prefix}/sse`, { ...common, serve: sseStream, isDraining, endsGently: false });
+      endpoints.set(`${prefix}/messages`, { ...common, serve: sseMessages, isDraining: false, endsGently: true });
     }
   };
   // A configured route takes over the paths of a draining one.

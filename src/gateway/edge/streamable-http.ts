@@ -101,6 +101,10 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     return this.#caller.principal;
   }
 
+  get isLate(): boolean {
+    return this.#caller.isLate;
+  }
+
   get serving(): ServedRevisions {
     return this.route.serving;
   }
@@ -177,6 +181,8 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
       if (!response.writableFinished) exchange.cancellation.cancel("client-gone");
     });
     if (!isListening(exchange)) return undefined;
+    // It stays open and does no work, so the end of the process does not wait for it.
+    this.#caller.work?.end();
     // A stream may stay open for days, but never longer than the credentials of its client.
     return onExpiry(
       () => exchange.principal,

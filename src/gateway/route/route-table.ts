@@ -59,8 +59,6 @@ export interface RouteTable {
    * is the same. Throws, and leaves nothing open, when one of them cannot be built.
    */
   prepare(config: Config, interceptors: Interceptor): PreparedRoutes;
-  /** Refuses new requests; resolves when the pending ones have ended. */
-  drain(): Promise<void>;
   close(reason: string): Promise<void>;
 }
 
@@ -156,9 +154,6 @@ export function createRouteTable(deps: RouteTableDeps): RouteTable {
         for (const one of opened) void one.close("the configuration cannot be used");
         throw error;
       }
-    },
-    drain: async () => {
-      await Promise.all(all().map(({ correlator }) => correlator.drain()));
     },
     close: async (reason) => {
       const last = all();

@@ -7,6 +7,7 @@ import type { Message } from "../../protocol/message.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { RouteTracing } from "../../telemetry/tracing.ts";
 import type { SseResponseOptions } from "../../transports/http/sse-response.ts";
+import { cancelledError } from "../../transports/transport.ts";
 import type { GatewayContext } from "../context.ts";
 import type { UpstreamHealth } from "../upstream/health.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
@@ -159,7 +160,11 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   }
 
   function failureReply(exchange: Exchange, error: unknown): Reply {
-    const failure = gateway.reportFailure(exchange, GatewayError.from(error));
+    const thrown = GatewayError.from(error);
+    const { reason } = exchange.cancellation;
+    // The caller of a call that the shutdown cancelled still waits.
+    const isCut = thrown.code === "cancelled" && reason === "shutdown";
+    const failure = gateway.reportFailure(exchange, isCut ? cancelledError(reason) : thrown);
     const isOver = exchange.session !== undefined && registry.forContext(exchange.session) === undefined;
     // The caller may still wait, and "cancelled" alone would leave its request unanswered.
     return errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);

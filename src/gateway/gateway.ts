@@ -1,10 +1,9 @@
 import { randomBytes } from "node:crypto";
 import type { RequestListener } from "node:http";
-import { setImmediate as nextTurn } from "node:timers/promises";
 
 import { exposureProblem } from "../config/auth-checks.ts";
 import type { Config } from "../config/config.ts";
-import { anonymous, systemTimer } from "../core/exchange.ts";
+import { anonymous } from "../core/exchange.ts";
 import type { HeldMessages } from "../core/interceptors/held-messages.ts";
 import type { MessageInterceptor } from "../core/interceptors/interceptor.ts";
 import type { Interceptor } from "../core/pipeline.ts";
@@ -24,6 +23,7 @@ import { createHttpSseHandlers } from "./edge/http-sse.ts";
 import { createHttpListener, type HttpListener } from "./edge/listener.ts";
 import { createRouteAuthentications } from "./edge/route-authentication.ts";
 import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
+import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
 import { concurrencyLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
@@ -90,9 +90,6 @@ export interface Gateway extends AsyncDisposable {
 
 const shuttingDown = "the gateway is shutting down";
 
-/** How long the last answers may take to be written. */
-const flushMs = 1000;
-
 /**
  * Creates a gateway. Nothing is connected or started before it is needed.
  *
@@ -106,7 +103,7 @@ const flushMs = 1000;
 export function createGateway(config: Config, options: GatewayOptions = {}): Gateway {
   let running = config;
   let closing: Promise<void> | undefined;
-  let mainListener: HttpListener | undefined;
+  /** First the one for clients. */
   const listeners: HttpListener[] = [];
   const services = openServices(config, options, () => running);
   const { context, log, audit, telemetry, heldMessages } = services;
@@ -183,20 +180,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   }
 
   async function end(): Promise<void> {
-    const { grace, readinessDelay } = running.shutdown;
-    const { openWork } = context;
     for (const listener of listeners) listener.endKeepAlive();
-    if (mainListener !== undefined && readinessDelay > 0) await within(readinessDelay, new Promise(() => {}));
-    openWork.close();
-    await within(grace, openWork.whenIdle());
-    // Probes are answered to the end; where they have no listener of their own, by this one until here.
-    mainListener?.stop();
-    openWork.cancel();
-    // What can be cancelled answers by itself, and its recording says so.
-    await nextTurn();
-    await nextTurn();
-    openWork.abandon();
-    await within(flushMs, openWork.whenEmpty());
+    await endWork(context, running.shutdown, listeners[0]);
     heldMessages.close();
     await sse.close(shuttingDown);
     context.close(shuttingDown);
@@ -211,7 +196,6 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
     listen: async () => {
       const { listen: place, admin: adminPlace } = running;
       const main = await openMainListener(running, router.handle, log);
-      mainListener = main;
       listeners.push(main);
       const url = place.publicUrl ?? main.address;
       if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
@@ -312,16 +296,6 @@ function routeNamed(routes: readonly TableRoute[], name: string | undefined): Ro
   if (found !== undefined) return found.route;
   const names = routes.map(({ route }) => route.name).join(", ");
   throw new GatewayError("config_invalid", `name one of the routes: ${names}`);
-}
-
-function within(milliseconds: number, work: Promise<unknown>): Promise<unknown> {
-  return Promise.race([
-    work,
-    new Promise<void>((resolve) => {
-      const stop = systemTimer(milliseconds, resolve);
-      void work.then(stop, stop);
-    }),
-  ]);
 }
 
 function missingDemo(): never {

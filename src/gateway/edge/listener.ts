@@ -1,5 +1,12 @@
 import { statSync, unlinkSync, watch } from "node:fs";
-import { createServer as createHttpServer, type RequestListener, type Server, ServerResponse } from "node:http";
+import {
+  createServer as createHttpServer,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  type Server,
+  ServerResponse,
+} from "node:http";
 import { createServer as createHttpsServer, type Server as TlsServer } from "node:https";
 import { connect } from "node:net";
 import { dirname } from "node:path";
@@ -42,15 +49,16 @@ export interface HttpListener {
 /** Longer than the idle timeout of common load balancers (60 s), so that they close connections first. */
 const keepAliveTimeout = 75_000;
 
+type HeadFields = OutgoingHttpHeaders | OutgoingHttpHeader[];
+
 /** Starts to listen. Problems such as a port in use become one-line errors. */
 export async function createHttpListener(options: HttpListenOptions, handler: RequestListener): Promise<HttpListener> {
   const { tls, unixSocket, host, port } = options;
   let isEnding = false;
   class ListenerResponse extends ServerResponse {
-    override writeHead(...head: unknown[]): this {
+    override writeHead(status: number, text?: string | HeadFields, fields?: HeadFields): this {
       if (isEnding) this.shouldKeepAlive = false;
-      Reflect.apply(super.writeHead, this, head);
-      return this;
+      return typeof text === "string" ? super.writeHead(status, text, fields) : super.writeHead(status, text ?? fields);
     }
   }
   const common = {

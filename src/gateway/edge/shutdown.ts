@@ -1,4 +1,10 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
+import { delay, settlesWithin } from "../../lib/timeout.ts";
+import type { GatewayContext } from "../context.ts";
+import type { HttpListener } from "./listener.ts";
 
 /** Another instance, or this one after a restart, takes work again within a few seconds. */
 const retryAfter = 5;
@@ -14,4 +20,29 @@ export function cutError(): GatewayError {
     "shutting_down",
     "the gateway shut down before the answer came; the server may have carried out the call",
   );
+}
+
+/** How long the last answers may take to be written. */
+const flushMs = 1000;
+
+/**
+ * Brings everything that clients wait for to its end: as usual within the grace period, after that with an error. The
+ * listener accepts connections until then, because clients answer questions of running calls on new ones, and because
+ * it may serve the probes too.
+ */
+export async function endWork(
+  { openWork, setTimer }: Pick<GatewayContext, "openWork" | "setTimer">,
+  { grace, readinessDelay }: Config["shutdown"],
+  listener: HttpListener | undefined,
+): Promise<void> {
+  if (listener !== undefined && readinessDelay > 0) await delay(readinessDelay, setTimer);
+  openWork.close();
+  await settlesWithin(openWork.whenIdle(), grace, setTimer);
+  listener?.stop();
+  openWork.cancel();
+  // What can be cancelled answers by itself, and the recording says so.
+  await nextTurn();
+  await nextTurn();
+  openWork.abandon();
+  await settlesWithin(openWork.whenEmpty(), flushMs, setTimer);
 }

@@ -160,11 +160,7 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   }
 
   function failureReply(exchange: Exchange, error: unknown): Reply {
-    const thrown = GatewayError.from(error);
-    const { reason } = exchange.cancellation;
-    // The caller of a call that the shutdown cancelled still waits.
-    const isCut = thrown.code === "cancelled" && reason === "shutdown";
-    const failure = gateway.reportFailure(exchange, isCut ? cancelledError(reason) : thrown);
+    const failure = gateway.reportFailure(exchange, failureOf(exchange, error));
     const isOver = exchange.session !== undefined && registry.forContext(exchange.session) === undefined;
     // The caller may still wait, and "cancelled" alone would leave its request unanswered.
     return errorReply(exchange, failure.code === "cancelled" && isOver ? sessionEnded() : failure);
@@ -219,4 +215,10 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
       streamOptions.keepAlive.close();
     },
   };
+}
+
+/** What made an exchange fail. The caller of one that the shutdown cancelled still waits, so it is told. */
+function failureOf({ cancellation: { reason } }: Exchange, error: unknown): GatewayError {
+  const failure = GatewayError.from(error);
+  return failure.code === "cancelled" && reason === "shutdown" ? cancelledError(reason) : failure;
 }

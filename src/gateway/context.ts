@@ -9,7 +9,7 @@ import {
 import type { Config } from "../config/config.ts";
 import { type Clock, type Exchange, type SetTimer, systemClock, systemTimer } from "../core/exchange.ts";
 import type { ErrorCode, GatewayError } from "../errors.ts";
-import { OpenWork } from "../lib/open-work.ts";
+import { OpenWork } from "../core/open-work.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";

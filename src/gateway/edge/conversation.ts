@@ -4,7 +4,7 @@ import type { Exchange, Principal, ReplyStream, TransportContext } from "../../c
 import type { Reply } from "../../core/pipeline.ts";
 import { errorReply, refusalReply, rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
-import type { OpenWorkEntry, Work } from "../../lib/open-work.ts";
+import type { OpenWorkEntry, Work } from "../../core/open-work.ts";
 
 import { parseFailureResponse } from "../../protocol/error-response.ts";
 import type { ErrorResponse } from "../../protocol/error-response.ts";

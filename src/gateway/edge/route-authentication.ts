@@ -1,5 +1,5 @@
 import { isPromise } from "../../lib/is-promise.ts";
-import type { OpenWorkEntry } from "../../lib/open-work.ts";
+import type { OpenWorkEntry } from "../../core/open-work.ts";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";

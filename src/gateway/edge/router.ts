@@ -2,7 +2,7 @@ import { isPromise } from "../../lib/is-promise.ts";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
 import type { GatewayError } from "../../errors.ts";
-import type { OpenWorkEntry } from "../../lib/open-work.ts";
+import type { OpenWorkEntry } from "../../core/open-work.ts";
 import { onBodyReceived } from "../../transports/http/request-body.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Concurrency } from "../route/limits.ts";

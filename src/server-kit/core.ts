@@ -2,6 +2,7 @@ import type { Implementation, McpServer, ServerNotifier, ServerOptions } from "@
 
 import type { Clock, SetTimer } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
+import { settlesWithin } from "../lib/timeout.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { createCursors } from "./entity/cursor.ts";
 import { type Entity, modelOf } from "./entity/entity.ts";
@@ -52,6 +53,9 @@ const restartOnlySettings = [
   "restRoute",
 ] as const satisfies readonly (keyof KitSettings)[];
 
+/** How long a health check waits for the store. */
+const storeCheckMs = 2000;
+
 /** Creates the core: opens the store and compiles every schema once. */
 export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
   const { clock, setTimer, newId, log, extend } = deps;
@@ -84,6 +88,15 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     tryExtend(() => createServer({ via: "streamable-http", sessionId: undefined, log, era: "legacy" }));
   }
 
+  let checking: Promise<void> | undefined;
+  /** One check at a time: probes of a store that hangs must not take all its connections. */
+  const checkStore = async (): Promise<void> => {
+    checking ??= deps.store.check().finally(() => {
+      checking = undefined;
+    });
+    return checking;
+  };
+
   return {
     settings,
     allowsAnonymous: () => catalog.allowsAnonymous(),
@@ -96,8 +109,9 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     onCall: (listener) => executor.onCall(listener),
     storeHealth: async () => {
       try {
-        await deps.store.check();
-        return { ok: true };
+        // A probe that hangs with the store says nothing.
+        if (await settlesWithin(checkStore(), storeCheckMs, setTimer)) return { ok: true };
+        return { ok: false, reason: `no answer in ${storeCheckMs} ms` };
       } catch (error) {
         return { ok: false, reason: error instanceof Error ? error.message : String(error) };
       }

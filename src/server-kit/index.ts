@@ -66,7 +66,7 @@ export type { FailureCode, FieldIssue } from "./entity/failure.ts";
 // Store records.
 export { memoryStore } from "./stores/memory.ts";
 export { postgresStore } from "./stores/postgres.ts";
-export type { PostgresClient, PostgresPool } from "./stores/postgres.ts";
+export type { PostgresClient, PostgresPool, PostgresStoreOptions } from "./stores/postgres.ts";
 export { sqliteStore } from "./stores/sqlite.ts";
 export type { JsonObject, JsonValue, Row, Scalar } from "./stores/row.ts";
 export type {

@@ -78,6 +78,39 @@ describe("clients that misbehave", () => {
     expect(socket.destroyed).toBe(true);
   });
 
+  const beginning = "POST /mcp/rpc?sessionId=x HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+  it.each([
+    ["nothing", ""],
+    ["half a request line", "POST /mc"],
+    ["half of the headers", "GET /mcp/health HTTP/1.1\r\nHost: loc"],
+    ["headers and half a body", `${beginning}Content-Length: 100\r\n\r\n{"jsonrpc"`],
+    ["half a chunk", `${beginning}Transfer-Encoding: chunked\r\n\r\n40\r\n{"json`],
+    ["half of a REST body", "POST /api/TrialSite HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"],
+    ["half of an MCP body", beginning.replace("/rpc?sessionId=x", "") + "Content-Length: 100\r\n\r\n{"],
+    ["a whole request and half of the next", "GET /mcp/health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /mcp/he"],
+  ])(
+    "[KO-080] that have sent %s do not hold up the shutdown, and a running call is still answered",
+    async (_, text) => {
+      const kit = await serveTestKit();
+      await using caller = await openKitStream(kit.url);
+      await caller.post(toolCall(1, "Probe_Wait"));
+      await expect.poll(() => kit.waits.waiting).toBe(1);
+      const socket = connect(Number(new URL(kit.origin).port), "127.0.0.1");
+      socket.on("error", () => {}).resume();
+      await once(socket, "connect");
+      const cut = once(socket, "close");
+      socket.write(text);
+      // Over another connection, so that the server has read the text before.
+      expect((await exchange(`${kit.url}/health`)).status).toBe(200);
+      const closed = kit[Symbol.asyncDispose]();
+      await expect.poll(async () => (await kit.kit.health()).status).toBe("stopping");
+      kit.release();
+      expect(JSON.parse((await caller.until("result")).data)).toMatchObject({ id: 1 });
+      await closed;
+      await cut;
+    },
+  );
+
   it("[KO-085] [KO-092] that send nonsense get 4xx and stay connected", async () => {
     await using kit = await serveTestKit({ settings: { transport: { maxRequestBytes: 10_000 } } });
     await using client = await openKitStream(kit.url);

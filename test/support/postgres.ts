@@ -4,6 +4,8 @@ import { chownSync, globSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
+import { listProcesses } from "../../src/transports/stdio/process-tree.ts";
+
 /** A real PostgreSQL server of its own, on a socket in a folder of its own. */
 export interface PostgresServer extends AsyncDisposable {
   /** Of an empty database that all share who ask here. */
@@ -12,6 +14,10 @@ export interface PostgresServer extends AsyncDisposable {
   readonly stop: () => Promise<void>;
   /** Starts it again with what it held. */
   readonly start: () => Promise<void>;
+  /** Stops every process of it (SIGSTOP): connections stay open, and nothing answers. */
+  readonly freeze: () => Promise<void>;
+  /** Lets it go on. */
+  readonly thaw: () => Promise<void>;
 }
 
 /** Starts a server from Debian's packages; where tests run as root, as the user `postgres`, which it insists on. */
@@ -53,6 +59,19 @@ export async function startPostgres(): Promise<PostgresServer> {
     child.kill("SIGINT");
     await ended;
   };
+  const signalAll = async (name: "SIGSTOP" | "SIGCONT"): Promise<void> => {
+    const main = running.pid;
+    // The main process first, so that it starts no other meanwhile.
+    running.kill(name);
+    const backends = ((await listProcesses()) ?? []).filter(({ parent }) => parent === main);
+    for (const { pid } of backends) {
+      try {
+        process.kill(pid, name);
+      } catch {
+        // A backend whose client has gone ends as soon as it may go on.
+      }
+    }
+  };
   let running = await start();
   return {
     connectionString: `postgresql://postgres@${encodeURIComponent(folder)}/postgres`,
@@ -60,6 +79,8 @@ export async function startPostgres(): Promise<PostgresServer> {
     start: async () => {
       running = await start();
     },
+    freeze: async () => signalAll("SIGSTOP"),
+    thaw: async () => signalAll("SIGCONT"),
     [Symbol.asyncDispose]: async () => {
       if (running.exitCode === null) await stop(running);
       rmSync(folder, { recursive: true, force: true });

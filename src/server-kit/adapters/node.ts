@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream as WebReadableStream } from "node:stream/web";
@@ -59,6 +59,7 @@ export async function listen(
   { port = 5110, host = "127.0.0.1" }: KitListenOptions = {},
 ): Promise<ListeningServer> {
   const server = createServer(toNodeListener(kit));
+  const cutHalfSent = trackRequests(server);
   server.listen({ port, host, backlog });
   await once(server, "listening");
   // Only a server on a pipe has another kind of address.
@@ -70,10 +71,38 @@ export async function listen(
     const done = once(server, "close");
     server.close();
     server.closeIdleConnections();
+    cutHalfSent();
+    // What is left are the last bytes of answers.
+    const timer = setTimeout(() => server.closeAllConnections(), lingerMs);
     await done;
+    clearTimeout(timer);
   }
   const closeOnce = async (): Promise<void> => (closed ??= close());
   return { url: `http://${name}:${bound}`, close: closeOnce, [Symbol.asyncDispose]: closeOnce };
+}
+
+/**
+ * Tracks the requests of a server; the returned function cuts every connection on which no answer is being sent. Such a
+ * client has sent half a request, and may never send the rest.
+ */
+function trackRequests(server: Server): () => void {
+  const sockets = new Set<Socket>();
+  const answers = new Map<ServerResponse, IncomingMessage>();
+  server.on("connection", (socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  server.on("request", (incoming, outgoing) => {
+    answers.set(outgoing, incoming);
+    outgoing.once("close", () => answers.delete(outgoing));
+  });
+  return () => {
+    const answering = new Set<Socket>();
+    for (const [outgoing, incoming] of answers) {
+      if (outgoing.headersSent || incoming.complete) answering.add(incoming.socket);
+    }
+    for (const socket of sockets) if (!answering.has(socket)) socket.destroy();
+  };
 }
 
 /** What a host has done with a request. */

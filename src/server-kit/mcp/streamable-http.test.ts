@@ -214,6 +214,35 @@ describe("Streamable HTTP on the base route", () => {
     expect((await post(kit, ping, headers)).status).toBe(404);
   });
 
+  it.each([7, "seven"])("counts a cancelled call as finished, so that its session becomes idle (id %j)", async (id) => {
+    const { clock, setTimer, advance } = createFakeTime();
+    const aborted = Promise.withResolvers<void>();
+    const Hold = defineTool({
+      name: "hold",
+      description: "Never answers by itself.",
+      input: z.object({}),
+      run: async (_, { signal }) => {
+        await new Promise<void>((resolve) => {
+          signal.addEventListener("abort", () => resolve());
+        });
+        aborted.resolve();
+        return "late";
+      },
+    });
+    const settings = { sseConnectionTimeout: "10m" };
+    await using kit = await createNamedKit({}, { tools: [Hold], settings, clock, setTimer });
+    const headers = { "mcp-session-id": (await post(kit, initialize)).headers.get("mcp-session-id") ?? "" };
+    const call = { jsonrpc: "2.0", id, method: "tools/call", params: { name: "hold", arguments: {} } };
+    expect((await post(kit, call, headers)).status).toBe(200);
+    await advance(30 * 60_000);
+    expect(kit.core.streamableSessions()).toBe(1);
+    const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } };
+    expect((await post(kit, cancel, headers)).status).toBe(202);
+    await aborted.promise;
+    await advance(30 * 60_000);
+    expect(kit.core.streamableSessions()).toBe(0);
+  });
+
   it("ends a session when its client says so", async () => {
     await using kit = await createNamedKit({});
     const session = (await post(kit, initialize)).headers.get("mcp-session-id") ?? "";

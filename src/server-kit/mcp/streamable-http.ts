@@ -203,6 +203,8 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
     const response = await super.handleRequest(request, options);
     // A refused request never runs.
     if (!response.ok) for (const id of requests) this.#running.delete(id);
+    // A cancelled request gets no reply (MCP 2025-11-25, Cancellation).
+    else for (const id of cancelledIds(options?.parsedBody)) this.#running.delete(id);
     return response;
   }
 
@@ -217,12 +219,23 @@ class SessionTransport extends WebStandardStreamableHTTPServerTransport {
 
 /** The ids of the requests in a body. */
 function requestIds(body: unknown): readonly RequestId[] {
+  return messagesOf(body).flatMap((message) => ("method" in message ? asId(message["id"]) : []));
+}
+
+/** The ids of the requests that a body cancels. */
+function cancelledIds(body: unknown): readonly RequestId[] {
+  return messagesOf(body).flatMap(({ method, params }) =>
+    method === "notifications/cancelled" && isObject(params) ? asId(params["requestId"]) : [],
+  );
+}
+
+function messagesOf(body: unknown): readonly Readonly<Record<string, unknown>>[] {
   const messages: readonly unknown[] = Array.isArray(body) ? body : [body];
-  return messages.flatMap((message) => {
-    if (!isObject(message) || !("method" in message)) return [];
-    const { id } = message;
-    return typeof id === "string" || typeof id === "number" ? [id] : [];
-  });
+  return messages.filter(isObject);
+}
+
+function asId(id: unknown): readonly RequestId[] {
+  return typeof id === "string" || typeof id === "number" ? [id] : [];
 }
 
 interface StoredEvent {

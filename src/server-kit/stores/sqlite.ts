@@ -1,5 +1,7 @@
+import { statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 
+import { GatewayError } from "../../errors.ts";
 import { createSql, type SqlDialect, type SqlStatement } from "./sql.ts";
 import type { EntityStore } from "./store.ts";
 
@@ -34,6 +36,7 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
     prepared.set(text, statement);
     return statement;
   };
+  const requireFile = createFileCheck(database);
   const run = ({ text, values }: SqlStatement): number => Number(prepare(text).run(...values).changes);
   return {
     open: async (tables) => {
@@ -44,8 +47,10 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
         const rows = database.prepare("SELECT name FROM pragma_table_info(?)").all(sql.name);
         for (const text of sql.addColumns(new Set(rows.map((row) => row["name"])))) database.exec(text);
       }
+      requireFile();
     },
     list: async (table, query) => {
+      requireFile();
       const sql = sqlOf(table);
       const { text, values } = sql.list(query);
       return prepare(text)
@@ -53,10 +58,12 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
         .map((raw) => sql.decode(raw));
     },
     count: async (table, where) => {
+      requireFile();
       const { text, values } = sqlOf(table).count(where);
       return Number(prepare(text).get(...values)?.["count"] ?? 0);
     },
     apply: async (changes) => {
+      requireFile();
       // Synchronous from BEGIN to COMMIT, so that no other call of this process interferes.
       database.exec("BEGIN IMMEDIATE");
       try {
@@ -73,11 +80,36 @@ export function sqliteStore(file: string | DatabaseSync = ":memory:"): EntitySto
       }
     },
     check: async () => {
+      requireFile();
       prepare("SELECT 1").get();
     },
     close: async () => {
       prepared.clear();
       if (typeof file === "string" && database.isOpen) database.close();
     },
+  };
+}
+
+/**
+ * Creates the check that the files of a database are still those that it opened. SQLite itself goes on reading and
+ * writing a file that was deleted or moved, and everything written is lost when the process ends.
+ */
+function createFileCheck(database: DatabaseSync): () => void {
+  const opened = new Map<string, string>();
+  return () => {
+    const file = database.location();
+    if (file === null || file === "") return;
+    for (const path of [file, `${file}-wal`]) {
+      const found = statSync(path, { throwIfNoEntry: false });
+      const identity = found === undefined ? undefined : `${found.dev}:${found.ino}`;
+      const before = opened.get(path);
+      if (before === identity) continue;
+      if (before === undefined && identity !== undefined) {
+        opened.set(path, identity);
+        continue;
+      }
+      const change = identity === undefined ? "was deleted or moved away" : "was replaced";
+      throw new GatewayError("store_failed", `${path} ${change} while in use; put it back and restart`);
+    }
   };
 }

@@ -134,12 +134,12 @@ export function postgresStore(
     close: async () => {
       pool = undefined;
       if (own === undefined) return;
-      const { pool: ending, destroy } = own;
+      const owned = own;
       own = undefined;
       // A server that hangs does not say goodbye, and must not keep this process from ending.
-      const ended = ending.end();
+      const ended = owned.pool.end();
       if (await settlesWithin(ended, closeTimeoutMs, setTimer)) return;
-      destroy();
+      owned.destroy();
       await settlesWithin(ended, closeTimeoutMs, setTimer);
     },
   };

@@ -38,9 +38,12 @@ const serverMethods: ReadonlySet<string> = new Set([
   "elicitation/create",
 ]);
 
-/** Whether a method passes without evaluation (COAZ-MCP binding, "Pass-through Operations"). */
-export function isPassThroughMethod(method: string): boolean {
-  return method === "ping" || method.startsWith("notifications/");
+/**
+ * Whether a message passes without evaluation (COAZ-MCP binding, "Pass-through Operations"). A request does not become a
+ * notification by its name, nor by having no id.
+ */
+export function isPassThrough({ kind, method = "" }: Message): boolean {
+  return kind === "request" ? method === "ping" : method.startsWith("notifications/");
 }
 
 /**

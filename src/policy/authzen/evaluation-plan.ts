@@ -1,6 +1,7 @@
 import type { Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { GatewayError } from "../../errors.ts";
+import type { KnownNames } from "../../protocol/json/folded-names.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
@@ -12,7 +13,7 @@ import {
   contextOf,
   type DefaultMappingOptions,
   defaultRequest,
-  isPassThroughMethod,
+  isPassThrough,
   subjectIdOf,
   subjectOf,
   tokenClaims,
@@ -38,6 +39,8 @@ export type EvaluationPlan =
       /** The request as JSON. */
       readonly body: string;
       readonly mapping: "default" | "configured" | "declared";
+      /** The member names of `params` that the mapping reads. */
+      readonly names: KnownNames | undefined;
       /** A list evaluates the name with the same request, so a denied name is not listed. */
       readonly isListed: boolean;
     };
@@ -52,7 +55,7 @@ export interface MappingOptions extends DefaultMappingOptions {
 export function planEvaluation({ exchange, message }: InspectedMessage, options: MappingOptions): EvaluationPlan {
   const { principal } = exchange;
   const method = message.method ?? "";
-  if (message.kind === "notification" || isPassThroughMethod(method)) return { type: "pass" };
+  if (isPassThrough(message)) return { type: "pass" };
   try {
     const tool = method === "tools/call" ? memberString(message, "params.name") : undefined;
     const own = tool === undefined ? undefined : mappingFor(tool, options);
@@ -60,7 +63,7 @@ export function planEvaluation({ exchange, message }: InspectedMessage, options:
     const request =
       own === undefined
         ? defaultRequest(exchange, message, options)
-        : withSubject(own.mapping(inputsOf(principal, message, options)), principal, own.source, options);
+        : withSubject(own.mapping.build(inputsOf(principal, message, options)), principal, own.source, options);
     if (request === undefined) return { type: "refuse", refusal: unmapped, note: `no mapping for ${method}` };
     checkRequest(request);
     const target = methodFacts(method)?.target;
@@ -69,6 +72,7 @@ export function planEvaluation({ exchange, message }: InspectedMessage, options:
       request,
       body: formatRequest(request),
       mapping: own?.source ?? "default",
+      names: own?.mapping.names,
       isListed: own === undefined && ((target !== undefined && target !== "task") || method === "completion/complete"),
     };
   } catch (error) {

@@ -1,9 +1,11 @@
 import { GatewayError } from "../../errors.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { isObject } from "../../lib/is-object.ts";
+import { type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
 import { celEngine } from "../cel/environment.ts";
 import { celErrorText, compileExpression, type ExpressionProblem, type MappingInputs } from "../cel/expression.ts";
 import { toCelValue } from "../cel/json-value.ts";
+import { joinNames, type ReadNames } from "../cel/read-names.ts";
 import type { ListEntry } from "../provider/provider.ts";
 
 /** The fields of a subject, action, resource or context, as CEL values. */
@@ -23,8 +25,13 @@ export interface EvaluationRequest extends EvaluationParts {
   readonly evaluations?: readonly EvaluationParts[];
 }
 
-/** Builds the evaluation request of a message; throws `invalid_params` if an expression has no value. */
-export type Mapping = (inputs: MappingInputs) => EvaluationRequest;
+/** A compiled mapping. */
+export interface Mapping {
+  /** Builds the evaluation request of a message; throws `invalid_params` if an expression has no value. */
+  readonly build: (inputs: MappingInputs) => EvaluationRequest;
+  /** The member names of `params` that it reads. */
+  readonly names: KnownNames | undefined;
+}
 
 type Path = readonly (string | number)[];
 
@@ -44,12 +51,32 @@ const maxEvaluations = 100;
  * Reports every mistake; a mapping with mistakes throws when it is used.
  */
 export function compileMapping(value: unknown, onProblem: OnMappingProblem): Mapping {
+  const build = compileRequest(value, onProblem);
+  const { paths, anywhere } = joinNames(namesIn(value, 0));
+  return { build, names: knownNames(paths, anywhere) };
+}
+
+/** The member names that the expressions of a mapping read. */
+function namesIn(value: unknown, depth: number): readonly ReadNames[] {
+  if (depth > maxDepth) return [];
+  if (typeof value === "string") {
+    const expression = expressionIn(value);
+    const compiled = expression === undefined ? undefined : compileExpression(expression, "mapping", "optional");
+    return compiled?.ok === true ? [compiled.value.names] : [];
+  }
+  const inner = Array.isArray(value) || isObject(value) ? Object.values(value) : [];
+  return inner.flatMap((member: unknown) => namesIn(member, depth + 1));
+}
+
+type BuildRequest = Mapping["build"];
+
+function compileRequest(value: unknown, onProblem: OnMappingProblem): BuildRequest {
   let isBroken = false;
   const report: OnMappingProblem = (problem) => {
     isBroken = true;
     onProblem(problem);
   };
-  const problem = (message: string, path: Path): Mapping => {
+  const problem = (message: string, path: Path): BuildRequest => {
     report({ message, offset: 0, path });
     return brokenMapping;
   };
@@ -88,7 +115,7 @@ export function compileMapping(value: unknown, onProblem: OnMappingProblem): Map
   });
 }
 
-const brokenMapping: Mapping = () => {
+const brokenMapping: BuildRequest = () => {
   throw new GatewayError("invalid_params", "the mapping is malformed");
 };
 
@@ -144,10 +171,12 @@ export function compileTemplate(value: unknown, onProblem: OnMappingProblem, pat
 }
 
 function compileText(text: string, onProblem: OnMappingProblem, path: Path): Template {
-  if (!text.startsWith("$")) return () => text;
-  const rest = text.slice(1);
-  if (rest.startsWith("$")) return () => rest;
-  const compiled = compileExpression(rest, "mapping", "optional");
+  const expression = expressionIn(text);
+  if (expression === undefined) {
+    const literal = text.startsWith("$") ? text.slice(1) : text;
+    return () => literal;
+  }
+  const compiled = compileExpression(expression, "mapping", "optional");
   if (!compiled.ok) {
     const { message, offset } = compiled.problem;
     onProblem({ message, offset: offset + 1, path });
@@ -165,6 +194,11 @@ function compileText(text: string, onProblem: OnMappingProblem, path: Path): Tem
     if (!(result instanceof Optional)) return result;
     return result.hasValue() ? (result.value() as unknown) : undefined;
   };
+}
+
+/** The expression that a string of a mapping is; undefined if it is a literal. */
+function expressionIn(text: string): string | undefined {
+  return text.startsWith("$") && !text.startsWith("$$") ? text.slice(1) : undefined;
 }
 
 /** What a server declares for a tool. */

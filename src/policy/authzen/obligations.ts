@@ -1,8 +1,8 @@
 import type { Principal } from "../../core/exchange.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import { planEdits, type PointerEdit, splice } from "../../protocol/json/edit.ts";
+import { findAmbiguousName, knownNames, namePathOf } from "../../protocol/json/folded-names.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
-import { memberType } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { memberEdits } from "../cel/effects.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
@@ -90,12 +90,14 @@ function readCustom(draft: Draft, { action, paths, text }: Readonly<Record<strin
 
 function refuse(draft: Draft, note: string): void {
   draft.notes.push(note);
-  draft.refusal ??= {
-    kind: "forbidden",
-    code: "obligation_not_understood",
-    reason: "The policy allows this only under a condition that the gateway cannot fulfil.",
-  };
+  draft.refusal ??= obligationRefusal;
 }
+
+const obligationRefusal: PolicyRefusal = {
+  kind: "forbidden",
+  code: "obligation_not_understood",
+  reason: "The policy allows this only under a condition that the gateway cannot fulfil.",
+};
 
 /** What a decision about a request asks to be done with the result. */
 export interface ResultObligation {
@@ -106,14 +108,33 @@ export function isResultObligation(memory: unknown): memory is ResultObligation 
   return typeof memory === "object" && memory !== null && "resultEdits" in memory;
 }
 
-/** The change that applies edits to a member; undefined if they change nothing. */
+/** The change that applies edits to a member, if they change anything, or why they cannot be applied. */
+export type ObligedEdit =
+  | { readonly change?: MessageChange }
+  | { readonly refusal: PolicyRefusal; readonly note: string };
+
+/** Applies edits to a member. What the gateway cannot find for sure, it cannot change as it is obliged to. */
 export function editMember(
   message: Message,
   member: "params.arguments" | "result",
   edits: readonly PointerEdit[],
-): MessageChange | undefined {
+): ObligedEdit {
   const span = spanOf(message.outline, member);
-  if (edits.length === 0 || span === undefined || memberType(message, member) !== "object") return undefined;
-  const replacements = memberEdits(message.bytes, span, member, planEdits(edits));
-  return replacements.length === 0 ? undefined : { bytes: splice(message.bytes, message.outline, replacements) };
+  if (edits.length === 0 || span === undefined) return {};
+  if (member === "params.arguments") {
+    const known = knownNames(edits.map(({ pointer }) => namePathOf(pointer)));
+    const ambiguous = findAmbiguousName(message.bytes, span, known);
+    if (ambiguous !== undefined) return notFulfilled("an argument is written in other letter case");
+  }
+  try {
+    const replacements = memberEdits(message.bytes, span, member, planEdits(edits));
+    if (replacements.length === 0) return {};
+    return { change: { bytes: splice(message.bytes, message.outline, replacements) } };
+  } catch (error) {
+    return notFulfilled(error instanceof Error ? error.message : "the message cannot be changed");
+  }
+}
+
+function notFulfilled(problem: string): ObligedEdit {
+  return { refusal: obligationRefusal, note: `an obligation cannot be fulfilled: ${problem}` };
 }

@@ -100,15 +100,19 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
     const notes = [`mapping: ${plan.mapping}`, ...obligations.notes, ...errorNotes(decisions)];
     const explanation = explained(startedAt, notes);
     const isPermitted = decisions.every((decision) => decision.isPermitted);
-    const refusal = isPermitted ? obligations.refusal : refusalFor(plan, decisions);
     const { argumentEdits, resultEdits } = obligations;
-    const change = refusal === undefined ? editMember(message, "params.arguments", argumentEdits) : undefined;
+    const edited = editMember(message, "params.arguments", isPermitted ? argumentEdits : []);
+    const unfulfilled = "refusal" in edited ? edited : undefined;
+    if (unfulfilled !== undefined) notes.push(unfulfilled.note);
+    const refusal = isPermitted ? (obligations.refusal ?? unfulfilled?.refusal) : refusalFor(plan, decisions);
+    const change = "refusal" in edited ? undefined : edited.change;
     const decision: Decision =
       refusal === undefined
         ? {
             effect: "allow",
             ...(change === undefined ? {} : { change }),
             ...(resultEdits.length === 0 ? {} : { memory: { resultEdits } }),
+            names: plan.names,
             explanation,
           }
         : { effect: "deny", refusal, explanation };
@@ -139,8 +143,13 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
 
   function evaluateResponse({ message }: InspectedMessage, { memory }: PolicyCall): Decision {
     const startedAt = clock.now();
-    const edits = isResultObligation(memory) ? memory.resultEdits : [];
-    const change = message.kind === "result" ? editMember(message, "result", edits) : undefined;
+    const edits = message.kind === "result" && isResultObligation(memory) ? memory.resultEdits : [];
+    const edited = editMember(message, "result", edits);
+    if ("refusal" in edited) {
+      const { refusal, note } = edited;
+      return { effect: "deny", refusal, explanation: explain(name, [note], clock.now() - startedAt) };
+    }
+    const { change } = edited;
     const notes = edits.length === 0 ? [] : ["obligations of the decision about the request"];
     return {
       effect: "allow",

@@ -5,6 +5,7 @@ import type { Bindings } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import type { CelMap } from "./json-value.ts";
 import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
+import { type ReadNames, readNamesOf } from "./read-names.ts";
 import { type ExpressionScope, variables } from "./scope.ts";
 
 /** The type an expression must have: a condition, a rate limit key, JSON, or optional JSON. */
@@ -27,6 +28,8 @@ export interface Expression {
   readonly text: string;
   /** The paths it reads. */
   readonly reads: readonly ReadPath[];
+  /** The member names of `params` that it reads. */
+  readonly names: ReadNames;
   /** Throws if CEL has no value for it. */
   readonly evaluate: (bindings: Bindings | MappingInputs) => unknown;
 }
@@ -35,6 +38,8 @@ export interface Expression {
 export interface CompiledCondition {
   readonly text: string;
   readonly reads: readonly ReadPath[];
+  /** The member names of `params` that it reads. */
+  readonly names: ReadNames;
   /** Throws if CEL has no value for it. */
   readonly test: (bindings: Bindings) => boolean;
   /** Evaluates with a part of the facts; undefined if they do not determine the value. */
@@ -65,7 +70,8 @@ export function compileExpression(
   if (!parsed.ok) return parsed;
   const program = parsed.value;
   const reads = readsOf(program.ast, scope);
-  return { ok: true, value: { text, reads, evaluate: (bindings): unknown => program(bindings) } };
+  const names = readNamesOf(program.ast);
+  return { ok: true, value: { text, reads, names, evaluate: (bindings): unknown => program(bindings) } };
 }
 
 /** Parses and type-checks a condition. */
@@ -84,6 +90,7 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
     value: {
       text,
       reads: readsOf(program.ast, scope),
+      names: readNamesOf(program.ast),
       test: fast === undefined ? evaluate : (bindings) => fast(bindings) ?? evaluate(bindings),
       evaluateStatically: fast ?? (() => undefined),
     },

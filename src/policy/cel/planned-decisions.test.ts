@@ -129,7 +129,8 @@ const events = fc.record({
 
 /** What a decision says, without the time that it took and what it left for later. */
 function told(decision: Decision): unknown {
-  const { memory: _, explanation, ...rest } = { memory: undefined, ...decision };
+  // A plan knows which rules matter for the tool, so the names that they read are fewer.
+  const { memory: _, names: _names, explanation, ...rest } = { memory: undefined, names: undefined, ...decision };
   return { ...rest, explanation: { ...explanation, durationMs: 0 } };
 }
 

@@ -1,6 +1,7 @@
 import type { Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
@@ -23,6 +24,7 @@ import { celErrorText } from "./expression.ts";
 import { Bindings } from "./facts.ts";
 import { evaluatePartially } from "./partial-evaluation.ts";
 import { createPlanCache } from "./plan-cache.ts";
+import { joinNames, noNames, type ReadNames } from "./read-names.ts";
 import {
   compileCallRules,
   compileListRules,
@@ -58,6 +60,8 @@ interface EvaluationPlan {
   readonly decision: Decision | undefined;
   readonly rules: readonly OrderedRule[];
   readonly fallback: RuleSet["fallback"];
+  /** The member names that these rules read. */
+  readonly names: ReadNames;
 }
 
 /** The plan for the responses to a planned request; the `memory` of its decision. */
@@ -80,6 +84,8 @@ interface MessagePlan {
   readonly isHidden: boolean | undefined;
   readonly evaluation: EvaluationPlan;
   readonly response: ResponsePlan;
+  /** The member names that the rules for request and response read. */
+  readonly names: KnownNames | undefined;
 }
 
 /**
@@ -92,19 +98,20 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
   const lists = config.lists && compileListRules(config.lists);
   const names = createNameVisibility(config, lists);
   const plans = onStep === undefined ? createPlanCache(createPlan) : undefined;
+  const allNames = toKnownNames(namesIn(calls.rules), namesIn(results.rules));
 
   function evaluate(
     subject: InspectedMessage,
     set: RuleSet,
     { rules, fallback }: Pick<EvaluationPlan, "rules" | "fallback">,
-    memory: ResponsePlan | undefined,
+    carried: Carried,
     startedAt: number,
   ): Decision {
     const bindings = new Bindings(subject, set.needs);
     const trace: RuleTrace[] | undefined = onStep === undefined ? undefined : [];
     const result = decide(rules, set.rules.length, bindings, fallback, trace);
     if (onStep !== undefined) trace?.forEach(onStep);
-    const decided = (changed: RuleSetResult): Decision => toDecision(changed, set, clock.now() - startedAt, memory);
+    const decided = (changed: RuleSetResult): Decision => toDecision(changed, set, clock.now() - startedAt, carried);
     if (result.effects.length === 0) return decided(result);
     const applyEffects = set === calls ? applyRequestEffects : applyResponseEffects;
     let applied: AppliedEffects;
@@ -121,17 +128,21 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
   function planEvaluation(subject: InspectedMessage, set: RuleSet, memory: ResponsePlan | undefined): EvaluationPlan {
     const fallback = fallbackOf(set, subject.method);
     const { rules, result } = evaluatePartially(set, new Bindings(subject, set.needs), fallback);
-    return { rules, fallback, decision: result && toDecision(result, set, 0, memory) };
+    const own = result === undefined ? namesIn(rules) : noNames;
+    const carried = { memory, names: toKnownNames(own, memory?.evaluation.names) };
+    return { rules, fallback, names: own, decision: result && toDecision(result, set, 0, carried) };
   }
 
   function createPlan(subject: InspectedMessage): MessagePlan {
     // Result rules know caller, method and name from the request.
     const response = new ResponsePlan(subject, planEvaluation(subject, results, undefined));
+    const evaluation = planEvaluation(subject, calls, response);
     return {
       hasTarget: methodFacts(subject.method ?? "")?.target !== undefined,
       isHidden: names.isStatic ? names.isHidden(subject) : undefined,
-      evaluation: planEvaluation(subject, calls, response),
+      evaluation,
       response,
+      names: toKnownNames(evaluation.names, response.evaluation.names),
     };
   }
 
@@ -150,7 +161,9 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     if (plan?.isHidden ?? names.isHidden(subject))
       return refuse(hiddenRefusal, startedAt, "the name is hidden from this caller");
     const { decision, ...rest } = plan?.evaluation ?? unplanned(calls, message.method);
-    return decision ?? evaluate(subject, calls, rest, plan?.response, startedAt);
+    if (decision !== undefined) return decision;
+    const carried = { memory: plan?.response, names: plan === undefined ? allNames : plan.names };
+    return evaluate(subject, calls, rest, carried, startedAt);
   }
 
   function evaluateResponse(subject: InspectedMessage, { memory }: PolicyCall): Decision {
@@ -159,7 +172,7 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     const isPlanned =
       memory instanceof ResponsePlan && memory.principal === exchange.principal && memory.method === method;
     const plan = isPlanned ? memory.evaluation : unplanned(results, method);
-    return plan.decision ?? evaluate(subject, results, plan, undefined, clock.now());
+    return plan.decision ?? evaluate(subject, results, plan, nothingCarried, clock.now());
   }
 
   function filterList(page: ListPage): ListDecision {
@@ -178,14 +191,31 @@ function fallbackOf(set: RuleSet, method = ""): RuleSet["fallback"] {
 }
 
 function unplanned(set: RuleSet, method: string | undefined): EvaluationPlan {
-  return { decision: undefined, rules: set.rules, fallback: fallbackOf(set, method) };
+  return { decision: undefined, rules: set.rules, fallback: fallbackOf(set, method), names: noNames };
+}
+
+/** What an allowing decision carries along. */
+interface Carried {
+  readonly memory: ResponsePlan | undefined;
+  readonly names: KnownNames | undefined;
+}
+
+const nothingCarried: Carried = { memory: undefined, names: undefined };
+
+function namesIn(rules: readonly OrderedRule[]): ReadNames {
+  return joinNames(rules.map(({ rule }) => rule.names));
+}
+
+function toKnownNames(...parts: readonly (ReadNames | undefined)[]): KnownNames | undefined {
+  const { paths, anywhere } = joinNames(parts.map((part) => part ?? noNames));
+  return knownNames(paths, anywhere);
 }
 
 function toDecision(
   { refusal, rule, reached, shadow, notes }: RuleSetResult,
   set: RuleSet,
   durationMs: number,
-  memory: unknown,
+  { memory, names }: Carried,
 ): Decision {
   const read = set.reads[reached] ?? set.allReads;
   const plain: Explanation = { provider: name, rule: rule?.id, read, durationMs };
@@ -193,7 +223,9 @@ function toDecision(
     shadow === undefined && notes === undefined
       ? plain
       : { ...plain, ...(shadow === undefined ? {} : { shadow }), ...(notes === undefined ? {} : { notes }) };
-  return refusal === undefined ? { effect: "allow", memory, explanation } : { effect: "deny", refusal, explanation };
+  return refusal === undefined
+    ? { effect: "allow", memory, names, explanation }
+    : { effect: "deny", refusal, explanation };
 }
 
 const argumentsSlot = slotOf("params.arguments");

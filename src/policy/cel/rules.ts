@@ -1,5 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import { createTokenBuckets, type TokenBuckets } from "../../lib/token-bucket.ts";
+import { namePathOf } from "../../protocol/json/folded-names.ts";
 import { type EditPlan, planEdits, type PointerEdit } from "../../protocol/json/edit.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { CallRuleConfig, ListRuleConfig, ResultRuleConfig } from "./config.ts";
@@ -12,6 +13,7 @@ import {
 } from "./expression.ts";
 import { toJson } from "./json-value.ts";
 import { formatReadPath, neededMembers, type ReadPath } from "./read-paths.ts";
+import { joinNames, noNames, type ReadNames } from "./read-names.ts";
 import type { ExpressionScope, NeededMembers } from "./scope.ts";
 
 /** A compiled rule. */
@@ -26,6 +28,8 @@ export interface Rule {
   readonly rate?: RateEffect | undefined;
   readonly edits?: EditEffect | undefined;
   readonly detect?: ResultRuleConfig["detect"];
+  /** The member names of `params` that condition and effects read. */
+  readonly names: ReadNames;
 }
 
 /** The rate limit of a rule. */
@@ -39,6 +43,7 @@ export interface EditEffect {
   readonly plan: EditPlan;
   /** Values to set, by their number in the plan. */
   readonly values: readonly (Expression | Buffer)[];
+  readonly names: ReadNames;
 }
 
 /** A rule with its index in the configuration. */
@@ -68,15 +73,14 @@ export const noRules: RuleSet = { rules: [], needs: {}, reads: [], allReads: [],
 export function compileCallRules(configs: readonly CallRuleConfig[], now: () => number): RuleSet {
   const rules = configs.map((config, index): Rule => {
     const id = config.id ?? `rules[${index}]`;
-    return {
-      ...compileRule(config, id, "call"),
-      scopes: config.requireScope,
-      rate: config.rate && {
-        buckets: createTokenBuckets(config.rate, now),
-        by: unwrap(compileExpression(config.rate.by, "call", "key"), id),
-      },
-      edits: compileEdits(config, config.set, "/arguments", id),
+    const rule = compileRule(config, id, "call");
+    const edits = compileEdits(config, config.set, "/arguments", id);
+    const rate = config.rate && {
+      buckets: createTokenBuckets(config.rate, now),
+      by: unwrap(compileExpression(config.rate.by, "call", "key"), id),
     };
+    const names = joinNames([rule.names, edits?.names ?? noNames, rate?.by.names ?? noNames]);
+    return { ...rule, scopes: config.requireScope, rate, edits, names };
   });
   return createRuleSet(rules, "deny");
 }
@@ -107,10 +111,12 @@ type RuleConfig = Partial<Pick<CallRuleConfig, "deny" | "allow" | "apply" | "rea
 
 function compileRule(config: RuleConfig, id: string, scope: ExpressionScope): Rule {
   const { deny, allow, apply, reason, code, hide, shadow } = config;
+  const condition = unwrap(compileCondition(deny ?? allow ?? apply ?? "", scope), id);
   return {
     id,
     action: deny !== undefined ? "deny" : allow !== undefined ? "allow" : "apply",
-    condition: unwrap(compileCondition(deny ?? allow ?? apply ?? "", scope), id),
+    condition,
+    names: condition.names,
     isShadow: shadow,
     refusal: {
       kind: hide === true ? "hidden" : "forbidden",
@@ -138,7 +144,12 @@ function compileEdits(
       ? unwrap(compileExpression(value, "call", "value"), id)
       : Buffer.from(toJson(value) ?? "null"),
   );
-  return { plan: planEdits(edits), values };
+  const names = [{ paths: edits.map(({ pointer }) => namePathOf(pointer)), anywhere: [] }];
+  return {
+    plan: planEdits(edits),
+    values,
+    names: joinNames([...names, ...values.map((value) => ("names" in value ? value.names : noNames))]),
+  };
 }
 
 function createRuleSet(rules: readonly Rule[], fallback: RuleSet["fallback"]): RuleSet {

@@ -22,6 +22,7 @@ import {
   type PolicyProvider,
   type PolicyRefusal,
 } from "../provider/provider.ts";
+import { ambiguityRefusal, unclearRequestRefusal } from "./ambiguity.ts";
 
 /** A refused message, and the id of the decision. */
 export interface RefuseOutcome {
@@ -115,7 +116,9 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
     const { explanation } = decision;
     const { message, phase } = subject;
     if (decision.effect === "deny") return deny(subject, decision.refusal, explanation);
-    const { change, memory } = decision;
+    const { change, memory, names } = decision;
+    const ambiguity = phase === "request" ? ambiguityRefusal(message, names) : undefined;
+    if (ambiguity !== undefined) return refuse(subject, ambiguity.reason, ambiguity);
     if (change === undefined) {
       if (onDecision !== undefined) report(subject, phase, "allow", explanation);
       return { type: "pass", message, memory };
@@ -126,6 +129,8 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
   }
 
   function evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome> {
+    const problem = subject.phase === "request" ? unclearRequestRefusal(subject.message) : undefined;
+    if (problem !== undefined) return refuse(subject, problem.reason, problem);
     const call = new Call(subject.exchange.cancellation, memory);
     try {
       const decision =

@@ -1,6 +1,7 @@
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { MaybePromise } from "../../lib/is-promise.ts";
+import type { KnownNames } from "../../protocol/json/folded-names.ts";
 
 /**
  * Decides about messages: the embedded rules, or a remote decision point (PA-007). Whatever a provider knows about wire
@@ -44,6 +45,8 @@ export type Decision =
       readonly change?: MessageChange;
       /** Passed to `evaluateResponse` for the response to the same request. */
       readonly memory?: unknown;
+      /** Member names of `params` that the decision depends on; a message with one of them in other letter case is refused. */
+      readonly names?: KnownNames | undefined;
       readonly explanation: Explanation;
     }
   | { readonly effect: "deny"; readonly refusal: PolicyRefusal; readonly explanation: Explanation };

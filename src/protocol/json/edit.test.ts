@@ -10,11 +10,12 @@ import {
   applyEdits,
   planEdits,
   type PointerEdit,
+  type EditAction,
   type EditResult,
   removeAt,
   setAt,
 } from "./edit.ts";
-import { pointerTo } from "./read.ts";
+import { pointerStep, pointerTo } from "./read.ts";
 
 function outlined(text: string) {
   const bytes = Buffer.from(text);
@@ -209,9 +210,40 @@ describe("edits of JSON", () => {
       ["9"],
       "the array has no element 1",
     ],
+    [
+      "steps into arrays by name",
+      '[{"b":1}]',
+      [{ pointer: "/b", action: { set: 0 } }],
+      ["9"],
+      'an array has no member "b"',
+    ],
     ["members of texts", '{"a":"x"}', [{ pointer: "/a/b", action: { set: 0 } }], ["9"], 'a string has no member "b"'],
   ])("know %s", (_, text, edits, values, expected) => {
     expect(afterEdits(text, edits, values)).toBe(expected);
+  });
+
+  const actions = fc.constantFrom<EditAction>("redact", "remove", { set: 0 });
+  const names = fc.string().filter((name) => name !== "*" && !/^(?:0|[1-9]\d*)$/u.test(name));
+
+  it("never take an array for an object, whatever the step, the action, the elements and the other edits", () => {
+    fc.assert(
+      fc.property(
+        actions,
+        names,
+        fc.array(fc.jsonValue({ maxDepth: 2 })),
+        fc.boolean(),
+        (action, name, list, isDeep) => {
+          const pointer = `/a${pointerStep(name)}${isDeep ? "/x" : ""}`;
+          const edits: PointerEdit[] = [
+            { pointer: "/a/0", action: "redact" },
+            { pointer: "/a/*/kept", action: "remove" },
+            { pointer, action },
+          ];
+          const text = JSON.stringify({ a: list });
+          expect(afterEdits(text, edits, ["9"])).toMatch(/^an array has no member /u);
+        },
+      ),
+    );
   });
 
   it("leave nothing of what they redact, and valid JSON, whatever the value", () => {

@@ -237,9 +237,7 @@ function collect(
   }
   if (type === "array") {
     found.push(...entryEdits(span, entries, [], "end"));
-    return plan.any === undefined && missing !== undefined && Number(missing) >= entries.length
-      ? `the array has no element ${missing}`
-      : undefined;
+    return arrayProblem(plan, entries.length);
   }
   const added: Buffer[] = [];
   for (const [name, below] of plan.named) {
@@ -247,6 +245,22 @@ function collect(
     if (json !== undefined) added.push(memberText([name, json]));
   }
   found.push(...entryEdits(span, entries, added, "end"));
+  return undefined;
+}
+
+const arrayIndex = /^(?:0|[1-9]\d*)$/u;
+
+/**
+ * Why the named steps of a plan do not fit an array. A name where an array has indexes is a problem for every action: the
+ * members meant are probably inside the elements, and must not pass unchanged. Only to remove an element that an array
+ * does not have is none.
+ */
+function arrayProblem({ named }: EditPlan, length: number): string | undefined {
+  for (const [step, below] of named) {
+    if (!arrayIndex.test(step)) return `an array has no member "${step}"`;
+    const isSet = typeof below.action === "object" || firstSet(below) !== undefined;
+    if (isSet && Number(step) >= length) return `the array has no element ${step}`;
+  }
   return undefined;
 }
 

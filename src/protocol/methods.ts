@@ -1,5 +1,6 @@
 import { isObject } from "../lib/is-object.ts";
 import type { Direction } from "./message.ts";
+import { foldName } from "./json/folded-names.ts";
 import { type Revision, revisionNames, revisions } from "./revisions.ts";
 
 /** Whether a method is a request or a notification. */
@@ -120,6 +121,27 @@ const byName: ReadonlyMap<string, MethodFacts> = new Map(table.map((facts) => [f
 
 /** Every method of any revision. */
 export const methodNames: readonly string[] = table.map((facts) => facts.name);
+
+const requestNames: ReadonlySet<string> = new Set(
+  table.filter(({ kind }) => kind === "request").map(({ name }) => foldName(name)),
+);
+const notificationPrefix = "notifications/";
+
+/** Whether a message is a notification by its name, of MCP or of an extension, and by having no id. */
+export function isNotification(kind: string, method: string): boolean {
+  return kind === "notification" && method.startsWith(notificationPrefix);
+}
+
+/**
+ * Whether a method has an id although it is the name of a notification, or none although it is one of a request, in
+ * whichever letter case. Lenient servers run such a message by its name, where others go by its id.
+ */
+export function hasWrongKind(kind: string, method: string): boolean {
+  const facts = byName.get(method);
+  if (facts !== undefined) return facts.kind !== kind && (kind === "request" || kind === "notification");
+  if (kind === "request") return foldName(method.slice(0, notificationPrefix.length)) === "NOTIFICATIONS/";
+  return kind === "notification" && requestNames.has(foldName(method));
+}
 
 /** What is known about a method; undefined if no revision has it. */
 export function methodFacts(name: string): MethodFacts | undefined {

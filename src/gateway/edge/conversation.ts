@@ -133,7 +133,7 @@ function runModern(
   checked: ModernCheckResult,
 ): Promise<void> | undefined {
   if (!checked.ok) return refuse(gateway, client, checked.response);
-  if (client.cancel !== undefined && message.method === "notifications/cancelled") {
+  if (client.cancel !== undefined && message.kind === "notification" && message.method === "notifications/cancelled") {
     const target = metadataOf(message).related;
     if (target !== undefined) client.cancel(target.id);
     return undefined;

@@ -155,7 +155,7 @@ export async function withParameterHeaders(
   const received = transport.headers;
   if (isGuarded) {
     const expected = await parametersOf(exchange, original, facts.tools);
-    const mismatch = checkParameterHeaders(original, expected, (name) => received[name]);
+    const mismatch = checkParameterHeaders(original, expected, (name) => received[name], "refused");
     if (mismatch !== undefined) throw new GatewayError("header_mismatch", mismatch.message);
   }
   if (message === original || !facts.upstreamSeesHeaders) return exchange;

@@ -20,6 +20,7 @@ import { createMeteringObserver, joinWireObservers, type WireObserver } from "..
 import { createExchangeLog } from "./exchange-log.ts";
 import { createRateGuard } from "./limits.ts";
 import type { ListChanges } from "./list-changes.ts";
+import { messageKinds } from "./message-kinds.ts";
 import type { ReloadableRouteDeps } from "./route.ts";
 
 /** What the state of a route is made with, besides its configuration. */
@@ -126,6 +127,7 @@ export function routeDepsOf(
       ...(recording === undefined ? [] : [recording.gate]),
       ...(rateGuard === undefined ? [] : [rateGuard]),
       concurrencyGuard,
+      messageKinds,
       taskOwners,
       interceptors,
       // After everything that could change a message, so that the policy decides about what is sent.

@@ -27,6 +27,15 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
     return owner === undefined ? isAnonymous(principal) : owner === principal.id;
   }
 
+  /** A client reports about tasks of its own, whose ids it made; one that a caller started here is not among them. */
+  function isForeignStatus({ route, principal, direction, message }: Exchange): boolean {
+    if (direction !== "client-to-server" || message.kind !== "notification") return false;
+    if (methodFacts(message.method)?.target !== "task") return false;
+    const task = memberString(message, "params.taskId");
+    const owner = task === undefined ? undefined : owners.get(keyOf(route, task));
+    return owner !== undefined && owner !== principal.id;
+  }
+
   function learn({ route, principal }: Exchange, answer: Message | undefined): void {
     const task = answer === undefined ? undefined : taskStartedBy(answer);
     if (task === undefined) return;
@@ -38,6 +47,7 @@ export function createTaskOwners({ wall }: Pick<Clock, "wall">): Guard {
   return {
     enter: (exchange) => {
       const { message } = exchange;
+      if (isForeignStatus(exchange)) return new GatewayError("invalid_params", "unknown task");
       if (!isRequestOfClient(exchange, message) || message.method === "tools/call") return undefined;
       const unknown = tasksNamedBy(message).find((task) => !mayKnow(exchange, task));
       return unknown === undefined ? undefined : new GatewayError("invalid_params", "unknown task");

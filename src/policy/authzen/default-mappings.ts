@@ -3,7 +3,7 @@ import { GatewayError } from "../../errors.ts";
 import { spanOf } from "../../protocol/json/outline.ts";
 import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
-import { methodFacts } from "../../protocol/methods.ts";
+import { isNotification, methodFacts } from "../../protocol/methods.ts";
 import { type CelMap, claimsValue, readCelValue } from "../cel/json-value.ts";
 import type { ListKind } from "../provider/provider.ts";
 import { completionReference, targetMembers, targetName } from "../provider/request-target.ts";
@@ -43,7 +43,7 @@ const serverMethods: ReadonlySet<string> = new Set([
  * notification by its name, nor by having no id.
  */
 export function isPassThrough({ kind, method = "" }: Message): boolean {
-  return kind === "request" ? method === "ping" : method.startsWith("notifications/");
+  return isNotification(kind, method) || (kind === "request" && method === "ping");
 }
 
 /**

@@ -162,6 +162,8 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
     name,
     evaluateRequest,
     evaluateResponse,
+    // What becomes of a result was decided with the request.
+    argumentsForResponses: [],
     filterList: createListFilter({
       provider: name,
       evaluate,

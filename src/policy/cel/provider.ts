@@ -182,7 +182,21 @@ export function createCelProvider(config: RulesConfig, { clock, onStep }: CelDep
     return { visible, explanation: shadow === undefined ? explanation : { ...explanation, shadow } };
   }
 
-  return { name, evaluateRequest, evaluateResponse, ...(names.canHide ? { filterList } : {}) };
+  const argumentsForResponses = argumentsReadBy(results);
+  return {
+    name,
+    evaluateRequest,
+    evaluateResponse,
+    ...(names.canHide ? { filterList } : {}),
+    ...(argumentsForResponses && { argumentsForResponses }),
+  };
+}
+
+/** The arguments that rules read; undefined if they may read any. */
+function argumentsReadBy({ needs }: RuleSet): readonly string[] | undefined {
+  const read = needs["mcp.arguments"];
+  if (read === "all" || needs["mcp.params"] !== undefined) return undefined;
+  return read === undefined ? [] : [...read.names];
 }
 
 /** If no rule decides, lifecycle messages pass. */

@@ -1,7 +1,7 @@
 import { findAmbiguousName, foldName, type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
-import { methodFacts, methodNames } from "../../protocol/methods.ts";
+import { hasWrongKind, methodFacts, methodNames } from "../../protocol/methods.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import { completionReference } from "../provider/request-target.ts";
 
@@ -37,12 +37,13 @@ export function ambiguityRefusal(
 
 const knownMethods: ReadonlySet<string> = new Set(methodNames.map(foldName));
 
-/** Refuses a request whose method or completion reference a lenient server could take for another one. */
+/** Refuses a message whose kind, method or completion reference a lenient server could take for another one. */
 export function unclearRequestRefusal(message: Message): PolicyRefusal | undefined {
-  const { method } = message;
+  const { kind, method = "" } = message;
+  if (hasWrongKind(kind, method)) return wrongKind;
   if (method === "completion/complete")
     return completionReference(message) === undefined ? unknownReference : undefined;
-  if (method === undefined || methodFacts(method) !== undefined) return undefined;
+  if (methodFacts(method) !== undefined) return undefined;
   return knownMethods.has(foldName(method)) ? unclearMethod : undefined;
 }
 
@@ -50,6 +51,12 @@ const unknownReference: PolicyRefusal = {
   kind: "invalid",
   code: "reference_not_evaluable",
   reason: "The reference of the completion names neither a prompt (`ref/prompt`) nor a resource (`ref/resource`).",
+};
+
+const wrongKind: PolicyRefusal = {
+  kind: "invalid",
+  code: "wrong_message_kind",
+  reason: "A request needs an id, and a notification has none.",
 };
 
 const unclearMethod: PolicyRefusal = {

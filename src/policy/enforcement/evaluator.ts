@@ -54,6 +54,8 @@ export interface EvaluatorDeps {
 export interface Evaluator {
   /** Whether the provider can hide names. */
   readonly filtersLists: boolean;
+  /** The arguments of a request that decisions about its response depend on; undefined for all. */
+  readonly argumentsForResponses: readonly string[] | undefined;
   /** Evaluates a message; `memory` is what the decision about its request left. */
   evaluate(subject: InspectedMessage, memory: unknown): MaybePromise<CheckOutcome>;
   /** Evaluates which names the caller can see. */
@@ -176,6 +178,7 @@ export function createEvaluator(deps: EvaluatorDeps): Evaluator {
 
   return {
     filtersLists: provider.filterList !== undefined,
+    argumentsForResponses: provider.argumentsForResponses,
     evaluate,
     checkVisibility,
     refuse,

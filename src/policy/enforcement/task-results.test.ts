@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../../test/support/messages.ts";
-import { allow, createPolicyBench, deny, type FakeRules } from "../../../test/support/policy.ts";
+import { allow, createPolicyBench, deny, fakeProvider, type FakeRules } from "../../../test/support/policy.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import type { Handler } from "../../core/pipeline.ts";
 import { resultMessage } from "../../core/reply.ts";
@@ -79,11 +79,43 @@ describe("the result of a task", () => {
     expect(valueOf(reply.message)).toMatchObject({ error: { data: { reason: "task_forgotten" } } });
   });
 
-  it("is evaluated by tool if the arguments were too long to keep", async () => {
-    const bench = createPolicyBench(rules(deny()), server);
-    const long = requestOf("tools/call", { name: "cards", arguments: { text: "x".repeat(20_000) } });
+  const long = requestOf("tools/call", { name: "cards", arguments: { text: "x".repeat(20_000), all: true } });
+  const fetched = requestOf("tasks/result", { taskId: "t-1" }, "fetch");
+  const knowing = (argumentsForResponses: readonly string[] | undefined, verdict = deny()) => ({
+    ...fakeProvider(rules(verdict)),
+    ...(argumentsForResponses && { argumentsForResponses }),
+  });
+
+  // A provider that does not say what it reads may read what was not kept.
+  it.each([undefined, ["text"], ["all", "text"]])(
+    "is refused where arguments that it depends on were too long to be kept (%j)",
+    async (needed) => {
+      const bench = createPolicyBench(knowing(needed, allow()), server);
+      await bench.handle(exchangeWith(long));
+      const reply = await bench.handle(exchangeWith(fetched));
+      expect(valueOf(reply.message)).toMatchObject({ error: { data: { reason: "task_arguments_too_long" } } });
+    },
+  );
+
+  it("is decided about with the arguments that it depends on, however long the others are", async () => {
+    const seen: unknown[] = [];
+    const provider = fakeProvider({
+      response: ({ request }) => {
+        seen.push(Object(Object(valueOf(request)).params).arguments);
+        return allow();
+      },
+    });
+    const bench = createPolicyBench({ ...provider, argumentsForResponses: ["all"] }, server);
     await bench.handle(exchangeWith(long));
-    const reply = await bench.handle(exchangeWith(requestOf("tasks/result", { taskId: "t-1" }, "fetch")));
+    const reply = await bench.handle(exchangeWith(fetched));
+    expect(reply.message?.kind).toBe("result");
+    expect(seen).toContainEqual({ all: true });
+  });
+
+  it("is decided about by its tool where it does not depend on arguments, however long they are", async () => {
+    const bench = createPolicyBench(knowing([]), server);
+    await bench.handle(exchangeWith(long));
+    const reply = await bench.handle(exchangeWith(fetched));
     expect(valueOf(reply.message)).toMatchObject({ id: "fetch", error: { data: { reason: "not_yours" } } });
   });
 

@@ -25,6 +25,8 @@ export interface TaskResults {
 interface StartedTask {
   readonly request: RequestMessage;
   readonly memory: unknown;
+  /** The request lacks arguments that decisions depend on. */
+  readonly isPartial: boolean;
 }
 
 const maxTasks = 10_000;
@@ -47,7 +49,7 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       if ((spans[taskIdSlot] ?? -1) < 0 && (spans[taskSlot] ?? -1) < 0) return;
       const { taskId } = metadataOf(message);
       if (taskId === undefined || request.method.startsWith("tasks/")) return;
-      tasks.set(taskKey(exchange, taskId), { request: compactRequest(request), memory });
+      tasks.set(taskKey(exchange, taskId), { ...compactRequest(request, evaluator.argumentsForResponses), memory });
     },
     checkResult: (subject) => {
       const { message, exchange } = subject;
@@ -60,7 +62,9 @@ export function createTaskResults(evaluator: Evaluator): TaskResults {
       // Without the request its rules are unknown; a client could start many tasks to have it forgotten.
       if (started === undefined)
         return evaluator.refuse(subject, "the request that started the task is unknown", forgotten);
-      const { request, memory } = started;
+      const { request, memory, isPartial } = started;
+      if (isPartial)
+        return evaluator.refuse(subject, "the arguments of the call that started the task were too long", tooLong);
       const asked = { ...exchange, direction: requestDirection(subject), message: request };
       if (inlined === undefined) return evaluator.evaluate(InspectedMessage.answering(asked, request, message), memory);
       const result = synthesizeResult(request.id.json, message.bytes.toString("utf8", inlined.start, inlined.end));
@@ -83,24 +87,51 @@ const forgotten: PolicyRefusal = {
   reason: "The call that started this task is no longer known; call the tool again.",
 };
 
+const tooLong: PolicyRefusal = {
+  kind: "forbidden",
+  code: "task_arguments_too_long",
+  reason: "The policy reads the arguments of the call that started this task, and they are too long to be kept.",
+};
+
 /** The direction of the request that started a task; a notification about it goes the other way. */
 function requestDirection({ exchange: { direction }, request }: InspectedMessage): Exchange["direction"] {
   if (request !== undefined) return direction;
   return direction === "client-to-server" ? "server-to-client" : "client-to-server";
 }
 
-/** Longer requests are kept without their arguments. */
+/** Of longer requests only the arguments are kept that decisions about the result depend on. */
 const maxKeptBytes = 16 * 1024;
 
 /** The request in its own buffer: the one it came in may be much larger, and a task may run for days. */
-function compactRequest(request: RequestMessage): RequestMessage {
+function compactRequest(
+  request: RequestMessage,
+  needed: readonly string[] | undefined,
+): Pick<StartedTask, "request" | "isPartial"> {
   const own = messageBytes(request);
+  if (own.length <= maxKeptBytes) {
+    const compact = synthesizeMessage(own.toString());
+    return { request: compact?.kind === "request" ? compact : request, isPartial: false };
+  }
   const name = memberSource(request, "params.name");
-  const compact =
-    own.length <= maxKeptBytes
-      ? synthesizeMessage(own.toString())
-      : synthesizeRequest(request.id.json, request.method, name === undefined ? undefined : `{"name":${name}}`);
-  return compact?.kind === "request" ? compact : request;
+  const kept = needed && neededArguments(request, new Set(needed));
+  const isPartial = kept === undefined || kept.length > maxKeptBytes;
+  const members = [
+    ...(name === undefined ? [] : [`"name":${name}`]),
+    ...(isPartial || kept === "" ? [] : [`"arguments":${kept}`]),
+  ];
+  const compact = synthesizeRequest(request.id.json, request.method, `{${members.join(",")}}`);
+  return compact?.kind === "request" ? { request: compact, isPartial } : { request, isPartial: false };
+}
+
+/** The arguments with these names, as JSON; empty if the request has none. */
+function neededArguments({ bytes, outline }: RequestMessage, names: ReadonlySet<string>): string | undefined {
+  const span = spanOf(outline, "params.arguments");
+  if (span === undefined) return "";
+  if (typeAt(bytes, span.start) !== "object") return undefined;
+  const members: string[] = [];
+  for (const { name, start, value } of membersOf(bytes, span))
+    if (names.has(name)) members.push(bytes.toString("utf8", start, value.end));
+  return `{${members.join(",")}}`;
 }
 
 /** The result inlined in a task (Tasks extension, "tasks/get"). */

@@ -26,6 +26,11 @@ export interface PolicyProvider {
    * them whole.
    */
   filterList?(list: ListPage, call: PolicyCall): MaybePromise<ListDecision>;
+  /**
+   * The arguments of a request that `evaluateResponse` reads; all of them if it does not say. A task may run for days, and
+   * no more than these are kept of a long request that started one.
+   */
+  readonly argumentsForResponses?: readonly string[];
   close?(): void | Promise<void>;
 }
 
@@ -157,6 +162,7 @@ export function overrideProvider(provider: PolicyProvider, overrides: Partial<Po
     evaluateRequest: (subject, call) => provider.evaluateRequest(subject, call),
     evaluateResponse: (subject, call) => provider.evaluateResponse(subject, call),
     ...(filterList === undefined ? {} : { filterList }),
+    ...(provider.argumentsForResponses && { argumentsForResponses: provider.argumentsForResponses }),
     close: () => provider.close?.(),
     ...overrides,
   };

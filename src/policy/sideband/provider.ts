@@ -113,6 +113,8 @@ export function createSidebandProvider(config: SidebandConfig, deps: SidebandPro
     evaluateResponse: engine.hasResponsePhase
       ? evaluateResponse
       : () => ({ effect: "allow", explanation: explain(name, ["the response phase is off"], 0, read) }),
+    // The decision point gets the request that was stored with the decision about it.
+    argumentsForResponses: [],
     close: () => engine.close(),
   };
 }

@@ -106,20 +106,27 @@ export function checkNameHeader(message: RequestMessage, header: HeaderLookup): 
   return decoded === expected ? undefined : toHeaderMismatch(nameHeader, "different");
 }
 
-/** Compares `Mcp-Param-*` with the arguments of a tool call; undefined if they agree. */
+/**
+ * Compares `Mcp-Param-*` with the arguments of a tool call; undefined if they agree. For an argument that is absent, null
+ * or not expressible in a header, none is expected; `surplus` says what becomes of one that is sent anyway.
+ */
 export function checkParameterHeaders(
   message: RequestMessage,
   parameters: readonly HeaderParameter[],
   header: HeaderLookup,
+  surplus: "ignored" | "refused" = "ignored",
 ): HeaderMismatch | undefined {
   if (parameters.length === 0) return undefined;
   const values = argumentsOf(message);
   for (const parameter of parameters) {
     const value = argumentAt(values, parameter.path);
     const text = headerTextOf(value);
-    // Null, absent or not expressible in a header: none is expected, and one that is sent is ignored.
-    if (text === undefined) continue;
+    if (text === undefined && surplus === "ignored") continue;
     const received = trimmed(header, parameter.header.toLowerCase());
+    if (text === undefined) {
+      if (received === undefined) continue;
+      return toHeaderMismatch(parameter.header, "different");
+    }
     if (received === undefined) return toHeaderMismatch(parameter.header, "missing");
     const decoded = decodeHeaderValue(received);
     if (decoded === undefined) return toHeaderMismatch(parameter.header, "malformed");

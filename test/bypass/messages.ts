@@ -1,3 +1,4 @@
+import { type KindAttempt, kindAttempts } from "./kinds.ts";
 import { closed, open } from "./vault.ts";
 
 /** One attempt to get something closed by a message alone; it fits every transport. */
@@ -19,6 +20,9 @@ function raw(members: string, params: string): MessageAttempt["text"] {
 
 const call = (params: string, id = '"id":7'): MessageAttempt["text"] => raw(`${id},"method":"tools/call"`, params);
 const named = (name: string): MessageAttempt["text"] => call(`"name":${q(name)},"arguments":{}`);
+/** A call of a tool with these arguments, as they are written. */
+export const callOf = (tool: string, json: string): MessageAttempt["text"] =>
+  call(`"name":${q(tool)},"arguments":${json}`);
 const plain = `"name":${q(closed.tool)},"arguments":{}`;
 
 function bytes(text: MessageAttempt["text"], change: (text: string) => string | Uint8Array): MessageAttempt["text"] {
@@ -281,6 +285,37 @@ const others: readonly MessageAttempt[] = [
   })),
 ];
 
+/** A message with an id or without one, whatever its method. */
+export function kindMessage({ method, hasId, params }: KindAttempt): MessageAttempt["text"] {
+  return raw(`${hasId ? '"id":7,' : ""}"method":${q(method)}`, params);
+}
+
+const kinds = kindAttempts.map((attempt): MessageAttempt => ({ name: attempt.name, text: kindMessage(attempt) }));
+
+const references: readonly MessageAttempt[] = [
+  ...["REF/PROMPT", "Ref/Prompt", "ref/prompt ", "ref/prompts", "prompt", "ref/tool", ""].map(
+    (type): MessageAttempt => ({
+      name: `a completion of a closed prompt by the type ${q(type)}`,
+      text: reference(`"type":${q(type)},"name":${q(closed.prompt)}`),
+    }),
+  ),
+  { name: "a completion with a type in capitals", text: reference(`"Type":"ref/prompt","name":${q(closed.prompt)}`) },
+  { name: "a completion without a type", text: reference(`"name":${q(closed.prompt)}`) },
+  { name: "a completion of a name in capitals", text: reference(`"type":"ref/prompt","Name":${q(closed.prompt)}`) },
+  {
+    name: "a completion of two names",
+    text: reference(`"type":"ref/prompt","name":${q(open.prompt)},"NAME":${q(closed.prompt)}`),
+  },
+  {
+    name: "a completion of two types",
+    text: reference(`"type":"ref/prompt","TYPE":"ref/resource","name":${q(open.prompt)},"uri":${q(closed.resource)}`),
+  },
+];
+
+function reference(members: string): MessageAttempt["text"] {
+  return raw('"id":7,"method":"completion/complete"', `"ref":{${members}},"argument":{"name":"a","value":""}`);
+}
+
 /** Every attempt by a message alone. */
 export const messageAttempts: readonly MessageAttempt[] = [
   ...names,
@@ -290,6 +325,8 @@ export const messageAttempts: readonly MessageAttempt[] = [
   ...shapes,
   ...encodings,
   ...others,
+  ...kinds,
+  ...references,
 ];
 
 /** The attempt that anybody would make first. */

@@ -141,27 +141,10 @@ export function createAuthZenProvider(config: AuthZenConfig, deps: AuthZenDeps):
     }
   }
 
-  function evaluateResponse({ message }: InspectedMessage, { memory }: PolicyCall): Decision {
-    const startedAt = clock.now();
-    const edits = message.kind === "result" && isResultObligation(memory) ? memory.resultEdits : [];
-    const edited = editMember(message, "result", edits);
-    if ("refusal" in edited) {
-      const { refusal, note } = edited;
-      return { effect: "deny", refusal, explanation: explain(name, [note], clock.now() - startedAt) };
-    }
-    const { change } = edited;
-    const notes = edits.length === 0 ? [] : ["obligations of the decision about the request"];
-    return {
-      effect: "allow",
-      ...(change === undefined ? {} : { change }),
-      explanation: explain(name, notes, clock.now() - startedAt),
-    };
-  }
-
   return {
     name,
     evaluateRequest,
-    evaluateResponse,
+    evaluateResponse: (subject, { memory }) => evaluateResult(subject, memory, clock),
     // What becomes of a result was decided with the request.
     argumentsForResponses: [],
     filterList: createListFilter({
@@ -203,6 +186,24 @@ function createCall(
     },
     onBreaker,
   });
+}
+
+/** Fulfils the obligations about the result that came with the decision about the request. */
+function evaluateResult({ message }: InspectedMessage, memory: unknown, clock: Clock): Decision {
+  const startedAt = clock.now();
+  const edits = message.kind === "result" && isResultObligation(memory) ? memory.resultEdits : [];
+  const edited = editMember(message, "result", edits);
+  if ("refusal" in edited) {
+    const { refusal, note } = edited;
+    return { effect: "deny", refusal, explanation: explain(name, [note], clock.now() - startedAt) };
+  }
+  const { change } = edited;
+  const notes = edits.length === 0 ? [] : ["obligations of the decision about the request"];
+  return {
+    effect: "allow",
+    ...(change === undefined ? {} : { change }),
+    explanation: explain(name, notes, clock.now() - startedAt),
+  };
 }
 
 /** The options for planning evaluations. The mappings were checked with the configuration. */

@@ -1,0 +1,44 @@
+import { describe, expect, it, vi } from "vitest";
+
+import { intruders } from "../bypass/intruders.ts";
+import { messageAttempts } from "../bypass/messages.ts";
+import { remoteProviders } from "../bypass/providers.ts";
+import { vaults } from "../bypass/upstreams.ts";
+import { openGateway } from "../support/local-gateway.ts";
+
+vi.setConfig({ testTimeout: 120_000 });
+
+const servers = Object.entries(vaults);
+
+/** Every decision point with every client, each time before another server. */
+const pairs = Object.entries(remoteProviders).flatMap(([how, openProvider], row) =>
+  Object.entries(intruders).flatMap(([client, intrude], column) => {
+    const server = servers[(row * 2 + column) % servers.length];
+    return server === undefined ? [] : [{ how, openProvider, client, intrude, server: server[0], build: server[1] }];
+  }),
+);
+
+describe("the corpus of attempts by messages, against decision points", () => {
+  it.each(pairs)(
+    "reaches nothing that is not permitted ($how, $client, $server)",
+    async ({ openProvider, intrude, build }) => {
+      await using vault = await build();
+      await using provider = await openProvider();
+      await using gateway = await openGateway({ upstream: vault.upstream, policy: provider.policy });
+      await using intruder = await intrude(gateway);
+      const successes: string[] = [];
+      let before = 0;
+      for (const { name, text } of messageAttempts) {
+        await intruder.send(text(intruder.era));
+        const reached = await vault.reached();
+        if (reached.length > before) successes.push(`${name}: ${reached.slice(before).join(" ")}`);
+        before = reached.length;
+      }
+      // On a channel an attempt may still be on its way; this call comes behind all of them.
+      expect(await intruder.callOpen()).toContain("shut");
+      expect(provider.asked()).toBeGreaterThan(0);
+      expect(await vault.reached()).toEqual([]);
+      expect(successes).toEqual([]);
+    },
+  );
+});

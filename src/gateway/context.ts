@@ -13,7 +13,7 @@ import { OpenWork } from "../core/open-work.ts";
 import type { ParseLimits } from "../protocol/message.ts";
 import { createEventStore, type EventStore, type EventStoreLimits } from "../sessions/event-store.ts";
 import { createSessionRegistry, type SessionLimits, type SessionRegistry } from "../sessions/registry.ts";
-import type { Logger } from "../telemetry/log.ts";
+import { type Logger, shortenName } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import { traceOf } from "../telemetry/trace-context.ts";
 
@@ -129,9 +129,9 @@ function logFailure(log: Logger, exchange: Exchange, error: GatewayError): void 
     exchange: exchange.id,
     trace: traceOf(exchange)?.traceId,
     route: exchange.route,
-    method: exchange.message.method,
+    method: shortenName(exchange.message.method),
     code: error.code,
-    reason: error.message,
+    reason: shortenName(error.message),
     cause: error.cause instanceof Error ? (error.cause.stack ?? error.cause.message) : undefined,
   };
   log[error.facts.level](fields, "exchange failed");

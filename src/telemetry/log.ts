@@ -114,7 +114,7 @@ export function createLogger(options: LogOptions): RootLogger {
       messageKey: "msg",
       serializers: {},
       timestamp,
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: { level: (label) => ({ level: label }), log: boundFields },
       // Preformatted lines would lack the fields of a child.
       onChild: (child) => {
         Object.assign(child, { preformatted: undefined });
@@ -138,6 +138,31 @@ export function createLogger(options: LogOptions): RootLogger {
       root.level = next;
     },
   });
+}
+
+/** Longer texts are cut: what a peer sends must not decide how much is logged. */
+const longestField = 64 * 1024;
+/** Longest method, target or id of a message in a log line. */
+const longestName = 1024;
+
+/** Shortens a text and says how long it was. The last word goes too: a part of a secret would not be recognised. */
+function shorten(text: string, longest: number): string {
+  if (text.length <= longest) return text;
+  let end = longest;
+  while (end > 0 && /[\w.~+=%-]/u.test(text.charAt(end - 1))) end--;
+  return `${text.slice(0, end)}… (${text.length} characters)`;
+}
+
+/** Shortens a method, target or id for a log line: a client may send one of megabytes. */
+export function shortenName<Text extends string | undefined>(text: Text): Text | string {
+  return text === undefined ? text : shorten(text, longestName);
+}
+
+function boundFields(fields: Record<string, unknown>): Record<string, unknown> {
+  const isLong = (value: unknown): value is string => typeof value === "string" && value.length > longestField;
+  if (!Object.values(fields).some(isLong)) return fields;
+  const bounded = (value: unknown): unknown => (isLong(value) ? shorten(value, longestField) : value);
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, bounded(value)]));
 }
 
 function isFile(descriptor: number): boolean {

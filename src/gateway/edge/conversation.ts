@@ -20,6 +20,7 @@ import { parse } from "../../protocol/parse.ts";
 import { parseRevision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import type { Revision } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";
+import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
@@ -309,7 +310,7 @@ class RunningTurn implements Work {
 
 function deliverResponse(gateway: GatewayContext, session: Session, message: Message): void {
   if (!session.deliverResponse(message))
-    gateway.log.debug({ route: session.route, id: message.id?.key }, "client answered an unknown request");
+    gateway.log.debug({ route: session.route, id: shortenName(message.id?.key) }, "client answered an unknown request");
 }
 
 function exchangeOf(

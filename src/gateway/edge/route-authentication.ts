@@ -21,7 +21,7 @@ import { createCompositeAuthenticator } from "../../auth/composite.ts";
 import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { isLoopback } from "../../lib/addresses.ts";
+import { isLoopback, parseUrl } from "../../lib/addresses.ts";
 import { longestTimer } from "../../lib/timer-span.ts";
 import { type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 
@@ -113,12 +113,17 @@ export function createRouteAuthentication(options: RouteAuthenticationOptions): 
     return known;
   }
 
-  /** The canonical URI of an endpoint as this client knows it; undefined for an invalid Host header. */
+  /**
+   * The canonical URI of an endpoint. Without `publicUrl` it is known on loopback only: beyond, the Host header is the
+   * caller's choice, and a cache would give what one caller chose to others.
+   */
   function resourceOf(request: IncomingMessage, path: string): string | undefined {
     if (publicUrl !== undefined) return canonicalResource(publicUrl + path);
+    if (!options.isLoopback) return undefined;
     const { host = "" } = request.headers;
     const scheme = request.socket instanceof TLSSocket ? "https" : "http";
-    return /^[\w.:[\]-]+$/u.test(host) ? canonicalResource(`${scheme}://${host}${path}`) : undefined;
+    const name = /^[\w.:[\]-]+$/u.test(host) ? parseUrl(`${scheme}://${host}`)?.hostname : undefined;
+    return name !== undefined && isLoopback(name) ? canonicalResource(`${scheme}://${host}${path}`) : undefined;
   }
 
   function challenge(request: IncomingMessage, facts: ChallengeOptions): string {

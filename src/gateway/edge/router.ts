@@ -168,13 +168,20 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
     const own = deps.extra[path] ?? current.wellKnown.get(path);
     if (own !== undefined) own(request, response);
     else if (path === "/healthz") respondText(response, 200, "ok");
-    else if (path === "/") respondText(response, 200, `headgate: MCP endpoints are ${mcpPaths()}`);
-    else respondText(response, 404, `nothing is served here; MCP endpoints are ${mcpPaths()}`);
+    else void serveNames(request, response, path);
   }
 
-  function mcpPaths(): string {
-    const live = [...current.endpoints].filter(([path, { isDraining }]) => path.endsWith("/mcp") && !isDraining);
-    return live.map(([path]) => path).join(", ");
+  /** Names the endpoints that the caller may use, at `/` and where nothing is. */
+  async function serveNames(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    const live = [...current.endpoints].filter(([name, { isDraining }]) => name.endsWith("/mcp") && !isDraining);
+    const outcomes = new Map<RouteAuthentication, AuthenticationOutcome>();
+    for (const authentication of new Set(live.map(([, endpoint]) => endpoint.authentication)))
+      outcomes.set(authentication, await authentication.authenticate(request));
+    if (response.destroyed) return;
+    const known = live.filter(([, { authentication }]) => outcomes.get(authentication)?.ok === true);
+    const names = known.map(([name]) => name).join(", ");
+    if (path === "/") respondText(response, 200, names === "" ? "headgate" : `headgate: MCP endpoints are ${names}`);
+    else respondText(response, 404, `nothing is served here${names === "" ? "" : `; MCP endpoints are ${names}`}`);
   }
 
   return {

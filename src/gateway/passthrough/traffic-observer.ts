@@ -9,7 +9,7 @@ import { createSseDecoder, type SseDecoder } from "../../protocol/sse/decoder.ts
 import { isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import type { Correlator } from "../../sessions/pending/correlator.ts";
 import type { CorrelationEntry } from "../../sessions/pending/entry.ts";
-import type { Logger } from "../../telemetry/log.ts";
+import { type Logger, shortenName } from "../../telemetry/log.ts";
 import type { ObservedCall, ObservedMessages } from "./observed-route.ts";
 
 /** Observes traffic that has already passed. */
@@ -92,7 +92,13 @@ export function createTrafficObserver(options: TrafficObserverDeps): TrafficObse
           for (const open of entries.values()) open.notify("server-to-client", message);
         const tool = message.kind === "request" ? memberString(message, "params.name") : undefined;
         log.info(
-          { route, kind: message.kind, method: message.method, target: tool, rpc: message.id?.json },
+          {
+            route,
+            kind: message.kind,
+            method: shortenName(message.method),
+            target: shortenName(tool),
+            rpc: shortenName(message.id?.json),
+          },
           "observed",
         );
       };

@@ -2,7 +2,7 @@ import type { Exchange, TraceLink } from "../../core/exchange.ts";
 import type { Guard, Reply } from "../../core/pipeline.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { methodNames } from "../../protocol/methods.ts";
-import type { LogFields, Logger } from "../../telemetry/log.ts";
+import { type LogFields, type Logger, shortenName } from "../../telemetry/log.ts";
 import { boundedLabel, type CounterChild, type HistogramChild, type Metrics } from "../../telemetry/metrics.ts";
 import { traceOf } from "../../telemetry/trace-context.ts";
 
@@ -86,11 +86,11 @@ function fieldsOf(
     trace: trace?.traceId,
     route: exchange.route,
     direction: direction === "client-to-server" ? "c2s" : "s2c",
-    method: message.method,
-    target: memberString(message, "params.name") ?? memberString(message, "params.uri"),
-    rpc: message.id?.json,
+    method: shortenName(message.method),
+    target: shortenName(memberString(message, "params.name") ?? memberString(message, "params.uri")),
+    rpc: shortenName(message.id?.json),
     session: exchange.session?.id.slice(0, 8),
-    principal: exchange.principal.id,
+    principal: shortenName(exchange.principal.id),
     peer: transport.type === "http" ? transport.peer : undefined,
     revision: exchange.revision,
     outcome,

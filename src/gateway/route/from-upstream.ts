@@ -7,6 +7,7 @@ import type { Message } from "../../protocol/message.ts";
 import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
 import type { RouteTracing } from "../../telemetry/tracing.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
+import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { LinkEventsFor, LinkScope } from "../upstream/links.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
@@ -83,7 +84,7 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
     return {
       message: (message, related, transport) => {
         if (message.kind === "result" || message.kind === "error") {
-          log.debug({ route, id: message.id?.key }, "upstream answered an unknown request");
+          log.debug({ route, id: shortenName(message.id?.key) }, "upstream answered an unknown request");
           return undefined;
         }
         const exchange = exchangeOf(scope, opened.link, message, related, transport);

@@ -4,6 +4,7 @@ import type * as Cel from "@marcbachmann/cel-js";
 import type * as Re2 from "re2js";
 
 import { McpFacts, PrincipalFacts, RequestFacts, SessionFacts } from "./facts.ts";
+import { countMatch, countSteps, meter } from "./metering.ts";
 import { celTypes, type ExpressionScope, type TypeName, variables } from "./scope.ts";
 
 const load = createRequire(import.meta.url);
@@ -32,21 +33,32 @@ const limits = {
   maxCallArguments: 8,
 };
 
-const environments = new Map<ExpressionScope, Cel.Environment>();
+/** Metered expressions have more nodes and parentheses than those that they are made from. */
+const meteredLimits = { ...limits, maxAstNodes: 4 * limits.maxAstNodes, maxDepth: 4 * limits.maxDepth };
 
-/** The environment for the expressions of a scope; created once. */
-export function environmentOf(scope: ExpressionScope): Cel.Environment {
-  const known = environments.get(scope);
+type EnvironmentUse = "check" | "metered";
+
+const environments = new Map<string, Cel.Environment>();
+
+/** The environment for the expressions of a scope, as written or metered; created once. */
+export function environmentOf(scope: ExpressionScope, use: EnvironmentUse = "check"): Cel.Environment {
+  const key = `${scope} ${use}`;
+  const known = environments.get(key);
   if (known !== undefined) return known;
   const { Environment } = celEngine();
-  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false, limits });
+  const environment = new Environment({
+    enableOptionalTypes: true,
+    homogeneousAggregateLiterals: false,
+    limits: use === "metered" ? meteredLimits : limits,
+  });
   for (const [name, fields] of Object.entries(celTypes)) {
     // The keys of the table are the type names.
     environment.registerType(name, { ctor: classes[name as TypeName], fields: { ...fields } });
   }
   for (const [name, type] of Object.entries(variables[scope])) environment.registerVariable(name, type);
   environment.registerFunction(`string.${linearMatches}(string): bool`, matchesPattern, { async: false });
-  environments.set(scope, environment);
+  if (use === "metered") environment.registerFunction(`${meter}(dyn): dyn`, countSteps, { async: false });
+  environments.set(key, environment);
   return environment;
 }
 
@@ -68,5 +80,6 @@ export function preparePattern(pattern: string): string | undefined {
 function matchesPattern(text: string, pattern: string): boolean {
   const compiled = patterns.get(pattern);
   if (compiled === undefined) throw new Error("the pattern was not compiled");
+  countMatch(text);
   return compiled.test(text);
 }

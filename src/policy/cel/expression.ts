@@ -4,6 +4,7 @@ import { environmentOf, linearMatches, preparePattern } from "./environment.ts";
 import type { Bindings } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import type { CelMap } from "./json-value.ts";
+import { formatMetered, needsMeter, withinBudget } from "./metering.ts";
 import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 import { type ReadNames, readNamesOf } from "./read-names.ts";
 import { type ExpressionScope, variables } from "./scope.ts";
@@ -68,20 +69,18 @@ export function compileExpression(
 ): CompileResult<Expression> {
   const parsed = parse(text, scope, type);
   if (!parsed.ok) return parsed;
-  const program = parsed.value;
-  const reads = readsOf(program.ast, scope);
-  const names = readNamesOf(program.ast);
-  return { ok: true, value: { text, reads, names, evaluate: (bindings): unknown => program(bindings) } };
+  const { ast, run } = parsed.value;
+  return { ok: true, value: { text, reads: readsOf(ast, scope), names: readNamesOf(ast), evaluate: run } };
 }
 
 /** Parses and type-checks a condition. */
 export function compileCondition(text: string, scope: ExpressionScope): CompileResult<CompiledCondition> {
   const parsed = parse(text, scope, "bool");
   if (!parsed.ok) return parsed;
-  const program = parsed.value;
-  const fast = compileFastCondition(program.ast);
+  const { ast, run } = parsed.value;
+  const fast = compileFastCondition(ast);
   const evaluate = (bindings: Bindings): boolean => {
-    const value: unknown = program(bindings);
+    const value = run(bindings);
     if (typeof value !== "boolean") throw new TypeError(`the condition is ${typeof value}, not bool`);
     return value;
   };
@@ -89,8 +88,8 @@ export function compileCondition(text: string, scope: ExpressionScope): CompileR
     ok: true,
     value: {
       text,
-      reads: readsOf(program.ast, scope),
-      names: readNamesOf(program.ast),
+      reads: readsOf(ast, scope),
+      names: readNamesOf(ast),
       test: fast === undefined ? evaluate : (bindings) => fast(bindings) ?? evaluate(bindings),
       evaluateStatically: fast ?? (() => undefined),
     },
@@ -101,7 +100,12 @@ function readsOf(ast: ASTNode, scope: ExpressionScope): readonly ReadPath[] {
   return readPathsOf(ast).filter(([variable = ""]) => Object.hasOwn(variables[scope], variable));
 }
 
-function parse(text: string, scope: ExpressionScope, type: ExpressionType): CompileResult<ParseResult> {
+interface ParsedExpression {
+  readonly ast: ASTNode;
+  readonly run: (bindings: Bindings | MappingInputs) => unknown;
+}
+
+function parse(text: string, scope: ExpressionScope, type: ExpressionType): CompileResult<ParsedExpression> {
   if (text.trim() === "") return failed("needs a CEL expression", 0);
   let program: ParseResult;
   try {
@@ -115,7 +119,22 @@ function parse(text: string, scope: ExpressionScope, type: ExpressionType): Comp
   if (!checked.valid) return failed(celErrorText(checked.error), offsetOf(checked.error));
   const found = checked.type ?? "dyn";
   const { accepts, expected } = expressionTypes[type];
-  return accepts.test(found) ? { ok: true, value: program } : failed(`is ${found}, expected ${expected}`, 0);
+  if (!accepts.test(found)) return failed(`is ${found}, expected ${expected}`, 0);
+  return needsMeter(program.ast, linearMatches)
+    ? parseMetered(program.ast, text, scope)
+    : { ok: true, value: { ast: program.ast, run: (bindings): unknown => program(bindings) } };
+}
+
+/** The form of a checked expression that counts its steps. */
+function parseMetered(ast: ASTNode, text: string, scope: ExpressionScope): CompileResult<ParsedExpression> {
+  try {
+    const metered = environmentOf(scope, "metered").parse(formatMetered(ast, text));
+    const checked = metered.check();
+    if (!checked.valid) return failed(celErrorText(checked.error), 0);
+    return { ok: true, value: { ast, run: (bindings) => withinBudget<unknown>(bindings, () => metered(bindings)) } };
+  } catch (error) {
+    return failed(celErrorText(error), 0);
+  }
 }
 
 const expressionTypes: Readonly<Record<ExpressionType, { readonly accepts: RegExp; readonly expected: string }>> = {

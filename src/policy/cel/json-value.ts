@@ -46,8 +46,31 @@ export function readCelValue(bytes: Buffer, { start, end }: Span): CelValue {
     case "number":
       return numberValue(bytes.toString("latin1", start, end));
     default:
+      checkSize(bytes, start, end);
       return JSON.parse(bytes.toString("utf8", start, end), reviveCelValue) as CelValue;
   }
+}
+
+/** Shorter values are read whatever they hold. */
+const longestUncounted = 64 * 1024;
+/** Reading a value takes about half a microsecond. */
+const maxValues = 100_000;
+
+/** Throws if JSON holds more values than rules may read. A text counts as one value, however long it is. */
+function checkSize(bytes: Buffer, start: number, end: number): void {
+  if (end - start <= longestUncounted) return;
+  const state: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
+  let values = 1;
+  let at = start;
+  while (at < end && values <= maxValues) {
+    const byte = bytes[at];
+    if (byte === quote) at = scanString(bytes, at + 1, end, state);
+    else {
+      if (byte === comma || byte === openingBracket || byte === openingBrace) values++;
+      at++;
+    }
+  }
+  if (values > maxValues) throw new RangeError("the message is too large for this rule: it has too many values");
 }
 
 /** The source text of a number keeps its digits (ECMAScript proposal "JSON.parse source text access"). */
@@ -63,6 +86,7 @@ export function readCelMembers(bytes: Buffer, object: Span, names: MemberNames |
   let map: Map<string, CelValue> | undefined;
   const state: StringScanState = { quote: -1, backslash: -1, loneSurrogateAt: -1 };
   const { end } = object;
+  if (names === undefined) checkSize(bytes, object.start, end);
   let at = skipSpace(bytes, object.start + 1, end);
   while (bytes[at] === quote) {
     const nameEnd = scanString(bytes, at + 1, end, state);
@@ -77,6 +101,9 @@ export function readCelMembers(bytes: Buffer, object: Span, names: MemberNames |
 
 const quote = 0x22;
 const backslash = 0x5c;
+const comma = 0x2c;
+const openingBracket = 0x5b;
+const openingBrace = 0x7b;
 
 /** Member names to find in bytes. Needed by bench policy: decoding every name costs as much as evaluating ten rules. */
 export class MemberNames {

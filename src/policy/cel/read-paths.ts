@@ -110,6 +110,11 @@ interface Child {
 
 const macros: ReadonlySet<string> = new Set(["all", "exists", "exists_one", "map", "filter"]);
 
+/** Whether a node iterates over a list or map. */
+export function isMacroCall(node: ASTNode): boolean {
+  return node.op === "rcall" && macros.has(node.args[0]) && node.args[2].length > 1 && node.args[2][0]?.op === "id";
+}
+
 /** The child nodes of a node. */
 export function childrenOf(node: ASTNode): readonly Child[] {
   switch (node.op) {

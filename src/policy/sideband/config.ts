@@ -44,7 +44,8 @@ export const sidebandConfig = z.strictObject({
   circuitBreaker: z.boolean().default(true).describe(about("circuit_breaker_enabled")),
   extractHeaders: z.array(headerName).default([]).describe(about("extract_headers")),
   maxPayloadBytes: z.int().min(0).default(0).describe(about("max_sideband_body_bytes")),
-  maxPayloadAction: z.enum(["truncate", "reject"]).default("truncate").describe(about("max_sideband_body_action")),
+  // Unlike the plugin: of a shortened body the policy sees a prefix, and the server all of it.
+  maxPayloadAction: z.enum(["truncate", "reject"]).default("reject").describe(about("max_sideband_body_action")),
   debugLogging: z.boolean().default(false).describe(about("enable_debug_logging")),
   debugBodyMaxBytes: z.int().min(0).default(8192).describe(about("debug_body_max_bytes")),
   redactHeaders: z.array(headerName).default(["authorization", "cookie"]).describe(about("redact_headers")),

@@ -5,18 +5,19 @@ import { andThen, isPromise, type MaybePromise } from "../lib/is-promise.ts";
 import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
-import { nonCanonicalUriReason } from "./enforcement/canonical-uri.ts";
+import { canonicalUri, isCanonicalTemplate } from "./enforcement/canonical-uri.ts";
 import { type CheckOutcome, createEvaluator, type RefuseOutcome } from "./enforcement/evaluator.ts";
 import { createHiddenNames, mayNameHidden } from "./enforcement/hidden-names.ts";
 import { createInputRequestChecks, hasInputRequests, hasInputResponses } from "./enforcement/input-requests.ts";
 import { filterListPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
-import { mayMentionResource } from "./enforcement/mentioned-names.ts";
-import { createNotFoundReplies } from "./enforcement/not-found-replies.ts";
+import { isUriTemplate, mayMentionResource } from "./enforcement/mentioned-names.ts";
+import { createNotFoundReplies, isNotFound } from "./enforcement/not-found-replies.ts";
 import { createRefusalWriter, type RefusalOptions } from "./enforcement/refusals.ts";
 import { createShadowEnforcement } from "./enforcement/shadow.ts";
 import { createTaskResults, mayHoldTaskResult } from "./enforcement/task-results.ts";
 import type { DecisionListener } from "./provider/decision-event.ts";
 import type { PolicyProvider, PolicyRefusal } from "./provider/provider.ts";
+import { completionReference } from "./provider/request-target.ts";
 
 export interface EnforcementOptions {
   readonly provider: PolicyProvider;
@@ -96,8 +97,11 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
     // A modern client answers with a retry, which was evaluated as a request.
     if (forwarded.direction === "server-to-client" && forwarded.era === "modern") return reply;
     const subject = InspectedMessage.answering(forwarded, request, reply.message);
-    const isStreamed = forwarded.reply instanceof CheckedReplyStream && forwarded.reply.isOpen;
-    notFound.learn(forwarded, request, reply, isStreamed);
+    if (evaluator.filtersLists) {
+      notFound.observe(forwarded, request, reply.message, isOpen(forwarded.reply));
+      // An unknown name and a hidden one must not be told apart by the server's words.
+      if (isNotFound(request, reply.message)) return notFound.replyFor(forwarded, request);
+    }
     return andThen(checkResponse(subject, reply, memory), (outcome) => {
       if (outcome.type === "refuse") return writeRefusal(subject, outcome.refusal, outcome.decisionId);
       tasks.remember(subject, request, memory);
@@ -146,13 +150,24 @@ export function createEnforcement(options: EnforcementOptions): Interceptor {
 
 /** Refuses a URI that the server could read as another name than the policy does. */
 function uriRefusal(message: Message, method: string): PolicyRefusal | undefined {
-  if (message.kind !== "request" || methodFacts(method)?.target !== "resource") return undefined;
-  const uri = memberString(message, "params.uri");
-  const problem = uri === undefined ? undefined : nonCanonicalUriReason(uri);
-  if (problem === undefined) return undefined;
-  const reason = `The URI is not in canonical form: ${problem}.`;
-  return { kind: "invalid", code: "uri_not_canonical", reason };
+  if (message.kind !== "request") return undefined;
+  const isCompletion = method === "completion/complete";
+  if (!isCompletion && methodFacts(method)?.target !== "resource") return undefined;
+  const reference = isCompletion ? completionReference(message) : undefined;
+  const uri = isCompletion
+    ? reference?.kind === "resource"
+      ? reference.name
+      : undefined
+    : memberString(message, "params.uri");
+  if (uri === undefined || (isCompletion && isUriTemplate(uri) && isCanonicalTemplate(uri))) return undefined;
+  const canonical = canonicalUri(uri);
+  if (canonical === uri) return undefined;
+  const advice = canonical === undefined || canonical.length > maxAdvice ? "" : ` Write it as ${canonical}`;
+  return { kind: "invalid", code: "uri_not_canonical", reason: `The URI is not in canonical form.${advice}` };
 }
+
+/** A longer URI is not repeated to its sender. */
+const maxAdvice = 500;
 
 function withCheckedMessage(subject: InspectedMessage, message: Message): InspectedMessage {
   return message === subject.message ? subject : subject.with(message);
@@ -198,6 +213,10 @@ class CheckedReplyStream implements ReplyStream {
   pause(retryMs: number): void {
     this.#stream.pause?.(retryMs);
   }
+}
+
+function isOpen(reply: ReplyStream | undefined): boolean {
+  return reply instanceof CheckedReplyStream && reply.isOpen;
 }
 
 /** Keeps a response behind the notifications before it that are still being evaluated, such as progress. */

@@ -136,21 +136,34 @@ describe("a refusal", () => {
     expect(await vault.reached()).toEqual([]);
   });
 
-  it("of a name that is hidden is the server's own answer to a name that it does not have", async () => {
-    for (const server of ["legacy over HTTP", "modern over HTTP", "in process"] as const) {
+  // It was the server's own answer once, learnt from what the caller had met; a tool's error could be taken for one.
+  it("of a name that is hidden is the answer to a name that the server does not have, in either order", async () => {
+    const servers = ["legacy over HTTP", "modern over HTTP", "in process"] as const;
+    const orders = [
+      [closed.tool, "no_vault__"],
+      ["no_vault__", closed.tool],
+    ] as const;
+    for (const [server, names] of servers.flatMap((one) => orders.map((order) => [one, order] as const))) {
       await using vault = await vaults[server]();
       await using gateway = await openGateway({
         upstream: vault.upstream,
-        policy: { tools: { deny: [closed.tool] } },
+        policy: { tools: { deny: [closed.tool] }, prompts: { deny: [closed.prompt] } },
       });
       const session = await openSession(gateway.url);
-      // Ids of events count on.
-      const call = async (name: string) =>
-        (await session.post(toolCall(1, name))).text.replaceAll(/^id: .*$/gmu, "id:");
-      const unknown = await call("no_vault__");
-      const hidden = await call(closed.tool);
-      expect(hidden).toBe(unknown.replaceAll("no_vault__", closed.tool));
-      expect(await vault.reached()).toHaveLength(server === "in process" ? 0 : 1);
+      const request = { jsonrpc: "2.0", id: 1, method: "prompts/get" };
+      for (const ask of [
+        (name: string) => session.post(toolCall(1, name)),
+        (name: string) => session.post({ ...request, params: { name: name === closed.tool ? closed.prompt : name } }),
+      ]) {
+        const seen: unknown[] = [];
+        for (const name of names) {
+          const { status, text, headers } = await ask(name);
+          // Ids of events count on.
+          const said = text.replaceAll(/^id: .*$/gmu, "id:").replaceAll(/open_vault|vault_code|no_vault__/gu, "NAME");
+          seen.push({ status, said, type: headers["content-type"] });
+        }
+        expect(seen[0]).toEqual(seen[1]);
+      }
     }
   });
 

@@ -1,34 +1,108 @@
-/** Schemes with a case-insensitive host, in which a backslash is a slash (WHATWG URL, "special"). */
-const specialSchemes: ReadonlySet<string> = new Set(["http", "https", "ws", "wss", "ftp", "file"]);
+/** Schemes of which WHATWG URL parsers know the hosts and ports ("special"). */
+const specialScheme = /^(?:https?|wss?|ftp|file):/u;
+/** Printable ASCII characters that RFC 3986 does not allow in a URI, and everything that is not printable ASCII. */
+const unwritable = /[^\u0021-\u007e]|["<>\\^`{|}]/gu;
 // eslint-disable-next-line no-control-regex -- control characters are what is looked for
-const control = /[\u0000-\u001f\u007f]/u;
-const dotSegment = /(?:^|\/)\.{1,2}(?:\/|$)/u;
+const control = /[\u0000-\u001f\u007f]/gu;
+/** Most URIs have nothing that is read in two ways, which this tells without parsing them. */
+const plain = new RegExp(
+  String.raw`^(?:(?!(?:https?|wss?|ftp|file):)[a-z][a-z\d+-]*://[\w~.-]+(?=/|$)|(?:https?|wss?|ftp)://[a-z]+(?:\.[a-z]+)*(?=/)|file://(?=/))` +
+    String.raw`(?:/[\w~-]+(?:\.[\w~-]+)*)*$`,
+  "u",
+);
 
 /**
- * Why a URI is not canonical; undefined if it is. URI parsers trim whitespace, fold case, decode unreserved characters
- * and resolve dot segments (RFC 3986 section 6.2.2, WHATWG URL), so two spellings could be one resource to the server
- * and two to the policy.
+ * The one spelling of a URI that a guarded route takes; undefined if it is not a URI. Servers and the libraries under
+ * them trim, fold case, resolve dot segments, decode and drop what they do not need (RFC 3986 section 6.2, WHATWG URL),
+ * so two spellings could be one resource to the server and two to the policy.
  */
-export function nonCanonicalUriReason(uri: string): string | undefined {
-  if (control.test(uri)) return "it contains a control character";
-  if (uri.trim() !== uri) return "it has surrounding whitespace";
-  const colon = uri.indexOf(":");
-  const scheme = colon < 0 ? "" : uri.slice(0, colon);
-  if (scheme !== scheme.toLowerCase()) return "its scheme has capital letters";
-  const [hierarchy = ""] = uri.slice(colon + 1).split(/[?#]/u);
-  if (encodesUnreserved(uri)) return "it percent-encodes unreserved characters";
-  const authority = /^\/\/([^/\\]*)/u.exec(hierarchy)?.[1] ?? "";
-  const path = hierarchy.slice(authority === "" ? 0 : authority.length + 2);
-  if (dotSegment.test(path)) return "its path has dot segments";
-  if (!specialSchemes.has(scheme)) return undefined;
-  if (uri.includes("\\")) return "it has backslashes";
-  return authority === authority.toLowerCase() ? undefined : "its host has capital letters";
+export function canonicalUri(uri: string): string | undefined {
+  if (plain.test(uri)) return uri;
+  let folded = uri;
+  // One step may make room for another: a dot that was encoded becomes a dot segment.
+  for (let pass = 0; pass < maxPasses; pass++) {
+    const next = foldOnce(folded);
+    if (next === undefined || next === folded) return next;
+    folded = next;
+  }
+  return undefined;
 }
 
-/** Letters, digits, `-`, `.`, `_` and `~` mean the same encoded or not (RFC 3986 section 2.3). */
-function encodesUnreserved(uri: string): boolean {
-  for (const [, hex = ""] of uri.matchAll(/%([\da-f]{2})/giu)) {
-    if (/[\w.~-]/u.test(String.fromCodePoint(Number.parseInt(hex, 16)))) return true;
+/** Each pass undoes one layer of disguise; nobody needs that many. */
+const maxPasses = 8;
+
+export function isCanonicalUri(uri: string): boolean {
+  return canonicalUri(uri) === uri;
+}
+
+/**
+ * The same for a URI template, with its expressions left as they are (RFC 6570). Servers look templates up as they are
+ * written, so only the literal text around the expressions matters.
+ */
+export function isCanonicalTemplate(template: string): boolean {
+  const example = template.replaceAll(
+    /\{([/?&#.;]?)[^{}]*\}/gu,
+    (_, operator: string) => placeholders[operator] ?? "x",
+  );
+  return isCanonicalUri(example) || isCanonicalUri(`${example}/`);
+}
+
+const placeholders: Readonly<Record<string, string>> = { "/": "/x", "?": "", "&": "", "#": "", ".": "x", ";": ";x" };
+
+function foldOnce(uri: string): string | undefined {
+  const trimmed = normalizeEscapes(uri.trim().replace(control, ""));
+  const isSpecial = specialScheme.test(trimmed.toLowerCase());
+  // Hosts and backslashes of special schemes are for the URL parser, which knows what they stand for.
+  const written = isSpecial ? trimmed : trimmed.replace(unwritable, encode);
+  if (!URL.canParse(written)) return isSpecial ? undefined : foldUnparsed(written);
+  const parsed = new URL(written);
+  if (parsed.protocol === "file:") return fileUri(parsed);
+  // Credentials say who reads, not what is read.
+  if (parsed.username !== "") parsed.username = "";
+  if (parsed.password !== "") parsed.password = "";
+  if (isSpecial && parsed.hostname.endsWith(".")) parsed.hostname = parsed.hostname.replace(/\.+$/u, "");
+  const [, before = "", path = "", behind = ""] = /^([^?#]*?:(?:\/\/[^/?#]*)?)([^?#]*)(.*)$/su.exec(parsed.href) ?? [];
+  // An empty query or fragment adds nothing.
+  const rest = behind.replace(/^\?(?=#|$)/u, "").replace(/^([^#]*)#$/u, "$1");
+  return `${before}${decodeSlashes(path)}${rest}`.replace(unwritable, encode);
+}
+
+/** Whoever opens a file looks at its path alone, decoded and without empty segments. */
+function fileUri({ pathname }: URL): string {
+  const path = decodeSlashes(pathname).replaceAll(/%(?:21|24|26|27|28|29|2A|2B|2C|3A|3B|3D|40)/gu, decodeURIComponent);
+  return `file://${path.replaceAll(/\/{2,}/gu, "/")}`.replace(unwritable, encode);
+}
+
+/** A name without a scheme, or with an authority that is none: only dot segments can be resolved. */
+function foldUnparsed(uri: string): string {
+  const [hierarchy = ""] = uri.split(/[?#]/u);
+  if (!/(?:^|\/)\.{1,2}(?:\/|$)/u.test(hierarchy)) return uri;
+  const kept: string[] = [];
+  for (const segment of hierarchy.split("/")) {
+    if (segment === "..") kept.pop();
+    else if (segment !== ".") kept.push(segment);
   }
-  return false;
+  return kept.join("/") + uri.slice(hierarchy.length);
+}
+
+/** Slashes are never encoded in the canonical form, because servers decode paths before or after they split them. */
+function decodeSlashes(path: string): string {
+  return path.replaceAll(/%2F|%5C/gu, "/");
+}
+
+/**
+ * Letters, digits, `-`, `.`, `_` and `~` mean the same encoded or not, and so do the letters of an encoding in either case
+ * (RFC 3986 section 6.2.2). A percent sign that begins no encoding stands for itself.
+ */
+function normalizeEscapes(uri: string): string {
+  if (!uri.includes("%")) return uri;
+  return uri.replaceAll(/%(?:[\da-f]{2})?/giu, (escape) => {
+    if (escape === "%") return "%25";
+    const character = String.fromCodePoint(Number.parseInt(escape.slice(1), 16));
+    return /[\w.~-]/u.test(character) && character <= "\u007f" ? character : escape.toUpperCase();
+  });
+}
+
+function encode(text: string): string {
+  return encodeURIComponent(text.toWellFormed());
 }

@@ -3,7 +3,7 @@ import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
 import { hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
 import { completionReference } from "../provider/request-target.ts";
-import { nonCanonicalUriReason } from "./canonical-uri.ts";
+import { canonicalUri, isCanonicalUri } from "./canonical-uri.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
 import { completedResources, isUriTemplate, type ResourceMention, resourceMentions } from "./mentioned-names.ts";
 import { synthesizeRequest } from "./synthesize.ts";
@@ -24,9 +24,11 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
     name: string,
     memory: unknown,
   ): MaybePromise<CheckOutcome> {
-    return andThen(evaluator.checkVisibility(subject, kind, [bareEntry(kind, name)]), (visibility): CheckOutcome => {
+    const names = kind === "resource" ? spellings(name) : [name];
+    const entries = names.map((spelling) => bareEntry(kind, spelling));
+    return andThen(evaluator.checkVisibility(subject, kind, entries), (visibility): CheckOutcome => {
       if (visibility.type === "refuse") return visibility;
-      return visibility.visible[0] === true
+      return visibility.visible.every(Boolean)
         ? { type: "pass", message: subject.message, memory }
         : { type: "refuse", refusal: hiddenRefusal, decisionId: "" };
     });
@@ -37,14 +39,14 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
     mentions: readonly ResourceMention[],
     memory: unknown,
   ): MaybePromise<CheckOutcome> {
-    const uris = [...new Set(mentions.map(({ uri }) => uri))];
+    const uris = [...new Set(mentions.flatMap(({ uri }) => spellings(uri)))];
     const entries = uris.map((uri) => bareEntry("resource", uri));
     return andThen(evaluator.checkVisibility(subject, "resource", entries), (visibility): CheckOutcome => {
       if (visibility.type === "refuse") return visibility;
       const visible = new Set(uris.filter((_, index) => visibility.visible[index] === true));
       return removeMentions(
         subject,
-        mentions.filter(({ uri }) => !visible.has(uri)),
+        mentions.filter(({ uri }) => !spellings(uri).every((spelling) => visible.has(spelling))),
         memory,
       );
     });
@@ -89,8 +91,7 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
   }
 
   function checkSubscription(subject: InspectedMessage, uri: string): MaybePromise<CheckOutcome> {
-    if (nonCanonicalUriReason(uri) !== undefined)
-      return evaluator.refuse(subject, "a subscribed URI is not canonical", notEvaluable);
+    if (!isCanonicalUri(uri)) return evaluator.refuse(subject, "a subscribed URI is not canonical", notEvaluable);
     const message = synthesizeRequest(
       subject.answerId?.json ?? "0",
       "resources/subscribe",
@@ -125,13 +126,19 @@ export function createHiddenNames(evaluator: Evaluator): HiddenNames {
         return removeHidden(subject, completedResources(request, message), undefined);
       // The URI that the request names was evaluated with the request.
       const own = request.method === "resources/read" ? memberString(request, "params.uri") : undefined;
-      const mentions = resourceMentions(message).filter(({ uri }) => uri !== own);
+      const mentions = resourceMentions(message).filter(({ uri }) => uri !== own && canonicalUri(uri) !== own);
       return removeHidden(subject, mentions, undefined);
     },
   };
 }
 
 const subscriptionsPath = ["params", "notifications", "resourceSubscriptions"] as const;
+
+/** A URI as the server writes it and in the form that rules are about: it is visible only if both are. */
+function spellings(uri: string): readonly string[] {
+  const canonical = canonicalUri(uri);
+  return canonical === undefined || canonical === uri ? [uri] : [uri, canonical];
+}
 
 /** A list entry of which only the name is known. */
 function bareEntry(kind: ListKind, name: string): ListEntry {

@@ -6,7 +6,8 @@ import { decodeString, elementsOf, memberSource, membersOf, typeAt } from "../..
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { ListEntry, ListKind } from "../provider/provider.ts";
-import type { CheckOutcome, Evaluator } from "./evaluator.ts";
+import { canonicalUri } from "./canonical-uri.ts";
+import type { CheckOutcome, Evaluator, Visibility } from "./evaluator.ts";
 
 /** Where a list is in a result, and which member names an entry. */
 interface ListFacts {
@@ -42,7 +43,7 @@ export function filterListPage(subject: InspectedMessage, evaluator: Evaluator):
     const name = nameIn(bytes, element, facts.name);
     return name === undefined ? [] : [new Entry(bytes, element, name)];
   });
-  return andThen(evaluator.checkVisibility(subject, facts.kind, entries), (visibility) => {
+  return andThen(checkEntries(subject, evaluator, facts.kind, entries), (visibility) => {
     if (visibility.type === "refuse") return visibility;
     const { visible } = visibility;
     if (entries.length === elements.length && visible.every(Boolean)) return unchanged;
@@ -51,6 +52,30 @@ export function filterListPage(subject: InspectedMessage, evaluator: Evaluator):
     const texts = shown.map((entry) => bytes.toString("utf8", entry.span.start, entry.span.end));
     const json = Buffer.from(`[${texts.join(",")}]`);
     return evaluator.change(subject, { bytes: splice(bytes, message.outline, [{ span, bytes: json }]) });
+  });
+}
+
+/** A resource that the server lists in another spelling is visible only if its canonical URI is as well. */
+function checkEntries(
+  subject: InspectedMessage,
+  evaluator: Evaluator,
+  kind: ListKind,
+  entries: readonly ListEntry[],
+): MaybePromise<Visibility> {
+  const outcome = evaluator.checkVisibility(subject, kind, entries);
+  if (kind !== "resource" || !evaluator.filtersLists) return outcome;
+  const others = entries.flatMap((entry, index) => {
+    const uri = canonicalUri(entry.name);
+    return uri === undefined || uri === entry.name ? [] : [{ index, name: uri, value: { ...entry.value, uri } }];
+  });
+  if (others.length === 0) return outcome;
+  return andThen(outcome, (visibility) => {
+    if (visibility.type === "refuse") return visibility;
+    return andThen(evaluator.checkVisibility(subject, kind, others), (canonical): Visibility => {
+      if (canonical.type === "refuse") return canonical;
+      const hidden = new Set(others.filter((_, at) => canonical.visible[at] !== true).map(({ index }) => index));
+      return { type: "visible", visible: visibility.visible.map((isVisible, at) => isVisible && !hidden.has(at)) };
+    });
   });
 }
 

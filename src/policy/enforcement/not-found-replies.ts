@@ -1,104 +1,95 @@
 import type { Exchange } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { type ErrorBody, errorMessage } from "../../core/reply.ts";
-import { BoundedMap } from "../../lib/bounded-map.ts";
-import { replaceMember } from "../../protocol/json/edit.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import { memberString, memberValue } from "../../protocol/json/read.ts";
-import { type Message, messageBytes, type RequestMessage } from "../../protocol/message.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import { parseText } from "../../protocol/parse.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import { targetName } from "../provider/request-target.ts";
+import { completionReference, targetName } from "../provider/request-target.ts";
 
 /**
- * Answers requests about hidden names as if the names did not exist. A caller could compare answers, so each gets the
- * very answer that the server gave it for an unknown name before. Answers are kept per caller: they may repeat what a
- * caller sent.
+ * Answers requests about hidden names as if the names did not exist. A caller could compare answers, so both kinds get the
+ * specification's words: the server's answer to a name that it does not know is replaced by them (`isNotFound`). Nothing is
+ * learnt from what servers say, because a tool's own error could speak through it.
  */
 export interface NotFoundReplies {
-  /** Learns from a response, if it is one to an unknown name. */
-  learn(exchange: Exchange, request: RequestMessage, reply: Reply, isStreamed: boolean): void;
-  /** The reply for a hidden name: in the server's words if they are known, else in those of the specification. */
+  /** Notes whether the server streams its answers, which the reply for a hidden name then does as well. */
+  observe(exchange: Exchange, request: RequestMessage, message: Message, isStreamed: boolean): void;
   replyFor(exchange: Exchange, request: RequestMessage): Reply;
 }
 
-interface Template {
-  /** The text of the answer around the name. */
-  readonly parts: readonly string[];
-  readonly status: number | undefined;
-  readonly isStreamed: boolean;
+export function createNotFoundReplies(): NotFoundReplies {
+  const streamed = new Set<Exchange["era"]>();
+  return {
+    observe: ({ era, reply }, { method }, message, isStreamed) => {
+      // The result of a call may be streamed for reasons of its own, such as progress.
+      if (reply === undefined || (message.kind === "result" && methodFacts(method)?.target !== undefined)) return;
+      if (isStreamed) streamed.add(era);
+      else streamed.delete(era);
+    },
+    replyFor: (exchange, request) => {
+      if (streamed.has(exchange.era)) exchange.reply?.open();
+      return { message: errorMessage(request.id, specError(exchange, request)) };
+    },
+  };
 }
 
 /** A longer answer says more than "not found". */
 const maxBytes = 2048;
-/** Callers times methods. */
-const maxTemplates = 1000;
-const wording = /\b(?:unknown|not found|no such|not exist|invalid (?:tool|prompt|resource) name)\b/iu;
-const notFoundCodes: ReadonlySet<unknown> = new Set([-32602, -32002]);
 const isErrorSlot = slotOf("result.isError");
 /** The first letter of `true`. */
 const letterT = 0x74;
-/** JSON strings contain no line feed, so it cannot occur in an answer. */
-const idPlaceholder = "\n";
+const wording =
+  /(?:n't exist|\b(?:unknown|unrecognized|not found|no such|no (?:tool|prompt|resource)|not exist|not registered|invalid (?:tool|prompt|resource)))\b/u;
+/** The words of answers that say nothing but that a name is unknown. */
+const vocabulary: ReadonlySet<string> = new Set(
+  (
+    "a an the no not t such unknown unrecognized invalid found exist exists does doesn is was registered error mcp " +
+    "tool prompt resource template uri name named called with for reference requested could couldn be"
+  ).split(" "),
+);
 
-export function createNotFoundReplies(): NotFoundReplies {
-  const templates = new BoundedMap<string, Template>(maxTemplates);
-
-  function learnedReply(exchange: Exchange, request: RequestMessage): Reply | undefined {
-    const name = nameOf(request);
-    const template = name === undefined ? undefined : templates.get(templateKey(exchange, request));
-    if (template === undefined || name === undefined) return undefined;
-    const { parts, status, isStreamed } = template;
-    const text = parts.join(jsonStringBody(name)).replace(idPlaceholder, () => request.id.json);
-    const outcome = parseText(text, { revision: exchange.revision, mode: "enforce" });
-    if (!outcome.ok || outcome.form !== "single") return undefined;
-    if (isStreamed) exchange.reply?.open();
-    return status === undefined ? { message: outcome.message } : { message: outcome.message, status };
+/**
+ * Whether a response says that the name in its request is unknown, and nothing else: an error, or the error result of a
+ * tool, that consists of the name and words for "not found". The error result of a tool has to say that it is about a tool:
+ * `lookup: not found` is what the tool `lookup` has found.
+ */
+export function isNotFound(request: RequestMessage, message: Message): boolean {
+  if (message.kind !== "error") {
+    // Checked on every result, so on the bytes alone.
+    const isError = message.kind === "result" ? (message.outline.spans[isErrorSlot] ?? -1) : -1;
+    if (isError < 0 || message.bytes[isError] !== letterT) return false;
   }
-
-  return {
-    learn: (exchange, request, { message, status }, isStreamed) => {
-      if (message === undefined || !isNotFound(message)) return;
-      const name = nameOf(request);
-      if (name === undefined || name === "") return;
-      const text = (replaceMember(message, "id", idPlaceholder) ?? messageBytes(message)).toString();
-      const parts = text.split(jsonStringBody(name));
-      if (parts.length > 1) templates.set(templateKey(exchange, request), { parts, status, isStreamed });
-    },
-    replyFor: (exchange, request) =>
-      learnedReply(exchange, request) ?? { message: errorMessage(request.id, specError(exchange, request)) },
-  };
+  if (message.outline.end - message.outline.start > maxBytes) return false;
+  const name = nameOf(request);
+  const text = message.kind === "error" ? memberString(message, "error.message") : onlyText(message);
+  if (name === undefined || name === "" || text === undefined) return false;
+  const said = withoutName(text, name).toLowerCase();
+  if (!wording.test(said) || (request.method === "tools/call" && !/\btool\b/u.test(said))) return false;
+  return (said.match(/[\p{L}\p{N}]+/gu) ?? []).every((word) => vocabulary.has(word) || /^32\d{3}$/u.test(word));
 }
 
-/** Whether a response is an error, or the error result of a tool, that says that something is unknown. */
-function isNotFound(message: Message): boolean {
-  if (message.outline.end - message.outline.start > maxBytes) return false;
-  if (message.kind === "error") {
-    if (!notFoundCodes.has(memberValue(message, "error.code"))) return false;
-    return wording.test(memberString(message, "error.message") ?? "");
-  }
-  // Checked on every result, so on the bytes alone.
-  const isError = message.kind === "result" ? (message.outline.spans[isErrorSlot] ?? -1) : -1;
-  if (isError < 0 || message.bytes[isError] !== letterT) return false;
+/** The text around a name, where it stands by itself. */
+function withoutName(text: string, name: string): string {
+  if (vocabulary.has(name.toLowerCase())) return text;
+  const parts = text.split(name);
+  const isWhole = (_: string, index: number): boolean =>
+    index === 0 || (!/[\p{L}\p{N}]$/u.test(parts[index - 1] ?? "") && !/^[\p{L}\p{N}]/u.test(parts[index] ?? ""));
+  return parts.map((part, index) => (isWhole(part, index) ? ` ${part}` : `${name}${part}`)).join("");
+}
+
+function onlyText(message: Message): string | undefined {
   const content: unknown = memberValue(message, "result.content");
-  if (!Array.isArray(content) || content.length !== 1) return false;
+  if (!Array.isArray(content) || content.length !== 1) return undefined;
   const text: unknown = Reflect.get(Object(content[0]), "text");
-  return typeof text === "string" && wording.test(text);
+  return typeof text === "string" ? text : undefined;
 }
 
 function nameOf(request: RequestMessage): string | undefined {
+  if (request.method === "completion/complete") return completionReference(request)?.name;
   const target = methodFacts(request.method)?.target;
   return target === undefined || target === "task" ? undefined : targetName(request, target);
-}
-
-/** A name as it is written inside a JSON string. */
-function jsonStringBody(name: string): string {
-  return JSON.stringify(name).slice(1, -1);
-}
-
-function templateKey({ principal, era }: Exchange, { method }: RequestMessage): string {
-  return `${era} ${method} ${principal.id}`;
 }
 
 /** MCP 2025-11-25 and 2026-07-28: Tools, Prompts, Resources and Completion, each under "Error Handling". */

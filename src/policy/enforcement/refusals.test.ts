@@ -1,12 +1,13 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
-import { exchangeWith, textOf, valueOf } from "../../../test/support/exchange.ts";
+import { exchangeWith, valueOf } from "../../../test/support/exchange.ts";
 import { requestOf } from "../../../test/support/messages.ts";
-import { createPolicyBench, deny } from "../../../test/support/policy.ts";
-import { principalNamed } from "../../../test/support/principals.ts";
+import { allow, createPolicyBench, deny } from "../../../test/support/policy.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
+import type { Message, RequestId } from "../../protocol/message.ts";
 import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
 import type { RefusalOptions } from "./refusals.ts";
 
@@ -26,7 +27,7 @@ describe("refusals", () => {
     ["rate", 4290, 429],
     ["unavailable", 5030, 503],
     ["invalid", -32602, 200],
-  ])("have the gateway's codes by default: %s", async (kind, code, status) => {
+  ])("have the codes of the table by default: %s", async (kind, code, status) => {
     expect(await refused({ kind, retryAfter: 3 })).toMatchObject({
       status,
       retryAfter: 3,
@@ -34,7 +35,7 @@ describe("refusals", () => {
     });
   });
 
-  it("can use status 403", async () => {
+  it("can be told by status", async () => {
     expect(await refused({}, { refusalStatus: "forbidden" })).toMatchObject({
       status: 403,
       error: { code: 4030 },
@@ -76,12 +77,12 @@ describe("refusals", () => {
     ['{"error":{"message":"c"}}', "c"],
     ["<html>", "this is not for you"],
     ["5", "this is not for you"],
-  ])("have the decision point's message in the profile ping: %s", async (body, message) => {
+  ])("say in the profile ping what the decision point said: %s", async (body, message) => {
     const http = { status: 403, headers: {}, body };
     expect(await refused({ http }, { profile: "ping" })).toMatchObject({ error: { message } });
   });
 
-  it("challenge for missing scopes", async () => {
+  it("ask for the scopes that are missing by a challenge", async () => {
     const bench = createPolicyBench({ request: () => deny({ kind: "scope", scopes: ["ships:write"] }) });
     const error: unknown = await bench.handle(exchangeWith(call)).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(GatewayError);
@@ -92,7 +93,7 @@ describe("refusals", () => {
   });
 });
 
-describe("a hidden name", () => {
+describe("what is hidden", () => {
   const hide = (facts: Partial<Exchange> = {}) => {
     const bench = createPolicyBench({
       request: ({ message }) =>
@@ -102,7 +103,7 @@ describe("a hidden name", () => {
       valueOf((await bench.handle(exchangeWith(requestOf(method, params, 3), facts))).message);
   };
 
-  it("is answered as the specification says, without a trace of the gateway", async () => {
+  it("is answered in the words of the specification, without a mark of ours", async () => {
     const ask = hide();
     expect(await ask("tools/call", { name: "hidden" })).toEqual({
       jsonrpc: "2.0",
@@ -120,46 +121,74 @@ describe("a hidden name", () => {
     expect(await ask("x/hidden", {})).toMatchObject({ error: { code: -32601 } });
   });
 
+  // Servers' words were learnt once; a tool's own error could then speak through them, past the rules for results.
+  it("is answered like a name that the server does not know, in whichever order and words", async () => {
+    const texts = [
+      (name: string) => `Tool ${name} not found`,
+      (name: string) => `MCP error -32602: Tool ${name} not found`,
+      (name: string) => `Unknown tool: '${name}'`,
+      (name: string) => `No such tool: ${name}.`,
+      (name: string) => `tool "${name}" doesn't exist`,
+    ];
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...texts),
+        fc.boolean(),
+        fc.array(fc.tuple(fc.boolean(), fc.stringMatching(/^[a-z_]{1,12}$/u)), { minLength: 2, maxLength: 8 }),
+        async (say, isResult, calls) => {
+          const bench = unknownTo((name, id) =>
+            isResult
+              ? resultMessage(id, JSON.stringify({ content: [{ type: "text", text: say(name) }], isError: true }))
+              : errorMessage(id, { code: -32602, message: say(name), data: { name } }),
+          );
+          for (const [isHidden, word] of calls) {
+            const name = isHidden ? `hidden_${word}` : word;
+            const reply = await bench.handle(exchangeWith(requestOf("tools/call", { name }, 3)));
+            expect(reply.status).toBeUndefined();
+            expect(valueOf(reply.message)).toEqual({
+              jsonrpc: "2.0",
+              id: 3,
+              error: { code: -32602, message: `Unknown tool: ${name}` },
+            });
+          }
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+
   it.each([
-    [
-      "an error",
-      (name: string, id: string) =>
-        errorMessage({ key: id, json: id }, { code: -32602, message: `Tool ${name} not found`, data: { name } }),
-    ],
-    [
-      "a result",
-      (name: string, id: string) =>
-        resultMessage(
-          { key: id, json: id },
-          JSON.stringify({ content: [{ type: "text", text: `Unknown tool: ${name}` }], isError: true }),
-        ),
-    ],
-  ])("is answered in the server's own words once the caller knows them: %s", async (_, unknown) => {
-    const bench = createPolicyBench(
-      {
-        request: ({ message }) =>
-          JSON.stringify(valueOf(message)).includes("hidden")
-            ? deny({ kind: "hidden" })
-            : { effect: "allow", explanation: { provider: "x", rule: undefined, read: [], durationMs: 0 } },
-      },
-      async ({ message }) => {
-        const { params } = Object(valueOf(message)) as { readonly params: { readonly name: string } };
-        return { message: unknown(params.name, message.id?.json ?? ""), status: 200 };
-      },
-    );
-    const ask = (name: string, id: number, principal = principalNamed("a")) =>
-      bench.handle(exchangeWith(requestOf("tools/call", { name }, id), { principal }));
-    const met = await ask('no "such" tool', 1);
-    const hidden = await ask("hidden", 2);
-    expect(textOf(hidden.message)).toBe(
-      textOf(met.message)
-        ?.replaceAll(JSON.stringify('no "such" tool').slice(1, -1), "hidden")
-        .replace('"id":1', '"id":2'),
-    );
-    expect(hidden.status).toBe(met.status);
-    // What one caller has met may repeat what it sent, so nobody else is shown it.
-    expect(valueOf((await ask("hidden", 3, principalNamed("b"))).message)).toMatchObject({
-      error: { message: "Unknown tool: hidden" },
+    "lookup: entry not found. Last record: ghp_secret",
+    "ENOENT: no such file or directory, open 'lookup'",
+    "lookup: not found",
+    "Unknown tool: lookup. Did you mean vault?",
+    "Invalid params",
+  ])("is not answered with what a tool says of its own: %s", async (text) => {
+    const result = { content: [{ type: "text", text }], isError: true };
+    const bench = unknownTo((_, id) => resultMessage(id, JSON.stringify(result)));
+    const ask = async (name: string) =>
+      valueOf((await bench.handle(exchangeWith(requestOf("tools/call", { name }, 3)))).message);
+    // The tool's error is its caller's to read.
+    expect(await ask("lookup")).toEqual({ jsonrpc: "2.0", id: 3, result });
+    expect(await ask("hidden")).toEqual({
+      jsonrpc: "2.0",
+      id: 3,
+      error: { code: -32602, message: "Unknown tool: hidden" },
     });
   });
 });
+
+/** A route that hides what is named so, before a server that gives one answer to every call. */
+function unknownTo(answer: (name: string, id: RequestId) => Message) {
+  return createPolicyBench(
+    {
+      sees: (name) => !name.includes("hidden"),
+      request: ({ message }) =>
+        JSON.stringify(valueOf(message)).includes("hidden") ? deny({ kind: "hidden" }) : allow(),
+    },
+    async ({ message }) => {
+      const { params } = Object(valueOf(message)) as { readonly params: { readonly name: string } };
+      return { message: answer(params.name, message.id ?? { key: "3", json: "3" }), status: 200 };
+    },
+  );
+}

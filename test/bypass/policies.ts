@@ -1,5 +1,5 @@
 import type { ConfigInput } from "../../src/config/schema.ts";
-import { closed, open } from "./vault.ts";
+import { closed, closedUris, open } from "./vault.ts";
 
 /** The same policy said in each of the ways that rules can say it: what is open is allowed and nothing else. */
 export const allowing = {
@@ -18,13 +18,15 @@ export const allowing = {
   },
 } satisfies Readonly<Record<string, NonNullable<ConfigInput["policy"]>>>;
 
+const closedResources = [closed.resource, ...closedUris];
+
 /** Only what is closed is denied: safe with servers that take names as they are written. */
 export const denying = {
   "rules that deny": {
     rules: [
       {
         id: "closed",
-        deny: `mcp.tool == "${closed.tool}" || mcp.prompt == "${closed.prompt}" || mcp.resource == "${closed.resource}"`,
+        deny: `mcp.tool == "${closed.tool}" || mcp.prompt == "${closed.prompt}" || mcp.resource in ${JSON.stringify(closedResources)}`,
       },
       { id: "rest", allow: "true" },
     ],
@@ -32,6 +34,6 @@ export const denying = {
   "lists of names that there are not": {
     tools: { deny: [closed.tool] },
     prompts: { deny: [closed.prompt] },
-    resources: { deny: [closed.resource] },
+    resources: { deny: closedResources },
   },
 } satisfies Readonly<Record<string, NonNullable<ConfigInput["policy"]>>>;

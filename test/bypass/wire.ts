@@ -31,6 +31,9 @@ export function trespassIn(text: string): string | undefined {
   const params: unknown = Object(Reflect.get(Object(message), "params"));
   const keys = Object.keys(Object(message)).join(" ");
   if (!/^(?:jsonrpc|id|method|params|result|error| )*$/u.test(keys)) return text;
+  const filter: unknown = Reflect.get(Object(params), "notifications");
+  const wanted: unknown = Reflect.get(Object(filter), "resourceSubscriptions");
+  if (Array.isArray(wanted) && wanted.some((uri) => uri !== open.resource)) return text;
   // An answer to a question, or a notification.
   if (method === undefined || harmless.has(method)) return undefined;
   if (typeof method === "string" && method.startsWith("notifications/")) return undefined;

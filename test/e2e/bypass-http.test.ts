@@ -1,42 +1,16 @@
-import { once } from "node:events";
-import { connect } from "node:net";
-import { buffer } from "node:stream/consumers";
-
 import { describe, expect, it, vi } from "vitest";
 
-import { httpAttempts, type HttpFacts } from "../bypass/http.ts";
+import { factsOf, sendRaw } from "../bypass/http-client.ts";
+import { httpAttempts } from "../bypass/http.ts";
 import { openCall, plainAttempt } from "../bypass/messages.ts";
 import { allowing } from "../bypass/policies.ts";
 import { vaults } from "../bypass/upstreams.ts";
 import { closed, open } from "../bypass/vault.ts";
 import { openSession } from "../support/legacy-session.ts";
-import { localConfig, openGateway, type LocalGateway } from "../support/local-gateway.ts";
+import { localConfig, openGateway } from "../support/local-gateway.ts";
 import { post } from "../support/raw-http.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
-
-/** Writes bytes to the gateway and waits until it has said all that it has to say to them. */
-async function wire({ origin }: LocalGateway, bytes: Uint8Array): Promise<string> {
-  const { hostname, port } = new URL(origin);
-  const socket = connect(Number(port), hostname);
-  await once(socket, "connect");
-  // Some attempts leave the gateway waiting for more, and some open a stream.
-  socket.setTimeout(300, () => socket.destroy());
-  socket.on("error", () => {});
-  socket.write(bytes);
-  const said = await buffer(socket).catch(() => Buffer.alloc(0));
-  return said.toString();
-}
-
-async function factsOf({ origin, url }: LocalGateway, era: HttpFacts["era"]): Promise<HttpFacts> {
-  const { host } = new URL(origin);
-  const modern = {
-    "mcp-protocol-version": "2026-07-28",
-    "mcp-method": "tools/call",
-    "mcp-name": closed.tool,
-  };
-  return { era, host, headers: era === "modern" ? modern : (await openSession(url)).headers };
-}
 
 const places = (["legacy", "modern"] as const).flatMap((era) =>
   (["legacy over HTTP", "modern over HTTP", "in process"] as const).map((server) => ({ era, server })),
@@ -53,7 +27,7 @@ describe("the corpus of attempts by HTTP itself", () => {
     const successes: string[] = [];
     for (const { name, bytes } of httpAttempts) {
       const before = (await vault.reached()).length;
-      const said = await wire(gateway, bytes(facts));
+      const said = await sendRaw(gateway, bytes(facts));
       if ((await vault.reached()).length > before || said.includes("gold")) successes.push(name);
     }
     expect(successes).toEqual([]);
@@ -69,7 +43,7 @@ describe("the corpus of attempts by HTTP itself", () => {
       await using vault = await vaults[server]();
       await using gateway = await openGateway({ upstream: vault.upstream });
       const [plain] = httpAttempts;
-      const said = await wire(gateway, plain?.bytes(await factsOf(gateway, era)) ?? Buffer.alloc(0));
+      const said = await sendRaw(gateway, plain?.bytes(await factsOf(gateway, era)) ?? Buffer.alloc(0));
       expect(said).toContain("gold");
       expect(await vault.reached()).not.toEqual([]);
     },

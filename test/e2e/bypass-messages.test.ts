@@ -1,9 +1,10 @@
 import { describe, expect, it, vi } from "vitest";
 
-import { intruders, type Intruder } from "../bypass/intruders.ts";
-import { messageAttempts, plainAttempt } from "../bypass/messages.ts";
+import { intruders } from "../bypass/intruders.ts";
+import { attemptAll } from "../bypass/lanes.ts";
+import { plainAttempt } from "../bypass/messages.ts";
 import { allowing, denying } from "../bypass/policies.ts";
-import { vaults, type Vault } from "../bypass/upstreams.ts";
+import { vaults } from "../bypass/upstreams.ts";
 import { openGateway } from "../support/local-gateway.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -25,20 +26,6 @@ function inTurn<Policy>(policies: Readonly<Record<string, Policy>>) {
     const way = ways[pair.turn % ways.length];
     return way === undefined ? [] : [{ ...pair, how: way[0], policy: way[1] }];
   });
-}
-
-/** Makes every attempt; which of them reached the vault, by name. */
-async function attemptAll(intruder: Intruder, vault: Vault): Promise<readonly string[]> {
-  const successes: string[] = [];
-  let before = 0;
-  for (const { name, text } of messageAttempts) {
-    await intruder.send(text(intruder.era));
-    // On a channel an attempt may still be on its way; the call at the end comes behind all of them.
-    const reached = await vault.reached();
-    if (reached.length > before) successes.push(`${name}: ${reached.slice(before).join(" ")}`);
-    before = reached.length;
-  }
-  return successes;
 }
 
 describe("the corpus of attempts by messages", () => {

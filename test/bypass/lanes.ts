@@ -1,0 +1,111 @@
+import { openGateway } from "../support/local-gateway.ts";
+import { factsOf, sendRaw } from "./http-client.ts";
+import { httpAttempts, type HttpFacts } from "./http.ts";
+import { type Intruder, intruders } from "./intruders.ts";
+import { type MessageAttempt, messageAttempts } from "./messages.ts";
+import { type Guard, guards } from "./guards.ts";
+import { type Vault, vaults } from "./upstreams.ts";
+import { listenAttempt, uriAttempts } from "./uris.ts";
+
+/** Every attempt by a message alone, in the order in which they are made. */
+export const corpus: readonly MessageAttempt[] = [...messageAttempts, ...uriAttempts];
+
+/** One client, one server and one provider between them. */
+export interface Lane {
+  readonly provider: string;
+  readonly client: string;
+  readonly server: string;
+  /** Makes every attempt of the lane. */
+  readonly run: () => Promise<LaneResult>;
+}
+
+export interface LaneResult {
+  readonly attempts: number;
+  /** The attempts that got through, by name, with what reached the server. */
+  readonly through: readonly string[];
+}
+
+/** Makes every attempt by messages; which of them got through. */
+export async function attemptAll(intruder: Intruder, vault: Vault): Promise<readonly string[]> {
+  // It opens a stream that stays open, so it is not waited for; everything else comes behind it.
+  void intruder.send(listenAttempt.text(intruder.era)).catch(() => {});
+  return record(vault, corpus, ({ text }) => intruder.send(text(intruder.era)));
+}
+
+async function record<Attempt extends { readonly name: string }>(
+  vault: Vault,
+  attempts: readonly Attempt[],
+  make: (attempt: Attempt) => Promise<unknown>,
+): Promise<readonly string[]> {
+  const through: string[] = [];
+  let before = 0;
+  for (const attempt of attempts) {
+    await make(attempt);
+    // On a channel an attempt may still be on its way; the call at the end comes behind all of them.
+    const reached = await vault.reached();
+    through.push(...reached.slice(before).map((what) => `${attempt.name}: ${what}`));
+    before = reached.length;
+  }
+  return through;
+}
+
+/** What counts: with an allow list everything that arrived, else only what was used. */
+function countedBy({ isAllowList }: Guard, through: readonly string[]): readonly string[] {
+  return isAllowList ? through : through.filter((what) => what.includes("used: "));
+}
+
+const messageLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, guardBy]) =>
+  Object.entries(intruders).flatMap(([client, intrude]) =>
+    Object.entries(vaults).map(([server, build]) => ({
+      provider,
+      client,
+      server,
+      run: async () => {
+        await using vault = await build();
+        await using guard = await guardBy();
+        await using gateway = await openGateway({ upstream: vault.upstream, policy: guard.policy });
+        await using intruder = await intrude(gateway);
+        const through = await attemptAll(intruder, vault);
+        const last = await intruder.callOpen();
+        const late = (await vault.reached()).slice(through.length).map((what) => `late: ${what}`);
+        const lost = last.includes("shut") ? [] : [`the open call is not answered: ${last}`];
+        return { attempts: corpus.length + 1, through: [...countedBy(guard, [...through, ...late]), ...lost] };
+      },
+    })),
+  ),
+);
+
+const httpServers = ["legacy over HTTP", "modern over HTTP", "in process"] as const;
+const eras: readonly HttpFacts["era"][] = ["legacy", "modern"];
+
+const httpLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, guardBy]) =>
+  eras.flatMap((era) =>
+    httpServers.map((server) => ({
+      provider,
+      client: `${era}, by HTTP itself`,
+      server,
+      run: async () => {
+        await using vault = await vaults[server]();
+        await using guard = await guardBy();
+        await using gateway = await openGateway({ upstream: vault.upstream, policy: guard.policy });
+        const facts = await factsOf(gateway, era);
+        const through = await record(vault, httpAttempts, ({ bytes }) => sendRaw(gateway, bytes(facts)));
+        return { attempts: httpAttempts.length, through: countedBy(guard, through) };
+      },
+    })),
+  ),
+);
+
+/** Every client with every server and every provider. */
+export const lanes: readonly Lane[] = [...messageLanes, ...httpLanes];
+
+/** How many attempts of the corpus arrive where no policy is: it is worth nothing if none does. */
+export async function runUnguarded(): Promise<number> {
+  const [intrude] = Object.values(intruders);
+  if (intrude === undefined) return 0;
+  await using vault = await vaults["legacy over HTTP"]();
+  await using gateway = await openGateway({ upstream: vault.upstream });
+  await using intruder = await intrude(gateway);
+  const used = (await attemptAll(intruder, vault)).filter((what) => what.includes("used: "));
+  return used.length;
+}

@@ -238,6 +238,8 @@ describe("tokens that the authorization server is asked about", () => {
               clientId: gatewayClient.id,
               clientSecret: gatewayClient.secret,
               cacheMaxAge: 0,
+              // The server names no subject in tokens of a client.
+              allowClients: true,
             },
           },
         },

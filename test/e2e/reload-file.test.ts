@@ -32,7 +32,7 @@ async function endpoints({ origin }: RunningGateway): Promise<string> {
 
 async function reloaded({ process: child }: RunningGateway, path: string): Promise<void> {
   const changed = path.replaceAll(".", String.raw`\.`);
-  await child.waitForLine(new RegExp(`"changed":"[^"]*${changed}.*has been reloaded`, "u"));
+  await child.waitForLine(new RegExp(`"changed":"[^"]*${changed}.*configuration reloaded`, "u"));
 }
 
 describe("headgate run --config", () => {
@@ -87,7 +87,7 @@ describe("headgate run --config", () => {
     await using gateway = await startGateway(["run", "--config", file]);
     writeFileSync(file, "listen:\n  port: 0\nadmin: false\nroutes:\n  one:\n    upstrem: { demo: true }\n");
     const [line] = await gateway.process.waitForLine(/.*headgate\.yaml:6:5.*/u);
-    expect(line).toContain("cannot be used; the old one stays");
+    expect(line).toContain("invalid configuration; keeping the old one");
     expect(await endpoints(gateway)).toContain("/one/mcp, /two/mcp");
     writeFileSync(file, configText(["one", "three"]));
     await reloaded(gateway, "routes.three");
@@ -99,7 +99,7 @@ describe("headgate run --config", () => {
     writeFileSync(file, configText(["one", "two"]));
     await using gateway = await startGateway(["run", "--config", file]);
     process.kill(gateway.process.pid, "SIGHUP");
-    await gateway.process.waitForLine(/read anew: nothing to change/u);
+    await gateway.process.waitForLine(/configuration reloaded: no changes/u);
     expect(await endpoints(gateway)).toContain("/one/mcp, /two/mcp");
   });
 

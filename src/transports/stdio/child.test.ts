@@ -398,7 +398,7 @@ describe("closing a child", () => {
       {},
       {
         watchdog: {
-          watch: ({ leader }) => told.push(`+${leader}`),
+          watch: ({ leader }) => void told.push(`+${leader}`),
           forget: ({ leader }) => told.push(`-${leader}`),
           close: () => Promise.resolve(),
         },

@@ -1,12 +1,14 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { Writable } from "node:stream";
 
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
 import { childEnvironment, type ChildEnvironment, childMarkerVariable } from "./environment.ts";
+import { behindLauncher, findDeathSignal, goDescriptor, requireProgram } from "./launcher.ts";
 import { createMessageLines, createMessageWriter } from "./framing.ts";
 import { killProcessTree, type ProcessTree, processTreeOf } from "./process-tree.ts";
 import { settlesWithin } from "../../lib/timeout.ts";
@@ -147,20 +149,30 @@ interface Launched {
 async function launch(options: ChildOptions, marker: string, deps: ChildDeps): Promise<Launched> {
   const { command, args, cwd } = options;
   const configured = { ...options.env, [childMarkerVariable]: marker };
+  const env = childEnvironment(deps.environment, configured, process.platform);
   try {
-    const child = spawn(command, args, {
+    const launcher = behindLauncher({ file: command, args }, env, await findDeathSignal());
+    if (launcher !== undefined) requireProgram(command, cwd, env);
+    const { file, args: given } = launcher ?? { file: command, args };
+    const child = spawn(file, given, {
       ...(cwd === undefined ? {} : { cwd }),
-      env: childEnvironment(deps.environment, configured, process.platform),
-      stdio: ["pipe", "pipe", "pipe"],
+      env,
+      stdio: ["pipe", "pipe", "pipe", launcher === undefined ? "ignore" : "pipe"],
       // Its own group: signals reach its descendants too, and Ctrl-C on our terminal does not reach it.
       detached: process.platform !== "win32",
       windowsHide: true,
-    });
+      // The first three are pipes.
+    }) as ChildProcessWithoutNullStreams;
+    const go = child.stdio[goDescriptor];
+    // A launcher that was killed meanwhile is an exit like any other.
+    go?.on("error", () => {});
     const { pid } = child;
     const tree = pid === undefined ? undefined : processTreeOf(pid, marker);
-    if (tree !== undefined) deps.watchdog.watch(tree);
+    const watched = tree === undefined ? undefined : deps.watchdog.watch(tree);
     await once(child, "spawn");
     if (tree === undefined) throw new Error("a started process has no pid");
+    await watched;
+    if (go instanceof Writable) go.end("\n");
     return { child, tree };
   } catch (error) {
     throw startError(command, cwd, error);

@@ -100,8 +100,8 @@ describe("a watchdog", () => {
       startHolder(rollCall, "watched"),
       startHolder(rollCall, "forgotten"),
     ]);
-    watchdog.watch(watched.tree);
-    watchdog.watch(forgotten.tree);
+    void watchdog.watch(watched.tree);
+    void watchdog.watch(forgotten.tree);
     watchdog.forget(forgotten.tree);
     await watchdog.close();
     await watched.gone;
@@ -112,7 +112,7 @@ describe("a watchdog", () => {
     const rollCall = await callRoll();
     const watchdog = create();
     const { tree, gone } = await startHolder(rollCall, "later");
-    watchdog.watch(tree);
+    void watchdog.watch(tree);
     watchdog.forget({ ...tree, marker: "earlier" });
     await watchdog.close();
     await expect(gone).resolves.toBeUndefined();
@@ -123,7 +123,7 @@ describe("a watchdog", () => {
     const before = await watchdogsOf(process.pid);
     const watchdog = create();
     expect(await watchdogsOf(process.pid)).toEqual(before);
-    for (const name of ["one", "two"]) watchdog.watch((await startHolder(rollCall, name)).tree);
+    for (const name of ["one", "two"]) void watchdog.watch((await startHolder(rollCall, name)).tree);
     expect((await watchdogsOf(process.pid)).length).toBe(before.length + 1);
   });
 
@@ -133,7 +133,7 @@ describe("a watchdog", () => {
     const before = await watchdogsOf(process.pid);
     const watchdog = create({ onError: (error) => trouble.resolve(error.message) });
     const holders = await Promise.all(["a", "b"].map((name) => startHolder(rollCall, name)));
-    for (const { tree } of holders) watchdog.watch(tree);
+    for (const { tree } of holders) void watchdog.watch(tree);
     for (const pid of await watchdogsOf(process.pid)) if (!before.includes(pid)) process.kill(pid, "SIGKILL");
     expect(await trouble.promise).toContain("the watchdog exited");
     await watchdog.close();
@@ -150,7 +150,7 @@ describe("a watchdog", () => {
       child.unref();
       const clock = { now: () => 0, wall: () => 0 };
       const watchdog = createWatchdog({ environment: process.env, clock, setTimer: setTimeout, graceMs: 50 });
-      watchdog.watch({ leader: child.pid, marker: "none", startedAt: undefined });
+      void watchdog.watch({ leader: child.pid, marker: "none", startedAt: undefined });
     `;
     const parent = spawn(node, ["--input-type=module", "-e", script], {
       stdio: ["ignore", "ignore", "inherit"],

@@ -9,7 +9,8 @@ import { formatForgetLine, formatWatchLine, type ProcessTree } from "./process-t
 
 /** Kills the children of this process if it is killed. */
 export interface Watchdog {
-  watch(tree: ProcessTree): void;
+  /** Watches a tree. Once the promise resolves, a kill of this process cannot make the watchdog miss it. */
+  watch(tree: ProcessTree): Promise<void> | void;
   /** The tree has exited; its pids may be reused. */
   forget(tree: ProcessTree): void;
   /** Stops the watchdog, which kills the trees still watched; resolves when it has exited. */
@@ -34,8 +35,7 @@ const maxDelayMs = 30_000;
 
 /**
  * Creates the watchdog of a gateway: one small process, started with the first child and restarted when it exits. It
- * does not keep this process alive. A child that was started in the instant before a kill, and ignores the end of its
- * input, can escape; so can processes that `killProcessTree` does not find.
+ * does not keep this process alive. Processes that `killProcessTree` does not find can escape.
  */
 export function createWatchdog(deps: WatchdogDeps): Watchdog {
   const { clock, setTimer, graceMs = defaultGraceMs } = deps;
@@ -54,7 +54,7 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
     helper = started;
     started.once("error", (error) => ended(started, error));
     started.once("exit", (code, signal) => ended(started, new Error(`exited with ${code ?? signal}`)));
-    for (const tree of trees.values()) tell(formatWatchLine(tree));
+    for (const tree of trees.values()) void tell(formatWatchLine(tree));
   }
 
   function ended(which: ChildProcess, cause: Error): void {
@@ -78,21 +78,26 @@ export function createWatchdog(deps: WatchdogDeps): Watchdog {
     cancelRestart = setTimer(Math.min(firstDelayMs * 2 ** (failures - 2), maxDelayMs), start);
   }
 
-  function tell(line: string): void {
-    helper?.stdin?.write(line);
+  /** Resolves when the system has the line, which the watchdog reads even if this process is gone by then. */
+  async function tell(line: string): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    if (helper?.stdin?.writable !== true) return;
+    // A line that is lost with its watchdog is told again to the next one.
+    helper.stdin.write(line, () => resolve());
+    await promise;
   }
 
   return {
-    watch(tree) {
+    async watch(tree) {
+      if (helper === undefined && !isClosed && cancelRestart === undefined) start();
       trees.set(tree.leader, tree);
-      if (helper !== undefined) tell(formatWatchLine(tree));
-      else if (!isClosed && cancelRestart === undefined) start();
+      await tell(formatWatchLine(tree));
     },
     forget(tree) {
       // The pid may already be that of a later tree.
       if (trees.get(tree.leader) !== tree) return;
       trees.delete(tree.leader);
-      tell(formatForgetLine(tree));
+      void tell(formatForgetLine(tree));
     },
     close() {
       isClosed = true;

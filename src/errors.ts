@@ -104,14 +104,15 @@ const rows = {
     http: 429,
     jsonrpc: 4290,
     retryable: true,
-    description: "The caller exceeded its rate limit. `Retry-After` says when to retry.",
+    description: "The caller exceeded its rate limit, or the upstream answered 429. `Retry-After` says when to retry.",
   },
   overloaded: {
     http: 503,
     jsonrpc: 4291,
     retryable: true,
     level: "warn",
-    description: "The gateway reached one of its own limits. `Retry-After` says when to retry.",
+    description:
+      "The gateway reached one of its own limits, or the upstream answered 503. `Retry-After` says when to retry.",
   },
   shutting_down: {
     http: 503,

@@ -40,8 +40,22 @@ export type TransportContext =
       readonly eventId?: string;
       readonly event?: string;
       readonly retry?: number;
+      /** The POST that brought a message of an HTTP+SSE client. */
+      readonly post?: HttpFacts;
     }
   | { readonly type: "in-process" };
+
+/** What is known of the HTTP request that brought a message. */
+export type HttpFacts = Pick<
+  Extract<TransportContext, { readonly type: "http" }>,
+  "method" | "path" | "headers" | "peer" | "trace"
+>;
+
+/** The HTTP request that brought a message: its own, or the POST of an HTTP+SSE client. */
+export function httpFactsOf(transport: TransportContext): HttpFacts | undefined {
+  if (transport.type === "http") return transport;
+  return transport.type === "sse" ? transport.post : undefined;
+}
 
 /** Maps our session id to the upstream's; nothing else does (SC-046). */
 export interface SessionContext {
@@ -49,6 +63,8 @@ export interface SessionContext {
   readonly id: string;
   /** The upstream's id, which no client ever sees. */
   readonly upstreamId: string | undefined;
+  /** The HTTP request that brought the client's last message. */
+  readonly lastRequest?: HttpFacts | undefined;
 }
 
 /** When a message arrived: monotonic milliseconds for durations, wall time for display only (SC-045). */

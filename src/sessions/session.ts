@@ -1,4 +1,4 @@
-import type { Principal, SessionContext } from "../core/exchange.ts";
+import type { HttpFacts, Principal, SessionContext } from "../core/exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
 import { InFlightCounter } from "../lib/in-flight.ts";
@@ -23,6 +23,8 @@ export class Session implements SessionContext {
   revision: Revision | undefined;
   /** Returns the upstream's session id; set by the upstream binding. */
   readUpstreamId: () => string | undefined = () => undefined;
+  /** The HTTP request that brought the client's last message. */
+  lastRequest: HttpFacts | undefined;
   lastActiveAt: number;
   /** Unanswered requests of the client; a busy session is never evicted. */
   running = 0;

@@ -1,5 +1,5 @@
 import { isPromise } from "../../lib/is-promise.ts";
-import { createExchange, timingOf } from "../../core/exchange.ts";
+import { createExchange, httpFactsOf, timingOf } from "../../core/exchange.ts";
 import type { Exchange, Principal, ReplyStream, TransportContext } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { errorReply, refusalReply, rejectionReply } from "../../core/reply.ts";
@@ -321,6 +321,8 @@ function exchangeOf(
   session: Session | undefined,
   reply: ReplyStream,
 ): Exchange {
+  const { transport } = client;
+  if (session !== undefined) session.lastRequest = httpFactsOf(transport);
   return createExchange({
     id: gateway.newExchangeId(),
     message,
@@ -328,7 +330,7 @@ function exchangeOf(
     principal: client.principal,
     revision,
     session,
-    transport: client.transport,
+    transport,
     timing: timingOf(gateway.clock),
     reply: message.kind === "request" ? reply : undefined,
   });

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { anonymous, type Principal } from "../../core/exchange.ts";
+import { anonymous, type HttpFacts, type Principal } from "../../core/exchange.ts";
 import { createSseServer, type SseServer } from "../../transports/legacy-sse/server.ts";
 import type { Channel } from "../../transports/transport.ts";
 import { serveChannel } from "./channel-client.ts";
 import type { GatewayContext } from "../context.ts";
-import { longerOf, onExpiry } from "./route-authentication.ts";
+import { httpFactsOfPost } from "./post-facts.ts";
+import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
 import type { Route } from "../route/route.ts";
 
@@ -25,15 +26,16 @@ interface Presented {
   readonly longest: Principal;
   /** Whether it came after the gateway had begun to shut down. */
   readonly isLate: boolean;
+  /** Messages are handled as they come, so it is the POST of the present message. */
+  readonly post?: HttpFacts;
 }
 
 /** Serves HTTP+SSE clients: each connection is a channel with a session of its own. */
 export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
-  const principals = new WeakMap<IncomingMessage, Principal>();
-  const lateRequests = new WeakSet<IncomingMessage>();
+  const callers = new WeakMap<IncomingMessage, HttpCaller>();
   const presented = new WeakMap<Channel, Presented>();
-  const principalOf = (request: IncomingMessage): Principal => principals.get(request) ?? anonymous;
+  const principalOf = (request: IncomingMessage): Principal => callers.get(request)?.principal ?? anonymous;
 
   function serverOf(route: Route): SseServer {
     let server = servers.get(route);
@@ -60,7 +62,11 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
               return presented.get(channel)?.isLate ?? false;
             },
             eras: "legacy",
-            transport: { type: "sse", stream: channel.incarnation },
+            get transport() {
+              const post = presented.get(channel)?.post;
+              const context = { type: "sse", stream: channel.incarnation } as const;
+              return post === undefined ? context : { ...context, post };
+            },
             mayStillRead: false,
             onGone: stop,
           });
@@ -68,7 +74,11 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         renew: (channel, request) => {
           const last = principalOf(request);
           const longest = longerOf(presented.get(channel)?.longest ?? last, last);
-          presented.set(channel, { last, longest, isLate: lateRequests.has(request) });
+          // Without the query, which holds the session id.
+          const [path = ""] = (request.url ?? "").split("?", 1);
+          const caller = callers.get(request);
+          const post = httpFactsOfPost(request, path, route.forwardHeaders, caller?.address);
+          presented.set(channel, { last, longest, isLate: caller?.isLate ?? false, post });
         },
         publicPath,
         onRefused: (error) => {
@@ -81,13 +91,12 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
   }
 
   return {
-    stream: async (request, response, route, { principal }) => {
-      principals.set(request, principal);
+    stream: async (request, response, route, caller) => {
+      callers.set(request, caller);
       serverOf(route).stream(request, response);
     },
-    messages: (request, response, route, { principal, isLate }) => {
-      principals.set(request, principal);
-      if (isLate) lateRequests.add(request);
+    messages: (request, response, route, caller) => {
+      callers.set(request, caller);
       return serverOf(route).messages(request, response);
     },
     forget: async (route, reason) => {

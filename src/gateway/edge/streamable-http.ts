@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-import type { Exchange, Principal, TraceHeaders, TransportContext } from "../../core/exchange.ts";
+import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
 import type { Challenge, Reply } from "../../core/pipeline.ts";
 import { challengeOf, errorMessage } from "../../core/reply.ts";
 import { errorTable, GatewayError } from "../../errors.ts";
@@ -22,6 +22,7 @@ import {
   writeJson,
   writeRejection,
 } from "./http-reply.ts";
+import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
 
@@ -114,16 +115,7 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
   }
 
   get transport(): TransportContext {
-    const trace = traceHeadersOf(this.header);
-    const { address: peer } = this.#caller;
-    const facts = {
-      type: "http",
-      method: "POST",
-      path: this.request.url ?? "",
-      headers: this.#forwardedHeaders(),
-    } as const;
-    if (trace === undefined) return peer === undefined ? facts : { ...facts, peer };
-    return peer === undefined ? { ...facts, trace } : { ...facts, peer, trace };
+    return httpFactsOfPost(this.request, this.request.url ?? "", this.route.forwardHeaders, this.#caller.address);
   }
 
   get session(): Session | undefined {
@@ -213,31 +205,6 @@ class HttpRequestContext implements ClientConnection, HttpReplyTarget {
     if (challenge !== undefined) this.setChallenge(challenge);
     refuseRequest(this.#gateway, this.route.name, this.response, failure);
   }
-
-  /** The headers that may go on: those the route forwards, and mirrored parameters. */
-  #forwardedHeaders(): Readonly<Record<string, string>> {
-    let kept: Record<string, string> | undefined;
-    const { forwardHeaders } = this.route;
-    const forwardsNone = forwardHeaders.size === 0;
-    for (const name in this.request.headers) {
-      // The fifth letter alone rules out nearly all headers.
-      const isParameter = name.charCodeAt(4) === letterP && name.startsWith("mcp-param-");
-      if (!isParameter && (forwardsNone || !forwardHeaders.has(name))) continue;
-      const value = this.header(name);
-      if (value !== undefined) (kept ??= {})[name] = value;
-    }
-    return kept ?? noHeaders;
-  }
-}
-
-const noHeaders: Readonly<Record<string, string>> = {};
-const letterP = 0x70;
-
-function traceHeadersOf(header: HttpRequestContext["header"]): TraceHeaders | undefined {
-  const traceparent = header("traceparent");
-  if (traceparent === undefined) return undefined;
-  const tracestate = header("tracestate");
-  return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
 }
 
 /** GET: opens the stream for messages outside any request, or resumes a broken stream. */

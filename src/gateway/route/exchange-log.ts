@@ -1,4 +1,4 @@
-import type { Exchange, TraceLink } from "../../core/exchange.ts";
+import { type Exchange, httpFactsOf, type TraceLink } from "../../core/exchange.ts";
 import type { Guard, Reply } from "../../core/pipeline.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { methodNames } from "../../protocol/methods.ts";
@@ -91,7 +91,7 @@ function fieldsOf(
     rpc: shortenName(message.id?.json),
     session: exchange.session?.id.slice(0, 8),
     principal: shortenName(exchange.principal.id),
-    peer: transport.type === "http" ? transport.peer : undefined,
+    peer: httpFactsOf(transport)?.peer,
     revision: exchange.revision,
     outcome,
     ms: Math.round(milliseconds * 100) / 100,

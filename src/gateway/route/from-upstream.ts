@@ -1,3 +1,4 @@
+import { Cancellation } from "../../core/cancellation.ts";
 import { createExchange, timingOf } from "../../core/exchange.ts";
 import type { Exchange, TransportContext } from "../../core/exchange.ts";
 import type { Handler, Reply } from "../../core/pipeline.ts";
@@ -73,7 +74,9 @@ export function createFromUpstream(gateway: GatewayContext, deps: FromUpstreamDe
     if (message === undefined) return;
     try {
       observer.sent("upstream", message, exchange);
-      await link.send({ ...exchange, direction: "client-to-server", message, original: message });
+      // Where nobody answered in time the exchange is cancelled; the server has to hear of it all the same.
+      const cancellation = new Cancellation();
+      await link.send({ ...exchange, direction: "client-to-server", message, original: message, cancellation });
     } catch (error) {
       gateway.reportFailure(exchange, GatewayError.from(error));
     }

@@ -1,4 +1,4 @@
-import type { Exchange, Principal, TransportContext } from "../../core/exchange.ts";
+import { type Exchange, type HttpFacts, httpFactsOf, type Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import { typeAt } from "../../protocol/json/read.ts";
@@ -101,7 +101,10 @@ export class PrincipalFacts {
   }
 }
 
-/** The CEL variable `request`: how the message arrived. */
+/**
+ * The CEL variable `request`: how the message arrived. What is unknown, such as the address of a client on standard
+ * streams, throws: an empty value would make rules pass that were written for HTTP.
+ */
 export class RequestFacts {
   readonly #exchange: Exchange;
 
@@ -114,19 +117,19 @@ export class RequestFacts {
   }
 
   get method(): string {
-    return httpOf(this.#exchange)?.method ?? "";
+    return known("method", httpOf(this.#exchange)?.method);
   }
 
   get path(): string {
-    return httpOf(this.#exchange)?.path ?? "";
+    return known("path", httpOf(this.#exchange)?.path);
   }
 
   get headers(): Readonly<Record<string, string>> {
-    return httpOf(this.#exchange)?.headers ?? {};
+    return known("headers", httpOf(this.#exchange)?.headers);
   }
 
   get peer(): string {
-    return httpOf(this.#exchange)?.peer ?? "";
+    return known("peer", httpOf(this.#exchange)?.peer);
   }
 
   get time(): Date {
@@ -134,12 +137,18 @@ export class RequestFacts {
   }
 }
 
-/** A message inside a stream belongs to the HTTP request that opened it. */
-function httpOf(exchange: Exchange): Extract<TransportContext, { type: "http" }> | undefined {
+function known<Value>(name: string, value: Value | undefined): Value {
+  if (value === undefined) throw new TypeError(`request.${name} is not known for this message`);
+  return value;
+}
+
+/** A message inside a stream belongs to the HTTP request that opened it, and one outside any to the client's last. */
+function httpOf(exchange: Exchange): HttpFacts | undefined {
   for (let at: Exchange | undefined = exchange; at !== undefined; at = at.parent) {
-    if (at.transport.type === "http") return at.transport;
+    const facts = httpFactsOf(at.transport);
+    if (facts !== undefined) return facts;
   }
-  return undefined;
+  return exchange.direction === "server-to-client" ? exchange.session?.lastRequest : undefined;
 }
 
 /** The CEL variable `session`. */

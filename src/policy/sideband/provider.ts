@@ -1,4 +1,4 @@
-import type { Principal } from "../../core/exchange.ts";
+import { httpFactsOf, type Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { messageBytes } from "../../protocol/message.ts";
 import type { OnFailOpen } from "../provider/fail-open.ts";
@@ -128,7 +128,7 @@ function emptyAnswer(status: number): ClientAnswer {
 /** Bodies can be changed, and headers removed that are not forwarded anyway. */
 function isPossible(change: RequestChange, { exchange: { transport } }: InspectedMessage): boolean {
   if (change.type === "set-body") return true;
-  const forwarded = transport.type === "http" ? transport.headers : {};
+  const forwarded = httpFactsOf(transport)?.headers ?? {};
   return change.type === "clear-header" && !Object.hasOwn(forwarded, change.name);
 }
 
@@ -182,10 +182,10 @@ function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: stri
   const { transport, route, principal, revision, direction } = exchange;
   const base = new URL(publicUrl);
   const scheme = base.protocol.slice(0, -1);
-  const isHttp = transport.type === "http";
-  const [path = "", query] = (isHttp ? transport.path : `/${encodeURIComponent(route)}`).split("?", 2);
+  const http = httpFactsOf(transport);
+  const [path = "", query] = (http?.path ?? `/${encodeURIComponent(route)}`).split("?", 2);
   return {
-    clientAddress: (isHttp ? transport.peer : undefined) ?? "127.0.0.1",
+    clientAddress: http?.peer ?? "127.0.0.1",
     // PingAuthorize does not accept port 0.
     clientPort: 1,
     method: "POST",
@@ -195,7 +195,7 @@ function toRequestFacts({ exchange, message }: InspectedMessage, publicUrl: stri
     path,
     query,
     headers: {
-      ...(isHttp ? transport.headers : {}),
+      ...http?.headers,
       host: base.host,
       "content-type": "application/json",
       "mcp-protocol-version": revision,

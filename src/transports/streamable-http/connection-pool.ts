@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { buildConnector, Client, type Dispatcher, errors } from "undici";
 
 import { type ListItem, UnorderedList } from "../../lib/unordered-list.ts";
+import { skipInterimResponses } from "./interim-responses.ts";
 
 /** Sends requests to an upstream. */
 export type HttpDispatcher = Pick<Dispatcher, "dispatch">;
@@ -50,7 +51,7 @@ export class ConnectionPool implements HttpDispatcher {
       // Timeouts of requests are the correlator's.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: isSecure ? buildConnector({ ...tls, timeout: connectMs }) : plainConnector(connectMs),
+      connect: isSecure ? secureConnector(connectMs, tls) : plainConnector(connectMs),
       webSocket: noOptions,
       eventSource: noOptions,
     };
@@ -116,6 +117,17 @@ function isUnused({ stats }: Client): boolean {
   return stats.size === 0;
 }
 
+function secureConnector(timeout: number, tls: ConnectionPoolOptions["tls"]): Connector {
+  const open = buildConnector({ ...tls, timeout });
+  return (options, callback) => {
+    open(options, (...outcome) => {
+      const [, socket] = outcome;
+      if (socket !== null) skipInterimResponses(socket);
+      callback(...outcome);
+    });
+  };
+}
+
 /** Connects without TLS. Undici's own connector leaves a timer and two functions behind with every connection. */
 function plainConnector(connectMs: number): Connector {
   return ({ hostname, port }, callback) => {
@@ -132,6 +144,7 @@ function plainConnector(connectMs: number): Connector {
     function connected(): void {
       clearTimeout(timer);
       socket.off("error", failed);
+      skipInterimResponses(socket);
       callback(null, socket);
     }
 

@@ -25,6 +25,7 @@ import {
   type ResponseHandler,
   type ResponseHeaders,
   ResponseReader,
+  retryAfterOf,
   sessionHeader,
   sseContext,
   type SseContext,
@@ -408,12 +409,14 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     }
     if (message.kind !== "request") {
       if (status >= 200 && status < 300) this.resolve(noReply);
-      else this.reject(upstreamStatusError(status));
+      else this.reject(upstreamStatusError(status, headers));
       return;
     }
     const response = body.length === 0 ? undefined : readUpstreamMessage(body, revision, endpoint.limits);
     if (response !== undefined && isResponseTo(response, message) && status !== 401 && status !== 403) {
-      this.resolve({ message: withIdOf(message, response), status });
+      const retryAfter = status === 200 ? undefined : retryAfterOf(headers);
+      const answer = { message: withIdOf(message, response), status };
+      this.resolve(retryAfter === undefined ? answer : { ...answer, retryAfter });
       return;
     }
     this.reject(

@@ -250,6 +250,25 @@ export function sseContext(stream: string, event: SseEvent): SseContext {
   };
 }
 
+/** The seconds that `Retry-After` asks for, as a number or a date (RFC 9110, section 10.2.3). */
+export function retryAfterOf(headers: ResponseHeaders, now: () => number = Date.now): number | undefined {
+  const value = headers["retry-after"];
+  if (typeof value !== "string") return undefined;
+  if (/^\d{1,9}$/u.test(value)) return Number(value);
+  const at = /^[A-Z][a-z]+, /u.test(value) ? Date.parse(value) : Number.NaN;
+  return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil((at - now()) / 1000));
+}
+
+/** An upstream that is busy says so to the client too, with the time to wait. */
+function upstreamBusyError(status: 429 | 503, headers: ResponseHeaders): GatewayError {
+  const retryAfter = retryAfterOf(headers);
+  const wait = retryAfter === undefined ? "try again later" : `come back in ${retryAfter} s`;
+  const details = { upstreamStatus: status, ...(retryAfter === undefined ? {} : { retryAfter }) };
+  return status === 429
+    ? new GatewayError("rate_limited", `the upstream takes no more requests now; ${wait}`, { details })
+    : new GatewayError("overloaded", `the upstream is unavailable; ${wait}`, { details });
+}
+
 /** The error for an unexpected status; it contains no text of the upstream. */
 export function upstreamStatusError(status: number, headers: ResponseHeaders = {}): GatewayError {
   const details = { upstreamStatus: status };
@@ -258,6 +277,7 @@ export function upstreamStatusError(status: number, headers: ResponseHeaders = {
       details,
     });
   }
+  if (status === 429 || status === 503) return upstreamBusyError(status, headers);
   if (status >= 300 && status < 400) {
     const where = headers["location"] === undefined ? "" : "; redirects are not followed";
     return new GatewayError("upstream_invalid", `the upstream answered with status ${status}${where}`, {

@@ -67,8 +67,10 @@ export function createUpstreamConfig<Credentials extends z.ZodType>(credentials:
       .int()
       .min(1)
       .max(10_000)
-      .default(64)
-      .describe("Maximum number of connections for calls; event streams do not count."),
+      .default(1000)
+      .describe(
+        "Maximum number of connections for calls; further calls wait, callers taking turns. Event streams, answers and notifications do not count, nor do connections through a proxy.",
+      ),
     idleReuse: durationField("4s").describe(
       "How long an idle connection is reused; keep it below the upstream's own limit.",
     ),

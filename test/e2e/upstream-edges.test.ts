@@ -3,9 +3,9 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 
 import { describe, expect, it, vi } from "vitest";
 
-import { legacyUpstream, type UpstreamMessage } from "../support/legacy-upstream.ts";
+import { legacyUpstream, sentMessage, type UpstreamMessage } from "../support/legacy-upstream.ts";
 import { fakeUpstream, type UpstreamCall, type UpstreamStream } from "../support/fake-upstream.ts";
-import { nextMessage, openSession, toolCall } from "../support/legacy-session.ts";
+import { nextMessage, openSession, textResult, toolCall } from "../support/legacy-session.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest, postModern } from "../support/modern-request.ts";
 
@@ -158,4 +158,85 @@ describe("a question that its client never answers", () => {
       );
     },
   );
+});
+
+describe("`connections`", () => {
+  it("bounds the connections for calls, and callers take turns", async () => {
+    const order: string[] = [];
+    const running: UpstreamCall[] = [];
+    await using upstream = await fakeUpstream((call) => {
+      running.push(call);
+      order.push(String(Reflect.get(Object(call.json), "id")));
+    });
+    await using gateway = await openGateway({ upstream: { url: upstream.url, era: "modern", connections: 4 } });
+    const calls = Array.from({ length: 60 }, async (_, id) =>
+      postModern(gateway.url, modernRequest(id, "tools/call", { name: "any", arguments: {} })),
+    );
+    let most = 0;
+    let answered = 0;
+    while (answered < 60) {
+      await vi.waitFor(() => {
+        expect(running.length).toBe(Math.min(4, 60 - answered));
+      });
+      most = Math.max(most, running.length);
+      const call = running.shift();
+      const { id } = sentMessage(call as UpstreamCall);
+      call?.reply({ jsonrpc: "2.0", id, result: { resultType: "complete", content: [] } });
+      answered++;
+    }
+    for (const answer of await Promise.all(calls)) expect(answer.status).toBe(200);
+    expect(most).toBe(4);
+    expect(upstream.connections()).toBeLessThanOrEqual(4);
+  });
+
+  it("does not count streams, and lets answers pass while all calls wait for them", async () => {
+    const general: UpstreamStream[] = [];
+    let waiting: UpstreamCall | undefined;
+    const params = { message: "Which one?", requestedSchema: { type: "object", properties: {} } };
+    await using upstream = await legacyUpstream(
+      (call, message) => {
+        if (message.method === "tools/call") {
+          waiting = call;
+          void general[0]?.send({ jsonrpc: "2.0", id: "q", method: "elicitation/create", params });
+        } else {
+          call.replyRaw(202);
+          if (message.id === "q" && waiting !== undefined) waiting.reply(textResult(1, "answered"));
+        }
+      },
+      (call) => {
+        general.push(call.stream());
+      },
+    );
+    await using gateway = await openGateway({ upstream: { url: upstream.url, connections: 1 } });
+    const session = await openSession(gateway.url);
+    await using listening = await session.listen();
+    const answer = session.post(toolCall(1, "asks"));
+    expect(await nextMessage(listening)).toMatchObject({ method: "elicitation/create" });
+    await session.post({ jsonrpc: "2.0", id: "q", result: { action: "accept", content: {} } });
+    expect((await answer).text).toContain("answered");
+  });
+
+  it("gives the place of a call that was given up to the next", async () => {
+    const seen: unknown[] = [];
+    await using upstream = await fakeUpstream((call) => {
+      const { id } = sentMessage(call);
+      seen.push(id);
+      if (id !== "stuck") call.reply({ jsonrpc: "2.0", id, result: { resultType: "complete", content: [] } });
+    });
+    await using gateway = await openGateway({
+      upstream: { url: upstream.url, era: "modern", connections: 1 },
+      timeouts: { tool: "500ms" },
+    });
+    const call = async (id: string, method = "tools/call") =>
+      postModern(gateway.url, modernRequest(id, method, { name: "any", arguments: {} }));
+    const stuck = call("stuck");
+    await vi.waitFor(() => {
+      expect(seen).toEqual(["stuck"]);
+    });
+    // A prompt waits as long as a list: longer than the tool.
+    const next = postModern(gateway.url, modernRequest("next", "tools/list"));
+    expect((await stuck).status).toBe(504);
+    expect((await next).status).toBe(200);
+    expect(seen).toEqual(["stuck", "next"]);
+  });
 });

@@ -40,6 +40,8 @@ export interface FakeUpstream extends AsyncDisposable {
   readonly url: string;
   /** Every request so far, in order of arrival. */
   readonly calls: readonly UpstreamCall[];
+  /** How many connections have been made so far. */
+  readonly connections: () => number;
 }
 
 /** Listens on a free port and hands every request to the handler. */
@@ -65,9 +67,12 @@ export async function fakeUpstream(handle: (call: UpstreamCall) => void | Promis
       response.destroy();
     });
   });
+  let connections = 0;
+  server.on("connection", () => (connections += 1));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
+    connections: () => connections,
     // Only a server on a pipe has another kind of address.
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
     calls,

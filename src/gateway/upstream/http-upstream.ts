@@ -45,15 +45,12 @@ export function openHttpUpstream(config: HttpConfig, deps: HttpUpstreamDeps): Op
   };
 }
 
-/**
- * The number of connections is not limited here: a streamed answer holds its connection, and calls behind it would wait
- * without a timeout. The gateway bounds running requests instead.
- */
+/** Calls beyond `connections` wait in the pool, within their own timeouts; a proxy's connections are not bounded. */
 function createDispatcher(origin: string, config: HttpConfig, deps: HttpUpstreamDeps): ConnectionPool | ProxyAgent {
   const { connectMs } = deps;
-  const { idleReuse: idleMs, proxy } = config;
+  const { idleReuse: idleMs, proxy, connections: maxCalls } = config;
   const tls = tlsOptions(config.tls);
-  if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls });
+  if (proxy === undefined) return new ConnectionPool(origin, { connectMs, idleMs, tls, maxCalls });
   const connect = { timeout: connectMs, ...tls };
   return new ProxyAgent({
     uri: proxy,

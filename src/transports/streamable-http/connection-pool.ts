@@ -5,13 +5,36 @@ import { buildConnector, Client, type Dispatcher, errors } from "undici";
 import { type ListItem, UnorderedList } from "../../lib/unordered-list.ts";
 import { skipInterimResponses } from "./interim-responses.ts";
 
+/** A request to an upstream. */
+export interface UpstreamRequest extends Dispatcher.DispatchOptions {
+  /** Whose call it is, where the number of connections for calls is bounded; callers take turns. */
+  readonly caller?: string;
+}
+
+/** Receives the response; a pool tells it which place its call takes. */
+export interface UpstreamResponseHandler extends Dispatcher.DispatchHandler {
+  /** Left early by a response that turns out to be an event stream. */
+  place?: ConnectionPlace | undefined;
+  /** Ends a call that nobody waits for any more before it was sent; true if it is one. */
+  endIfAborted?(): boolean;
+}
+
+/** The place of a call among the connections for calls. */
+export interface ConnectionPlace {
+  leave(): void;
+}
+
 /** Sends requests to an upstream. */
-export type HttpDispatcher = Pick<Dispatcher, "dispatch">;
+export interface HttpDispatcher {
+  dispatch(options: UpstreamRequest, handler: UpstreamResponseHandler): boolean;
+}
 
 /** How connections are made and kept. */
 export interface ConnectionPoolOptions {
   /** Connect timeout; 0 for the system's own. */
   readonly connectMs: number;
+  /** Maximum number of connections for calls; without it there is no bound. */
+  readonly maxCalls?: number;
   /** How long an unused connection is kept. */
   readonly idleMs: number;
   /** Further options of Node's `tls.connect`. */
@@ -39,10 +62,17 @@ export class ConnectionPool implements HttpDispatcher {
   /** One listener of each kind serves all clients. */
   readonly #onDrain: (this: PooledClient) => void;
   readonly #onDisconnect: (this: PooledClient) => void;
+  /** A call has left its place: the next one may begin. */
+  readonly #leaveCalls: () => void;
+  readonly #maxCalls: number;
+  /** Calls that wait for a place, by caller; the caller at the front is next and then goes to the back. */
+  readonly #waiting = new Map<string, WaitingCall[]>();
+  #calls = 0;
   #isDestroyed = false;
 
-  constructor(origin: string, { connectMs, idleMs, tls }: ConnectionPoolOptions) {
+  constructor(origin: string, { connectMs, idleMs, tls, maxCalls }: ConnectionPoolOptions) {
     this.#origin = new URL(origin);
+    this.#maxCalls = maxCalls ?? Number.POSITIVE_INFINITY;
     const isSecure = this.#origin.protocol === "https:";
     this.#options = {
       pipelining: 1,
@@ -57,6 +87,11 @@ export class ConnectionPool implements HttpDispatcher {
     };
     const release = this.#release.bind(this);
     const disconnected = this.#disconnected.bind(this);
+    this.#leaveCalls = () => {
+      this.#calls--;
+      const next = this.#calls < this.#maxCalls ? this.#dequeue() : undefined;
+      if (next !== undefined) this.#send(next.options, next.handler);
+    };
     this.#onDrain = function onDrain() {
       release(this);
     };
@@ -70,20 +105,55 @@ export class ConnectionPool implements HttpDispatcher {
     return this.#all.size;
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  dispatch(options: UpstreamRequest, handler: UpstreamResponseHandler): boolean {
+    const { caller } = options;
+    if (caller !== undefined && this.#calls >= this.#maxCalls && !this.#isDestroyed)
+      this.#enqueue(caller, options, handler);
+    else this.#send(options, handler);
+    return true;
+  }
+
+  #enqueue(caller: string, options: UpstreamRequest, handler: UpstreamResponseHandler): void {
+    const queue = this.#waiting.get(caller);
+    if (queue === undefined) this.#waiting.set(caller, [{ options, handler }]);
+    else queue.push({ options, handler });
+  }
+
+  /** The next call in turn that somebody still waits for. */
+  #dequeue(): WaitingCall | undefined {
+    for (const [caller, queue] of this.#waiting) {
+      const call = queue.shift();
+      this.#waiting.delete(caller);
+      if (queue.length > 0) this.#waiting.set(caller, queue);
+      if (call?.handler.endIfAborted?.() !== true) return call;
+    }
+    return undefined;
+  }
+
+  #send(options: UpstreamRequest, handler: UpstreamResponseHandler): void {
     const free = this.#free.pop();
     const client = free ?? this.#open();
     client.isFree = false;
+    if (options.caller !== undefined) {
+      this.#calls++;
+      client.leaveCalls = this.#leaveCalls;
+      handler.place = client;
+    }
     // True if it can take another request at once; otherwise it emits "drain" when it can.
     if (client.dispatch(options, handler)) this.#release(client);
     // A request that is refused before it is sent opens no connection whose end would remove the client.
-    else if (free === undefined && isUnused(client)) this.#all.delete(client);
-    return true;
+    else if (free === undefined && isUnused(client)) this.#drop(client);
+  }
+
+  #drop(client: PooledClient): void {
+    this.#all.delete(client);
+    client.leave();
   }
 
   /** Closes all connections at once; later requests fail. */
   async destroy(): Promise<void> {
     this.#isDestroyed = true;
+    for (let call = this.#dequeue(); call !== undefined; call = this.#dequeue()) this.#send(call.options, call.handler);
     await Promise.all(this.#all.items.slice().map((client) => client.destroy()));
   }
 
@@ -99,18 +169,32 @@ export class ConnectionPool implements HttpDispatcher {
     if (client.isFree || client.listIndex < 0) return;
     client.isFree = true;
     this.#free.push(client);
+    client.leave();
   }
 
   /** Drops a client whose connection has ended, unless it still has a request to send over a new one. */
   #disconnected(client: PooledClient): void {
     if (client.isFree) this.#free.splice(this.#free.indexOf(client), 1);
-    if (client.isFree || isUnused(client)) this.#all.delete(client);
+    if (client.isFree || isUnused(client)) this.#drop(client);
   }
 }
 
-class PooledClient extends Client implements ListItem {
+interface WaitingCall {
+  readonly options: UpstreamRequest;
+  readonly handler: UpstreamResponseHandler;
+}
+
+class PooledClient extends Client implements ListItem, ConnectionPlace {
   listIndex = -1;
   isFree = false;
+  /** Set while its request counts as a call. */
+  leaveCalls: (() => void) | undefined = undefined;
+
+  leave(): void {
+    const { leaveCalls } = this;
+    this.leaveCalls = undefined;
+    leaveCalls?.();
+  }
 }
 
 function isUnused({ stats }: Client): boolean {

@@ -18,7 +18,7 @@ export interface HttpEndpoint {
   readonly credentials?: CredentialProvider | undefined;
   /** Lower-case names of client headers that are forwarded. */
   readonly forwardHeaders: readonly string[];
-  /** Must not limit connections: a streamed response would keep other calls waiting. */
+  /** Bounds connections for calls only: a stream would keep calls waiting, and calls wait for answers. */
   readonly dispatcher: HttpDispatcher;
   readonly limits: ParseLimits;
   readonly setTimer: SetTimer;

@@ -289,8 +289,10 @@ class PostRequest implements ResponseHandler, ReplyCallback, CancelListener, Lis
     const { origin, path, dispatcher, limits, onStreamCount } = endpoint;
     this.#reader = new ResponseReader(this, limits.maxBytes, onStreamCount);
     posts.add(this);
-    const body = messageBytes(this.#exchange.message);
-    dispatcher.dispatch({ origin, path, method: "POST", headers, body }, this.#reader);
+    const { message, principal } = this.#exchange;
+    const post = { origin, path, method: "POST", headers, body: messageBytes(message) } as const;
+    // Answers and cancels never wait behind calls: those may be waiting for them.
+    dispatcher.dispatch(message.kind === "request" ? { ...post, caller: principal.id } : post, this.#reader);
   }
 
   cancelled(reason: CancelReason): void {

@@ -1,6 +1,7 @@
 import type { Dispatcher } from "undici";
 
 import { GatewayError } from "../../errors.ts";
+import type { ConnectionPlace, UpstreamResponseHandler } from "./connection-pool.ts";
 import { parse } from "../../protocol/parse.ts";
 import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { newestLegacy, type Revision } from "../../protocol/revisions.ts";
@@ -32,9 +33,11 @@ const noHeaders: ResponseHeaders = {};
 const queuedBeforePause = 16;
 
 /** Handles undici's callbacks for one request: collects a bounded JSON body, or decodes an event stream. */
-export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOptions {
+export class ResponseReader implements UpstreamResponseHandler, SseDecoderOptions {
   /** Also the limit of a body. */
   readonly maxEventBytes: number;
+  /** The place of the call among the connections to the upstream. */
+  place: ConnectionPlace | undefined = undefined;
   readonly #handler: ResponseHandler;
   readonly #onStreamCount: StreamCounter | undefined;
   #controller: Dispatcher.DispatchController | undefined;
@@ -58,6 +61,12 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
   /** Whether any part of the response has been received. */
   get hasStarted(): boolean {
     return this.#status !== 0;
+  }
+
+  endIfAborted(): boolean {
+    if (this.#aborted === undefined) return false;
+    this.#fail(this.#aborted);
+    return true;
   }
 
   /** Closes the connection; `onError` receives this error. */
@@ -87,9 +96,12 @@ export class ResponseReader implements Dispatcher.DispatchHandler, SseDecoderOpt
       // For the same reason the decoder calls the reader itself, which keeps no headers.
       this.#decoder = createSseDecoder(this);
       this.#onStreamCount?.(1);
+      // It may stay open for as long as the call runs, so it must not keep others waiting.
+      this.place?.leave();
     } else {
       this.#headers = headers;
     }
+    this.place = undefined;
     this.#handler.onHeaders(status, headers);
   }
 

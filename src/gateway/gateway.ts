@@ -86,6 +86,8 @@ export interface Gateway extends AsyncDisposable {
    * `shutdown.grace`, answers the others with an error, and ends everything.
    */
   close(): Promise<void>;
+  /** After `close`: how many audit lines and recorded frames could not be written at the end. */
+  readonly lostRecords: () => number;
 }
 
 const shuttingDown = "the gateway is shutting down";
@@ -200,9 +202,8 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       const url = place.publicUrl ?? main.address;
       if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
       if (adminPlace === false) return { url, adminUrl: undefined };
-      const { headerBytes } = running.limits;
       const own = await createHttpListener(
-        { ...adminPlace, headerBytes },
+        { ...adminPlace, headerBytes: running.limits.headerBytes },
         adminListener(admin, createAccessControl(adminAccessRulesOf(running), [])),
       );
       listeners.push(own);
@@ -224,6 +225,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       }),
     heldMessages,
     metrics: () => context.metrics.text(),
+    lostRecords: services.lostRecords,
     close,
     [Symbol.asyncDispose]: close,
   };

@@ -34,6 +34,8 @@ export interface Services {
   /** Makes one step of interceptors and the drift guard. */
   composeInterceptors(interceptors: readonly MessageInterceptor[]): Interceptor;
   close(): Promise<void>;
+  /** After `close`: how many audit lines and recorded frames could not be written at the end. */
+  readonly lostRecords: () => number;
 }
 
 export interface ServiceOptions {
@@ -44,6 +46,7 @@ export interface ServiceOptions {
 
 /** Opens the services of a gateway. `running` gives the configuration as of now. */
 export function openServices(config: Config, options: ServiceOptions, running: () => Config): Services {
+  let lostRecords = 0;
   const clock = systemClock;
   const setTimer = systemTimer;
   const { log, follow } = openLog(config, options.log);
@@ -63,7 +66,7 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const heldMessages = new HeldMessages({ clock, setTimer, newId: newExchangeId });
   const redact = (text: string): string => running().secrets.redact(text);
   const recording = openRecording(config.record, { clock, setTimer, log, metrics, secrets: redact });
-  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics });
+  const audit = createGatewayAudit(config.audit, { clock, setTimer, log, metrics, secrets: redact });
   const telemetry = createGatewayTelemetry(options.telemetry, config.secrets, setTimer, randomBytes(32));
   return {
     context,
@@ -82,9 +85,10 @@ export function openServices(config: Config, options: ServiceOptions, running: (
         heldMessages,
         ...(recording === undefined ? {} : { onEvent: recording.onIntercepted }),
       }),
+    lostRecords: () => lostRecords,
     close: async () => {
-      await audit.close();
-      await recording?.close();
+      lostRecords += await audit.close();
+      lostRecords += (await recording?.close()) ?? 0;
       await telemetry.close();
       await watchdog.close();
       processMetrics[Symbol.dispose]();

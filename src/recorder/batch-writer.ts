@@ -52,7 +52,7 @@ interface Waiter {
 /** Waking the writer thread costs as much as writing a dozen exchanges, so frames are collected this long. */
 const flushMs = 100;
 const retryMs = 1000;
-const maxBatchFrames = 8000;
+const maxBatchFrames = 24_000;
 const maxBatchBytes = 4_194_304;
 
 /** Makes the batch writer of a recorder. */

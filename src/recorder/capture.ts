@@ -47,6 +47,8 @@ export interface FrameCaptureDeps {
 export interface FrameCapture {
   message(leg: FrameLeg, passing: Frame["passing"], message: Message, exchange: Exchange): void;
   decision(decision: FrameDecision, exchange: Exchange): void;
+  /** A request was given up, so it gets no answer. */
+  cancelled(exchange: Exchange): void;
   /** A line of a server's standard error. */
   stderr(route: string, line: string): void;
 }
@@ -149,6 +151,16 @@ export function createFrameCapture({ redactor, bodyBytes, onFrame }: FrameCaptur
       frame.decision = clean === undefined ? decision : { ...decision, reason: clean.text };
       if (clean !== undefined && clean.count > 0) frame.redacted = clean.count;
       onFrame(frame, own?.group);
+    },
+    cancelled: (exchange) => {
+      const own = capturedOf(exchange);
+      if (own === undefined) return;
+      const direction = exchange.direction === "client-to-server" ? "c2s" : "s2c";
+      const frame = createFrame("error", "client", "sent", direction, exchange.id, own.operation);
+      frame.id = own.request?.names.id;
+      frame.outcome = "error";
+      frame.gatewayCode = "cancelled";
+      onFrame(frame, own.group);
     },
     stderr: (route, line) => {
       const clean = redactor.text(line);

@@ -129,8 +129,8 @@ export interface Frame {
 
 /**
  * How an exchange ended. A request is `open` until its answer has been sent; `refused` means by a policy or a limit,
- * `failed` an error of the gateway itself, `accepted` a notification that was forwarded, `abandoned` that the gateway
- * stopped first.
+ * `failed` an error of the gateway itself, `accepted` a notification that was forwarded, `cancelled` that its
+ * sender gave it up, `abandoned` that the gateway stopped first.
  */
 export const exchangeStatuses = [
   "open",
@@ -141,6 +141,7 @@ export const exchangeStatuses = [
   "refused",
   "failed",
   "accepted",
+  "cancelled",
   "abandoned",
 ] as const;
 

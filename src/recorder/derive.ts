@@ -189,7 +189,8 @@ function applyAnswer(own: OpenExchange, frame: Frame): void {
     if (first.passing === "sent") finish(record, frame, first);
     return;
   }
-  if (record.upstreamMs !== undefined && frame.same === undefined) record.modified = true;
+  const isAnswered = record.upstreamMs !== undefined && frame.gatewayCode !== "cancelled";
+  if (isAnswered && frame.same === undefined) record.modified = true;
   finish(record, frame, first);
 }
 
@@ -203,6 +204,7 @@ function finish(record: MutableRecord, frame: Frame, first: Frame): void {
 }
 
 function finalStatus(record: ExchangeRecord, { kind, outcome, gatewayCode }: Frame): ExchangeStatus {
+  if (gatewayCode === "cancelled") return "cancelled";
   if (gatewayCode !== undefined) return refusalCodes.has(gatewayCode) ? "refused" : "failed";
   // A policy may refuse with a tool result, which agents read.
   if (record.decision === "deny" && record.upstreamMs === undefined) return "refused";

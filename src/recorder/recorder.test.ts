@@ -59,6 +59,51 @@ function call(recorder: ReturnType<typeof record>["recorder"], exchange: Exchang
 const weather = () => requestOf("tools/call", { name: "weather", arguments: { city: "Bern" } });
 
 describe("a recorder", () => {
+  it("ends a request that was given up as cancelled", async () => {
+    const { recorder, time, frames } = record();
+    for (const isSent of [true, false]) {
+      const exchange = exchangeOf(weather());
+      recorder.message("client", "received", exchange.message, exchange);
+      if (isSent) recorder.message("upstream", "sent", exchange.message, exchange);
+      recorder.cancelled(exchange);
+    }
+    await time.advance(100);
+    expect(deriveExchanges(frames)).toMatchObject([
+      { state: "cancelled", gatewayCode: "cancelled", modified: false, answerBytes: 0 },
+      { state: "cancelled" },
+    ]);
+  });
+
+  it("takes so many lines of standard error a second, says how many it left out, and loses nothing else", async () => {
+    const lost: number[] = [];
+    const onCount = (what: string, count: number): void => void (what === "lost" && lost.push(count));
+    const { recorder, time, frames } = record({ onCount });
+    for (let line = 0; line < 5000; line++) recorder.stderr("noisy", `line ${line}`);
+    recorder.stderr("quiet", "one line");
+    for (let count = 0; count < 100; count++) call(recorder, exchangeOf(weather()), resultOf({ content: [] }));
+    await time.advance(1000);
+    recorder.stderr("noisy", "later");
+    await time.advance(1000);
+    const lines = frames.filter(({ kind }) => kind === "stderr");
+    expect(lines.filter(({ target }) => target === "noisy")).toHaveLength(201);
+    expect(lines.filter(({ target }) => target === "quiet")).toHaveLength(1);
+    expect(lines.at(-1)?.body).toBe("[4800 lines left out] later");
+    expect(lost).toHaveLength(4800);
+    expect(frames.filter(({ kind }) => kind === "request" || kind === "result")).toHaveLength(400);
+    expect(frames.filter(({ kind }) => kind === "gap")).toHaveLength(0);
+  });
+
+  it("says how many frames it could not write at its end", async () => {
+    const lost: number[] = [];
+    const onCount = (what: string, count: number): void => void (what === "lost" && lost.push(count));
+    const { recorder, state } = record({ onCount });
+    call(recorder, exchangeOf(weather()), resultOf({ content: [] }));
+    state.isBroken = true;
+    // Its own end is a frame too.
+    expect(await recorder.close()).toBe(5);
+    expect(lost).toEqual([5]);
+  });
+
   it("stores each body once, and the context in the first frame", async () => {
     const { recorder, time, frames } = record();
     const exchange = exchangeOf(weather(), { session: { id: "0123456789abcdef", upstreamId: undefined } });

@@ -58,13 +58,17 @@ export interface Recorder extends FrameCapture {
    * need not wait for that.
    */
   persisted(): Promise<void> | undefined;
-  /** Writes everything that waits, and ends the capture. */
-  close(): Promise<void>;
+  /** Writes everything that waits, and ends the capture. Resolves with the number of frames that could not be written. */
+  close(): Promise<number>;
 }
 
 /** A buffer of this size is handed to the writer before its time. */
 const sealAtFrames = 8000;
 const sealAtBytes = 786_432;
+
+/** How much of a server's standard error is recorded in a second; the number of further lines is recorded. */
+const stderrLines = 200;
+const stderrBytes = 131_072;
 
 /** Starts a capture. */
 export function createRecorder(options: RecorderOptions): Recorder {
@@ -76,6 +80,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   /** Frames that are not stored yet, and those of them that are not sealed yet. */
   const queued = { frames: 0, bytes: 0 };
   const unsealed = { frames: 0, bytes: 0 };
+  const admitsStderr = createStderrLimit(clock);
   let nextSeq = 0;
   /** Frames lost since the last one that was taken. */
   let gap = 0;
@@ -139,9 +144,14 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
   function take(frame: FrameDraft, group: Frame[] | undefined): number | undefined {
     if (endedAt !== undefined) return undefined;
-    if (queued.frames >= queueFrames) {
-      nextSeq++;
-      gap++;
+    const isStderr = frame.kind === "stderr";
+    const room = isStderr ? queueFrames / 2 : queueFrames;
+    if (queued.frames >= room || (isStderr && !admitsStderr(frame))) {
+      // Of standard error, its next line says how much is missing.
+      if (!isStderr) {
+        nextSeq++;
+        gap++;
+      }
       counts.lost++;
       options.onCount?.("lost", 1);
       return undefined;
@@ -176,13 +186,39 @@ export function createRecorder(options: RecorderOptions): Recorder {
       return writer.written(nextSeq - 1);
     },
     close: async () => {
-      if (endedAt !== undefined) return;
+      if (endedAt !== undefined) return 0;
       await writer.stop();
       pushGap();
       push(createFrame("end", "client", "received", "c2s"));
       endedAt = clock.wall();
       await writer.writeRest();
+      const { frames } = queued;
+      if (frames > 0) options.onCount?.("lost", frames);
+      return frames;
     },
+  };
+}
+
+/** Whether a line of standard error is recorded: a noisy server must not crowd out the messages of others. */
+function createStderrLimit(clock: Clock): (frame: FrameDraft) => boolean {
+  const routes = new Map<string, { since: number; bytes: number; lines: number; skipped: number }>();
+  return (frame) => {
+    const route = frame.target ?? "";
+    let own = routes.get(route);
+    if (own === undefined) {
+      own = { since: clock.now(), bytes: 0, lines: 0, skipped: 0 };
+      routes.set(route, own);
+    }
+    if (clock.now() - own.since >= 1000) Object.assign(own, { since: clock.now(), bytes: 0, lines: 0 });
+    if (own.lines >= stderrLines || own.bytes >= stderrBytes) {
+      own.skipped++;
+      return false;
+    }
+    own.lines++;
+    own.bytes += frame.bytes;
+    if (own.skipped > 0) frame.body = `[${own.skipped} lines left out] ${frame.body ?? ""}`;
+    own.skipped = 0;
+    return true;
   };
 }
 

@@ -4,6 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createDemoServer } from "../../src/demo/server.ts";
 import { openPostgres, openPostgresReader, openPostgresStore } from "../../src/recorder/store/postgres.ts";
+import type { SqlDatabase } from "../../src/recorder/store/sql-database.ts";
+import { openSqlStore } from "../../src/recorder/store/sql-store.ts";
 import { storeFormat } from "../../src/recorder/store/schema.ts";
 import { callFrames, captureRecord } from "../support/recording.ts";
 import { describeStore } from "../support/record-store-contract.ts";
@@ -84,6 +86,60 @@ describe("PostgreSQL", () => {
     await expect(openPostgresStore(url, options)).rejects.toThrow(`has recording format ${format}`);
     await expect(openPostgresReader(url, options)).rejects.toThrow(`has recording format ${format}`);
   });
+
+  it("that hangs is given up: answers are refused in time, the end is not held up, and nothing is stored twice", async () => {
+    const postgres = await newDatabase();
+    const call = (url: string, id: number) =>
+      post(
+        url,
+        { jsonrpc: "2.0", id, method: "tools/list", params: { _meta: envelope } },
+        { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list" },
+      );
+    const demo = { demo: async () => createDemoServer() };
+    {
+      await using gateway = await openGateway(
+        { upstream: { demo: true }, record: { postgres, onFailure: "refuse" } },
+        demo,
+      );
+      expect((await call(gateway.url, 1)).status).toBe(200);
+      await server.freeze();
+      try {
+        expect((await call(gateway.url, 2)).json).toMatchObject({ id: 2, error: { data: { code: "store_failed" } } });
+        await gateway.gateway.close();
+        expect(gateway.gateway.lostRecords()).toBeGreaterThan(0);
+      } finally {
+        await server.thaw();
+      }
+    }
+    await using gateway = await openGateway({ upstream: { demo: true }, record: { postgres } }, demo);
+    await call(gateway.url, 3);
+    await gateway.gateway.close();
+    await using reader = await openPostgresReader(postgres, options);
+    const { exchanges } = await reader.exchanges({ limit: 1000, order: "oldest" });
+    const ids = exchanges.filter(({ method }) => method === "tools/list").map(({ rpcId }) => rpcId);
+    expect(ids.filter((id) => id === "n:1")).toHaveLength(1);
+    expect(ids.at(-1)).toBe("n:3");
+  }, 60_000);
+
+  it("takes thousands of exchanges in a few round trips", async () => {
+    const database = await openPostgres(await newDatabase());
+    let statements = 0;
+    const counting = (of: SqlDatabase): SqlDatabase => ({
+      ...of,
+      all: (sql, values) => (statements++, of.all(sql, values)),
+      run: (sql, values) => (statements++, of.run(sql, values)),
+      transaction: (work) => (statements++, of.transaction((inside) => work(counting(inside)))),
+    });
+    await using store = await openSqlStore(counting(database), options);
+    const count = 5000;
+    const frames = Array.from({ length: count }, (_, index) =>
+      callFrames({ id: `e${index}`, seq: index * 4, at: index, answer: "x" }),
+    ).flat();
+    statements = 0;
+    await store.append({ capture: captureRecord("c1"), frames });
+    expect(statements).toBeLessThan(20);
+    expect((await store.stats()).exchanges).toBe(count);
+  }, 60_000);
 
   it("that is gone for a while is written to again when it is back", async () => {
     const store = await openPostgresStore(await newDatabase(), options);

@@ -34,7 +34,7 @@ export const run = defineCommand("run", async ({ values, positionals, program },
   log.info({ signal }, "shutting down");
   await gateway.close();
   log.flush();
-  return exitCodes.ok.code;
+  return gateway.lostRecords() > 0 ? exitCodes.failed.code : exitCodes.ok.code;
 });
 
 function parsePort(text: string | undefined): number | undefined {

@@ -32,5 +32,5 @@ export const stdio = defineCommand("stdio", async ({ values, program }, io: Serv
     await channel?.close("the gateway is shutting down");
   }
   log.flush();
-  return exitCodes.ok.code;
+  return gateway.lostRecords() > 0 ? exitCodes.failed.code : exitCodes.ok.code;
 });

@@ -39,6 +39,7 @@ const stateColors: Readonly<Record<ExchangeStatus, keyof Colors>> = {
   open: "dim",
   ok: "green",
   accepted: "green",
+  cancelled: "dim",
   input_required: "cyan",
   tool_error: "yellow",
   error: "yellow",

@@ -97,16 +97,13 @@ export function createRoute(gateway: GatewayContext, deps: RouteDeps): Route {
   const upstream = createToUpstream({
     registry,
     observer,
+    whenStored,
     tracing,
     target: () => active,
     isAlwaysListening: client.hasClientSender,
   });
-  const eventsFor = createFromUpstream(gateway, {
-    route: name,
-    observer,
-    tracing,
-    pipeline: () => active.toClient,
-  });
+  const pipeline = (): Handler => active.toClient;
+  const eventsFor = createFromUpstream(gateway, { route: name, observer, tracing, pipeline });
   let active = activate(deps, bind(deps));
 
   function bind({ upstream: opened, health }: ReloadableRouteDeps): UpstreamBinding {

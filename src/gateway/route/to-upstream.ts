@@ -19,6 +19,8 @@ export interface UpstreamTarget {
 export interface ToUpstreamDeps {
   readonly registry: SessionRegistry;
   readonly observer: WireObserver;
+  /** What a message must wait for before it is sent, where nothing may be sent unrecorded. */
+  readonly whenStored: (() => Promise<void> | undefined) | undefined;
   readonly tracing: RouteTracing | undefined;
   readonly target: () => UpstreamTarget;
   /** Whether a session's client takes messages at any time, without opening a stream for them. */
@@ -34,7 +36,7 @@ export interface ToUpstream {
 
 /** Creates the handler that sends messages to the upstream: the last one of the pipeline. */
 export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
-  const { registry, observer, tracing, target } = deps;
+  const { registry, observer, whenStored, tracing, target } = deps;
   /** A session stays on the upstream it started on. The link is kept once it no longer changes. */
   const startedOn = new WeakMap<
     Session,
@@ -74,6 +76,8 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   async function sendOver(link: UpstreamLink, exchange: Exchange, session: Session | undefined): Promise<Reply> {
     const { message } = exchange;
     observer.sent("upstream", message, exchange);
+    const stored = whenStored?.();
+    if (stored !== undefined) await stored;
     const reply = await link.send(exchange);
     const isInitialized = message.method === "notifications/initialized" && session !== undefined;
     if (isInitialized && deps.isAlwaysListening(session)) void link.listen();
@@ -89,9 +93,11 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   function requestOver(binding: UpstreamBinding, link: UpstreamLink, exchange: Exchange): Promise<Reply> {
     observer.sent("upstream", exchange.message, exchange);
     binding.begin(exchange);
+    const stored = whenStored?.();
     let answer: Promise<Reply>;
     try {
-      answer = link.request(exchange);
+      answer =
+        stored === undefined ? link.request(exchange) : stored.then(() => requestUnlessCancelled(link, exchange));
     } catch (error) {
       answer = Promise.reject(GatewayError.from(error));
     }
@@ -110,6 +116,13 @@ export function createToUpstream(deps: ToUpstreamDeps): ToUpstream {
   }
 
   return { handle: toUpstream, bindingOf: (session) => startedOn.get(session)?.binding };
+}
+
+/** It may have been cancelled while it waited. */
+function requestUnlessCancelled(link: UpstreamLink, exchange: Exchange): Promise<Reply> {
+  const { reason } = exchange.cancellation;
+  if (reason === undefined) return link.request(exchange);
+  return Promise.reject(new GatewayError("cancelled", `the request was given up before it was sent (${reason})`));
 }
 
 /** The error for a message whose session has ended meanwhile. */

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 
 import type { Config } from "../../config/config.ts";
@@ -6,6 +7,9 @@ import { type AuditStream, createAuditStream, withAudit } from "../../policy/aud
 import type { DecisionListener } from "../../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../../policy/provider/provider.ts";
 import { GatewayError } from "../../errors.ts";
+import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
+import { detectSecrets } from "../../redact/detectors/secrets.ts";
+import { createRedactor } from "../../redact/redactor.ts";
 import { errorFields, type LogFields, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 
@@ -15,6 +19,8 @@ export interface AuditDeps {
   readonly setTimer: SetTimer;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Redacts the secrets of the configuration. */
+  readonly secrets: (text: string) => string;
 }
 
 /** The audit stream of a gateway, if one is configured. */
@@ -24,7 +30,8 @@ export interface GatewayAudit {
   guard(provider: PolicyProvider): PolicyProvider;
   /** Applies another configuration. Earlier decisions are still written to the old stream. */
   follow(next: Config["audit"]): void;
-  close(): Promise<void>;
+  /** Resolves with how many decisions could not be written at the end. */
+  close(): Promise<number>;
 }
 
 /** Opens the configured audit. */
@@ -33,13 +40,16 @@ export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): Ga
   let current = open(config, deps);
   let settings = config;
   /** Streams of earlier configurations that are still being written. */
-  const closing = new Set<Promise<void>>();
+  const closing = new Set<Promise<number>>();
 
-  async function end(stream: AuditStream | undefined): Promise<void> {
+  async function end(stream: AuditStream | undefined): Promise<number> {
     try {
-      await stream?.close();
+      const lost = (await stream?.close()) ?? 0;
+      if (lost > 0) log.error({ lost }, "audit ended with decisions that could not be written");
+      return lost;
     } catch (error) {
       log.error(fieldsOf(error), "failed to close the audit stream");
+      return 0;
     }
   }
 
@@ -60,18 +70,26 @@ export function createGatewayAudit(config: Config["audit"], deps: AuditDeps): Ga
       current = open(next, deps);
     },
     close: async () => {
-      await Promise.all([...closing, end(current)]);
+      const lost = await Promise.all([...closing, end(current)]);
+      return lost.reduce((sum, count) => sum + count, 0);
     },
   };
 }
 
-function open(config: Config["audit"], { clock, setTimer, log, metrics }: AuditDeps): AuditStream | undefined {
+function open(config: Config["audit"], deps: AuditDeps): AuditStream | undefined {
   if (config === undefined) return undefined;
+  const { clock, setTimer, log, metrics } = deps;
+  const redactor = createRedactor({
+    detectors: { secrets: detectSecrets, personalData: detectPersonalData },
+    key: randomBytes(32),
+    known: deps.secrets,
+  });
   const { auditFailures, auditLost } = metrics.metrics;
   const [failures, lost] = [auditFailures.labels({}), auditLost.labels({})];
   return createAuditStream(config, {
     clock,
     setTimer,
+    redact: (text) => redactor.text(text).text,
     onError: (error) => {
       log.error({ file: config.file, ...fieldsOf(error) }, "audit writes failed");
     },

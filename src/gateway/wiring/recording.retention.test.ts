@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { createFakeTime, settled } from "../../../test/support/fake-time.ts";
 import type { PruneResult, PruneRules } from "../../recorder/store/store-contract.ts";
-import { openRetention } from "./recording.ts";
+import { createSteadyTime, openRetention } from "./recording.ts";
 
 const day = 86_400_000;
 const minute = 60_000;
@@ -40,6 +40,41 @@ function open(bytes: number) {
   };
   return { time, pruned, warned, retention, wrote, finish };
 }
+
+describe("the time that retention goes by", () => {
+  const steady = () => {
+    const at = { wall: Date.UTC(2026, 0, 1), now: 0 };
+    const time = createSteadyTime({ wall: () => at.wall, now: () => at.now });
+    const look = (elapsed: number, jump = 0): number => {
+      at.now += elapsed;
+      at.wall += elapsed + jump;
+      return time();
+    };
+    return { at, look };
+  };
+
+  it("does not follow a clock that jumps ahead, and back again", () => {
+    const { at, look } = steady();
+    const before = at.wall;
+    expect(look(10 * minute, 30 * day)).toBe(before + 10 * minute);
+    expect(look(10 * minute)).toBe(before + 20 * minute);
+    expect(look(10 * minute, -30 * day)).toBe(before + 30 * minute);
+  });
+
+  it("follows it once it has run on for an hour, and a clock that is set back at once", () => {
+    const { at, look } = steady();
+    look(10 * minute, 30 * day);
+    for (let count = 0; count < 5; count++) expect(look(10 * minute)).toBeLessThan(at.wall);
+    expect(look(10 * minute)).toBe(at.wall);
+    look(10 * minute, -5 * day);
+    expect(look(10 * minute)).toBe(at.wall);
+  });
+
+  it("begins to wait again with every further jump", () => {
+    const { at, look } = steady();
+    for (let count = 0; count < 50; count++) expect(look(10 * minute, day)).toBeLessThan(at.wall);
+  });
+});
 
 describe("the retention of recordings", () => {
   it("takes out what is too old or too much, soon and then every ten minutes", async () => {

@@ -42,7 +42,8 @@ export interface GatewayRecording {
   readonly onDecision: DecisionListener;
   readonly onIntercepted: InterceptorListener;
   readonly onStderr: (route: string, line: string) => void;
-  close(): Promise<void>;
+  /** Resolves with the number of frames that could not be written at the end. */
+  close(): Promise<number>;
 }
 
 /** Opens the configured recording; undefined where nothing is recorded. */
@@ -52,7 +53,12 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
   const { clock, setTimer, log, metrics } = deps;
   const { recordWritten, recordLost } = metrics.metrics;
   const counters = { written: recordWritten.labels({}), lost: recordLost.labels({}) };
-  const writer = startWriter(target);
+  const writer = startWriter(target, {
+    setTimer,
+    onGone: (error) => {
+      log.error(errorFields(error), "recording was deleted or moved; a new one is begun");
+    },
+  });
   const retention = openRetention(config.retention, { writer, clock, setTimer, log });
   const recorder = createRecorder({
     ...config,
@@ -102,7 +108,10 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
           ? new GatewayError("store_failed", notRecorded)
           : undefined,
       answered: (_exchange, reply) => reply,
-      failed: () => {},
+      failed: (exchange, { code }) => {
+        const isCall = exchange.message.kind === "request" && exchange.direction === "client-to-server";
+        if (code === "cancelled" && isCall) recorder.cancelled(exchange);
+      },
     },
     whenStored: () => recorder.persisted(),
     onDecision: ({ id, exchange, phase, effect, isEnforced, refusal, list, explanation }) => {
@@ -145,20 +154,27 @@ export function openRecording(config: Config["record"], deps: RecordingDeps): Ga
     },
     close: async () => {
       retention.stop();
-      await recorder.close();
+      const lost = await recorder.close();
+      if (lost > 0) log.error({ lost }, "recording ended with frames that could not be written");
       try {
         await writer.close();
       } catch (error) {
         log.error(errorFields(GatewayError.from(error)), "failed to close the recording");
       }
+      return lost;
     },
   };
 }
 
-function targetOf({ file, postgres, onFailure }: RecordConfig): WriterTarget {
+/** How large the write-ahead log may grow, as a share of the store, and at least. */
+const walShare = 1 / 8;
+const minWalBytes = 16_777_216;
+
+function targetOf({ file, postgres, onFailure, retention }: RecordConfig): WriterTarget {
   if (postgres !== undefined) return { headgateWriter: true, type: "postgres", url: postgres };
   if (file === undefined) throw new GatewayError("config_invalid", "record: needs a `file` or a `postgres` URL");
-  return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "refuse" };
+  const maxWalBytes = Math.max(minWalBytes, retention.maxBytes * walShare);
+  return { headgateWriter: true, type: "sqlite", file, isDurable: onFailure === "refuse", maxWalBytes };
 }
 
 type RetentionConfig = Exclude<Config["record"], false | undefined>["retention"];
@@ -192,6 +208,7 @@ export function openRetention(config: RetentionConfig, deps: RetentionDeps): Ret
   let bytes = 0;
   let isPruning = false;
   let isStopped = false;
+  const now = createSteadyTime(clock);
   let stopTimer = setTimer(firstPruneMs, prune);
 
   function prune(): void {
@@ -202,7 +219,7 @@ export function openRetention(config: RetentionConfig, deps: RetentionDeps): Ret
     isPruning = true;
     bytes = 0;
     writer
-      .prune(pruneRules(config, clock.wall()))
+      .prune(pruneRules(config, now()))
       .catch((error: unknown) => {
         // A store that is being closed need not be pruned.
         if (!isStopped) log.warn(errorFields(GatewayError.from(error)), "failed to delete old recordings");
@@ -221,6 +238,34 @@ export function openRetention(config: RetentionConfig, deps: RetentionDeps): Ret
       isStopped = true;
       stopTimer();
     },
+  };
+}
+
+/** A clock that jumps ahead is believed after this long. */
+const settleMs = 3_600_000;
+const toleratedJumpMs = 60_000;
+
+/**
+ * Wall time for retention. A clock that is set ahead, by mistake or by an attacker, would make everything look too old;
+ * so a jump counts only once the clock has run on from there for an hour.
+ */
+export function createSteadyTime({ wall, now }: Clock): () => number {
+  let believed = { wall: wall(), now: now() };
+  let jumped: { readonly wall: number; readonly now: number } | undefined;
+  const isOn = (from: typeof believed, look: typeof believed): boolean =>
+    look.wall - from.wall <= look.now - from.now + toleratedJumpMs;
+  return () => {
+    const look = { wall: wall(), now: now() };
+    if (isOn(believed, look)) {
+      jumped = undefined;
+      believed = look;
+      return look.wall;
+    }
+    if (jumped === undefined || !isOn(jumped, look)) jumped = look;
+    if (look.now - jumped.now < settleMs) return believed.wall + (look.now - believed.now);
+    jumped = undefined;
+    believed = look;
+    return look.wall;
   };
 }
 

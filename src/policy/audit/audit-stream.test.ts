@@ -1,4 +1,14 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -8,6 +18,7 @@ import { createFakeTime, type FakeTime } from "../../../test/support/fake-time.t
 import { requestOf } from "../../../test/support/messages.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { celPolicy } from "../../../test/support/cel-policy.ts";
+import type { Exchange } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { createAuditStream, withAudit, type AuditStream } from "./audit-stream.ts";
 import type { AuditConfig } from "./config.ts";
@@ -41,6 +52,7 @@ function opened(config: Partial<AuditConfig> = {}): AuditStream {
   };
   return createAuditStream(settings, {
     ...time,
+    redact: (text) => text.replaceAll(/ghp_\w+/gu, "[redacted]"),
     onError: (error) => told.push(`trouble ${error instanceof Error && "code" in error ? String(error.code) : ""}`),
     onRecovery: (lost) => told.push(`recovered, ${lost} lost`),
     onWriteFailure: () => told.push("failed"),
@@ -167,6 +179,85 @@ describe("the audit stream", () => {
     while (!told.includes("failed")) await time.advance(0);
     expect(audit.refuses).toBe(false);
     await audit.close();
+  });
+
+  it("holds the beginning of a session id, and redacts and bounds every text that came with a message", async () => {
+    const audit = opened();
+    const message = requestOf("tools/call", { name: "pay" });
+    const session = { id: "0123456789abcdef-secret" } as Exchange["session"];
+    audit.listener(
+      decisionNamed("d1", {
+        exchange: { ...exchangeWith(message, { principal: principalNamed("ann") }), session },
+        method: "x/ghp_method",
+        target: { type: "resource", name: `https://x/?t=ghp_name&${"y".repeat(9_000_000)}` },
+        refusal: { kind: "forbidden", code: "no", reason: "Not ghp_reason." },
+        explanation: {
+          provider: "rules",
+          rule: "r1",
+          read: [],
+          durationMs: 0,
+          shadow: [{ rule: "r2", effect: "deny", reason: "not ghp_shadow" }],
+          notes: ["note ghp_note"],
+        },
+        cause: new Error("failed for ghp_cause"),
+      }),
+    );
+    await audit.close();
+    const text = readFileSync(file, "utf8");
+    expect(text).not.toMatch(/ghp_|89abcdef/u);
+    expect(text.length).toBeLessThan(4000);
+    expect(JSON.parse(text)).toMatchObject({ session: "01234567", method: "x/[redacted]" });
+  });
+
+  it.each([
+    ["deleted", () => rmSync(file)],
+    ["moved", () => renameSync(file, `${file}.away`)],
+    ["replaced", () => (renameSync(file, `${file}.away`), writeFileSync(file, ""))],
+  ])("notices within a second that its file was %s, refuses, and begins a new one", async (_how, remove) => {
+    const audit = opened({ onFailure: "refuse" });
+    audit.listener(decisionNamed("d1"));
+    await expect.poll(() => existsSync(file) && idsIn("audit.ndjson").length).toBe(1);
+    remove();
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(true);
+    expect(told.slice(0, 2)).toEqual(["failed", "trouble "]);
+    await time.advance(1000);
+    await expect.poll(() => audit.refuses).toBe(false);
+    audit.listener(decisionNamed("d2"));
+    await audit.close();
+    // What was being written when the file went is in the new one too.
+    expect(idsIn("audit.ndjson")).toContain("d2");
+    expect(told.at(-1)).toBe("recovered, 0 lost");
+  });
+
+  it("writes what comes right after its file was deleted into a new one", async () => {
+    const audit = opened();
+    audit.listener(decisionNamed("d1"));
+    await expect.poll(() => existsSync(file) && idsIn("audit.ndjson").length).toBe(1);
+    rmSync(file);
+    audit.listener(decisionNamed("d2"));
+    expect(await audit.close()).toBe(0);
+    expect(idsIn("audit.ndjson")).toContain("d2");
+  });
+
+  it("takes out part of a line that a killed process or a full disk left", async () => {
+    const whole = `${JSON.stringify({ decision: "d0" })}\n`;
+    for (const torn of ['{"decision":"to', "x".repeat(200_000)]) {
+      writeFileSync(file, whole + torn);
+      const audit = opened();
+      audit.listener(decisionNamed("d1"));
+      await audit.close();
+      expect(idsIn("audit.ndjson")).toEqual(["d0", "d1"]);
+    }
+  });
+
+  it("says how many decisions it could not write at its end", async () => {
+    mkdirSync(file);
+    const audit = opened();
+    audit.listener(decisionNamed("d1"));
+    audit.listener(decisionNamed("d2"));
+    expect(await audit.close()).toBe(2);
+    expect(told.filter((text) => text === "lost")).toHaveLength(2);
   });
 
   it("makes a provider refuse while it cannot write", () => {

@@ -7,6 +7,8 @@ import { createRotatingFile } from "./rotating-file.ts";
 export interface AuditDeps {
   readonly clock: Clock;
   readonly setTimer: SetTimer;
+  /** Redacts a text that came with a message, such as a name or URI. */
+  readonly redact: (text: string) => string;
   /** Called once when writing starts to fail. */
   readonly onError: (error: unknown) => void;
   /** Called when writing works again, with the number of lost decisions. */
@@ -23,18 +25,20 @@ export interface AuditStream {
   readonly listener: DecisionListener;
   /** Whether messages must be refused: decisions cannot be written, and `onFailure` is `refuse`. */
   readonly refuses: boolean;
-  /** Writes the queue and closes the file. */
-  close(): Promise<void>;
+  /** Writes the queue and closes the file; resolves with the number of decisions that could not be written. */
+  close(): Promise<number>;
 }
 
 const retryMs = 1000;
+/** How soon a deleted or moved file is noticed if nothing is written. */
+const checkMs = 1000;
 
 /**
  * Creates the audit stream. One writer writes the queue in batches, so a slow or failing disk does not delay messages.
  * Decisions that do not fit into the bounded queue are lost and counted.
  */
 export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditStream {
-  const { clock, setTimer, onError, onRecovery, onWriteFailure, onLost } = deps;
+  const { clock, setTimer, onError, onRecovery, onWriteFailure, onLost, redact } = deps;
   const file = createRotatingFile(config, clock);
   let queue: string[] = [];
   let queuedBytes = 0;
@@ -43,6 +47,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
   let isClosed = false;
   let stopRetry: (() => void) | undefined;
   let writing: Promise<void> | undefined;
+  let stopCheck = setTimer(checkMs, check);
 
   function enqueue(line: string): void {
     const bytes = Buffer.byteLength(line);
@@ -57,15 +62,15 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
   }
 
   /** Writes until the queue is empty or the disk fails. */
-  async function write(): Promise<void> {
+  async function write(isCheck = false): Promise<void> {
     // Decisions of the same turn go into one write.
     await Promise.resolve();
-    while (queue.length > 0) {
+    for (let isDue = isCheck; isDue || queue.length > 0; isDue = false) {
       const [lines, bytes] = [queue, queuedBytes];
       queue = [];
       queuedBytes = 0;
       try {
-        await file.append(lines);
+        await (lines.length === 0 ? file.check() : file.append(lines));
       } catch (error) {
         queue = [...lines, ...queue];
         queuedBytes += bytes;
@@ -77,6 +82,12 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
     writing = undefined;
   }
 
+  /** Checks that the file is still there, unless a write does. */
+  function check(): void {
+    stopCheck = setTimer(checkMs, check);
+    if (stopRetry === undefined) writing ??= write(true);
+  }
+
   function fail(error: unknown): void {
     onWriteFailure?.();
     if (!isFailing) onError(error);
@@ -84,7 +95,7 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
     if (isClosed) return;
     stopRetry = setTimer(retryMs, () => {
       stopRetry = undefined;
-      writing ??= write();
+      writing ??= write(true);
     });
   }
 
@@ -97,17 +108,21 @@ export function createAuditStream(config: AuditConfig, deps: AuditDeps): AuditSt
 
   return {
     listener: (event) => {
-      enqueue(formatAuditLine(event, clock.wall()));
+      enqueue(formatAuditLine(event, clock.wall(), redact));
     },
     get refuses() {
       return config.onFailure === "refuse" && (isFailing || lost > 0);
     },
     close: async () => {
       isClosed = true;
+      stopCheck();
       stopRetry?.();
       stopRetry = undefined;
-      await (writing ?? write());
+      await writing;
+      await write();
       await file.close();
+      for (const _unwritten of queue) onLost?.();
+      return queue.length;
     },
   };
 }
@@ -133,10 +148,17 @@ const auditUnavailable: PolicyRefusal = {
   retryAfter: 5,
 };
 
-/** A decision as one line of JSON: who, what and why. It never contains arguments or results. */
-function formatAuditLine(event: DecisionEvent, wallTime: number): string {
+const maxTextLength = 2048;
+
+/**
+ * A decision as one line of JSON: who, what and why. It never contains arguments or results. Names are redacted, and a
+ * session id is shortened as in log lines: the whole id would be a credential.
+ */
+function formatAuditLine(event: DecisionEvent, wallTime: number, redact: (text: string) => string): string {
   const { exchange, refusal, explanation, list, target } = event;
   const { provider, rule, read, durationMs, shadow, notes } = explanation;
+  // Cut twice: a caller may send megabytes, and half a secret at the end of the text would not be recognized.
+  const clean = (text: string): string => redact(text.slice(0, 2 * maxTextLength)).slice(0, maxTextLength);
   const line = JSON.stringify({
     time: new Date(wallTime).toISOString(),
     decision: event.id,
@@ -144,18 +166,18 @@ function formatAuditLine(event: DecisionEvent, wallTime: number): string {
     route: exchange.route,
     principal: exchange.principal.id,
     principalKind: exchange.principal.kind,
-    session: exchange.session?.id,
+    session: exchange.session?.id.slice(0, 8),
     revision: exchange.revision,
     direction: event.direction,
     phase: event.phase,
-    method: event.method,
-    target,
+    method: event.method === undefined ? undefined : clean(event.method),
+    target: target && { type: target.type, name: clean(target.name) },
     effect: event.effect,
     enforced: event.isEnforced,
     refusal: refusal && {
       kind: refusal.kind,
       code: refusal.code,
-      reason: refusal.reason,
+      reason: clean(refusal.reason),
       scopes: refusal.scopes,
       retryAfter: refusal.retryAfter,
     },
@@ -164,14 +186,13 @@ function formatAuditLine(event: DecisionEvent, wallTime: number): string {
     rule,
     read,
     durationMs: Math.round(durationMs * 1000) / 1000,
-    shadow,
-    notes,
-    failure: causeText(event.cause),
+    shadow: shadow?.map((decision) => ({ ...decision, reason: clean(decision.reason) })),
+    notes: notes?.map(clean),
+    failure: event.cause === undefined ? undefined : clean(causeText(event.cause)),
   });
   return `${line}\n`;
 }
 
-function causeText(cause: unknown): string | undefined {
-  if (cause === undefined) return undefined;
+function causeText(cause: unknown): string {
   return cause instanceof Error ? `${cause.name}: ${cause.message}` : typeof cause;
 }

@@ -1,4 +1,4 @@
-import { open, readdir, rename, rm, type FileHandle } from "node:fs/promises";
+import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 import type { Clock } from "../../core/exchange.ts";
@@ -8,6 +8,8 @@ import type { AuditConfig } from "./config.ts";
 export interface RotatingFile {
   /** Appends lines; rejects if not all were written. Calls must not overlap. */
   append(lines: readonly string[]): Promise<void>;
+  /** Opens the file if needed. Rejects if the open file is no longer at its path; the next call opens a new one. */
+  check(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -15,6 +17,8 @@ type Bounds = Pick<AuditConfig, "file" | "maxBytes" | "maxAge" | "keep">;
 
 interface Opened {
   readonly handle: FileHandle;
+  readonly dev: number;
+  readonly ino: number;
   readonly bornAt: number;
   size: number;
 }
@@ -30,6 +34,7 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
   async function append(lines: readonly string[]): Promise<void> {
     let pending = "";
     let pendingBytes = 0;
+    await check();
     for (const text of lines) {
       const bytes = Buffer.byteLength(text);
       const { size, bornAt } = (opened ??= await openFile(file, clock));
@@ -43,6 +48,16 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
       pendingBytes += bytes;
     }
     await put(pending, pendingBytes);
+    // If the file was removed meanwhile, nobody can read these lines, so they are written again.
+    await check();
+  }
+
+  async function check(): Promise<void> {
+    const { dev, ino } = (opened ??= await openFile(file, clock));
+    const found = await stat(file).catch(() => undefined);
+    if (found?.dev === dev && found.ino === ino) return;
+    await close();
+    throw new Error(`${file} was deleted or moved; decisions go to a new file`);
   }
 
   async function put(text: string, bytes: number): Promise<void> {
@@ -52,6 +67,8 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
       await opened.handle.appendFile(text);
       opened.size += bytes;
     } catch (error) {
+      // A full disk takes part of a line; the batch is written again, so no part of it may stay.
+      await opened.handle.truncate(opened.size).catch(() => {});
       await close();
       throw error;
     }
@@ -69,14 +86,36 @@ export function createRotatingFile(bounds: Bounds, clock: Pick<Clock, "wall">): 
     await handle?.close();
   }
 
-  return { append, close };
+  return { append, check, close };
 }
 
 async function openFile(file: string, clock: Pick<Clock, "wall">): Promise<Opened> {
-  const handle = await open(file, "a", mode);
-  const { size, birthtimeMs } = await handle.stat();
-  // The birth time of a file from an earlier run; some file systems do not have it.
-  return { handle, size, bornAt: size > 0 && birthtimeMs > 0 ? birthtimeMs : clock.wall() };
+  const handle = await open(file, "a+", mode);
+  try {
+    const { size: found, birthtimeMs, dev, ino } = await handle.stat();
+    const size = await endOfLines(handle, found);
+    if (size < found) await handle.truncate(size);
+    // The birth time of a file from an earlier run; some file systems do not have it.
+    return { handle, dev, ino, size, bornAt: size > 0 && birthtimeMs > 0 ? birthtimeMs : clock.wall() };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+const chunkBytes = 65_536;
+
+/** Where the last whole line ends: a killed process or a full disk may have left part of one. */
+async function endOfLines(handle: FileHandle, size: number): Promise<number> {
+  const chunk = Buffer.alloc(Math.min(chunkBytes, size));
+  for (let end = size; end > 0;) {
+    const start = Math.max(0, end - chunk.length);
+    const { bytesRead } = await handle.read(chunk, 0, end - start, start);
+    const newline = chunk.subarray(0, bytesRead).lastIndexOf(0x0a);
+    if (newline >= 0) return start + newline + 1;
+    end = start;
+  }
+  return 0;
 }
 
 /** `audit.ndjson` becomes `audit.ndjson.20261115T120000000Z-000`; the number counts files of one millisecond. */

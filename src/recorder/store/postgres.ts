@@ -19,11 +19,23 @@ export async function openPostgresReader(url: string, deps: ReaderDeps): Promise
 
 const tables = ["capture", "pack", "exchange", "caller", "outcome", "block", "frame_words"];
 
+const connectMs = 5000;
+/**
+ * The server itself ends a statement of a transaction that takes longer, such as one that waits for a lock. The writer
+ * thread gives up earlier; without this its statements would pile up in the server.
+ */
+const statementMs = 30_000;
+
 /** Opens a PostgreSQL database. Only this function loads the driver `pg`. */
 export async function openPostgres(url: string): Promise<SqlDatabase> {
   const location = locationOf(url);
   const driver = await loadDriver();
-  const pool: Pool = new driver.Pool({ connectionString: url, max: 4, types: withNumbers(driver.types) });
+  const pool: Pool = new driver.Pool({
+    connectionString: url,
+    max: 4,
+    connectionTimeoutMillis: connectMs,
+    types: withNumbers(driver.types),
+  });
   // The pool replaces an idle connection that breaks.
   pool.on("error", () => {});
 
@@ -61,7 +73,8 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
       }
       let broken: Error | undefined;
       try {
-        await query(client, "BEGIN", []);
+        // Without values, so that both go in one round trip.
+        await query(client, `BEGIN; SET LOCAL statement_timeout = ${statementMs}`, []);
         const value = await work({ ...own, ...over(client), transaction: (inner) => inner(own) });
         await query(client, "COMMIT", []);
         return value;
@@ -82,6 +95,7 @@ export async function openPostgres(url: string): Promise<SqlDatabase> {
     compact: async () => {
       for (const table of tables) await query(pool, `VACUUM ${table}`, []);
     },
+    check: async () => {},
     close: async () => {
       if (!pool.ended) await pool.end();
     },

@@ -18,6 +18,8 @@ export interface SqlDatabase {
   bytes(): Promise<number>;
   /** Returns free space to the system, as far as that is quick. */
   compact(): Promise<void>;
+  /** Rejects if what is written can no longer be found, because its file was deleted or moved. */
+  check(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,8 +44,11 @@ export interface RowInserter {
   write(): Promise<void>;
 }
 
-/** Fewer rows are written one by one, so that two prepared statements are enough. */
+/** In SQLite, fewer rows are written one by one, so that two prepared statements are enough. */
 const rowsAtOnce = 16;
+/** A PostgreSQL server may be far away, so that every statement costs its round trip; it takes 65,535 values. */
+const remoteRows = 4000;
+const remoteValues = 65_535;
 
 /** Makes an inserter; `suffix` ends its statements. */
 export function createRowInserter(
@@ -53,7 +58,8 @@ export function createRowInserter(
   suffix = "",
 ): RowInserter {
   const width = columns.length;
-  const full = width * rowsAtOnce;
+  const isRemote = inside.dialect === "postgres";
+  const full = width * (isRemote ? Math.min(remoteRows, Math.floor(remoteValues / width)) : rowsAtOnce);
   let values: ColumnValue[] = [];
   return {
     row: () => values,
@@ -63,6 +69,10 @@ export function createRowInserter(
     write: async () => {
       const taken = values;
       values = [];
+      if (isRemote) {
+        if (taken.length > 0) await inside.run(insertOf(table, columns, suffix, taken.length / width), taken);
+        return;
+      }
       if (taken.length === full) {
         await inside.run(statement(table, columns, suffix, rowsAtOnce), taken);
         return;
@@ -80,9 +90,13 @@ function statement(table: string, columns: readonly string[], suffix: string, ro
   const key = `${table} ${rows} ${suffix.length}`;
   let text = statements.get(key);
   if (text === undefined) {
-    const row = `(${columns.map(() => "?").join(", ")})`;
-    text = `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${Array.from({ length: rows }, () => row).join(", ")}${suffix}`;
+    text = insertOf(table, columns, suffix, rows);
     statements.set(key, text);
   }
   return text;
+}
+
+function insertOf(table: string, columns: readonly string[], suffix: string, rows: number): string {
+  const row = `(${columns.map(() => "?").join(", ")})`;
+  return `INSERT INTO ${table} (${columns.join(", ")}) VALUES ${Array.from({ length: rows }, () => row).join(", ")}${suffix}`;
 }

@@ -144,6 +144,7 @@ export function createSqlStore(database: SqlDatabase, deps: ReaderDeps): RecordS
     appendPacks: ({ capture, packs }) => append(capture, packs),
     prune: (rules, onProgress) => pruneStore(database, captures, rules, onProgress),
     import: importLines,
+    check: () => database.check(),
     index,
   };
 }

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 
@@ -29,14 +29,18 @@ export interface SqliteOptions {
   readonly maxPages?: number;
   /** Whether commits survive a power loss; they then wait for the disk. */
   readonly isDurable?: boolean;
+  /** Refuses writes while the write-ahead log is larger, which a long reader keeps it. Default: 256 MiB. */
+  readonly maxWalBytes?: number;
 }
+
+const defaultMaxWalBytes = 268_435_456;
 
 /** Pages freed per step: 8 MB, about 50 ms. */
 const vacuumPages = 2000;
 
 /** Opens a SQLite file, which only its owner can read. */
 export function openSqlite(options: SqliteOptions): SqlDatabase {
-  const { file, readOnly = false, maxPages, isDurable = false } = options;
+  const { file, readOnly = false, maxPages, isDurable = false, maxWalBytes = defaultMaxWalBytes } = options;
   const database = openFile(file, readOnly);
   const statements = new Map<string, StatementSync>();
   let queue: Promise<unknown> = Promise.resolve();
@@ -70,6 +74,44 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     return result;
   }
 
+  const walFile = `${file}-wal`;
+  let identity: string | undefined;
+  let walIdentity: string | undefined;
+  let isGone = false;
+
+  /** Throws if the open files are not those at their paths: what is written then, nobody can read. */
+  function checkFiles(): void {
+    if (readOnly) return;
+    const wal = identityOf(walFile);
+    // It exists from the first write on, as long as this connection is open.
+    walIdentity ??= wal;
+    isGone ||= identityOf(file) !== identity || wal !== walIdentity;
+    if (isGone) throw new StoreGoneError(file);
+  }
+
+  /** Throws if a reader keeps the write-ahead log from being emptied. */
+  function checkWal(): void {
+    if (walBytes() <= maxWalBytes) return;
+    checkpoint();
+    const bytes = walBytes();
+    if (bytes <= maxWalBytes) return;
+    throw new Error(
+      `a reader has kept the write-ahead log (${walFile}) from being emptied, and it is ${bytes} bytes long; end the reader`,
+    );
+  }
+
+  const walBytes = (): number => statSync(walFile, { throwIfNoEntry: false })?.size ?? 0;
+
+  /** Empties the write-ahead log, without waiting for readers. */
+  function checkpoint(): void {
+    database.exec("PRAGMA busy_timeout = 0");
+    try {
+      database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } finally {
+      database.exec("PRAGMA busy_timeout = 5000");
+    }
+  }
+
   const pragma = (name: string): number => Number(Object.values(prepared(`PRAGMA ${name}`).get() ?? {})[0]);
 
   if (!readOnly) {
@@ -77,6 +119,7 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     database.exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;");
     database.exec(`PRAGMA synchronous = ${isDurable ? "FULL" : "NORMAL"}`);
     database.exec("PRAGMA journal_size_limit = 8388608; PRAGMA wal_autocheckpoint = 2000;");
+    identity = identityOf(file);
     if (maxPages !== undefined) database.exec(`PRAGMA max_page_count = ${maxPages}`);
   }
   database.exec("PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;");
@@ -89,12 +132,15 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
     transaction: (work) =>
       inTurn(async () => {
         await attempt(() => {
+          checkFiles();
+          checkWal();
           database.exec("BEGIN IMMEDIATE");
         });
         try {
           const value = await work(own);
           await attempt(() => {
             database.exec("COMMIT");
+            checkFiles();
           });
           return value;
         } catch (error) {
@@ -117,15 +163,14 @@ export function openSqlite(options: SqliteOptions): SqlDatabase {
           }),
         );
       }
-      await inTurn(() =>
-        attempt(() => {
-          database.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-        }),
-      );
+      await inTurn(() => attempt(checkpoint));
     },
+    check: () => attempt(checkFiles),
     close: async () => {
       await queue;
       if (!database.isOpen) return;
+      // SQLite itself does not do this for a file that was moved, which then lacks what stands in the log.
+      if (isGone) await attempt(checkpoint).catch(() => {});
       statements.clear();
       database.close();
     },
@@ -144,6 +189,19 @@ function openFile(file: string, readOnly: boolean): DatabaseSync {
   } catch (error) {
     throw sqliteError(file, error);
   }
+}
+
+/** The error of a store whose file was deleted or moved; it has to be opened anew. */
+export class StoreGoneError extends Error {
+  constructor(file: string) {
+    super(`${file} was deleted or moved`);
+  }
+}
+
+/** Device and inode of a file; undefined if there is none. */
+function identityOf(file: string): string | undefined {
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? undefined : `${found.dev} ${found.ino}`;
 }
 
 function sqliteError(file: string, cause: unknown): GatewayError {

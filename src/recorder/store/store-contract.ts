@@ -161,6 +161,8 @@ export interface RecordStore extends RecordReader {
   prune(rules: PruneRules, onProgress?: Progress): Promise<PruneResult>;
   /** Imports capture lines; frames that are stored already are skipped. */
   import(lines: AsyncIterable<CaptureLine>, onProgress?: Progress): Promise<ImportResult>;
+  /** Rejects if the store was deleted or moved and has to be opened anew. */
+  check(): Promise<void>;
   /** Adds up to this many frames to the text index; resolves with how many are left. */
   index(limit: number): Promise<number>;
 }

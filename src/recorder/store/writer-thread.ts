@@ -1,6 +1,7 @@
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 
+import { systemTimer, type SetTimer } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { CaptureRecord } from "../contract.ts";
 import type { PackBuffer } from "../exchange-batcher.ts";
@@ -15,6 +16,7 @@ export type WriterTarget =
       readonly file: string;
       readonly isDurable?: boolean;
       readonly maxPages?: number;
+      readonly maxWalBytes?: number;
     }
   | { readonly headgateWriter: true; readonly type: "postgres"; readonly url: string };
 
@@ -28,6 +30,9 @@ export type WriterRequest =
     }
   | { readonly id: number; readonly type: "prune"; readonly rules: PruneRules }
   | { readonly id: number; readonly type: "close" };
+
+/** The id of a reply that nobody asked for: the store was deleted or moved. */
+export const goneId = -1;
 
 /** Its reply. */
 export type WriterReply =
@@ -60,8 +65,21 @@ const threadLimits = { maxYoungGenerationSizeMb: 24, maxOldGenerationSizeMb: 192
 
 type WriterCommand = WriterRequest extends infer One ? (One extends WriterRequest ? Omit<One, "id"> : never) : never;
 
+/** What a writer is made with besides its target. */
+export interface WriterOptions {
+  readonly setTimer?: SetTimer;
+  /** Called when the store was found deleted or moved while nothing was written. */
+  readonly onGone?: (error: GatewayError) => void;
+}
+
+/** A store that takes longer hangs: the thread is given up, and the batch is written again by another. */
+const appendMs = 6000;
+/** How long the end of the thread is waited for. */
+const closeMs = 3000;
+
 /** Makes a writer. If its thread cannot open the store, or dies, the next request starts another. */
-export function startWriter(target: WriterTarget): RecordWriter {
+export function startWriter(target: WriterTarget, options: WriterOptions = {}): RecordWriter {
+  const { setTimer = systemTimer, onGone } = options;
   let worker: WriterThread | undefined;
   let requests = 0;
 
@@ -80,6 +98,7 @@ export function startWriter(target: WriterTarget): RecordWriter {
       const waiter = waiting.get(answer.id);
       waiting.delete(answer.id);
       if (!answer.ok && answer.isGone && worker === thread) worker = undefined;
+      if (!answer.ok && answer.id === goneId) onGone?.(new GatewayError("store_failed", answer.message));
       if (answer.ok) waiter?.resolve(answer.value);
       else waiter?.reject(new GatewayError("store_failed", answer.message));
     });
@@ -95,33 +114,56 @@ export function startWriter(target: WriterTarget): RecordWriter {
     return thread;
   }
 
-  function ask(request: WriterCommand): Promise<unknown> {
+  function ask(request: WriterCommand, limitMs?: number): Promise<unknown> {
     worker ??= start();
-    const { started, waiting } = worker;
+    const thread = worker;
+    const { started, waiting } = thread;
     const id = requests++;
     // A pending request does.
     started.ref();
     return new Promise<unknown>((resolve, reject) => {
-      waiting.set(id, { resolve, reject });
+      const stop = limitMs === undefined ? undefined : setTimer(limitMs, () => giveUp(thread, limitMs));
+      const settle =
+        <Value>(then: (value: Value) => void) =>
+        (value: Value): void => {
+          stop?.();
+          then(value);
+        };
+      waiting.set(id, { resolve: settle(resolve), reject: settle(reject) });
       started.postMessage({ id, ...request }, []);
     }).finally(() => {
       if (waiting.size === 0) started.unref();
     });
   }
 
+  /** Ends a thread that hangs. What it wrote after all is recognized when it is written again. */
+  function giveUp(thread: WriterThread, limitMs: number): void {
+    if (worker === thread) worker = undefined;
+    const left = [...thread.waiting.values()];
+    thread.waiting.clear();
+    void thread.started.terminate();
+    thread.started.unref();
+    for (const { reject } of left)
+      reject(new GatewayError("store_failed", `the store of the recording did not answer within ${limitMs} ms`));
+  }
+
   async function close(): Promise<void> {
     if (worker === undefined) return;
     const { started } = worker;
     try {
-      await ask({ type: "close" });
+      await ask({ type: "close" }, closeMs);
     } finally {
-      await started.terminate();
+      // A thread that hangs in a system call cannot be ended.
+      const tooLong = Promise.withResolvers<void>();
+      const stop = setTimer(closeMs, tooLong.resolve);
+      await Promise.race([started.terminate(), tooLong.promise]);
+      stop();
     }
   }
 
   return {
     append: async ({ capture, packs }) => {
-      await ask({ type: "append", capture, packs });
+      await ask({ type: "append", capture, packs }, appendMs);
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as PruneResult,
     close,

@@ -2,13 +2,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, workerData, type MessagePort } from "node:worker_threads";
 
 import { systemTimer } from "../../core/exchange.ts";
+import { GatewayError } from "../../errors.ts";
 import { readPackBuffer } from "../exchange-batcher.ts";
 import type { RecordStore } from "./store-contract.ts";
-import { openSqliteStore } from "./sqlite.ts";
-import type { WriterReply, WriterRequest, WriterTarget } from "./writer-thread.ts";
+import { openSqliteStore, StoreGoneError } from "./sqlite.ts";
+import { goneId, type WriterReply, type WriterRequest, type WriterTarget } from "./writer-thread.ts";
 
 const idleMs = 200;
 const indexBatch = 500;
+/** How soon a store that was deleted or moved is noticed if nothing is written. */
+const checkMs = 1000;
 
 /** Opens the store of a writer thread. */
 export async function openTargetStore(target: WriterTarget): Promise<RecordStore> {
@@ -27,6 +30,8 @@ export function serveWriter(
 ): void {
   let stopIndexing: (() => void) | undefined;
   let isClosed = false;
+  let isUsable = true;
+  let stopCheck = systemTimer(checkMs, check);
 
   function indexSoon(): void {
     stopIndexing?.();
@@ -42,6 +47,35 @@ export function serveWriter(
     });
   }
 
+  async function end(store: RecordStore): Promise<void> {
+    isClosed = true;
+    stopIndexing?.();
+    stopCheck();
+    await store.close();
+  }
+
+  /** A store that is gone is closed before a new thread opens another at the same path. */
+  async function endIfGone(error: unknown): Promise<void> {
+    if (!(error instanceof GatewayError) || !(error.cause instanceof StoreGoneError) || !isUsable) return;
+    isUsable = false;
+    await end(await opened);
+  }
+
+  function check(): void {
+    stopCheck = systemTimer(checkMs, check);
+    opened
+      .then((store) => store.check())
+      .catch(async (error: unknown) => {
+        if (isClosed || !isUsable) return;
+        await endIfGone(error);
+        if (isUsable) return;
+        port.postMessage({ id: goneId, ok: false, message: messageOf(error), isGone: true } satisfies WriterReply);
+        port.close();
+      })
+      // A store that cannot be closed is left alone.
+      .catch(() => {});
+  }
+
   async function perform(request: WriterRequest): Promise<unknown> {
     const store = await opened;
     switch (request.type) {
@@ -52,16 +86,13 @@ export function serveWriter(
       case "prune":
         return store.prune(request.rules);
       case "close":
-        isClosed = true;
-        stopIndexing?.();
-        await store.close();
+        await end(store);
         return undefined;
       default:
         throw new TypeError("unknown request");
     }
   }
 
-  let isUsable = true;
   opened.catch(() => {
     isUsable = false;
   });
@@ -76,12 +107,16 @@ export function serveWriter(
       (value) => {
         answer({ id: request.id, ok: true, value });
       },
-      (error: unknown) => {
-        const message = error instanceof Error ? error.message : String(error);
-        answer({ id: request.id, ok: false, message, isGone: !isUsable });
+      async (error: unknown) => {
+        await endIfGone(error).catch(() => {});
+        answer({ id: request.id, ok: false, message: messageOf(error), isGone: !isUsable });
       },
     );
   });
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 if (!isMainThread && parentPort !== null && isTarget(workerData)) {

@@ -6,6 +6,7 @@ import { resolve } from "node:path";
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 
+import { createChildGroup, removeChildGroup } from "../../src/transports/stdio/child-group.ts";
 import { findDeathSignal } from "../../src/transports/stdio/launcher.ts";
 import { listProcesses } from "../../src/transports/stdio/process-tree.ts";
 import { openRollCall, type RollCall } from "../support/stdio.ts";
@@ -15,6 +16,9 @@ const holder = resolve(fixtures, "holder.mjs");
 const gateway = resolve(fixtures, "gateway.mjs");
 const isLinux = process.platform === "linux";
 const canDieWithParent = (await findDeathSignal()) !== undefined;
+const groupProbe = createChildGroup(`${process.pid}.probe`);
+removeChildGroup(`${process.pid}.probe`);
+const hasGroups = groupProbe !== undefined;
 const patience = { timeout: 20_000 };
 
 async function callRoll(): Promise<RollCall> {
@@ -63,6 +67,17 @@ describe.runIf(isLinux)("a gateway that is killed while a child starts", () => {
     await once(parent, "exit");
     await vi.waitFor(async () => expect(await processesWith(trace)).toEqual([]), patience);
     expect(existsSync(trace)).toBe(false);
+  });
+});
+
+describe.runIf(hasGroups)("a gateway whose server has started a daemon", () => {
+  it.each(["SIGKILL", "SIGTERM"] as const)("takes it along when it ends by %s", async (signal) => {
+    const rollCall = await callRoll();
+    const script = `"${process.execPath}" "${holder}" "${rollCall.path}" far daemon & exec sleep 600`;
+    const parent = startGateway(["sh", "-c", script]);
+    const daemon = await rollCall.arrival("far-escaped");
+    parent.kill(signal);
+    await daemon.gone;
   });
 });
 

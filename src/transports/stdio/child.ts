@@ -7,6 +7,7 @@ import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { stdioLineLimit } from "../../protocol/message.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
+import { createChildGroup, removeChildGroup } from "./child-group.ts";
 import { childEnvironment, type ChildEnvironment, childMarkerVariable } from "./environment.ts";
 import { behindLauncher, findDeathSignal, goDescriptor, requireProgram } from "./launcher.ts";
 import { createMessageLines, createMessageWriter } from "./framing.ts";
@@ -116,6 +117,7 @@ export async function startChild(options: ChildOptions, events: ChannelEvents, d
     await settlesWithin(drained.promise, drainMs, setTimer);
     for (const stream of child.stdio) stream?.destroy();
     child.unref();
+    removeChildGroup(marker);
     watchdog.forget(tree);
     lines.end();
     stderr.end();
@@ -151,8 +153,9 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
   const configured = { ...options.env, [childMarkerVariable]: marker };
   const env = childEnvironment(deps.environment, configured, process.platform);
   try {
-    const launcher = behindLauncher({ file: command, args }, env, await findDeathSignal());
-    if (launcher !== undefined) requireProgram(command, cwd, env);
+    const group = (): string | undefined => createChildGroup(marker);
+    if (process.platform !== "win32") requireProgram(command, cwd, env);
+    const launcher = behindLauncher({ file: command, args }, env, await findDeathSignal(), group);
     const { file, args: given } = launcher ?? { file: command, args };
     const child = spawn(file, given, {
       ...(cwd === undefined ? {} : { cwd }),
@@ -175,6 +178,7 @@ async function launch(options: ChildOptions, marker: string, deps: ChildDeps): P
     if (go instanceof Writable) go.end("\n");
     return { child, tree };
   } catch (error) {
+    removeChildGroup(marker);
     throw startError(command, cwd, error);
   }
 }

@@ -18,6 +18,8 @@ export const goDescriptor = 3;
  * watchdog of the new process, the pipe closes and the command never starts.
  */
 const script = `read -r go <&${goDescriptor} || exit 125; exec "$@" ${goDescriptor}<&-`;
+/** Moves the launcher into the cgroup whose file is its name. */
+const joinGroup = 'if [ -n "$0" ]; then { echo $$ >"$0"; } 2>/dev/null; fi; ';
 /** What a shell adds to the environment. */
 const shellVariables = ["PWD", "OLDPWD", "SHLVL"];
 
@@ -29,13 +31,18 @@ export function behindLauncher(
   command: LaunchCommand,
   environment: ChildEnvironment,
   deathSignal: LaunchCommand | undefined,
+  /** Creates the cgroup of the child; the file that takes its pid. */
+  createGroup: () => string | undefined,
 ): LaunchCommand | undefined {
   const isPassedOn = Object.keys(environment).every((name) => /^[A-Za-z_]\w*$/u.test(name));
   if (process.platform === "win32" || !isPassedOn || command.file.startsWith("-")) return undefined;
   const prefix = deathSignal === undefined ? [] : [deathSignal.file, ...deathSignal.args];
   const added = shellVariables.filter((name) => environment[name] === undefined);
   const cleanUp = added.length === 0 ? "" : `unset ${added.join(" ")}; `;
-  return { file: "/bin/sh", args: ["-c", cleanUp + script, "sh", ...prefix, command.file, ...command.args] };
+  return {
+    file: "/bin/sh",
+    args: ["-c", cleanUp + joinGroup + script, createGroup() ?? "", ...prefix, command.file, ...command.args],
+  };
 }
 
 /** Throws what `spawn` would if the command does not exist or may not be run, which a launcher cannot tell. */

@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers/promises";
 
 import type { SetTimer } from "../../lib/clock.ts";
 import { delay } from "../../lib/timeout.ts";
+import { isInChildGroup } from "./child-group.ts";
 import { childMarkerVariable } from "./environment.ts";
 
 export interface KillOptions {
@@ -58,7 +59,7 @@ async function findMembers(tree: ProcessTree): Promise<TreeMembers> {
       isEmpty: () => !sendSignal(-tree.leader, 0),
     };
   }
-  let living = findTreeMembers(tree, table, carriesMarker);
+  let living = findTreeMembers(tree, table, (pid, marker) => carriesMarker(pid, marker) || isInChildGroup(pid, marker));
   return {
     signal(name) {
       // The group in one call, so that no member can restart another.
@@ -171,7 +172,8 @@ export async function listProcesses(): Promise<readonly ProcessEntry[] | undefin
 
 /**
  * The running processes of a tree: the leader's group and session, their descendants, and processes with the marker in
- * their environment. A process with another session, another environment and no parent in the tree is not found.
+ * their environment or in the child's cgroup. Without a cgroup, a process with another session, another environment and
+ * no parent in the tree is not found.
  */
 export function findTreeMembers(
   tree: ProcessTree,

@@ -1,6 +1,7 @@
 // The process of the watchdog. It holds one end of a pipe to the gateway: however the gateway exits, even by SIGKILL, the
 // system closes the pipe, and the watchdog kills the processes that are left.
 import { createLineReader } from "../../protocol/line-framing.ts";
+import { removeChildGroup } from "./child-group.ts";
 import { applyWatchdogLine, killProcessTree, type ProcessTree } from "./process-tree.ts";
 
 const graceMs = Number(process.argv[2]);
@@ -13,7 +14,12 @@ function setTimer(milliseconds: number, callback: () => void): () => void {
 }
 
 async function endAll(): Promise<void> {
-  await Promise.all([...trees.values()].map((tree) => killProcessTree(tree, { graceMs, setTimer })));
+  await Promise.all(
+    [...trees.values()].map(async (tree) => {
+      await killProcessTree(tree, { graceMs, setTimer });
+      removeChildGroup(tree.marker);
+    }),
+  );
   process.exit(0);
 }
 

@@ -77,7 +77,7 @@ describe.runIf(hasGroups)("a gateway whose server has started a daemon", () => {
     const parent = startGateway(["sh", "-c", script]);
     const daemon = await rollCall.arrival("far-escaped");
     parent.kill(signal);
-    await daemon.gone;
+    await expect(daemon.gone).resolves.toBeUndefined();
   });
 });
 
@@ -93,6 +93,6 @@ describe.runIf(canDieWithParent)("a gateway that is killed together with its wat
     parent.kill("SIGSTOP");
     for (const { pid } of others) process.kill(pid, "SIGKILL");
     parent.kill("SIGKILL");
-    await child.gone;
+    await expect(child.gone).resolves.toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmdirSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 
 /** Where the cgroups of version 2 may be mounted. */
@@ -7,8 +7,23 @@ let known: { readonly own: string | undefined } | undefined;
 
 /** The folder of the cgroup (version 2) of this process; undefined where there is none. Found out once. */
 function ownGroup(): string | undefined {
-  known ??= { own: findOwnGroup() };
+  if (known === undefined) {
+    known = { own: findOwnGroup() };
+    if (known.own !== undefined) removeLeftGroups(known.own);
+  }
   return known.own;
+}
+
+/** Removes the empty cgroups of gateways that were killed. */
+function removeLeftGroups(own: string): void {
+  try {
+    for (const name of readdirSync(own)) {
+      const gateway = /^headgate-(?<pid>\d+)\./u.exec(name)?.groups?.["pid"];
+      if (gateway !== undefined && !existsSync(`/proc/${gateway}`)) rmdirSync(join(own, name));
+    }
+  } catch {
+    // Another gateway has removed it, or a process is left in it.
+  }
 }
 
 function findOwnGroup(): string | undefined {

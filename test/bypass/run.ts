@@ -7,6 +7,7 @@ import { httpAttempts } from "./http.ts";
 import { corpus, type Lane, lanes, type LaneResult, runUnguarded } from "./lanes.ts";
 import { readDocumentedLimits } from "./limits.ts";
 
+const laneLimitMs = 5 * 60 * 1000;
 const text = { type: "string", default: "" } as const;
 const { values } = parseArgs({ options: { provider: text, client: text, server: text } });
 const chosen = lanes.filter(
@@ -35,11 +36,17 @@ console.log(`\n${attempts} attempts on ${results.length} lanes, ${through} throu
 // A run without attempts shows nothing.
 process.exit(through === 0 && attempts > 0 ? 0 : 1);
 
+/** A lane that fails or hangs has shown nothing, so it counts as one that let something through. */
 async function resultOf(lane: Lane): Promise<LaneResult> {
+  const late = Promise.withResolvers<never>();
+  // The timer also keeps this process alive while a child ends that nothing else waits for.
+  const timer = setTimeout(() => late.reject(new Error("it took too long")), laneLimitMs);
   try {
-    return await lane.run();
+    return await Promise.race([lane.run(), late.promise]);
   } catch (error) {
     return { attempts: 0, through: [`the lane failed: ${String(error)}`] };
+  } finally {
+    clearTimeout(timer);
   }
 }
 

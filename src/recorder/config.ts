@@ -26,7 +26,7 @@ export const recordConfig = z.union([
         .enum(["drop", "refuse"])
         .default("drop")
         .describe(
-          "What to do with traffic that cannot be recorded: `drop` forwards it and counts the lost frames; `refuse` answers requests with an error, and holds every answer until it is on disk.",
+          "What to do with traffic that cannot be recorded: `drop` forwards it and counts the lost frames; `refuse` answers requests with an error, and holds every request and every answer until it is on disk.",
         ),
       queueFrames: z
         .int()

@@ -118,7 +118,8 @@ const rows = {
     http: 503,
     jsonrpc: 5031,
     retryable: true,
-    description: "The gateway is draining and accepts no new requests. `Retry-After` says when to retry.",
+    description:
+      "The gateway is shutting down. New requests are not accepted, and `Retry-After` says when to retry; a running call was cut and may have been carried out.",
   },
   upstream_unreachable: {
     http: 502,

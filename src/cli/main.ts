@@ -5,6 +5,9 @@ import { setFlagsFromString } from "node:v8";
 import { startCompileCache } from "./compile-cache.ts";
 import { packageVersion, type ServingIo } from "./io.ts";
 
+/** How long a gateway that has ended waits for its last writes. */
+const lastWritesMs = 2000;
+
 /** Every command, imported only when it is called: a fast start matters more than shared modules. */
 const loaders: Readonly<Record<string, () => Promise<(args: readonly string[], io: ServingIo) => Promise<number>>>> = {
   run: async () => (await import("./serve/run.ts")).run,
@@ -57,11 +60,15 @@ async function main(args: readonly string[]): Promise<number> {
     return await command(rest, io);
   } finally {
     clearInterval(alive);
+    // Text that nobody reads from standard error must not keep a gateway from ending.
+    if (name === "run" || name === "stdio") setTimeout(() => process.exit(), lastWritesMs).unref();
   }
 }
 
 function processIo(): ServingIo {
   const { signals } = constants;
+  // A message that cannot be written, as on a full disk, must not end the process.
+  process.stderr.on("error", () => {});
   return {
     out: (text) => {
       process.stdout.write(text);

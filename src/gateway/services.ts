@@ -54,6 +54,9 @@ export function openServices(config: Config, options: ServiceOptions, running: (
   const driftGuard = openDriftGuard(config.drift, { log, clock });
   const context = createContext({ ...contextOptionsOf(config), log, clock, setTimer });
   const { metrics, newExchangeId } = context;
+  metrics.onCollect(() => {
+    metrics.metrics.logLinesDropped.labels({}).set(log.droppedLines?.() ?? 0);
+  });
   const processMetrics = watchProcess(metrics, clock);
   const watchdog = createWatchdog({
     environment: options.environment ?? {},

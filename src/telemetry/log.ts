@@ -1,6 +1,6 @@
-import { fstatSync } from "node:fs";
+import { constants, openSync } from "node:fs";
 
-import { destination as openDestination, pino } from "pino";
+import { pino } from "pino";
 
 import { systemClock } from "../core/exchange.ts";
 import type { GatewayError } from "../errors.ts";
@@ -37,6 +37,11 @@ export interface Logger extends FieldLogger {
    * @internal
    */
   readonly preformatted?: PreformattedLog;
+  /**
+   * How many lines were dropped because nobody read them; not every logger counts.
+   * @internal
+   */
+  readonly droppedLines?: () => number;
 }
 
 /** Writes lines that are JSON already. Needed by bench load: "150 B call, one log line each". */
@@ -49,7 +54,7 @@ export interface PreformattedLog {
 
 /** The logger of a process. */
 export interface RootLogger extends Logger {
-  /** Writes what is buffered, synchronously. */
+  /** Writes what is buffered, synchronously; waits half a second at most for a slow reader. */
   flush(): void;
   /** Changes the least severe level that is written. */
   setLevel(level: LogLevel): void;
@@ -80,18 +85,17 @@ const standardError = 2;
 /** Makes the logger of a process. */
 export function createLogger(options: LogOptions): RootLogger {
   const { level, pretty, color = false, redact, wall = systemClock.wall } = options;
-  // Writes to terminals and pipes are asynchronous, so that a slow reader does not block the process.
-  const opened =
+  const buffered =
     options.destination === undefined
-      ? openDestination({ fd: standardError, sync: !pretty && isFile(standardError) })
+      ? new BufferedDestination(openStandardError(), {
+          // People want to see a line when it is written.
+          ...(pretty ? { flushAtLength: 0 } : {}),
+          onResumed: (dropped) => {
+            root.warn({ dropped }, "dropped log lines that could not be written");
+          },
+        })
       : undefined;
-  // The reader may be gone, as with a closed terminal. Drop what is left, as pino does for broken pipes; it would
-  // otherwise retry forever.
-  opened?.on("error", () => {
-    Object.assign(opened, { write: () => true, end: () => {}, flushSync: () => {}, destroy: () => {} });
-  });
-  const buffered = opened === undefined || pretty ? undefined : new BufferedDestination(opened);
-  const target: LogDestination | undefined = options.destination ?? buffered ?? opened;
+  const target: LogDestination | undefined = options.destination ?? buffered;
   const edit = (line: string): string => {
     const clean = redact === undefined ? line : redact(line);
     return pretty ? formatLogLine(clean, { color }) : clean;
@@ -130,9 +134,9 @@ export function createLogger(options: LogOptions): RootLogger {
         target?.write(pretty ? formatLogLine(line, { color }) : line);
       },
     },
+    droppedLines: () => buffered?.dropped ?? 0,
     flush: () => {
-      buffered?.flush();
-      opened?.flushSync();
+      buffered?.end();
     },
     setLevel: (next: LogLevel) => {
       root.level = next;
@@ -165,12 +169,14 @@ function boundFields(fields: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, bounded(value)]));
 }
 
-function isFile(descriptor: number): boolean {
+/** A descriptor for standard error on which a write never waits for the reader; a file is written at once. */
+function openStandardError(): number {
+  // Node makes a pipe or a socket non-blocking when it opens the stream, but a terminal blocking.
+  if (!process.stderr.isTTY || process.platform === "win32") return standardError;
   try {
-    return fstatSync(descriptor).isFile();
+    return openSync("/dev/stderr", constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch {
-    // Standard error is closed; the destination copes with that.
-    return false;
+    return standardError;
   }
 }
 

@@ -178,6 +178,12 @@ export const metricDefinitions = {
     help: "Child processes restarted after they exited.",
     labels: ["route"],
   },
+  logLinesDropped: {
+    name: "headgate_log_lines_dropped_total",
+    type: "counter",
+    help: "Log lines dropped because standard error could not be written.",
+    labels: [],
+  },
   eventStoreBytes: {
     name: "headgate_event_store_bytes",
     type: "gauge",

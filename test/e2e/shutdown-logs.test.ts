@@ -1,0 +1,95 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+import { afterAll, describe, expect, it, vi } from "vitest";
+
+import { modernRequest, postModern } from "../support/modern-request.ts";
+import { exchange } from "../support/raw-http.ts";
+
+vi.setConfig({ testTimeout: 180_000 });
+
+const folder = mkdtempSync(join(tmpdir(), "headgate-logs-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const bin = join(import.meta.dirname, "../../bin/headgate.mjs");
+
+/** A port that is free now. The gateway cannot be asked for its own where nobody reads what it says. */
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+async function start(stderr: "pipe" | number) {
+  const [port, adminPort] = [await freePort(), await freePort()];
+  const config = join(folder, `${port}.json`);
+  const log = { level: "debug", format: "json" };
+  const upstream = { demo: true };
+  writeFileSync(config, JSON.stringify({ upstream, listen: { port }, admin: { port: adminPort }, log }));
+  const child = spawn(process.execPath, [bin, "run", "--config", config], { stdio: ["ignore", "ignore", stderr] });
+  const exited = once(child, "exit");
+  const admin = `http://127.0.0.1:${adminPort}`;
+  const isUp = async () =>
+    exchange(`${admin}/healthz`).then(
+      ({ status }) => status,
+      () => 0,
+    );
+  await expect.poll(isUp, { timeout: 30_000 }).toBe(200);
+  const call = async (id: number) =>
+    postModern(`http://127.0.0.1:${port}/mcp`, modernRequest(id, "tools/list", { cursor: "x".repeat(2000) }));
+  const dropped = async () => {
+    const { text } = await exchange(`${admin}/metrics`);
+    return Number(/^headgate_log_lines_dropped_total (\d+)$/mu.exec(text)?.[1]);
+  };
+  return { child, exited, call, dropped };
+}
+
+describe("a log that nobody reads", () => {
+  it("is dropped and counted beyond a bound, resumes with a line that says so, and does not delay the end", async () => {
+    const { child, exited, call, dropped } = await start("pipe");
+    try {
+      let id = 0;
+      while ((await dropped()) === 0) await Promise.all(Array.from({ length: 200 }, () => call(id++)));
+      const { stderr } = child;
+      if (stderr === null) throw new Error("no pipe");
+      const lines = createInterface({ input: stderr });
+      const said = Promise.withResolvers<string>();
+      let torn = 0;
+      lines.on("line", (line) => {
+        if (line.includes("dropped log lines")) said.resolve(line);
+        else if (line.startsWith("{") && !line.endsWith("}")) torn++;
+      });
+      expect(JSON.parse(await said.promise)).toMatchObject({ level: "warn", dropped: expect.any(Number) });
+      expect(torn).toBe(0);
+      stderr.pause();
+      lines.pause();
+      const before = await dropped();
+      while ((await dropped()) === before) await Promise.all(Array.from({ length: 200 }, () => call(id++)));
+      child.kill("SIGTERM");
+      expect(await exited).toEqual([0, null]);
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+
+  it.skipIf(!existsSync("/dev/full"))("does not matter on a full disk either", async () => {
+    const full = openSync("/dev/full", "w");
+    const { child, exited, call } = await start(full);
+    closeSync(full);
+    try {
+      expect((await call(1)).json).toMatchObject({ id: 1 });
+      child.kill("SIGTERM");
+      expect(await exited).toEqual([0, null]);
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+});

@@ -57,6 +57,7 @@ export type {
   RefusalKind,
   ShadowDecision,
 } from "./policy/provider/provider.ts";
+export type { KnownNames, NameTree } from "./protocol/json/folded-names.ts";
 export type {
   DecisionEvent,
   DecisionListener,

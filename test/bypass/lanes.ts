@@ -1,8 +1,12 @@
 import { openGateway } from "../support/local-gateway.ts";
+import { argumentAttempts } from "./arguments.ts";
+import { openBank } from "./bank.ts";
 import { factsOf, sendRaw } from "./http-client.ts";
 import { httpAttempts, type HttpFacts } from "./http.ts";
 import { type Intruder, intruders } from "./intruders.ts";
-import { type MessageAttempt, messageAttempts } from "./messages.ts";
+import { kindAttempts } from "./kinds.ts";
+import { callOf, kindMessage, type MessageAttempt, messageAttempts } from "./messages.ts";
+import { argumentProviders } from "./providers.ts";
 import { type Guard, guards } from "./guards.ts";
 import { type Vault, vaults } from "./upstreams.ts";
 import { listenAttempt, uriAttempts } from "./uris.ts";
@@ -96,8 +100,33 @@ const httpLanes: readonly Lane[] = Object.entries(guards).flatMap(([provider, gu
   ),
 );
 
+/** Arguments and kinds that a lenient server reads otherwise; decision points that are not told what counts get fewer. */
+const lenientLanes: readonly Lane[] = Object.entries(argumentProviders).flatMap(([provider, openProvider]) =>
+  Object.entries(intruders).map(([client, intrude]) => ({
+    provider,
+    client,
+    server: "lenient over HTTP",
+    run: async () => {
+      await using bank = await openBank();
+      await using guard = await openProvider();
+      await using gateway = await openGateway({ upstream: bank.upstream, policy: guard.policy });
+      await using intruder = await intrude(gateway);
+      const read = argumentAttempts.filter(({ kind }) => !guard.isBlind || kind === "repeated");
+      const attempts: readonly MessageAttempt[] = [
+        ...read.map(({ name, tool, json }) => ({ name, text: callOf(tool, json) })),
+        ...kindAttempts.map((attempt) => ({ name: attempt.name, text: kindMessage(attempt) })),
+      ];
+      const through = await record(bank, attempts, ({ text }) => intruder.send(text(intruder.era)));
+      const last = await intruder.callOpen();
+      const late = (await bank.reached()).slice(through.length).map((what) => `late: ${what}`);
+      const lost = last.includes("shut") ? [] : [`the open call is not answered: ${last}`];
+      return { attempts: attempts.length, through: [...through, ...late, ...lost] };
+    },
+  })),
+);
+
 /** Every client with every server and every provider. */
-export const lanes: readonly Lane[] = [...messageLanes, ...httpLanes];
+export const lanes: readonly Lane[] = [...messageLanes, ...httpLanes, ...lenientLanes];
 
 /** How many attempts of the corpus arrive where no policy is: it is worth nothing if none does. */
 export async function runUnguarded(): Promise<number> {

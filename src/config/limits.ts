@@ -40,7 +40,7 @@ export const limitsConfig = z.strictObject({
   ),
   pending: count(10_000).describe("Maximum number of requests waiting for a response on one route."),
   sessions: count(1000).describe("Maximum number of open sessions."),
-  sessionsPerPrincipal: count(1000).describe("Maximum number of open sessions of one principal."),
+  sessionsPerPrincipal: count(200).describe("Maximum number of open sessions of one principal."),
   suspendedCalls: count(10_000).describe(
     "Maximum number of calls of modern clients that wait for the answer to a question of a legacy server.",
   ),

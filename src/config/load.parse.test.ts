@@ -52,7 +52,7 @@ describe("a configuration", () => {
         pendingPerScope: 1000,
         pending: 10_000,
         sessions: 1000,
-        sessionsPerPrincipal: 1000,
+        sessionsPerPrincipal: 200,
         suspendedCalls: 10_000,
         suspendedCallsPerPrincipal: 1000,
         queueBytes: 1_048_576,

@@ -28,6 +28,8 @@ export interface SessionRegistry {
   /** The session of an exchange, for code that does not need to check its owner. */
   forContext(context: SessionContext | undefined): Session | undefined;
   readonly size: number;
+  /** How many sessions may be open; a reload changes them. */
+  readonly limits: SessionLimits;
   /** Ends all sessions and stops the timer. */
   close(reason: string): void;
 }
@@ -93,6 +95,7 @@ export function createSessionRegistry(options: SessionRegistryOptions): SessionR
   }
 
   return {
+    limits,
     open: (route, principal) => {
       makeRoom(principal);
       const session = new Session(newId(), route, principal, clock.now());

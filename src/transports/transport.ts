@@ -40,6 +40,8 @@ export interface UpstreamLink {
   readonly hasBackpressure: boolean;
   /** The link that this one forwards everything to, once that can no longer change: use it directly. */
   readonly resolvedLink?: UpstreamLink | undefined;
+  /** Whether closing it would end nothing that a client waits for, besides running requests. Yes, if absent. */
+  readonly isIdle?: boolean;
   /** Sends a request and resolves with its response. Cancelling the exchange ends the wait. */
   request(exchange: Exchange): Promise<Reply>;
   /**

@@ -8,6 +8,7 @@ import type { GatewayContext } from "../context.ts";
 import { httpFactsOfPost } from "./post-facts.ts";
 import { type HttpCaller, longerOf, onExpiry } from "./route-authentication.ts";
 import type { RouteHandler } from "./router.ts";
+import { createConcurrency } from "../route/limits.ts";
 import type { Route } from "../route/route.ts";
 
 /** The two endpoints of HTTP+SSE (MCP 2024-11-05) for all routes. */
@@ -34,6 +35,16 @@ interface Presented {
 export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () => string): HttpSseHandlers {
   const servers = new Map<Route, SseServer>();
   const callers = new WeakMap<IncomingMessage, HttpCaller>();
+  /** Each connection may become a session, so there are as many at most, with or without a handshake. */
+  const { limits } = gateway.registry;
+  const connections = createConcurrency({
+    get total() {
+      return limits.sessions;
+    },
+    get perPrincipal() {
+      return limits.sessionsPerPrincipal;
+    },
+  });
   const presented = new WeakMap<Channel, Presented>();
   const principalOf = (request: IncomingMessage): Principal => callers.get(request)?.principal ?? anonymous;
 
@@ -48,6 +59,8 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
         principalOf,
         accept: (channel, request) => {
           const first = principalOf(request);
+          const overload = connections.enter(first.id);
+          if (overload !== undefined) throw overload;
           presented.set(channel, { last: first, longest: first, isLate: false });
           const longest = (): Principal => presented.get(channel)?.longest ?? first;
           const stop = onExpiry(longest, gateway, () => {
@@ -68,7 +81,10 @@ export function createHttpSseHandlers(gateway: GatewayContext, publicPath: () =>
               return post === undefined ? context : { ...context, post };
             },
             mayStillRead: false,
-            onGone: stop,
+            onGone: () => {
+              stop();
+              connections.leave(first.id);
+            },
           });
         },
         renew: (channel, request) => {

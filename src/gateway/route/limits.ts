@@ -156,13 +156,20 @@ export function createConcurrency(limits: ConcurrencyLimits): Concurrency {
   };
 }
 
-/** Creates the guard that bounds how many requests of clients run at once, over all routes and transports. */
-export function createConcurrencyGuard(running: Concurrency): Guard {
+/**
+ * Creates the guard that bounds how many requests of clients run at once, over all routes and transports. Streams that only
+ * listen may stay open for hours and do no work, so they are counted apart.
+ */
+export function createConcurrencyGuard(running: Concurrency, listening?: Concurrency): Guard {
+  const counterOf = ({ direction, message }: Exchange): Concurrency | undefined => {
+    if (direction !== "client-to-server" || message.kind !== "request") return undefined;
+    return methodFacts(message.method)?.timeoutClass === "stream" ? listening : running;
+  };
   const leave = (exchange: Exchange): void => {
-    if (counts(exchange)) running.leave(exchange.principal.id);
+    counterOf(exchange)?.leave(exchange.principal.id);
   };
   return {
-    enter: (exchange) => (counts(exchange) ? running.enter(exchange.principal.id) : undefined),
+    enter: (exchange) => counterOf(exchange)?.enter(exchange.principal.id),
     answered: (exchange, reply) => {
       leave(exchange);
       return reply;
@@ -171,13 +178,12 @@ export function createConcurrencyGuard(running: Concurrency): Guard {
   };
 }
 
-/** Streams that only listen may stay open for hours and do no work; the number of pending requests bounds them. */
-function counts({ direction, message }: Exchange): boolean {
-  if (direction !== "client-to-server" || message.kind !== "request") return false;
-  return methodFacts(message.method)?.timeoutClass !== "stream";
-}
-
 /** The bounds that a configuration asks for; mutable, because a reload changes them in place. */
 export function concurrencyLimitsOf({ limits }: Config) {
   return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal };
+}
+
+/** The bounds of streams that only listen: one principal may not take all open requests of a route. */
+export function listeningLimitsOf({ limits }: Config) {
+  return { total: limits.pending, perPrincipal: Math.max(1, Math.floor(limits.pending / 4)) };
 }

@@ -57,8 +57,11 @@ export function createUpstreamBinding(
   health: UpstreamHealth,
   deps: UpstreamBindingDeps,
 ): UpstreamBinding {
-  const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor);
   const { setTimer } = deps;
+  const links = createLinks(upstream.open, upstream.modernSharing, deps.eventsFor, {
+    limits: upstream.modernLimits,
+    setTimer,
+  });
   const sessionless = new InFlightCounter();
   const yieldTurn = createYieldScheduler(setTimer);
   let isDraining = false;

@@ -38,6 +38,8 @@ export interface EraLinks {
 
 /** Clients choose the capabilities they name, so these must not open sessions without bound. */
 const defaultMaxBridges = 1024;
+/** One principal closes its own bridges before those of others. */
+const maxBridgesPerPrincipal = 128;
 
 /**
  * Wraps the links of a route so that every client reaches the upstream in its own era: directly where the upstream
@@ -91,6 +93,10 @@ class ModernEraLink implements UpstreamLink {
     return this.#direct?.hasBackpressure ?? false;
   }
 
+  get isIdle(): boolean {
+    return [...this.#bridges.values()].every(({ link }) => link.isIdle);
+  }
+
   get resolvedLink(): UpstreamLink | undefined {
     return this.#eras.servesModern === true ? this.#directLink() : undefined;
   }
@@ -141,7 +147,9 @@ class ModernEraLink implements UpstreamLink {
   }
 
   #openBridge(key: string, principal: Principal, capabilities: string | undefined): OpenBridge {
-    if (this.#bridges.size >= (this.#deps.maxBridges ?? defaultMaxBridges)) this.#closeIdleBridge();
+    const own = [...this.#bridges].filter(([, bridge]) => bridge.principal === principal.id);
+    if (own.length >= maxBridgesPerPrincipal) this.#closeIdleBridge(own);
+    if (this.#bridges.size >= (this.#deps.maxBridges ?? defaultMaxBridges)) this.#closeIdleBridge(this.#bridges);
     const link = this.#deps.bridges.toLegacy({ ...this.#scope, principal, capabilities }, this.#events);
     const bridge = { principal: principal.id, capabilities, link, lastUse: 0 };
     this.#bridges.set(key, bridge);
@@ -149,9 +157,9 @@ class ModernEraLink implements UpstreamLink {
   }
 
   /** Closes the idle bridge that was used longest ago. */
-  #closeIdleBridge(): void {
+  #closeIdleBridge(among: Iterable<[key: string, bridge: OpenBridge]>): void {
     let oldest: [key: string, bridge: OpenBridge] | undefined;
-    for (const entry of this.#bridges) {
+    for (const entry of among) {
       if (entry[1].link.isIdle && (oldest === undefined || entry[1].lastUse < oldest[1].lastUse)) oldest = entry;
     }
     if (oldest === undefined)

@@ -1,6 +1,8 @@
 import type { Exchange, Principal } from "../../core/exchange.ts";
 import { memberSource } from "../../protocol/json/read.ts";
 import type { Era } from "../../protocol/revisions.ts";
+import { GatewayError } from "../../errors.ts";
+import type { SetTimer } from "../../core/exchange.ts";
 import type { Session } from "../../sessions/session.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 
@@ -19,6 +21,23 @@ export type OpenLink = (scope: LinkScope, events: LinkEvents) => UpstreamLink;
 
 /** How modern requests share links: one for all, or one for each principal and set of client capabilities. */
 export type ModernSharing = "everybody" | "principal";
+
+/** How many links modern requests of a route may open, where they are kept apart by principal and capabilities. */
+export interface ModernLinkLimits {
+  readonly perPrincipal: number;
+  readonly total: number;
+}
+
+/** A modern link that nobody uses is closed after this time, or up to twice as much. */
+const idleMs = 10 * 60_000;
+
+/** A modern link of one principal. */
+interface ModernLink extends UpstreamLink {
+  readonly principal: string;
+  readonly isIdle: boolean;
+  /** Counts up with every use of any link. */
+  readonly lastUse: number;
+}
 
 /** A link that is being opened, for the code that handles its events. */
 export interface LinkHandle {
@@ -44,20 +63,79 @@ export interface Links {
 }
 
 /** Keeps the links of a route: one for each legacy session, and few for all modern requests. */
-export function createLinks(open: OpenLink, modernSharing: ModernSharing, eventsFor: LinkEventsFor): Links {
+export function createLinks(
+  open: OpenLink,
+  modernSharing: ModernSharing,
+  eventsFor: LinkEventsFor,
+  { limits, setTimer }: { readonly limits: ModernLinkLimits; readonly setTimer: SetTimer },
+): Links {
   const bySession = new Map<Session, UpstreamLink>();
   const byModernClient = new Map<string, UpstreamLink>();
+  const byPrincipal = new Map<string, ModernLink>();
+  let uses = 0;
+  let usesAtSweep = 0;
+  let stopSweep: (() => void) | undefined;
   /** Closing links, for which connections must stay a moment longer. */
   const closing = new Set<Promise<void>>();
 
-  function close(link: UpstreamLink, reason: string): void {
+  function close(link: UpstreamLink, reason: string): Promise<void> {
     const closed = link.close(reason).finally(() => {
       closing.delete(closed);
     });
     closing.add(closed);
+    return closed;
   }
 
-  function openIn<Key>(links: Map<Key, UpstreamLink>, key: Key, scope: LinkScope): UpstreamLink {
+  /** Closes links that were not used since the last time. */
+  function sweep(): void {
+    for (const [key, link] of byPrincipal) {
+      if (!link.isIdle || link.lastUse > usesAtSweep) continue;
+      byPrincipal.delete(key);
+      void close(link, "closed because nobody used it");
+    }
+    usesAtSweep = uses;
+    stopSweep = byPrincipal.size === 0 ? undefined : setTimer(idleMs, sweep);
+  }
+
+  /**
+   * Makes room for one more link: clients choose the capabilities that they name, so one of them could take all processes.
+   * The promise resolves when a link that was closed for it is gone.
+   */
+  function makeRoom(principal: string): Promise<void> | undefined {
+    const own = [...byPrincipal].filter(([, link]) => link.principal === principal);
+    const isOwnFull = own.length >= limits.perPrincipal;
+    if (!isOwnFull && byPrincipal.size < limits.total) return undefined;
+    const idle = (isOwnFull ? own : [...byPrincipal]).filter(([, link]) => link.isIdle);
+    const [oldest] = idle.toSorted(([, a], [, b]) => a.lastUse - b.lastUse);
+    if (oldest === undefined) {
+      const details = { limit: isOwnFull ? limits.perPrincipal : limits.total, retryAfter: 1 };
+      throw isOwnFull
+        ? new GatewayError("rate_limited", "this caller uses too many sets of capabilities at once", { details })
+        : new GatewayError("overloaded", "too many kinds of clients use this server at once", { details });
+    }
+    byPrincipal.delete(oldest[0]);
+    return close(oldest[1], "closed to make room for another client");
+  }
+
+  function openModern(key: string, scope: LinkScope): ModernLink {
+    const room = makeRoom(scope.principal.id);
+    const plain = openIn(byModernClient, key, scope, () => {
+      if (byPrincipal.get(key) === link) byPrincipal.delete(key);
+    });
+    // Only the counted link is found again.
+    byModernClient.delete(key);
+    const link = countUses(plain, scope.principal.id, room, () => ++uses);
+    byPrincipal.set(key, link);
+    stopSweep ??= setTimer(idleMs, sweep);
+    return link;
+  }
+
+  function openIn<Key>(
+    links: Map<Key, UpstreamLink>,
+    key: Key,
+    scope: LinkScope,
+    onForgotten?: () => void,
+  ): UpstreamLink {
     const link: UpstreamLink = open(
       scope,
       eventsFor({
@@ -67,6 +145,7 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
         },
         forget: () => {
           if (links.get(key) === link) links.delete(key);
+          onForgotten?.();
         },
       }),
     );
@@ -81,7 +160,7 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
     session.readUpstreamId = () => link.upstreamSession;
     session.onEnd((reason) => {
       bySession.delete(session);
-      close(link, reason);
+      void close(link, reason);
     });
     return link;
   }
@@ -93,7 +172,8 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
     const capabilities = memberSource(message, "params._meta.io.modelcontextprotocol/clientCapabilities");
     const key = isShared ? "" : JSON.stringify([principal.id, capabilities ?? "{}"]);
     const scope: LinkScope = { era: "modern", principal, session: undefined, capabilities };
-    return byModernClient.get(key) ?? openIn(byModernClient, key, scope);
+    if (isShared) return openIn(byModernClient, key, scope);
+    return byPrincipal.get(key) ?? openModern(key, scope);
   }
 
   return {
@@ -104,11 +184,59 @@ export function createLinks(open: OpenLink, modernSharing: ModernSharing, events
       return [...bySession.keys()];
     },
     close: async (reason) => {
-      const links = [...bySession.values(), ...byModernClient.values()];
+      stopSweep?.();
+      const links = [...bySession.values(), ...byModernClient.values(), ...byPrincipal.values()];
       bySession.clear();
       byModernClient.clear();
-      for (const link of links) close(link, reason);
+      byPrincipal.clear();
+      for (const link of links) void close(link, reason);
       await Promise.all(closing);
     },
+  };
+}
+
+/** Counts the requests that run over a link. It is used when there is room for it. */
+function countUses(
+  link: UpstreamLink,
+  principal: string,
+  room: Promise<void> | undefined,
+  nextUse: () => number,
+): ModernLink {
+  let running = 0;
+  let lastUse = nextUse();
+  let waiting = room;
+  void room?.then(() => {
+    waiting = undefined;
+  });
+  return {
+    principal,
+    get lastUse() {
+      return lastUse;
+    },
+    get isIdle() {
+      return running === 0 && link.isIdle !== false;
+    },
+    get incarnation() {
+      return link.incarnation;
+    },
+    get upstreamSession() {
+      return link.upstreamSession;
+    },
+    get hasBackpressure() {
+      return link.hasBackpressure;
+    },
+    request: async (exchange) => {
+      running++;
+      try {
+        if (waiting !== undefined) await waiting;
+        return await link.request(exchange);
+      } finally {
+        running--;
+        lastUse = nextUse();
+      }
+    },
+    send: (exchange) => link.send(exchange),
+    listen: () => link.listen(),
+    close: (reason) => link.close(reason),
   };
 }

@@ -25,7 +25,7 @@ import type { LinkEvents } from "../../transports/transport.ts";
 import { createTransportDetectingLink, type DetectedTransport } from "./transport-detection.ts";
 import { probeEra } from "./era-detection.ts";
 import { createEraLinks } from "./era-links.ts";
-import type { ModernSharing, OpenLink } from "./links.ts";
+import type { ModernLinkLimits, ModernSharing, OpenLink } from "./links.ts";
 import { type CredentialDeps, openCredentials } from "./credentials.ts";
 import { openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/pem.ts";
@@ -34,6 +34,7 @@ import { readPem } from "../../lib/pem.ts";
 export interface OpenUpstream {
   readonly open: OpenLink;
   readonly modernSharing: ModernSharing;
+  readonly modernLimits: ModernLinkLimits;
   /** Whether the upstream speaks modern HTTP, and so compares headers with bodies itself. */
   readonly seesHeaders: () => boolean;
   /** Where messages go, for traces. */
@@ -65,6 +66,9 @@ export interface UpstreamDeps {
   readonly onStderr?: ((route: string, line: string) => void) | undefined;
   readonly credentials: CredentialDeps;
 }
+
+/** Servers in this process take memory only. */
+const inProcessLimits: ModernLinkLimits = { perPrincipal: 16, total: 512 };
 
 /** How long a shared process outlives its last session, so that reconnecting clients need no new one. */
 const lingerMs = 5000;
@@ -184,6 +188,7 @@ function openHttp(route: RouteConfig, config: Config<"http">, deps: UpstreamDeps
   return {
     open: open[config.transport],
     modernSharing: "everybody",
+    modernLimits: inProcessLimits,
     seesHeaders: () => true,
     destination: { transport: "http", origin: upstream.origin },
     http: upstream,
@@ -255,6 +260,7 @@ function openStdio(route: RouteConfig, config: Config<"stdio">, deps: UpstreamDe
       return shared.open(config.sharing === "principal" ? principal.id : "", events);
     },
     modernSharing: config.sharing === "shared" ? "everybody" : "principal",
+    modernLimits: { perPrincipal: Math.max(1, Math.floor(config.maxChildren / 2)), total: config.maxChildren },
     seesHeaders: () => false,
     destination: { transport: "stdio" },
     close: async (reason) => {
@@ -276,6 +282,7 @@ function openInProcess(factory: McpServerFactory, deps: UpstreamDeps): OpenUpstr
         "in-process",
       ),
     modernSharing: "principal",
+    modernLimits: inProcessLimits,
     seesHeaders: () => false,
     destination: { transport: "in-process" },
     close: async () => {},

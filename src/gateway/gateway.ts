@@ -26,7 +26,7 @@ import { createHttpRouter, type RoutingTable } from "./edge/router.ts";
 import { endWork } from "./edge/shutdown.ts";
 import { createStreamableHttpHandler } from "./edge/streamable-http.ts";
 import { createWellKnown } from "./edge/well-known.ts";
-import { concurrencyLimitsOf, listeningLimitsOf, createConcurrency, createConcurrencyGuard } from "./route/limits.ts";
+import { concurrencyLimitsOf, createClientConcurrencyGuard, createConcurrency } from "./route/limits.ts";
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/task-owners.ts";
@@ -111,11 +111,10 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const { context, log, audit, telemetry, heldMessages } = services;
   let interceptors = services.composeInterceptors(options.interceptors ?? []);
   const concurrency = concurrencyLimitsOf(config);
-  const listening = listeningLimitsOf(config);
   const authentications = createRouteAuthentications(services.identity);
   const sse = createHttpSseHandlers(context, () => publicPathOf(running));
   const table = openRouteTable(services, options, () => running, {
-    concurrencyGuard: createConcurrencyGuard(createConcurrency(concurrency), createConcurrency(listening)),
+    concurrencyGuard: createClientConcurrencyGuard(concurrency),
     onGone: (route) => {
       router.use(routingTable());
       authentications.forget(route.name);
@@ -172,7 +171,6 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
       audit.follow(applicable.audit);
       telemetry.follow(applicable.secrets);
       Object.assign(concurrency, concurrencyLimitsOf(applicable));
-      Object.assign(listening, listeningLimitsOf(applicable));
       context.apply(contextOptionsOf(applicable));
       applyAuthentication();
       prepared.commit(applicable.shutdown.grace);

@@ -180,10 +180,20 @@ export function createConcurrencyGuard(running: Concurrency, listening?: Concurr
 
 /** The bounds that a configuration asks for; mutable, because a reload changes them in place. */
 export function concurrencyLimitsOf({ limits }: Config) {
-  return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal };
+  // One principal may not take all open requests of a route with streams that only listen.
+  const listening = { total: limits.pending, perPrincipal: Math.max(1, Math.floor(limits.pending / 4)) };
+  return { total: limits.requests, perPrincipal: limits.requestsPerPrincipal, listening };
 }
 
-/** The bounds of streams that only listen: one principal may not take all open requests of a route. */
-export function listeningLimitsOf({ limits }: Config) {
-  return { total: limits.pending, perPrincipal: Math.max(1, Math.floor(limits.pending / 4)) };
+/** Creates the guard for the bounds of a configuration. */
+export function createClientConcurrencyGuard(limits: ReturnType<typeof concurrencyLimitsOf>): Guard {
+  const listening: ConcurrencyLimits = {
+    get total() {
+      return limits.listening.total;
+    },
+    get perPrincipal() {
+      return limits.listening.perPrincipal;
+    },
+  };
+  return createConcurrencyGuard(createConcurrency(limits), createConcurrency(listening));
 }

@@ -32,21 +32,28 @@ export async function pruneStore(
   }
 
   /** Deletes one chunk of the oldest matches; false when none are left. */
-  async function removeOldest(where: FilterCondition): Promise<boolean> {
+  async function removeOldest(where: FilterCondition, most = chunk): Promise<boolean> {
     const positions: number[] = [];
     for await (const { position } of findExchanges(database, captures, { where, order: "oldest", chunk })) {
       positions.push(position);
-      if (positions.length === chunk) break;
+      if (positions.length === most) break;
     }
     if (positions.length > 0) await remove(positions);
-    return positions.length === chunk;
+    return positions.length === most;
   }
 
   for (const condition of conditionsOf(rules)) while (await removeOldest(condition));
   const { maxBytes } = rules;
   if (maxBytes !== undefined) {
     const where = limited([not(open)], rules);
-    while ((await database.bytes()) > maxBytes && (await removeOldest(where)));
+    // As many as are needed by the size of those before: a whole chunk of large ones may be all there is.
+    let most = 4;
+    for (let bytes = await database.bytes(); bytes > maxBytes && (await removeOldest(where, most));) {
+      const left = await database.bytes();
+      const each = Math.max((bytes - left) / most, 1);
+      most = Math.min(Math.max(Math.ceil((left - maxBytes) / each), 1), chunk);
+      bytes = left;
+    }
   }
   frames += await removeEmptyCaptures(database, rules);
   if (exchanges > 0) await compactIndex(database);

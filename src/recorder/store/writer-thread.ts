@@ -33,6 +33,8 @@ export type WriterRequest =
 
 /** The id of a reply that nobody asked for: the store was deleted or moved. */
 export const goneId = -1;
+/** The end of the message of a store that was deleted or moved. */
+export const goneText = "was deleted or moved";
 
 /** Its reply. */
 export type WriterReply =
@@ -68,7 +70,7 @@ type WriterCommand = WriterRequest extends infer One ? (One extends WriterReques
 /** What a writer is made with besides its target. */
 export interface WriterOptions {
   readonly setTimer?: SetTimer;
-  /** Called when the store was found deleted or moved while nothing was written. */
+  /** Called when the store was found deleted or moved; the next batch begins a new one. */
   readonly onGone?: (error: GatewayError) => void;
 }
 
@@ -163,7 +165,14 @@ export function startWriter(target: WriterTarget, options: WriterOptions = {}): 
 
   return {
     append: async ({ capture, packs }) => {
-      await ask({ type: "append", capture, packs }, appendMs);
+      try {
+        await ask({ type: "append", capture, packs }, appendMs);
+      } catch (error) {
+        if (!(error instanceof GatewayError) || !error.message.endsWith(goneText)) throw error;
+        // Nothing of it is in a file that can be found, so another thread begins a new one.
+        onGone?.(error);
+        await ask({ type: "append", capture, packs }, appendMs);
+      }
     },
     prune: async (rules) => (await ask({ type: "prune", rules })) as PruneResult,
     close,

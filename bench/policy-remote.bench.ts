@@ -7,7 +7,7 @@ import { parseConfig } from "../src/config/load.ts";
 import type { ConfigInput } from "../src/config/schema.ts";
 import { startMockAuthZen } from "../src/policy/testing/mock-authzen.ts";
 import { createAuthZenProvider } from "../src/policy/authzen/provider.ts";
-import { withDeadline } from "../src/policy/provider/deadline.ts";
+import { withDeadline } from "../src/policy/provider/fail-open.ts";
 import { createEnforcement } from "../src/policy/enforce.ts";
 import type { Explanation, PolicyCall, PolicyProvider } from "../src/policy/provider/provider.ts";
 import { startMockPingAuthorize } from "../src/policy/testing/mock-ping-authorize.ts";

@@ -19,7 +19,7 @@ export type {
   RouteTimeouts,
   Upstream,
 } from "./config/config.ts";
-export type { Problem } from "./config/problem.ts";
+export type { Problem } from "./config/issues.ts";
 export type { PolicyConfig } from "./policy/config.ts";
 export type { Secrets } from "./config/secrets.ts";
 export type { SourceFormat } from "./config/source.ts";
@@ -80,7 +80,7 @@ export type {
   LogOptions,
   RootLogger,
 } from "./telemetry/log.ts";
-export type { LogLevel } from "./telemetry/config.ts";
+export type { LogLevel } from "./telemetry/log.ts";
 export { openTelemetry } from "./telemetry/otel/load.ts";
 export type { OpenTelemetryOptions, OtelEnvironment } from "./telemetry/otel/load.ts";
-export type { Telemetry } from "./telemetry/tracing.ts";
+export type { Telemetry } from "./telemetry/trace-context.ts";

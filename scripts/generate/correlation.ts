@@ -1,13 +1,13 @@
-import { diagnostics } from "../../src/sessions/pending/diagnostics.ts";
-import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
-import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 import {
   type CorrelationState,
   correlationStates,
+  diagnostics,
   type ResponseMatch,
   type Transition,
   transitions,
 } from "../../src/sessions/pending/states.ts";
+import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
+import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 
 const answers: Readonly<Record<ResponseMatch, string>> = {
   match: "its response",

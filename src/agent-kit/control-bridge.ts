@@ -9,7 +9,7 @@ import { AgentError, type OnWarning, thrownMessage } from "./errors.ts";
 import { ack, classifyMessage, errorText, idOf, type JsonObject, typeName } from "./json-rpc.ts";
 import { checkServers, type InProcessServerConfig, type ServerConfigs, toSdkSettings } from "./server-config.ts";
 import { onToolAdded, whenIdle } from "./server.ts";
-import { nameWarning } from "./tool-names.ts";
+import { nameWarning } from "./tool.ts";
 
 /** The answer to a control request: its body as JSON text, or an error text. */
 export type ControlAnswer =

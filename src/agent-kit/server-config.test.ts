@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { AgentError } from "./errors.ts";
-import { toolRule } from "./tool-names.ts";
+import { toolRule } from "./tool.ts";
 import { cliArguments } from "./options.ts";
 import { checkServers, toSdkEntry, type ServerConfigs } from "./server-config.ts";
 import { createServer } from "./server.ts";

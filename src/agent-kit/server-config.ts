@@ -3,7 +3,7 @@ import type { McpServer, McpServerFactory } from "@modelcontextprotocol/server";
 import { isObject } from "../lib/is-object.ts";
 import { AgentError } from "./errors.ts";
 import { type JsonObject, typeName } from "./json-rpc.ts";
-import { assertServerKey } from "./tool-names.ts";
+import { assertServerKey } from "./tool.ts";
 
 /** What the CLI does before it calls a tool. */
 export interface ToolPolicy {

@@ -8,7 +8,7 @@ import {
   missingCredentials,
   readBearer,
 } from "./authenticator.ts";
-import { expandScopes, type ImpliedScopes } from "./scopes.ts";
+import { expandScopes, type ImpliedScopes } from "./token-principal.ts";
 
 /** A configured key; only its hash is known. */
 export interface ApiKeyEntry {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeTime } from "../../test/support/fake-time.ts";
 import { bearer, fakeAsk, type FakeAnswer } from "../../test/support/tokens.ts";
 import { GatewayError } from "../errors.ts";
-import { createClientAuthentication } from "./token-endpoint.ts";
+import { createClientAuthentication } from "./token-source.ts";
 import { createIntrospection, type IntrospectionOptions } from "./introspection.ts";
 
 const issuer = "https://login.example";

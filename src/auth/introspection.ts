@@ -11,7 +11,7 @@ import {
   missingCredentials,
   readBearer,
 } from "./authenticator.ts";
-import type { ClientAuthentication } from "./token-endpoint.ts";
+import type { ClientAuthentication } from "./token-source.ts";
 import { asObject } from "../lib/is-object.ts";
 import type { HttpClient } from "./http-client.ts";
 import { createTtlCache } from "../lib/ttl-cache.ts";

@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 
 import type { Principal } from "../core/exchange.ts";
 import { type Authentication, authenticationFailure, type Credentials } from "./authenticator.ts";
-import { expandScopes, type ImpliedScopes, readScopes } from "./scopes.ts";
 import { asObject } from "../lib/is-object.ts";
 
 /** How the claims of a token map to a principal. */
@@ -102,4 +101,25 @@ function matchesConfirmation(confirmation: unknown, certificate: Uint8Array | un
   const { "x5t#S256": thumbprint, ...others } = asObject(confirmation) ?? {};
   if (typeof thumbprint !== "string" || Object.keys(others).length > 0 || certificate === undefined) return false;
   return hash("sha256", certificate, "base64url") === thumbprint;
+}
+
+/** Which scopes imply others, such as `admin` implies `read`. */
+export type ImpliedScopes = Readonly<Record<string, readonly string[]>>;
+
+/** Adds all implied scopes, transitively (MCP 2026-07-28: hierarchies are accounted for). */
+export function expandScopes(scopes: Iterable<string>, implied: ImpliedScopes): ReadonlySet<string> {
+  const all = new Set<string>();
+  const add = (scope: string): void => {
+    if (all.has(scope)) return;
+    all.add(scope);
+    if (Object.hasOwn(implied, scope)) for (const lesser of implied[scope] ?? []) add(lesser);
+  };
+  for (const scope of scopes) add(scope);
+  return all;
+}
+
+/** Reads a scope claim: a string with spaces (RFC 8693 section 4.2), or an array. */
+export function readScopes(claim: unknown): readonly string[] {
+  if (typeof claim === "string") return claim.split(" ").filter((scope) => scope !== "");
+  return Array.isArray(claim) ? claim.filter((scope): scope is string => typeof scope === "string") : [];
 }

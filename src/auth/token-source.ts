@@ -1,6 +1,8 @@
 import { GatewayError } from "../errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { MaybePromise } from "../lib/is-promise.ts";
+import { asObject } from "../lib/is-object.ts";
+import type { HttpClient, HttpClientRequest } from "./http-client.ts";
 
 export interface IssuedToken {
   readonly accessToken: string;
@@ -82,3 +84,73 @@ export function createTokenSource(obtain: () => Promise<IssuedToken>, clock: Pic
 
 /** The next caller tries again, and gets the error if that fails too. */
 function ignore(): void {}
+
+/** Where and as which client the gateway requests tokens. */
+export interface TokenEndpoint {
+  readonly locate: () => Promise<string>;
+  readonly client: ClientAuthentication;
+  readonly ask: HttpClient;
+}
+
+/** Used if the server sends no lifetime (RFC 6749 section 5.1). */
+const assumedLifetimeMs = 5 * 60_000;
+
+/** Requests a token (RFC 6749 section 4). The server's error goes to the log, never to a caller. */
+export async function requestToken(
+  { locate, client, ask }: TokenEndpoint,
+  grant: NonNullable<HttpClientRequest["form"]>,
+): Promise<IssuedToken> {
+  const url = await locate();
+  const { status, json } = await ask({ url, headers: client.headers, form: [...grant, ...client.fields] });
+  const { access_token: accessToken, token_type: type, expires_in: seconds, error } = asObject(json) ?? {};
+  if (status !== 200 || typeof accessToken !== "string" || accessToken === "") {
+    const said = typeof error === "string" ? error : "no token";
+    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
+      cause: new Error(`${url} answered ${status}: ${said}`),
+    });
+  }
+  // RFC 6749 section 7.1: a token of an unknown type must not be used.
+  if (typeof type === "string" && !/^(?:bearer|n_a)$/iu.test(type)) {
+    throw new GatewayError("upstream_unreachable", "the gateway could not obtain credentials for the upstream", {
+      cause: new Error(`${url} issued a token of type ${type}`),
+    });
+  }
+  const lifetime = Number(seconds);
+  return { accessToken, lifetimeMs: lifetime > 0 ? lifetime * 1000 : assumedLifetimeMs };
+}
+
+/** How the gateway authenticates to an authorization server (RFC 6749 section 2.3). */
+export interface ClientAuthentication {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fields: NonNullable<HttpClientRequest["form"]>;
+}
+
+/** The gateway as a registered OAuth client. */
+export interface ClientIdentity {
+  readonly clientId: string;
+  readonly clientSecret?: string | undefined;
+  /** Whether the secret is sent in the Authorization header or in the form. */
+  readonly method: "basic" | "post";
+}
+
+/** Without a secret, only the client id is sent. */
+export function createClientAuthentication(identity: ClientIdentity): ClientAuthentication {
+  const { clientId, clientSecret, method } = identity;
+  if (clientSecret === undefined) return { headers: {}, fields: [["client_id", clientId]] };
+  if (method === "post") {
+    return {
+      headers: {},
+      fields: [
+        ["client_id", clientId],
+        ["client_secret", clientSecret],
+      ],
+    };
+  }
+  // RFC 6749 section 2.3.1: both are form-encoded before they are joined.
+  const pair = `${formEncoded(clientId)}:${formEncoded(clientSecret)}`;
+  return { headers: { authorization: `Basic ${Buffer.from(pair).toString("base64")}` }, fields: [] };
+}
+
+function formEncoded(text: string): string {
+  return new URLSearchParams([["", text]]).toString().slice(1);
+}

@@ -4,7 +4,7 @@ import { createFakeTime } from "../../test/support/fake-time.ts";
 import { principalNamed } from "../../test/support/principals.ts";
 import { type FakeAnswer, fakeAsk } from "../../test/support/tokens.ts";
 import { anonymous, type Principal } from "../core/exchange.ts";
-import { createClientAuthentication } from "./token-endpoint.ts";
+import { createClientAuthentication } from "./token-source.ts";
 import { createClientCredentials, createStaticCredentials, createTokenExchange } from "./upstream-credentials.ts";
 
 const url = "https://login.example/token";

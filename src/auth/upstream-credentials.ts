@@ -1,12 +1,10 @@
-import type { CredentialHeaders, CredentialProvider } from "../core/credentials.ts";
-import type { Principal } from "../core/exchange.ts";
+import type { CredentialHeaders, CredentialProvider, Principal } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import type { Clock } from "../lib/clock.ts";
 import { andThen } from "../lib/is-promise.ts";
 import { digestOf } from "./authenticator.ts";
-import { requestToken, type TokenEndpoint } from "./token-endpoint.ts";
-import { createTokenSource, type TokenSource } from "./token-source.ts";
+import { createTokenSource, requestToken, type TokenEndpoint, type TokenSource } from "./token-source.ts";
 
 /** A fixed header, from a secret of the configuration. */
 export function createStaticCredentials(name: string, value: string): CredentialProvider {

@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { loadConfig } from "../config/load.ts";
-import { formatProblem } from "../config/problem.ts";
+import { formatProblem } from "../config/issues.ts";
 import { GatewayError } from "../errors.ts";
 import { parseCommandLine, type OptionTable, type OptionValues } from "./command-line.ts";
 import { commands, exitCodes, type CommandName } from "./commands.ts";

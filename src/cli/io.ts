@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { readFileSync } from "node:fs";
+import { createInterface, type Interface } from "node:readline";
 
 import type { Environment } from "../config/substitute.ts";
 
@@ -32,4 +33,78 @@ export function packageVersion(): string {
   const parsed: unknown = JSON.parse(text);
   const version: unknown = typeof parsed === "object" && parsed !== null ? Reflect.get(parsed, "version") : undefined;
   return typeof version === "string" ? version : "unknown";
+}
+
+/** Functions that color text, or return it unchanged. */
+export type Colors = Readonly<Record<"red" | "green" | "yellow" | "cyan" | "dim" | "bold", (text: string) => string>>;
+
+const ansiCodes = {
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+  cyan: [36, 39],
+  dim: [2, 22],
+  bold: [1, 22],
+} as const;
+
+/** Colors for standard output: on for a terminal, unless NO_COLOR is set (no-color.org). */
+export function colorsFor({
+  stdout,
+  env,
+}: {
+  readonly stdout?: object | undefined;
+  readonly env: Environment;
+}): Colors {
+  const noColor = env["NO_COLOR"];
+  return createColors(isTty(stdout) && (noColor === undefined || noColor === "") && env["TERM"] !== "dumb");
+}
+
+/** Colors that are on or off. */
+export function createColors(isOn: boolean): Colors {
+  const wrap = (name: keyof typeof ansiCodes) => {
+    const [on, off] = ansiCodes[name];
+    return (text: string): string => (isOn ? `\u001B[${on}m${text}\u001B[${off}m` : text);
+  };
+  return {
+    red: wrap("red"),
+    green: wrap("green"),
+    yellow: wrap("yellow"),
+    cyan: wrap("cyan"),
+    dim: wrap("dim"),
+    bold: wrap("bold"),
+  };
+}
+
+/** The outside world of commands that may prompt: possible if standard input and error are a terminal. */
+export type PromptIo = CliIo & Partial<Pick<ServingIo, "stdin" | "stdout" | "isTerminal">>;
+
+/** Asks the user at the terminal. */
+export interface Prompt extends Disposable {
+  /** Prints a question on standard error and returns the line typed; undefined at the end of input. */
+  readonly ask: (question: string) => Promise<string | undefined>;
+}
+
+/** A prompt on the terminal; undefined without one. */
+export function createPrompt({ stdin, isTerminal, err }: PromptIo): Prompt | undefined {
+  if (stdin === undefined || isTerminal !== true || !isTty(stdin)) return undefined;
+  // Opened at the first question: a command that asks nothing must leave standard input alone.
+  let lines: { readonly source: Interface; readonly next: AsyncIterator<string> } | undefined;
+  return {
+    ask: async (question) => {
+      if (lines === undefined) {
+        const source = createInterface({ input: stdin, terminal: false });
+        lines = { source, next: source[Symbol.asyncIterator]() };
+      }
+      err(question);
+      const answer = await lines.next.next();
+      if (answer.done === true) err("\n");
+      return answer.done === true ? undefined : answer.value;
+    },
+    [Symbol.dispose]: () => lines?.source.close(),
+  };
+}
+
+/** Whether a stream is a terminal. */
+export function isTty(stream: object | undefined): boolean {
+  return stream !== undefined && "isTTY" in stream && stream.isTTY === true;
 }

@@ -1,7 +1,7 @@
 import { anonymousName } from "../auth/config.ts";
 import { isLoopback } from "../lib/addresses.ts";
 import type { Config, RouteConfig, RouteAuth } from "./config.ts";
-import type { ConfigFinding, Path } from "./problem.ts";
+import type { ConfigFinding, Path } from "./issues.ts";
 import type { ParsedConfig } from "./schema.ts";
 import { closestName } from "../lib/closest-name.ts";
 

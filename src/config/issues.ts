@@ -2,8 +2,6 @@ import type * as z from "zod";
 
 import { alternativesOf, schemasAt } from "./json-schema.ts";
 import { isObject } from "../lib/is-object.ts";
-import { formatPath, valueAt, type ConfigFinding, type Path } from "./problem.ts";
-import { describeRename, newPathOf } from "./renamed-keys.ts";
 import { closestName } from "../lib/closest-name.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -141,4 +139,115 @@ function typeName(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") return Number.isInteger(value) ? "an integer" : "a fraction";
   return typeNames[typeof value] ?? typeof value;
+}
+
+/** The path of a value: object keys and list indexes. */
+export type Path = readonly (string | number)[];
+
+/** An error or a warning about a configuration, and its position. */
+export interface Problem {
+  /** The path as text; empty for the whole file. */
+  readonly path: string;
+  /** What was expected and what was found; contains no secrets. */
+  readonly message: string;
+  /** Line in the file, from 1. */
+  readonly line?: number;
+  /** Column in the file, from 1. */
+  readonly column?: number;
+}
+
+/** A problem whose position in the file is not known yet. */
+export interface ConfigFinding {
+  readonly path: Path;
+  readonly message: string;
+  /** The key, if the finding is about a key rather than a value. */
+  readonly key?: string;
+  /** Index of the character in the text that the finding is about. */
+  readonly offset?: number;
+}
+
+/** A path as text: `routes.files.upstream`, `routes["a.b"].args[0]`. */
+export function formatPath(path: Path): string {
+  return path
+    .map((step, index) => {
+      if (typeof step === "number") return `[${step}]`;
+      if (!/^[\w$-]+$/u.test(step)) return `[${JSON.stringify(step)}]`;
+      return index === 0 ? step : `.${step}`;
+    })
+    .join("");
+}
+
+/** A problem on one line: `file:line:column path: message`. */
+export function formatProblem({ path, message, line, column }: Problem, file?: string): string {
+  const place = [file, line, column].filter((part) => part !== undefined).join(":");
+  const about = path === "" ? message : `${path}: ${message}`;
+  return place === "" ? about : `${place} ${about}`;
+}
+
+/** The value at a path; undefined if there is none. */
+export function valueAt(tree: unknown, path: Path): unknown {
+  let value = tree;
+  for (const step of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Readonly<Record<string | number, unknown>>)[step];
+  }
+  return value;
+}
+
+/** A copy of the tree with another value at a path; only the objects along the path are copied. */
+export function withValueAt(tree: unknown, path: Path, value: unknown): unknown {
+  const [step, ...rest] = path;
+  if (step === undefined) return value;
+  const inner = withValueAt(valueAt(tree, [step]), rest, value);
+  if (Array.isArray(tree)) return tree.map((item: unknown, index) => (index === step ? inner : item));
+  return { ...(isObject(tree) ? tree : {}), [step]: inner };
+}
+
+/**
+ * Keys that have another name now, by the path under which they used to be written. A route's own settings are listed
+ * without `routes.<name>`, a name chosen by the user is `*`, and a list index is left out. Old names are refused, and
+ * the error says the new one.
+ */
+export const renamedKeys: Readonly<Record<string, string>> = {
+  "auth.authenticators.*.introspection.cache": "auth.authenticators.*.introspection.cacheMaxAge",
+  "auth.authenticators.*.introspection.concurrent": "auth.authenticators.*.introspection.maxConcurrent",
+  "auth.authenticators.*.introspection.remember": "auth.authenticators.*.introspection.cacheEntries",
+  "auth.authenticators.*.jwt.remember": "auth.authenticators.*.jwt.cacheEntries",
+  "limits.concurrentRequests": "limits.requests",
+  "limits.parked": "limits.suspendedCalls",
+  "limits.parkedPerPrincipal": "limits.suspendedCallsPerPrincipal",
+  "limits.perPrincipalRequests": "limits.requestsPerPrincipal",
+  "limits.rates": "rates",
+  "listen.cors": "cors",
+  "sessions.age": "sessions.maxAge",
+  "sessions.idle": "sessions.idleTimeout",
+  "policy.authzen.cache.seconds": "policy.authzen.cache.ttl",
+  "policy.authzen.retryPause": "policy.authzen.retryBackoff",
+  "policy.denialStatus": "policy.refusalStatus",
+  "policy.pingAuthorize.maxRetries": "policy.pingAuthorize.retries",
+  "record.retention.days": "record.retention.maxAge",
+  "record.retention.bytes": "record.retention.maxBytes",
+};
+
+/** The new path of a key that was renamed; undefined for a key that never existed. */
+export function newPathOf(path: Path, key: string, table = renamedKeys): string | undefined {
+  const steps = path[0] === "routes" ? path.slice(2) : path;
+  const written = [...steps.filter((step) => typeof step === "string"), key];
+  const row = Object.entries(table).find(([old]) => matches(old.split("."), written));
+  return row?.[1];
+}
+
+/** What to say about a renamed key: both paths where it moved, only the names where it did not. */
+export function describeRename(path: Path, key: string, newPath: string): string {
+  const parents = (steps: Path): string => steps.filter((step) => typeof step === "string").join(".");
+  const own = parents(path[0] === "routes" ? path.slice(2) : path);
+  const target = newPath.split(".");
+  const newKey = target.pop() ?? "";
+  return target.length === own.split(".").filter((step) => step !== "").length && newKey !== key
+    ? `\`${key}\` is now called \`${newKey}\``
+    : `\`${own}.${key}\` is now \`${newPath}\``;
+}
+
+function matches(old: readonly string[], written: readonly string[]): boolean {
+  return old.length === written.length && old.every((step, index) => step === "*" || step === written[index]);
 }

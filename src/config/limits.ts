@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { defaultLimits } from "../protocol/message.ts";
-import { eventStoreConfig } from "../sessions/config.ts";
+import { eventStoreConfig } from "../sessions/session.ts";
 import { anyDuration, duration, durationField } from "../lib/duration.ts";
 
 const rate = z.strictObject({

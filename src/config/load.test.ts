@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { type ConfigResult, loadConfig, type LoadOptions } from "./load.ts";
-import { formatProblem } from "./problem.ts";
+import { formatProblem } from "./issues.ts";
 import { redactedConfig } from "./secrets.ts";
 
 const files: Readonly<Record<string, string>> = {

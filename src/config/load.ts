@@ -2,13 +2,22 @@ import { dirname, extname, resolve as resolvePath } from "node:path";
 
 import { cleanMcpServers } from "./mcp-servers.ts";
 import { isObject } from "../lib/is-object.ts";
-import { type ConfigFinding, formatPath, type Path, type Problem, withValueAt } from "./problem.ts";
+import {
+  type ConfigFinding,
+  describeIssue,
+  formatPath,
+  type LocatedIssue,
+  locateIssues,
+  type Path,
+  type Problem,
+  toFindings,
+  withValueAt,
+} from "./issues.ts";
 import { type ConfigInput, configSchema } from "./schema.ts";
 import { createSecrets } from "./secrets.ts";
 import type { Source, SourceFormat } from "./source.ts";
 import { type Environment, reasonOf, substitute } from "./substitute.ts";
 import type { Config } from "./config.ts";
-import { describeIssue, type LocatedIssue, locateIssues, toFindings } from "./issues.ts";
 import { resolveConfig, type ResolveDeps } from "./resolve.ts";
 
 /** Where a configuration comes from, and what loading it may read. */

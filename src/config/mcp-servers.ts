@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { isObject } from "../lib/is-object.ts";
-import type { ConfigFinding } from "./problem.ts";
+import type { ConfigFinding } from "./issues.ts";
 import { reservedNames, upstreamConfig } from "./routes.ts";
 import { closestName } from "../lib/closest-name.ts";
 

@@ -2,11 +2,10 @@ import { resolve as resolvePath } from "node:path";
 
 import { isLoopback } from "../lib/addresses.ts";
 import { authProblems, authWarnings, resolveRouteAuth } from "./auth-checks.ts";
-import { unnamedRoute, type Config, type RouteConfig, type RouteTimeouts, type Upstream } from "./config.ts";
+import { type Config, type RouteConfig, type RouteTimeouts, unnamedRoute, type Upstream } from "./config.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { routeNameOf } from "./mcp-servers.ts";
-import type { ConfigFinding, Path } from "./problem.ts";
-import { proxyFromEnvironment } from "./proxy.ts";
+import type { ConfigFinding, Path } from "./issues.ts";
 import { routeConfig } from "./routes.ts";
 import type { ParsedConfig } from "./schema.ts";
 import type { Secrets } from "./secrets.ts";
@@ -244,4 +243,31 @@ function trustWarnings(list: readonly ListedRoute[]): readonly ConfigFinding[] {
     const where = path[0] === "routes" ? [...path, "upstream", "tls", "insecure"] : [...path, "tls", "insecure"];
     return [{ path: where, message: "the connection can be read and changed by anyone in between" }];
   });
+}
+
+/**
+ * The proxy of the environment for a URL: `HTTP_PROXY` or `HTTPS_PROXY` by scheme, lower case first, unless `NO_PROXY`
+ * covers the host. Loopback is never proxied.
+ */
+export function proxyFromEnvironment(url: URL, env: Environment): string | undefined {
+  const name = url.protocol === "https:" ? "https_proxy" : "http_proxy";
+  const proxy = variable(name, env);
+  if (proxy === undefined || isLoopback(url.hostname)) return undefined;
+  const exceptions = (variable("no_proxy", env) ?? "").split(/[\s,]+/u).filter((entry) => entry !== "");
+  if (exceptions.some((entry) => covers(entry, url))) return undefined;
+  return proxy.includes("://") ? proxy : `http://${proxy}`;
+}
+
+function variable(name: string, env: Environment): string | undefined {
+  return [env[name], env[name.toUpperCase()]].find((value) => value !== undefined && value !== "");
+}
+
+/** Whether an entry of NO_PROXY covers a URL: `*`, or a domain and its subdomains, with an optional port. */
+function covers(entry: string, url: URL): boolean {
+  if (entry === "*") return true;
+  const { host = "", port } = /^(?<host>.*?)(?::(?<port>\d+))?$/u.exec(entry.toLowerCase())?.groups ?? {};
+  const urlPort = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
+  if (port !== undefined && port !== urlPort) return false;
+  const domain = host.replace(/^\*?\./u, "");
+  return domain !== "" && (url.hostname === domain || url.hostname.endsWith(`.${domain}`));
 }

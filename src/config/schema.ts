@@ -1,11 +1,11 @@
 import * as z from "zod";
 
 import { authConfig } from "../auth/config.ts";
-import { auditConfig } from "../policy/audit/config.ts";
+import { auditConfig } from "../policy/audit/audit-stream.ts";
 import { policyConfig } from "../policy/config.ts";
 import { driftConfig, recordConfig } from "../recorder/config.ts";
-import { sessionsConfig } from "../sessions/config.ts";
-import { logConfig } from "../telemetry/config.ts";
+import { sessionsConfig } from "../sessions/session.ts";
+import { logConfig } from "../telemetry/log.ts";
 import { limitsConfig, ratesConfig, shutdownConfig, timeoutsConfig } from "./limits.ts";
 import { adminConfig, corsConfig, listenConfig } from "./listen.ts";
 import { mcpServerConfig } from "./mcp-servers.ts";

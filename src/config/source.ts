@@ -1,7 +1,7 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, Scalar } from "yaml";
 
 import { scan, skipSpace } from "../protocol/json/scan.ts";
-import type { ConfigFinding, Path } from "./problem.ts";
+import type { ConfigFinding, Path } from "./issues.ts";
 
 /** A position in a file, from 1. */
 export interface SourcePosition {

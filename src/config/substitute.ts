@@ -1,5 +1,5 @@
 import { isObject } from "../lib/is-object.ts";
-import { formatPath, type ConfigFinding, type Path } from "./problem.ts";
+import { formatPath, type ConfigFinding, type Path } from "./issues.ts";
 
 /** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;

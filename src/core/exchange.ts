@@ -1,8 +1,8 @@
 import type { Clock } from "../lib/clock.ts";
 import { Cancellation } from "./cancellation.ts";
 import type { Message } from "../protocol/message.ts";
-import { revisions } from "../protocol/revisions.ts";
-import type { Era, Revision } from "../protocol/revisions.ts";
+import { type Era, type Revision, revisions } from "../protocol/revisions.ts";
+import type { MaybePromise } from "../lib/is-promise.ts";
 
 /** The caller. Everybody is `anonymous` unless a route authenticates. */
 export interface Principal {
@@ -210,4 +210,18 @@ export function timingOf(clock: Clock): Timing {
 /** A copy of an exchange with another message. It shares `original` and `tracking`. */
 export function withMessage(exchange: Exchange, message: Message): Exchange {
   return { ...exchange, message };
+}
+
+/** Headers by lower-case name. */
+export type CredentialHeaders = Readonly<Record<string, string>>;
+
+/**
+ * Provides the credentials that the gateway sends to an upstream: its own, never those that the caller sent. They may
+ * depend on the caller, and may have to be obtained first.
+ */
+export interface CredentialProvider {
+  /** The headers for a request of a principal. Rejects with a GatewayError if none can be obtained. */
+  headersFor(principal: Principal): MaybePromise<CredentialHeaders>;
+  /** The upstream rejected these headers with 401. Returns whether newer ones may be obtained. */
+  invalidate(principal: Principal, headers: CredentialHeaders): boolean;
 }

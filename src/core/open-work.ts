@@ -1,4 +1,4 @@
-import { InFlightCounter } from "../lib/in-flight.ts";
+import { InFlightCounter } from "../lib/token-bucket.ts";
 
 /** A piece of work that can be brought to an early end. */
 export interface Work {

@@ -3,10 +3,9 @@ import { describe, expect, it } from "vitest";
 
 import { exchangeWith, messageFrom, textOf, valueOf } from "../../test/support/exchange.ts";
 import { notificationOf, requestOf } from "../../test/support/messages.ts";
-import { errorTable, GatewayError, type ErrorCode } from "../errors.ts";
+import { type ErrorCode, errorTable, GatewayError } from "../errors.ts";
 import { noReply } from "./pipeline.ts";
-import { idFrom } from "../protocol/message.ts";
-import { errorResponse } from "../protocol/error-response.ts";
+import { errorResponse, idFrom } from "../protocol/message.ts";
 import { errorMessage, errorReply, refusalReply, resultMessage } from "./reply.ts";
 
 const codes = Object.keys(errorTable) as ErrorCode[];

@@ -4,12 +4,12 @@ import { type Challenge, noReply, type Reply } from "./pipeline.ts";
 import {
   defaultLimits,
   type ErrorMessage,
+  type ErrorResponse,
   type Message,
   type RequestId,
   type ResultMessage,
 } from "../protocol/message.ts";
 import { parseText } from "../protocol/parse.ts";
-import type { ErrorResponse } from "../protocol/error-response.ts";
 import type { Era } from "../protocol/revisions.ts";
 
 /** The `error` member of an error response. */

@@ -11,10 +11,10 @@ import { GatewayError } from "../errors.ts";
 import type { DecisionListener } from "../policy/provider/decision-event.ts";
 import type { PolicyProvider } from "../policy/provider/provider.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { Telemetry } from "../telemetry/tracing.ts";
+import type { Telemetry } from "../telemetry/trace-context.ts";
 import type { McpServerFactory } from "../transports/in-process.ts";
 import type { Channel, ChannelEvents } from "../transports/transport.ts";
-import { compareConfigs } from "./config-changes.ts";
+import { compareConfigs, openServices, type Services } from "./services.ts";
 import { contextOptionsOf } from "./context.ts";
 import { accessRulesOf, adminAccessRulesOf, createAccessControl, publicPathOf } from "./edge/access.ts";
 import { adminListener, createAdmin } from "./edge/admin.ts";
@@ -30,7 +30,6 @@ import { concurrencyLimitsOf, createClientConcurrencyGuard, createConcurrency } 
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/task-owners.ts";
-import { openServices, type Services } from "./services.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {

@@ -2,11 +2,10 @@ import { randomBytes } from "node:crypto";
 import { destination } from "pino";
 import { systemClock, systemTimer } from "../core/exchange.ts";
 import { createSidebandEngine } from "../policy/sideband/engine.ts";
-import { kongHelp, parseKongCommand } from "./command-line.ts";
+import { kongHelp, parseKongCommand, serve } from "./serve.ts";
 import { pluginDump, pluginIdentity } from "./plugin-definition.ts";
 import { SocketError } from "./unix-listener.ts";
 import { createOtlpTelemetry, otlpTarget } from "./otlp.ts";
-import { serve } from "./serve.ts";
 
 /** A slow collector must not delay the exit. */
 const postMs = 5000;

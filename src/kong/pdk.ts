@@ -1,4 +1,4 @@
-import { isMap } from "./rpc.ts";
+import { isMap } from "./frames.ts";
 
 /** Calls a function of Kong's plugin development kit (PDK) for the current request. */
 export type PdkCall = <Name extends PdkName>(name: Name, ...args: PdkArguments<Name>) => Promise<PdkResult<Name>>;

@@ -1,5 +1,5 @@
 import { createPdk, exitFunction, type PdkCall } from "./pdk.ts";
-import type { RpcOutcome } from "./rpc.ts";
+import type { RpcOutcome } from "./frames.ts";
 
 /** Sends Kong the reply that it waits for. */
 export type RpcReply = (outcome: RpcOutcome) => void;

@@ -10,8 +10,7 @@ import type {
 } from "../policy/sideband/contract.ts";
 import { createPdk } from "./pdk.ts";
 import type { PhaseEnd } from "./phase-event.ts";
-import { createPhaseLog } from "./phase-log.ts";
-import { createAccessHandler, createResponseHandler } from "./phases.ts";
+import { createAccessHandler, createPhaseLog, createResponseHandler } from "./phases.ts";
 import { createFixedSecret } from "./engine-pool.ts";
 
 interface Asked {

@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+
 import type {
   HttpPolicyEngine,
   HttpRequestFacts,
@@ -5,11 +7,11 @@ import type {
   RequestChange,
   RequestOutcome,
   ResponseOutcome,
+  SidebandLogEntry,
   StoredContext,
 } from "../policy/sideband/contract.ts";
 import type { HeaderArguments, PdkCall } from "./pdk.ts";
 import { internalErrorExit, type PhaseEnd, type PhaseExit, type PhaseHandler } from "./phase-event.ts";
-import type { PhaseLog, PhaseRecord } from "./phase-log.ts";
 import type { SharedSecret } from "./engine-pool.ts";
 
 /** What both phases of a configured plugin need. */
@@ -212,3 +214,49 @@ const contextKeys = {
 
 /** The value of the two `…Done` keys. */
 const doneMark = "done";
+
+/** Routes the engine's log entries: warnings and errors to Kong's log, the rest to this process's (PA-138). */
+export interface PhaseLog {
+  /** Logs one entry of the engine. */
+  readonly write: (entry: SidebandLogEntry) => void;
+  /** Runs part of a phase and captures what it logs for Kong. */
+  capture<Outcome>(work: () => Promise<Outcome>): Promise<{ readonly outcome: Outcome; readonly record: PhaseRecord }>;
+}
+
+/** The captured entries of a phase. */
+export interface PhaseRecord {
+  /** Writes them to Kong's log, in order. */
+  report(kong: PdkCall): Promise<void>;
+}
+
+/**
+ * Makes a log for phases that run concurrently. The engine has one log for all of them; the asynchronous context tells
+ * which phase an entry belongs to. `line` gets the entries that are not for Kong.
+ */
+export function createPhaseLog(line: (entry: SidebandLogEntry) => void): PhaseLog {
+  const current = new AsyncLocalStorage<SidebandLogEntry[]>();
+  return {
+    write(entry) {
+      const entries = entry.level === "warn" || entry.level === "error" ? current.getStore() : undefined;
+      if (entries === undefined) line(entry);
+      else entries.push(entry);
+    },
+    async capture(work) {
+      const entries: SidebandLogEntry[] = [];
+      try {
+        const outcome = await current.run(entries, work);
+        return { outcome, record: { report: (kong) => report(kong, entries) } };
+      } catch (error) {
+        // The phase cannot report them any more.
+        for (const entry of entries) line(entry);
+        throw error;
+      }
+    },
+  };
+}
+
+async function report(kong: PdkCall, entries: readonly SidebandLogEntry[]): Promise<void> {
+  await Promise.all(
+    entries.map((entry) => kong(entry.level === "error" ? "kong.log.err" : "kong.log.warn", JSON.stringify(entry))),
+  );
+}

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { createFakeTime, settled } from "../../test/support/fake-time.ts";
 import type { PhaseHandler } from "./phase-event.ts";
 import { createPluginServer, timeLimits, type PluginServer } from "./plugin-server.ts";
-import type { RpcOutcome } from "./rpc.ts";
+import type { RpcOutcome } from "./frames.ts";
 
 const servers: PluginServer[] = [];
 afterEach(() => {

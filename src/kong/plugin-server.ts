@@ -1,6 +1,6 @@
 import type { Clock, SetTimer } from "../core/exchange.ts";
 import { type PhaseEvent, type PhaseHandler, type RpcReply, startEvent } from "./phase-event.ts";
-import { isMap, type RpcCall } from "./rpc.ts";
+import { isMap, type RpcCall } from "./frames.ts";
 
 /** A plugin instance of one Kong worker. */
 export interface PluginInstance {

@@ -1,9 +1,8 @@
 import { lstatSync, renameSync, rmSync, statSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
-import { createFrameReader } from "./frames.ts";
+import { createFrameReader, formatReply, formatServerPid, parseCall } from "./frames.ts";
 import type { PluginServer, ServerLog } from "./plugin-server.ts";
-import { formatReply, formatServerPid, parseCall } from "./rpc.ts";
 
 /** Where to listen, and what serves the connections. */
 export interface UnixListenerOptions {

@@ -6,18 +6,21 @@ import { memberString } from "../protocol/json/read.ts";
 import type { Message, ParseLimits, RequestMessage } from "../protocol/message.ts";
 import { methodFacts } from "../protocol/methods.ts";
 import { canonicalUri, isCanonicalTemplate } from "./enforcement/canonical-uri.ts";
-import { type CheckOutcome, createEvaluator, type RefuseOutcome } from "./enforcement/evaluator.ts";
+import {
+  type CheckOutcome,
+  createEvaluator,
+  createShadowEnforcement,
+  type RefuseOutcome,
+} from "./enforcement/evaluator.ts";
 import { createHiddenNames, mayNameHidden } from "./enforcement/hidden-names.ts";
 import { createInputRequestChecks, hasInputRequests, hasInputResponses } from "./enforcement/input-requests.ts";
 import { filterListPage, isListMethod, withPrivateCache } from "./enforcement/lists.ts";
 import { isUriTemplate, mayMentionResource } from "./enforcement/mentioned-names.ts";
 import { createNotFoundReplies, isNotFound } from "./enforcement/not-found-replies.ts";
 import { createRefusalWriter, type RefusalOptions } from "./enforcement/refusals.ts";
-import { createShadowEnforcement } from "./enforcement/shadow.ts";
 import { createTaskResults, mayHoldTaskResult } from "./enforcement/task-results.ts";
 import type { DecisionListener } from "./provider/decision-event.ts";
-import type { PolicyProvider, PolicyRefusal } from "./provider/provider.ts";
-import { completionReference } from "./provider/request-target.ts";
+import { completionReference, type PolicyProvider, type PolicyRefusal } from "./provider/provider.ts";
 
 export interface EnforcementOptions {
   readonly provider: PolicyProvider;

@@ -78,7 +78,7 @@ export type { PostClassification, ServedRevisions, VerbClassification } from "./
 export { checkModernPost } from "./http/modern-post.ts";
 export type { ModernCheckOptions, ModernCheckResult, ModernPost } from "./http/modern-post.ts";
 export type { LoggingLevel, ModernEnvelope } from "./envelope.ts";
-export type { ErrorResponse } from "./error-response.ts";
+export type { ErrorResponse } from "./message.ts";
 export type { ErrorCode } from "../errors.ts";
 export {
   decodeHeaderValue,

@@ -1,5 +1,7 @@
-import type { Outline } from "./json/outline.ts";
+import { type MemberName, type Outline, spanOf } from "./json/outline.ts";
 import { decodeString, typeAt } from "./json/read.ts";
+import { type ErrorCode, errorTable } from "../errors.ts";
+import { type Replacement, splice } from "./json/edit.ts";
 
 /** Which way a message travels. A message of unknown direction is never routed (SC-043). */
 export type Direction = "client-to-server" | "server-to-client" | "internal" | "unknown";
@@ -272,4 +274,101 @@ function canonicalDigits(json: string): string | undefined {
   if (Number.isInteger(value)) return BigInt(value).toString();
   const text = String(value);
   return text.includes(".") ? text : `${text}.`;
+}
+
+/** The error response to a message that cannot be processed, for any transport. */
+export interface ErrorResponse {
+  /** The row of the error table. */
+  readonly error: ErrorCode;
+  /** The HTTP status. */
+  readonly status: number;
+  /** The JSON-RPC error code. */
+  readonly code: number;
+  readonly message: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+  /** The id to echo; absent if the message had no readable id. */
+  readonly id?: RequestId;
+}
+
+/** What an error response says beyond its row of the error table. */
+export interface ErrorResponseOptions {
+  readonly id?: RequestId | undefined;
+  readonly data?: Readonly<Record<string, unknown>>;
+  /** Use the second status of the error's row, if it has one. */
+  readonly useAlternateStatus?: boolean;
+}
+
+/** Makes an error response with the status and code of its row in the error table. */
+export function errorResponse(error: ErrorCode, message: string, options: ErrorResponseOptions = {}): ErrorResponse {
+  const facts = errorTable[error];
+  const status = (options.useAlternateStatus === true ? facts.alternateHttp?.status : undefined) ?? facts.http;
+  const { jsonrpc } = facts;
+  if (status === undefined || jsonrpc === undefined) {
+    throw new RangeError(`${error} has no error response`);
+  }
+  return {
+    error,
+    status,
+    code: jsonrpc,
+    message,
+    ...(options.data === undefined ? {} : { data: options.data }),
+    ...(options.id === undefined ? {} : { id: options.id }),
+  };
+}
+
+/** The response to bytes that are not a message: 413 for a body over the limit, otherwise 400. */
+export function parseFailureResponse(failure: ParseFailure): ErrorResponse {
+  const { id, limit } = failure;
+  const data = { reason: failure.reason, ...(limit === undefined ? {} : { limit }) };
+  if (failure.reason === "json.size") return errorResponse("too_large", failure.message, { id, data });
+  const error = failure.code === -32700 ? "parse_error" : "invalid_message";
+  return errorResponse(error, failure.message, { id, data });
+}
+
+// Needed wherever clients share a connection: ids are rewritten in both directions, and the outline moves along instead
+// of being scanned again.
+
+/** A member that contains an id or token, and its new value. */
+export interface IdEdit {
+  readonly name: MemberName;
+  readonly id: RequestId;
+}
+
+/** The same message with other ids or tokens; members that the message does not have are skipped. */
+export function replaceIds<Kind extends Message>(message: Kind, ids: readonly IdEdit[]): Kind {
+  const edits: Replacement[] = [];
+  let own: RequestId | undefined;
+  for (const { name, id } of ids) {
+    const span = spanOf(message.outline, name);
+    if (span === undefined) continue;
+    edits.push({ span, bytes: Buffer.from(id.json) });
+    if (name === "id" && message.id !== undefined) own = id;
+  }
+  if (edits.length === 0) return message;
+  const { outline } = message;
+  const bytes = splice(message.bytes, outline, edits);
+  const after: Outline = {
+    ok: true,
+    start: 0,
+    end: bytes.length,
+    spans: outline.spans.map((offset) => moved(offset, outline, edits)),
+    duplicateAt: moved(outline.duplicateAt, outline, edits),
+    duplicateId: outline.duplicateId,
+    caseVariantAt: moved(outline.caseVariantAt, outline, edits),
+    loneSurrogateAt: moved(outline.loneSurrogateAt, outline, edits),
+    loneSurrogateInName: outline.loneSurrogateInName,
+  };
+  const { kind, method, diagnostics } = message;
+  // Ids contain no members, so the kind stays the same.
+  return { kind, id: own ?? message.id, method, bytes, outline: after, diagnostics } as Message as Kind;
+}
+
+/** The position of an old offset in the new message; -1 stays -1. */
+function moved(offset: number, outline: Outline, edits: readonly Replacement[]): number {
+  if (offset < 0) return offset;
+  let to = offset - outline.start;
+  for (const { span, bytes } of edits) {
+    if (span.end <= offset) to += bytes.length - (span.end - span.start);
+  }
+  return to;
 }

@@ -4,7 +4,7 @@ import type { Clock, SetTimer } from "../core/exchange.ts";
 import { GatewayError } from "../errors.ts";
 import { settlesWithin } from "../lib/timeout.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { createCursors } from "./entity/cursor.ts";
+import { createCursors } from "./entity/filter.ts";
 import { type Entity, modelOf } from "./entity/entity.ts";
 import { kitFailure } from "./entity/failure.ts";
 import { createRecords, type Records, tableOf } from "./entity/records.ts";

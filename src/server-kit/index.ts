@@ -19,7 +19,7 @@ export type {
   StartServerKitOptions,
 } from "./create-server-kit.ts";
 export type { ExtendContext } from "./mcp/mcp-server.ts";
-export type { StdioSession, StdioStreams } from "./mcp/stdio.ts";
+export type { StdioSession, StdioStreams } from "./mcp/mcp-server.ts";
 export type { HttpEdge, IdentifyRequest, KitHealth, PeerDetails } from "./http/contract.ts";
 export { detectEnvironment } from "./settings/load-settings.ts";
 export type { EnvironmentVariables } from "./settings/load-settings.ts";
@@ -47,7 +47,7 @@ export type {
 export { entityFromTable } from "./entity/drizzle.ts";
 export type { DrizzleSchema, DrizzleTable, DrizzleValue } from "./entity/drizzle.ts";
 export type { FieldTests, FilterOf } from "./entity/filter.ts";
-export type { OperationName } from "./entity/operations.ts";
+export type { OperationName } from "./entity/entity.ts";
 export type { TypedRecords } from "./entity/records.ts";
 
 // Declare tools.
@@ -68,7 +68,7 @@ export { memoryStore } from "./stores/memory.ts";
 export { postgresStore } from "./stores/postgres.ts";
 export type { PostgresClient, PostgresPool, PostgresStoreOptions } from "./stores/postgres.ts";
 export { sqliteStore } from "./stores/sqlite.ts";
-export type { JsonObject, JsonValue, Row, Scalar } from "./stores/row.ts";
+export type { JsonObject, JsonValue, Row, Scalar } from "./stores/store.ts";
 export type {
   ApplyResult,
   ColumnMapping,

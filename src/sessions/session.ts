@@ -1,7 +1,10 @@
+import * as z from "zod";
+
 import type { HttpFacts, Principal, SessionContext } from "../core/exchange.ts";
 import type { Message, RequestId } from "../protocol/message.ts";
 import type { Revision } from "../protocol/revisions.ts";
-import { InFlightCounter } from "../lib/in-flight.ts";
+import { InFlightCounter } from "../lib/token-bucket.ts";
+import { durationField } from "../lib/duration.ts";
 
 /** The state of a session (SC-071). The last two are final. */
 export type SessionState = "initializing" | "active" | "closing" | "closed" | "failed";
@@ -103,4 +106,21 @@ export class Session implements SessionContext {
     this.#onEnd.clear();
     this.#waiting.clear();
   }
+}
+
+/** The `sessions` part of the configuration. */
+export const sessionsConfig = z.strictObject({
+  idleTimeout: durationField("1h").describe("End a session after this time without a message or an open stream."),
+  maxAge: durationField("24h").describe("End a session after this time."),
+});
+
+/** The `limits.eventStore` part of the configuration. */
+export const eventStoreConfig = z.strictObject({
+  streamBytes: bytes(262_144).describe("Bytes of events to keep for one stream."),
+  principalBytes: bytes(16_777_216).describe("Bytes of events to keep for all streams of one principal."),
+  totalBytes: bytes(67_108_864).describe("Bytes of events to keep in the whole process."),
+});
+
+function bytes(fallback: number) {
+  return z.int().min(0).default(fallback);
 }

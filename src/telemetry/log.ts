@@ -1,11 +1,11 @@
 import { constants, openSync } from "node:fs";
 
 import { pino } from "pino";
+import * as z from "zod";
 
 import { systemClock } from "../core/exchange.ts";
 import type { GatewayError } from "../errors.ts";
 import { BufferedDestination } from "./buffered-destination.ts";
-import type { LogLevel } from "./config.ts";
 
 /**
  * The fields of a log line. Only flat, plain values, so that no header object, message or credential gets in by
@@ -246,3 +246,21 @@ function escapeControls(text: string): string {
     (character) => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, "0")}`,
   );
 }
+
+/** Log levels; each includes those after it. */
+export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
+
+/** One of the log levels; `silent` logs nothing. */
+export type LogLevel = (typeof logLevels)[number];
+
+/** The `log` part of the configuration. */
+export const logConfig = z.strictObject({
+  level: z
+    .enum(logLevels)
+    .default("info")
+    .describe("The least severe level to log. `info` logs one line per exchange."),
+  format: z
+    .enum(["auto", "json", "text"])
+    .default("auto")
+    .describe("JSON lines or readable text. `auto` is text on a terminal and JSON elsewhere."),
+});

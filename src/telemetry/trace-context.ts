@@ -1,10 +1,12 @@
 import type { Exchange, TraceHeaders, TraceLink } from "../core/exchange.ts";
-import { changeMembers, splice, type MemberChanges, type Replacement } from "../protocol/json/edit.ts";
-import { spanOf, type Span } from "../protocol/json/outline.ts";
+import { changeMembers, type MemberChanges, type Replacement, splice } from "../protocol/json/edit.ts";
+import { type Span, spanOf } from "../protocol/json/outline.ts";
 import { memberString, typeAt } from "../protocol/json/read.ts";
 import { skipSpace } from "../protocol/json/scan.ts";
 import { defaultLimits, type Message } from "../protocol/message.ts";
 import { parse } from "../protocol/parse.ts";
+import type { Handler, Interceptor, Reply } from "../core/pipeline.ts";
+import type { Revision } from "../protocol/revisions.ts";
 
 const traceparentForm = /^([\da-f]{2})-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})(-.*)?$/u;
 const [noTrace, noSpan] = ["0".repeat(32), "0".repeat(16)] as const;
@@ -100,4 +102,52 @@ function traceEdit({ bytes, outline }: Message, trace: TraceHeaders): Replacemen
       ["tracestate", tracestate === undefined ? undefined : JSON.stringify(tracestate)],
     ]),
   );
+}
+
+/** Where a message is sent. */
+export interface Destination {
+  readonly transport: "http" | "stdio" | "in-process";
+  /** Scheme, host and port of an HTTP server. */
+  readonly origin?: string;
+}
+
+/** A client session that ended. */
+export interface EndedSession {
+  readonly revision: Revision | undefined;
+  readonly durationMs: number;
+  /** Why it ended, unless it was asked to. */
+  readonly failure: string | undefined;
+  /** The server, if it had a session of its own. */
+  readonly upstream: Destination | undefined;
+}
+
+/** Redacts secrets in a text. */
+export type RedactText = (text: string) => string;
+
+/** Traces the messages of one route. */
+export interface RouteTracing {
+  /** Traces a received message, from either side, and everything that happens to it. */
+  readonly received: Interceptor;
+  /**
+   * Traces sending a message upstream or, without a destination, to the client. Its trace context is in
+   * `params._meta` and in `traceHeaders` of the exchange.
+   */
+  send(exchange: Exchange, destination: Destination | undefined, send: Handler): Promise<Reply>;
+  sessionEnded(session: EndedSession): void;
+}
+
+/** Sends spans and metrics to an OpenTelemetry collector. */
+export interface Telemetry {
+  /**
+   * Traces a route; texts from peers are redacted.
+   * @internal
+   */
+  route(name: string, redact: RedactText): RouteTracing;
+  /**
+   * Adds an event to the span of an exchange, if it has one.
+   * @internal
+   */
+  addEvent(exchange: Exchange, event: string, values: Readonly<Record<string, string | number | boolean>>): void;
+  /** Sends what is buffered; resolves when it was sent or given up. */
+  close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import type { CancelReason } from "../core/cancellation.ts";
-import type { Exchange, TransportContext } from "../core/exchange.ts";
+import type { CredentialHeaders, CredentialProvider, Exchange, Principal, TransportContext } from "../core/exchange.ts";
 import type { Reply } from "../core/pipeline.ts";
 import { GatewayError } from "../errors.ts";
 import type { Message } from "../protocol/message.ts";
@@ -117,4 +117,26 @@ export function cancelledNotification(exchange: Exchange): Message | undefined {
   const text = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`;
   const outcome = parseText(text, { revision, mode: "enforce" });
   return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+/**
+ * Sends a request with credentials. A 401 means that it was not carried out, so it is sent once more if newer credentials
+ * can be obtained; a second 401 is reported.
+ */
+export async function sendWithCredentials<Result>(
+  credentials: CredentialProvider,
+  principal: Principal,
+  send: (headers: CredentialHeaders) => Promise<Result>,
+): Promise<Result> {
+  const headers = await credentials.headersFor(principal);
+  try {
+    return await send(headers);
+  } catch (error) {
+    if (!isUnauthorized(error) || !credentials.invalidate(principal, headers)) throw error;
+    return send(await credentials.headersFor(principal));
+  }
+}
+
+function isUnauthorized(error: unknown): boolean {
+  return error instanceof GatewayError && error.details?.["upstreamStatus"] === 401;
 }

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 
 import { runTool } from "../../scripts/run/tool.ts";
 import { failureStatus } from "../../src/server-kit/entity/failure.ts";
-import { operationNames } from "../../src/server-kit/entity/operations.ts";
+import { operationNames } from "../../src/server-kit/entity/entity.ts";
 import { settingsSchema } from "../../src/server-kit/settings/settings.ts";
 import { startProcess, type RunningProcess } from "../support/process.ts";
 

@@ -10,7 +10,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { describe, expect, it } from "vitest";
 
 import { FetchClient } from "../../examples/clients/typescript/fetch-client.ts";
-import { type OperationName, operationNames } from "../../src/server-kit/entity/operations.ts";
+import { type OperationName, operationNames } from "../../src/server-kit/entity/entity.ts";
 import { listen, type ListeningServer } from "../../src/server-kit/index.ts";
 import { createParityKit } from "../fixtures/server-kit/parity-kit.ts";
 

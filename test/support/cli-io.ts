@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 
-import type { PromptIo } from "../../src/cli/prompt.ts";
+import type { PromptIo } from "../../src/cli/io.ts";
 import type { Environment } from "../../src/config/substitute.ts";
 
 /** What may differ from a bare surrounding. */

@@ -1,16 +1,17 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
-import type { Row, Scalar } from "../../src/server-kit/stores/row.ts";
 import {
   allRows,
   comparePositions,
   type EntityStore,
   type EntityTable,
   matchesCondition,
+  type Row,
   type RowChange,
   type RowCondition,
   type RowQuery,
+  type Scalar,
   type SortKey,
   sortPosition,
 } from "../../src/server-kit/stores/store.ts";

@@ -20,7 +20,7 @@ import {
 } from "./input-requests.ts";
 import type { UpstreamAttempt } from "./legacy-session.ts";
 import { defaultServerInfo, serverInfoMeta, toModernResponse } from "./modern-result.ts";
-import { BufferedNotifications, type BufferLimits, toClientNotification } from "./notifications.ts";
+import { BufferedNotifications, type BufferLimits, toClientNotification } from "./subscriptions.ts";
 import { PendingInputRequests } from "./pending-input-requests.ts";
 
 /** Bounds of one call. */

@@ -8,12 +8,15 @@ import { newestModern } from "../../protocol/revisions.ts";
 import { errorMessage, resultMessage } from "../../core/reply.ts";
 import type { LinkEvents, UpstreamLink } from "../../transports/transport.ts";
 import type { BridgedCall } from "./bridged-call.ts";
-import { createCallRunner } from "./call-runner.ts";
+import { createCallRunner, toLegacyNotification } from "./call-runner.ts";
 import { CompactRequest } from "./compact-request.ts";
-import { formatDiscoverResult } from "./handshake.ts";
-import { LegacySession, type LegacySessionEvents, type OpenLegacyLink } from "./legacy-session.ts";
+import {
+  formatDiscoverResult,
+  LegacySession,
+  type LegacySessionEvents,
+  type OpenLegacyLink,
+} from "./legacy-session.ts";
 import { createLegacySessionPool, type PoolLimits } from "./legacy-session-pool.ts";
-import { toLegacyNotification } from "./legacy-request.ts";
 import { createListenSubscriptions, isChangeNotification, type SubscriptionLimits } from "./subscriptions.ts";
 import type { SuspendedCalls } from "./suspended-calls.ts";
 import { untilCancelled } from "../until-cancelled.ts";

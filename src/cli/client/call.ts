@@ -3,9 +3,8 @@ import { isDeepStrictEqual } from "node:util";
 import type { CallToolResult, Client, ContentBlock, Progress, Tool } from "@modelcontextprotocol/client";
 
 import { closestName } from "../../lib/closest-name.ts";
-import { createPrompt, isTty, type PromptIo } from "../prompt.ts";
-import { type ClientTarget, parseTarget } from "./target.ts";
-import { withClient } from "./client.ts";
+import { createPrompt, isTty, type PromptIo } from "../io.ts";
+import { type ClientTarget, parseTarget, withClient } from "./client.ts";
 import { type commands, exitCodes } from "../commands.ts";
 import { type CommandArguments, defineCommand, UsageError } from "../define-command.ts";
 import { createAnswerer, type ElicitationAnswer, parseAnswer } from "./elicitation.ts";

@@ -1,6 +1,6 @@
 import type { ElicitRequestParams, ElicitResult } from "@modelcontextprotocol/client";
 
-import type { Prompt } from "../prompt.ts";
+import type { Prompt } from "../io.ts";
 import { choicesOf, propertiesOf, requiredOf, typesOf, type JsonObject } from "./input-schema.ts";
 import { printable, printableLine } from "../text-layout.ts";
 import { isObject } from "../../lib/is-object.ts";

@@ -1,7 +1,6 @@
 import type { Client, Tool } from "@modelcontextprotocol/client";
 
-import { type ClientTarget, formatTarget, parseTarget } from "./target.ts";
-import { withClient } from "./client.ts";
+import { type ClientTarget, formatTarget, parseTarget, withClient } from "./client.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";

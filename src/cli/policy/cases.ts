@@ -4,7 +4,15 @@ import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 
 import type { RouteConfig } from "../../config/config.ts";
-import { formatPath, formatProblem, type ConfigFinding, type Problem } from "../../config/problem.ts";
+import {
+  type ConfigFinding,
+  describeIssue,
+  formatPath,
+  formatProblem,
+  locateIssues,
+  type Problem,
+  toFindings,
+} from "../../config/issues.ts";
 import { reasonOf } from "../../config/substitute.ts";
 import { anonymous } from "../../core/exchange.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
@@ -27,7 +35,6 @@ import {
   toPrincipal,
   toSampleExchange,
 } from "./sample-exchange.ts";
-import { describeIssue, locateIssues, toFindings } from "../../config/issues.ts";
 import type { SourcePosition } from "../../config/source.ts";
 
 /** `headgate policy test FILE`: runs the cases of a file against the policy of a configuration. */

@@ -1,5 +1,5 @@
 import type { ExchangeRecord } from "../../recorder/contract.ts";
-import type { Colors } from "../colors.ts";
+import type { Colors } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 
 /** Kinds of changes, and their labels. */

@@ -1,7 +1,7 @@
 import type { Config, RouteConfig } from "../../config/config.ts";
 import { configJsonSchema } from "../../config/json-schema.ts";
 import { loadConfig } from "../../config/load.ts";
-import { formatProblem } from "../../config/problem.ts";
+import { formatProblem } from "../../config/issues.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
 import type { CliIo } from "../io.ts";

@@ -1,5 +1,5 @@
 import type { ConfigResult } from "../../config/load.ts";
-import { formatProblem } from "../../config/problem.ts";
+import { formatProblem } from "../../config/issues.ts";
 import type { ReloadableSecrets } from "../../config/secrets.ts";
 import { systemTimer } from "../../core/exchange.ts";
 import type { Gateway } from "../../gateway/gateway.ts";

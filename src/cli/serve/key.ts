@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { formatApiKey, hashApiKey } from "../../auth/api-key.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import type { PromptIo } from "../prompt.ts";
+import type { PromptIo } from "../io.ts";
 
 /** 256 random bits cannot be guessed, so a plain hash of them is as safe as a slow one. */
 const keyBytes = 32;

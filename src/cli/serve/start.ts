@@ -2,15 +2,14 @@ import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 
 import type { Config } from "../../config/config.ts";
-import { loadConfig, type ConfigResult } from "../../config/load.ts";
-import { formatProblem, type Problem } from "../../config/problem.ts";
+import { type ConfigResult, loadConfig } from "../../config/load.ts";
+import { formatProblem, type Problem } from "../../config/issues.ts";
 import { createReloadableSecrets } from "../../config/secrets.ts";
 import type { Environment } from "../../config/substitute.ts";
 import { systemClock } from "../../core/exchange.ts";
 import { createGateway, type Gateway } from "../../gateway/gateway.ts";
 import { createLogRedaction } from "../../gateway/wiring/telemetry.ts";
-import { logLevels } from "../../telemetry/config.ts";
-import { createLogger, type RootLogger } from "../../telemetry/log.ts";
+import { createLogger, logLevels, type RootLogger } from "../../telemetry/log.ts";
 import { openTelemetry } from "../../telemetry/otel/load.ts";
 import { InputFileError, UsageError } from "../define-command.ts";
 import { packageVersion, type ServingIo } from "../io.ts";

@@ -3,8 +3,7 @@ import { compareRuns, type RunComparison, type RunDifference } from "../../recor
 import { describeDifference, type JsonDifference } from "../../recorder/replay/json-difference.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import type { ServingIo } from "../io.ts";
-import { type Colors, colorsFor } from "../colors.ts";
+import { type Colors, colorsFor, type ServingIo } from "../io.ts";
 import { readLines } from "./recordings.ts";
 import { parseSelection } from "./replay.ts";
 import { printableLine } from "../text-layout.ts";

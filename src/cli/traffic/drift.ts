@@ -1,26 +1,25 @@
 import { writeFile } from "node:fs/promises";
 
 import type { FilterCondition } from "../../recorder/contract.ts";
-import { type Drift, findDrift, type Severity } from "../../recorder/drift/compare.ts";
-import {
-  definingMethods,
-  definitionKey,
-  offeredDefinitions,
-  type OfferedDefinitions,
-} from "../../recorder/drift/definitions.ts";
 import {
   type ApprovedDefinition,
+  definingMethods,
+  definitionKey,
   type DefinitionLock,
+  type Drift,
   emptyLock,
+  findDrift,
   formatLock,
+  offeredDefinitions,
+  type OfferedDefinitions,
   parseLock,
+  type Severity,
   withApproved,
-} from "../../recorder/drift/lock.ts";
+} from "../../recorder/drift/compare.ts";
 import { readRecordedTraffic } from "../../recorder/replay/recorded-call.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, refuseProgram, UsageError } from "../define-command.ts";
-import type { ServingIo } from "../io.ts";
-import { type Colors, colorsFor } from "../colors.ts";
+import { type Colors, colorsFor, type ServingIo } from "../io.ts";
 import { readLines, resolveStore } from "./recordings.ts";
 import { printableLine } from "../text-layout.ts";
 

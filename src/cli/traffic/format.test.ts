@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { captureOf } from "../../../test/support/capture.ts";
 import { createCaptureReader } from "../../recorder/store/capture-file.ts";
-import { createColors } from "../colors.ts";
+import { createColors } from "../io.ts";
 import { formatConversation } from "./show.ts";
 import { formatBytes, formatExchange, formatMs } from "./format.ts";
 

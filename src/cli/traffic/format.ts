@@ -1,5 +1,5 @@
 import type { ExchangeRecord, ExchangeStatus } from "../../recorder/contract.ts";
-import type { Colors } from "../colors.ts";
+import type { Colors } from "../io.ts";
 import { printableLine } from "../text-layout.ts";
 
 /** An exchange as one line of a table. */

@@ -1,7 +1,6 @@
-import { isTty } from "../prompt.ts";
+import { type Colors, colorsFor, isTty } from "../io.ts";
 import { exitCodes } from "../commands.ts";
 import { UsageError } from "../define-command.ts";
-import { type Colors, colorsFor } from "../colors.ts";
 import { openReader } from "./recordings.ts";
 import { exchangeHeads, formatBytes, formatDate, formatExchange, formatMs } from "./format.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";

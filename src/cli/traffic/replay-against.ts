@@ -8,11 +8,9 @@ import { describeDifference, type JsonDifference } from "../../recorder/replay/j
 import { isObject } from "../../lib/is-object.ts";
 import { type RecordedCall, type RecordedTraffic, stableParams } from "../../recorder/replay/recorded-call.ts";
 import { recordedMessage } from "../../recorder/replay/mock.ts";
-import { withClient } from "../client/client.ts";
-import { type ClientTarget, formatTarget } from "../client/target.ts";
+import { type ClientTarget, formatTarget, withClient } from "../client/client.ts";
 import { exitCodes } from "../commands.ts";
-import type { ServingIo } from "../io.ts";
-import { colorsFor } from "../colors.ts";
+import { colorsFor, type ServingIo } from "../io.ts";
 import { createProgressBar, printableLine } from "../text-layout.ts";
 
 export interface ReplayAgainstOptions {

@@ -2,7 +2,7 @@ import type { FilterCondition, FrameLeg } from "../../recorder/contract.ts";
 import { readRecordedTraffic, type RecordedTraffic } from "../../recorder/replay/recorded-call.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
-import { parseTarget } from "../client/target.ts";
+import { parseTarget } from "../client/client.ts";
 import type { ServingIo } from "../io.ts";
 import { readLines } from "./recordings.ts";
 import { replayAgainst } from "./replay-against.ts";

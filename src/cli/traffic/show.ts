@@ -1,5 +1,5 @@
 import { exitCodes } from "../commands.ts";
-import { type Colors, colorsFor } from "../colors.ts";
+import { type Colors, colorsFor } from "../io.ts";
 import { openReader } from "./recordings.ts";
 import type { TrafficIo, TrafficRequest } from "./traffic.ts";
 import type { ExchangeRecord, Frame, FrameDecision, OperationRecord } from "../../recorder/contract.ts";

@@ -3,7 +3,7 @@ import type { Exchange } from "../exchange.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import type { MessageMetadata } from "../../protocol/metadata.ts";
 import type { Action } from "./action.ts";
-import { isTimerSpan } from "../../lib/timer-span.ts";
+import { isTimerSpan } from "../../lib/timeout.ts";
 
 /** `request` for requests and notifications, `response` for answers. */
 export type MessagePhase = "request" | "response";

@@ -7,7 +7,7 @@ import { applyChange, type ChangeOutcome } from "./change.ts";
 import type { InterceptorEvent, MessageInterceptor } from "./interceptor.ts";
 import type { Release } from "./held-messages.ts";
 import type { InspectedMessage } from "./inspected-message.ts";
-import { isTimerSpan } from "../../lib/timer-span.ts";
+import { isTimerSpan } from "../../lib/timeout.ts";
 
 /** One interceptor asked about one message. */
 export interface Invocation {

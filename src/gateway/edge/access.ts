@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 import type { Config } from "../../config/config.ts";
-import { isLoopback } from "../../lib/addresses.ts";
+import { createTrustedNetworks, forwardedAddress, isLoopback, plainAddress } from "../../lib/addresses.ts";
 
 /** Which Host and Origin headers are accepted. */
 export interface AccessRules {
@@ -122,4 +122,19 @@ function nameOf(host: string): string {
   if (host.startsWith("[")) return host.slice(0, host.indexOf("]") + 1);
   const colon = host.indexOf(":");
   return colon < 0 ? host : host.slice(0, colon);
+}
+
+/** The IP address of a request's client; undefined on a Unix socket. */
+export type ClientAddress = (request: IncomingMessage) => string | undefined;
+
+/** Creates the function that finds a client's address. `X-Forwarded-For` is believed from trusted proxies. */
+export function createClientAddress(trustedProxies: readonly string[]): ClientAddress {
+  if (trustedProxies.length === 0) return ({ socket }) => plainAddress(socket.remoteAddress);
+  const isTrusted = createTrustedNetworks(trustedProxies);
+  return ({ socket, headers }) => {
+    const direct = plainAddress(socket.remoteAddress);
+    const named = headers["x-forwarded-for"];
+    if (direct === undefined || named === undefined) return direct;
+    return forwardedAddress(direct, typeof named === "string" ? named : named.join(","), isTrusted);
+  };
 }

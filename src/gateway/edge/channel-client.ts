@@ -2,9 +2,14 @@ import type { Exchange, Principal, TransportContext } from "../../core/exchange.
 import type { Reply } from "../../core/pipeline.ts";
 import { refusalReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
-import { parseFailureResponse } from "../../protocol/error-response.ts";
+import {
+  combineAnswers,
+  type Message,
+  messageBytes,
+  parseFailureResponse,
+  type RequestId,
+} from "../../protocol/message.ts";
 import type { ServedRevisions } from "../../protocol/http/era.ts";
-import { combineAnswers, type Message, messageBytes, type RequestId } from "../../protocol/message.ts";
 import { parse } from "../../protocol/parse.ts";
 import { revisionWithoutHeader } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";

@@ -1,31 +1,41 @@
 import { isPromise } from "../../lib/is-promise.ts";
-import { createExchange, httpFactsOf, timingOf } from "../../core/exchange.ts";
-import type { Exchange, Principal, ReplyStream, TransportContext } from "../../core/exchange.ts";
+import {
+  createExchange,
+  type Exchange,
+  httpFactsOf,
+  type Principal,
+  type ReplyStream,
+  timingOf,
+  type TransportContext,
+} from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { errorReply, refusalReply, rejectionReply } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import type { OpenWorkEntry, Work } from "../../core/open-work.ts";
-
-import { parseFailureResponse } from "../../protocol/error-response.ts";
-import type { ErrorResponse } from "../../protocol/error-response.ts";
-import { classifyPost } from "../../protocol/http/era.ts";
-import type { ServedRevisions } from "../../protocol/http/era.ts";
-import { mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
-import type { ModernCheckResult } from "../../protocol/http/modern-post.ts";
-import type { HeaderLookup } from "../../protocol/http/mirrored-headers.ts";
+import {
+  type ErrorResponse,
+  type Message,
+  type MethodMessage,
+  parseFailureResponse,
+  type ParseOutcome,
+  type RequestId,
+  type RequestMessage,
+} from "../../protocol/message.ts";
+import { classifyPost, type ServedRevisions } from "../../protocol/http/era.ts";
+import { type HeaderLookup, mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";
+import { checkModernPost, type ModernCheckResult, type ModernPost } from "../../protocol/http/modern-post.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import type { Message, MethodMessage, ParseOutcome, RequestId, RequestMessage } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
-import { parseRevision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
-import type { Revision } from "../../protocol/revisions.ts";
+import { parseRevision, type Revision, revisions, revisionWithoutHeader } from "../../protocol/revisions.ts";
 import type { Session } from "../../sessions/session.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";
 import type { Route } from "../route/route.ts";
 import { isListening } from "../route/upstream-binding.ts";
-import { checkModernMessage } from "./modern-check.ts";
 import { cutError, lateError } from "./shutdown.ts";
+import type { HeaderParameter } from "../../protocol/http/header-parameters.ts";
+import type { ToolHeaders } from "../route/parameter-headers.ts";
 
 /** Where the reply to one message goes, and the messages that the server sends before it. */
 export interface ClientReply extends ReplyStream {
@@ -370,4 +380,33 @@ function revisionProblem(session: Session, header: HeaderLookup | undefined): st
   return parseRevision(named).ok
     ? `the header MCP-Protocol-Version says ${named}, but this session agreed on ${session.revision}`
     : `the header MCP-Protocol-Version names an unsupported version: ${named}`;
+}
+
+/** Only the upstream knows which methods it serves: it may have extensions unknown to us. */
+const isServed = (): boolean => true;
+
+/**
+ * Checks a modern message at a route. Where the upstream sees no headers (`tools` is given), those that repeat tool
+ * arguments are compared here. Before one is refused, the tool list is read again once, because it may have changed.
+ */
+function checkModernMessage(
+  post: ModernPost,
+  { serving, principal }: { readonly serving: ServedRevisions; readonly principal: Principal },
+  tools: ToolHeaders | undefined,
+  exchangeFor: (revision: Revision) => Exchange,
+): ModernCheckResult | Promise<ModernCheckResult> {
+  const { supported } = serving;
+  const plain = { supported, isServed };
+  if (tools === undefined || post.message.method !== "tools/call") return checkModernPost(post, plain);
+  const headerParameters = (tool: string): readonly HeaderParameter[] | undefined => tools.known(principal, tool);
+  const check = (): ModernCheckResult => checkModernPost(post, { ...plain, headerParameters });
+  const first = check();
+  if (first.ok) {
+    const tool = memberString(post.message, "params.name");
+    if (tool === undefined || tools.known(principal, tool) !== undefined) return first;
+    const exchange = exchangeFor(first.revision);
+    return tools.isFresh(exchange) ? first : tools.refresh(exchange).then(check);
+  }
+  const withoutTools = checkModernPost(post, plain);
+  return withoutTools.ok ? tools.refresh(exchangeFor(withoutTools.revision)).then(check) : withoutTools;
 }

@@ -22,7 +22,7 @@ import type { SubjectTokens } from "../../auth/upstream-credentials.ts";
 import type { Config, RouteConfig } from "../../config/config.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { isLoopback, parseUrl } from "../../lib/addresses.ts";
-import { longestTimer } from "../../lib/timer-span.ts";
+import { longestTimer } from "../../lib/timeout.ts";
 import { type OpenAuthenticator, openAuthenticators } from "./authenticators.ts";
 
 /** The sender of an HTTP request. */

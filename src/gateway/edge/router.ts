@@ -8,8 +8,14 @@ import type { GatewayContext } from "../context.ts";
 import type { Concurrency } from "../route/limits.ts";
 import type { Route } from "../route/route.ts";
 import type { TableRoute } from "../route/route-table.ts";
-import { createAccessControl, hasSeveralHosts, severalHosts, type AccessControl, type AccessRules } from "./access.ts";
-import { createClientAddress } from "./client-address.ts";
+import {
+  type AccessControl,
+  type AccessRules,
+  createAccessControl,
+  createClientAddress,
+  hasSeveralHosts,
+  severalHosts,
+} from "./access.ts";
 import { refuseRequest } from "./http-reply.ts";
 import type { AuthenticationOutcome, HttpCaller, RouteAuthentication } from "./route-authentication.ts";
 import { lateError } from "./shutdown.ts";

@@ -1,12 +1,11 @@
 import { Cancellation } from "../../core/cancellation.ts";
-import { createExchange, timingOf } from "../../core/exchange.ts";
-import type { Exchange, TransportContext } from "../../core/exchange.ts";
+import { createExchange, type Exchange, timingOf, type TransportContext } from "../../core/exchange.ts";
 import type { Handler, Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message } from "../../protocol/message.ts";
 import { newestLegacy, newestModern } from "../../protocol/revisions.ts";
-import type { RouteTracing } from "../../telemetry/tracing.ts";
+import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import { shortenName } from "../../telemetry/log.ts";
 import type { GatewayContext } from "../context.ts";

@@ -5,7 +5,7 @@ import type { Guard, Interceptor } from "../../core/pipeline.ts";
 import { newestModern } from "../../protocol/revisions.ts";
 import type { GatewayContext } from "../context.ts";
 import { createObservedRoute, type PassThroughHandler } from "../passthrough/observed-route.ts";
-import { createUpstreamHealth, type UpstreamHealth } from "../upstream/health.ts";
+import { createUpstreamHealth, type UpstreamHealth } from "../upstream/http-upstream.ts";
 import {
   isSameUpstream,
   type OpenUpstream,

@@ -3,7 +3,7 @@ import { type Handler, noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import type { Session } from "../../sessions/session.ts";
-import type { RouteTracing } from "../../telemetry/tracing.ts";
+import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { GatewayContext } from "../context.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { SessionStreams } from "./session-streams.ts";

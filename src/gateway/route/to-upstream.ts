@@ -3,7 +3,7 @@ import type { Handler, Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SessionRegistry } from "../../sessions/registry.ts";
 import type { Session } from "../../sessions/session.ts";
-import type { RouteTracing } from "../../telemetry/tracing.ts";
+import type { RouteTracing } from "../../telemetry/trace-context.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import type { WireObserver } from "../wiring/wire-observer.ts";
 import { needsParameterHeaders, withParameterHeaders } from "./parameter-headers.ts";

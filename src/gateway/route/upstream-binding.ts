@@ -3,12 +3,12 @@ import type { Exchange, SetTimer } from "../../core/exchange.ts";
 import type { Reply } from "../../core/pipeline.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import type { Session } from "../../sessions/session.ts";
-import { InFlightCounter } from "../../lib/in-flight.ts";
+import { InFlightCounter } from "../../lib/token-bucket.ts";
 import type { UpstreamLink } from "../../transports/transport.ts";
 import { createLinks, type LinkEventsFor, type Links } from "../upstream/links.ts";
 import { createToolHeaders, type ParameterFacts, type ToolHeaders } from "./parameter-headers.ts";
 import { createYieldScheduler } from "./yield-scheduler.ts";
-import type { UpstreamHealth } from "../upstream/health.ts";
+import type { UpstreamHealth } from "../upstream/http-upstream.ts";
 import type { OpenUpstream } from "../upstream/open-upstream.ts";
 
 /** How an upstream is drained. */

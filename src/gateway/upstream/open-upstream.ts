@@ -10,7 +10,7 @@ import type { Clock, SetTimer } from "../../core/exchange.ts";
 import type { ParseLimits } from "../../protocol/message.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
-import type { Destination } from "../../telemetry/tracing.ts";
+import type { Destination } from "../../telemetry/trace-context.ts";
 import { createChannelLink, type OpenChannel } from "../../transports/channel-link.ts";
 import { type McpServerFactory, openInProcessChannel } from "../../transports/in-process.ts";
 import { openSseChannel } from "../../transports/legacy-sse/client.ts";
@@ -26,8 +26,7 @@ import { createTransportDetectingLink, type DetectedTransport } from "./transpor
 import { probeEra } from "./era-detection.ts";
 import { createEraLinks } from "./era-links.ts";
 import type { ModernLinkLimits, ModernSharing, OpenLink } from "./links.ts";
-import { type CredentialDeps, openCredentials } from "./credentials.ts";
-import { openHttpUpstream } from "./http-upstream.ts";
+import { type CredentialDeps, openCredentials, openHttpUpstream } from "./http-upstream.ts";
 import { readPem } from "../../lib/pem.ts";
 
 /** An upstream that links can be opened to. */

@@ -5,7 +5,7 @@ import type { Clock } from "../../core/exchange.ts";
 import type { MessageInterceptor } from "../../core/interceptors/interceptor.ts";
 import type { DriftConfig } from "../../recorder/config.ts";
 import { createDriftGuard } from "../../recorder/drift/guard.ts";
-import { type DefinitionLock, parseLock } from "../../recorder/drift/lock.ts";
+import { type DefinitionLock, parseLock } from "../../recorder/drift/compare.ts";
 import { errorFields, type Logger } from "../../telemetry/log.ts";
 
 /** How long an approval may take to apply. */

@@ -7,7 +7,7 @@ import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
 import { createRedactor } from "../../redact/redactor.ts";
 import { decisionEvent } from "../../telemetry/semconv.ts";
-import type { RouteTracing, Telemetry } from "../../telemetry/tracing.ts";
+import type { RouteTracing, Telemetry } from "../../telemetry/trace-context.ts";
 
 /** Telemetry of a gateway's routes. */
 export interface GatewayTelemetry {

@@ -20,8 +20,7 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import { celPolicy } from "../../../test/support/cel-policy.ts";
 import type { Exchange } from "../../core/exchange.ts";
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { createAuditStream, withAudit, type AuditStream } from "./audit-stream.ts";
-import type { AuditConfig } from "./config.ts";
+import { type AuditConfig, type AuditStream, createAuditStream, withAudit } from "./audit-stream.ts";
 import type { DecisionEvent } from "../provider/decision-event.ts";
 
 let folder: string;

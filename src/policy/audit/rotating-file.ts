@@ -2,7 +2,7 @@ import { open, readdir, rename, rm, stat, type FileHandle } from "node:fs/promis
 import { basename, dirname, join } from "node:path";
 
 import type { Clock } from "../../core/exchange.ts";
-import type { AuditConfig } from "./config.ts";
+import type { AuditConfig } from "./audit-stream.ts";
 
 /** A file that is rotated by size and age. */
 export interface RotatingFile {

@@ -5,8 +5,7 @@ import { memberString, memberType } from "../../protocol/json/read.ts";
 import type { Message } from "../../protocol/message.ts";
 import { isNotification, methodFacts } from "../../protocol/methods.ts";
 import { type CelMap, claimsValue, readCelValue } from "../cel/json-value.ts";
-import type { ListKind } from "../provider/provider.ts";
-import { completionReference, targetMembers, targetName } from "../provider/request-target.ts";
+import { completionReference, type ListKind, targetMembers, targetName } from "../provider/provider.ts";
 import type { EntityFields, EvaluationRequest } from "./mapping.ts";
 
 /** Which claims identify user and agent, and the id of the MCP server. */

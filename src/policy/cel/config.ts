@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 import { checkExpression, type ExpressionType } from "./expression.ts";
-import type { ExpressionScope } from "./scope.ts";
+import type { ExpressionScope } from "./facts.ts";
 
 const names = z.array(z.string().min(1));
 

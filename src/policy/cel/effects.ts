@@ -4,9 +4,8 @@ import { type Outline, type Span, spanOf } from "../../protocol/json/outline.ts"
 import { decodeString, elementsOf, membersOf, typeAt } from "../../protocol/json/read.ts";
 import { scan, skipSpace } from "../../protocol/json/scan.ts";
 import type { Message } from "../../protocol/message.ts";
-import type { Detector } from "../../redact/detectors/detector.ts";
+import { type Detector, scanJsonStrings } from "../../redact/detectors/detector.ts";
 import { detectPersonalData } from "../../redact/detectors/personal-data.ts";
-import { scanJsonStrings } from "../../redact/detectors/scan-texts.ts";
 import { detectSecrets } from "../../redact/detectors/secrets.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { Bindings } from "./facts.ts";

@@ -3,9 +3,17 @@ import { createRequire } from "node:module";
 import type * as Cel from "@marcbachmann/cel-js";
 import type * as Re2 from "re2js";
 
-import { McpFacts, PrincipalFacts, RequestFacts, SessionFacts } from "./facts.ts";
+import {
+  celTypes,
+  type ExpressionScope,
+  McpFacts,
+  PrincipalFacts,
+  RequestFacts,
+  SessionFacts,
+  type TypeName,
+  variables,
+} from "./facts.ts";
 import { countMatch, countSteps, meter } from "./metering.ts";
-import { celTypes, type ExpressionScope, type TypeName, variables } from "./scope.ts";
 
 const load = createRequire(import.meta.url);
 let cel: typeof Cel | undefined;

@@ -1,13 +1,12 @@
 import type { ASTNode, ParseResult } from "@marcbachmann/cel-js";
 
 import { environmentOf, linearMatches, preparePattern } from "./environment.ts";
-import type { Bindings } from "./facts.ts";
+import { type Bindings, type ExpressionScope, variables } from "./facts.ts";
 import { compileFastCondition, type FastFacts } from "./fast-condition.ts";
 import type { CelMap } from "./json-value.ts";
 import { formatMetered, needsMeter, withinBudget } from "./metering.ts";
 import { childrenOf, literalOf, type ReadPath, readPathsOf } from "./read-paths.ts";
 import { type ReadNames, readNamesOf } from "./read-names.ts";
-import { type ExpressionScope, variables } from "./scope.ts";
 
 /** The type an expression must have: a condition, a rate limit key, JSON, or optional JSON. */
 export type ExpressionType = "bool" | "key" | "value" | "optional";

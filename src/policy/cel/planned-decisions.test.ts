@@ -13,7 +13,7 @@ import { rulesFields } from "./config.ts";
 import type { PolicyProvider, Decision } from "../provider/provider.ts";
 import { compileCondition } from "./expression.ts";
 import { createCelProvider } from "./provider.ts";
-import type { ExpressionScope } from "./scope.ts";
+import type { ExpressionScope } from "./facts.ts";
 
 const schema = z.strictObject(rulesFields);
 const signal = new AbortController().signal;

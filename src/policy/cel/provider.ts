@@ -1,7 +1,7 @@
 import type { Principal } from "../../core/exchange.ts";
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
+import { knownNames, type KnownNames } from "../../protocol/json/folded-names.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
@@ -15,15 +15,14 @@ import {
   type PolicyCall,
   type PolicyProvider,
   type PolicyRefusal,
+  targetName,
 } from "../provider/provider.ts";
-import { targetName } from "../provider/request-target.ts";
 import type { RulesConfig } from "./config.ts";
 import { decide, failure, type RuleSetResult, type RuleTrace } from "./decide.ts";
 import { type AppliedEffects, applyRequestEffects, applyResponseEffects } from "./effects.ts";
 import { celErrorText } from "./expression.ts";
 import { Bindings } from "./facts.ts";
-import { evaluatePartially } from "./partial-evaluation.ts";
-import { createPlanCache } from "./plan-cache.ts";
+import { createPlanCache, evaluatePartially } from "./plan-cache.ts";
 import { joinNames, noNames, type ReadNames } from "./read-names.ts";
 import {
   compileCallRules,

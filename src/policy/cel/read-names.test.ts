@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { anyStep } from "../../protocol/json/folded-names.ts";
 import { compileExpression } from "./expression.ts";
-import type { ExpressionScope } from "./scope.ts";
+import type { ExpressionScope } from "./facts.ts";
 
 function namesIn(text: string, scope: ExpressionScope = "call"): readonly string[] {
   const compiled = compileExpression(text, scope, "optional");

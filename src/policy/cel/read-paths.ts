@@ -1,7 +1,7 @@
 import type { ASTNode } from "@marcbachmann/cel-js";
 
 import { MemberNames } from "./json-value.ts";
-import { type JsonVariable, jsonVariables, type NeededMembers } from "./scope.ts";
+import { type JsonVariable, jsonVariables, type NeededMembers } from "./facts.ts";
 
 /** The path of a value that an expression reads, such as `["mcp", "arguments", "amount"]`. */
 export type ReadPath = readonly string[];

@@ -14,7 +14,7 @@ import {
 import { toJson } from "./json-value.ts";
 import { formatReadPath, neededMembers, type ReadPath } from "./read-paths.ts";
 import { joinNames, noNames, type ReadNames } from "./read-names.ts";
-import type { ExpressionScope, NeededMembers } from "./scope.ts";
+import type { ExpressionScope, NeededMembers } from "./facts.ts";
 
 /** A compiled rule. */
 export interface Rule {

@@ -1,12 +1,11 @@
 import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { createGlobTest } from "../../lib/glob.ts";
 import { methodFacts } from "../../protocol/methods.ts";
-import type { ListKind, ListPage, ShadowDecision } from "../provider/provider.ts";
-import { targetName } from "../provider/request-target.ts";
+import { type ListKind, type ListPage, type ShadowDecision, targetName } from "../provider/provider.ts";
 import type { RulesConfig } from "./config.ts";
 import { decide } from "./decide.ts";
 import { Bindings, isKnownFromCall } from "./facts.ts";
-import { isStaticPath } from "./partial-evaluation.ts";
+import { isStaticPath } from "./plan-cache.ts";
 import type { RuleSet } from "./rules.ts";
 
 /** Which names callers can see, in lists and when they use a name. */

@@ -1,9 +1,8 @@
-import { findAmbiguousName, foldName, type KnownNames, knownNames } from "../../protocol/json/folded-names.ts";
+import { findAmbiguousName, foldName, knownNames, type KnownNames } from "../../protocol/json/folded-names.ts";
 import { slotOf } from "../../protocol/json/outline.ts";
 import type { Message } from "../../protocol/message.ts";
 import { hasWrongKind, methodFacts, methodNames } from "../../protocol/methods.ts";
-import type { PolicyRefusal } from "../provider/provider.ts";
-import { completionReference } from "../provider/request-target.ts";
+import { completionReference, type PolicyRefusal } from "../provider/provider.ts";
 
 const paramsSlot = slotOf("params");
 const maxShown = 100;

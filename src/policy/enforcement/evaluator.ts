@@ -1,9 +1,9 @@
 import type { Cancellation } from "../../core/cancellation.ts";
 import type { MessageChange } from "../../core/interceptors/action.ts";
 import { applyChange } from "../../core/interceptors/change.ts";
-import type { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
-import { isPromise, type MaybePromise } from "../../lib/is-promise.ts";
-import type { Message, ParseLimits } from "../../protocol/message.ts";
+import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
+import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
+import type { Message, ParseLimits, RequestMessage } from "../../protocol/message.ts";
 import {
   type DecisionEvent,
   type DecisionListener,
@@ -23,6 +23,9 @@ import {
   type PolicyRefusal,
 } from "../provider/provider.ts";
 import { ambiguityRefusal, unclearRequestRefusal } from "./ambiguity.ts";
+import type { Exchange } from "../../core/exchange.ts";
+import type { Interceptor, Reply } from "../../core/pipeline.ts";
+import { filterListPage, isListMethod } from "./lists.ts";
 
 /** A refused message, and the id of the decision. */
 export interface RefuseOutcome {
@@ -215,4 +218,52 @@ class Call implements PolicyCall {
   get signal(): AbortSignal {
     return this.#cancellation.signal;
   }
+}
+
+/** Beyond this many pending evaluations, messages pass without one: shadow mode must not slow traffic down. */
+const maxPending = 1000;
+
+/** Creates the interceptor of shadow mode: decisions are made and reported, and every message passes unchanged. */
+export function createShadowEnforcement(evaluator: Evaluator): Interceptor {
+  let pending = 0;
+
+  function observe(evaluate: () => MaybePromise<CheckOutcome>): MaybePromise<CheckOutcome> | undefined {
+    if (pending >= maxPending) return undefined;
+    const outcome = evaluate();
+    if (!isPromise(outcome)) return outcome;
+    pending++;
+    // An evaluator never rejects.
+    return outcome.then((late) => {
+      pending--;
+      return late;
+    });
+  }
+
+  function observeResponse(
+    exchange: Exchange,
+    request: RequestMessage,
+    { message }: Reply,
+    requestOutcome: MaybePromise<CheckOutcome>,
+  ): void {
+    if (message === undefined) return;
+    const subject = InspectedMessage.answering(exchange, request, message);
+    void observe(() =>
+      andThen(requestOutcome, (outcome) => {
+        const memory = outcome.type === "pass" ? outcome.memory : undefined;
+        const filtered = isListMethod(subject.method) ? filterListPage(subject, evaluator) : outcome;
+        return andThen(filtered, () => evaluator.evaluate(subject, memory));
+      }),
+    );
+  }
+
+  return (next) => (exchange) => {
+    const outcome = observe(() => evaluator.evaluate(InspectedMessage.of(exchange), undefined));
+    const reply = next(exchange);
+    const { message } = exchange;
+    if (message.kind !== "request" || outcome === undefined) return reply;
+    return reply.then((answer) => {
+      observeResponse(exchange, message, answer, outcome);
+      return answer;
+    });
+  };
 }

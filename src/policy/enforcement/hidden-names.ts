@@ -1,12 +1,11 @@
 import { InspectedMessage } from "../../core/interceptors/inspected-message.ts";
 import { andThen, isPromise, type MaybePromise } from "../../lib/is-promise.ts";
 import { memberString, memberValue, pointerTo } from "../../protocol/json/read.ts";
-import { hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
-import { completionReference } from "../provider/request-target.ts";
+import { completionReference, hiddenRefusal, type ListEntry, type ListKind } from "../provider/provider.ts";
 import { canonicalUri, isCanonicalUri } from "./canonical-uri.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
 import { completedResources, isUriTemplate, type ResourceMention, resourceMentions } from "./mentioned-names.ts";
-import { synthesizeRequest } from "./synthesize.ts";
+import { synthesizeRequest } from "./refusals.ts";
 
 /** Keeps hidden names out of messages other than lists. */
 export interface HiddenNames {

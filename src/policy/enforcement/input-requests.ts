@@ -7,7 +7,7 @@ import { type MemberName, slotOf, type Span, spanOf } from "../../protocol/json/
 import { decodeString, memberSource, membersOf, memberString, typeAt } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { type CheckOutcome, type Evaluator, notEvaluable } from "./evaluator.ts";
-import { synthesizeRequest, synthesizeResult } from "./synthesize.ts";
+import { synthesizeRequest, synthesizeResult } from "./refusals.ts";
 
 /**
  * Evaluates the input requests that modern servers put into results and task notifications, and the input responses that

@@ -1,7 +1,7 @@
 import { slotOf } from "../../protocol/json/outline.ts";
 import { memberSource, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
-import { completionReference } from "../provider/request-target.ts";
+import { completionReference } from "../provider/provider.ts";
 
 type Path = readonly (string | number)[];
 

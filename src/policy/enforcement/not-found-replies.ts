@@ -6,7 +6,7 @@ import { memberString, memberValue } from "../../protocol/json/read.ts";
 import type { Message, RequestMessage } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { revisions } from "../../protocol/revisions.ts";
-import { completionReference, targetName } from "../provider/request-target.ts";
+import { completionReference, targetName } from "../provider/provider.ts";
 
 /**
  * Answers requests about hidden names as if the names did not exist. A caller could compare answers, so both kinds get the

@@ -3,9 +3,11 @@ import { noReply, type Reply } from "../../core/pipeline.ts";
 import { gatewayErrorMessage } from "../../core/reply.ts";
 import { type ErrorCode, GatewayError } from "../../errors.ts";
 import type { PolicyRefusal, RefusalKind } from "../provider/provider.ts";
-import { messageInBody } from "../sideband/pdp-answer.ts";
+import { messageInBody } from "../sideband/pdp-call.ts";
 import { jsonRpcCode } from "../sideband/refusal-answer.ts";
 import type { NotFoundReplies } from "./not-found-replies.ts";
+import type { Message, RequestMessage } from "../../protocol/message.ts";
+import { parseText } from "../../protocol/parse.ts";
 
 /**
  * The error codes of refusals: `default` the gateway's own, `coaz` those of the AuthZEN binding for MCP, `ping` those of
@@ -94,4 +96,23 @@ function toReply(
   };
   if (answerId === undefined) return status === undefined || status < 400 ? noReply : { message: undefined, ...http };
   return { message: gatewayErrorMessage(exchange, answerId, error, code ?? -32603), ...http };
+}
+
+/** A message that stands for a part of another one; undefined if its text is not a valid message. */
+export function synthesizeMessage(text: string): Message | undefined {
+  const outcome = parseText(text, { revision: "unknown", mode: "enforce" });
+  return outcome.ok && outcome.form === "single" ? outcome.message : undefined;
+}
+
+/** A request from the JSON texts of its id and params. */
+export function synthesizeRequest(id: string, method: string, params: string | undefined): RequestMessage | undefined {
+  const member = params === undefined ? "" : `,"params":${params}`;
+  const message = synthesizeMessage(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)}${member}}`);
+  return message?.kind === "request" ? message : undefined;
+}
+
+/** A result from the JSON texts of its id and result. */
+export function synthesizeResult(id: string, result: string): Message | undefined {
+  const message = synthesizeMessage(`{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+  return message?.kind === "result" ? message : undefined;
 }

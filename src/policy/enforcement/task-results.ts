@@ -9,7 +9,7 @@ import { type Message, messageBytes, type RequestMessage } from "../../protocol/
 import { metadataOf } from "../../protocol/metadata.ts";
 import type { PolicyRefusal } from "../provider/provider.ts";
 import type { CheckOutcome, Evaluator } from "./evaluator.ts";
-import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "./synthesize.ts";
+import { synthesizeMessage, synthesizeRequest, synthesizeResult } from "./refusals.ts";
 
 /**
  * Evaluates the result of a task as the response to the request that started it. Otherwise a rule about a tool's results

@@ -1,7 +1,7 @@
 import { type AccessPayload, composeAccess } from "./access-payload.ts";
 import type { EngineCall, HttpRequestFacts, RequestOutcome, StoredContext } from "./contract.ts";
 import { type FittedPayload, objectText } from "./payload.ts";
-import { type AccessAnswer, parseAccessAnswer } from "./pdp-answer.ts";
+import { type AccessAnswer, parseAccessAnswer } from "./pdp-call.ts";
 import {
   countedRefusal,
   evaluatePayload,

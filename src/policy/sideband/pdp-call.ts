@@ -1,9 +1,14 @@
+import { isUtf8 } from "node:buffer";
+
 import type { OpenBreaker } from "../pdp/breaker.ts";
 import type { PdpCaller } from "../pdp/call.ts";
 import type { PdpReply, ServiceUrl } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase, SidebandEngineDeps } from "./contract.ts";
 import type { Instruments } from "./telemetry.ts";
 import type { SidebandSettings } from "./settings.ts";
+import { isObject } from "../../lib/is-object.ts";
+import { fromSidebandHeaders, type HeaderMap } from "./http-format.ts";
+import { memberText, parseJson } from "./payload.ts";
 
 /** How a query ended. */
 export type QueryOutcome<Answer> =
@@ -98,4 +103,117 @@ export function createSidebandQuery(options: QuerySidebandDeps): QuerySideband {
     if (parsed !== undefined) return { kind: "answer", answer: parsed.answer };
     return reply === undefined ? { kind: "failed", error: problem } : { kind: "reply", reply, tripped };
   };
+}
+
+/** The answer to an access query. */
+export type AccessAnswer =
+  | { readonly kind: "allow"; readonly allowed: AllowedRequest }
+  | { readonly kind: "deny"; readonly refusal: PolicyResponse }
+  /** Not JSON of the expected form: there is no decision. */
+  | { readonly kind: "invalid" }
+  /** A decision that cannot be carried out; it never fails open (PA-208). */
+  | { readonly kind: "unusable" };
+
+/** The request as the policy wants it. Members that the answer lacks are undefined and mean no change. */
+export interface AllowedRequest {
+  readonly sourceIp: unknown;
+  readonly sourcePort: unknown;
+  readonly certificate: unknown;
+  readonly method: string | undefined;
+  readonly url: string | undefined;
+  readonly headers: HeaderMap | undefined;
+  /** Missing and `null` are the same (PA-083). */
+  readonly body: string | undefined;
+  /** JSON text as it came (PA-071). */
+  readonly state: string | undefined;
+}
+
+/** A response that the policy wrote. */
+export interface PolicyResponse {
+  readonly status: number;
+  readonly statusText: string;
+  readonly headers: HeaderMap | undefined;
+  readonly body: string;
+}
+
+/** Parses the answer to an access query (PA-066 to PA-071, PA-208). */
+export function parseAccessAnswer(body: Buffer): AccessAnswer {
+  const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
+  if (!isObject(value)) return { kind: "invalid" };
+  const { response, method, url, body: newBody } = value;
+  if (!isAbsent(response)) {
+    const refusal = parsePolicyResponse(response);
+    return typeof refusal === "string" ? { kind: "unusable" } : { kind: "deny", refusal };
+  }
+  const headers = parseHeaders(value["headers"]);
+  if (headers === "invalid" || !isTextOrAbsent(method) || !isTextOrAbsent(url) || !isTextOrAbsent(newBody))
+    return { kind: "invalid" };
+  return {
+    kind: "allow",
+    allowed: {
+      sourceIp: value["source_ip"],
+      sourcePort: value["source_port"],
+      certificate: value["client_certificate"],
+      method: method ?? undefined,
+      url: url ?? undefined,
+      headers,
+      body: newBody ?? undefined,
+      state: isAbsent(value["state"]) ? undefined : memberText(body, "state"),
+    },
+  };
+}
+
+/** The answer to a response query; the kinds are those of {@link AccessAnswer}. */
+export type ResponseResult =
+  | { readonly kind: "result"; readonly result: PolicyResponse }
+  | { readonly kind: "invalid" }
+  | { readonly kind: "unusable" };
+
+/** Parses the answer to a response query (PA-092, PA-094, PA-208). */
+export function parseResponseResult(body: Buffer): ResponseResult {
+  const value = isUtf8(body) ? parseJson(body.toString("utf8")) : undefined;
+  if (!isObject(value)) return { kind: "invalid" };
+  const result = parsePolicyResponse(value);
+  if (result === "status") return { kind: "unusable" };
+  return result === "shape" ? { kind: "invalid" } : { kind: "result", result };
+}
+
+/** The response, or which part of it is unusable. */
+function parsePolicyResponse(value: unknown): PolicyResponse | "status" | "shape" {
+  if (!isObject(value)) return "shape";
+  const status = parseStatus(value["response_code"]);
+  if (status === undefined) return "status";
+  const { body, response_status: text } = value;
+  const headers = parseHeaders(value["headers"]);
+  if (!isTextOrAbsent(body) || headers === "invalid") return "shape";
+  return { status, statusText: typeof text === "string" ? text : "", headers, body: body ?? "" };
+}
+
+function parseHeaders(value: unknown): HeaderMap | undefined | "invalid" {
+  return isAbsent(value) ? undefined : (fromSidebandHeaders(value) ?? "invalid");
+}
+
+/** A status from 100 to 599, as a number or string (PA-208). */
+function parseStatus(code: unknown): number | undefined {
+  if (typeof code === "string" && !/^\d{3}$/u.test(code)) return undefined;
+  if (typeof code !== "string" && typeof code !== "number") return undefined;
+  const status = Number(code);
+  return Number.isInteger(status) && status >= 100 && status <= 599 ? status : undefined;
+}
+
+function isAbsent(value: unknown): value is undefined | null {
+  return value === undefined || value === null;
+}
+
+function isTextOrAbsent(value: unknown): value is string | undefined | null {
+  return isAbsent(value) || typeof value === "string";
+}
+
+/** The error message in a body, wherever the templates of PingAuthorize put it (PA-168). */
+export function messageInBody(body: string): string | undefined {
+  const value = parseJson(body);
+  if (!isObject(value)) return undefined;
+  const { message, errorMessage, error_description: description, error } = value;
+  const candidates = [message, errorMessage, description, isObject(error) ? error["message"] : undefined];
+  return candidates.find((text): text is string => typeof text === "string" && text !== "");
 }

@@ -2,9 +2,15 @@ import { isObject } from "../../lib/is-object.ts";
 import type { PdpReply } from "../pdp/client.ts";
 import type { EngineCall, EnginePhase } from "./contract.ts";
 import type { Instruments, PhaseLog, ShowForLog } from "./telemetry.ts";
-import { fitPayload, type FittedPayload, type McpSummary, parseJson, type Payload } from "./payload.ts";
-import { messageInBody } from "./pdp-answer.ts";
-import type { QueryOutcome, QuerySideband, SidebandQuery } from "./pdp-call.ts";
+import {
+  fitPayload,
+  type FittedPayload,
+  type McpSummary,
+  parseJson,
+  type Payload,
+  responseStatusText,
+} from "./payload.ts";
+import { messageInBody, type QueryOutcome, type QuerySideband, type SidebandQuery } from "./pdp-call.ts";
 import {
   formatRefusalAnswer,
   invalidAnswer,
@@ -15,7 +21,6 @@ import {
   rejected,
   unavailable,
 } from "./refusal-answer.ts";
-import { responseStatusText } from "./response-payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 export interface PhaseDeps {

@@ -1,7 +1,7 @@
 import type { ClientAnswer, SidebandRefusal, SidebandRefusalReason } from "./contract.ts";
 import { type HeaderMap, toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
 import { objectText } from "./payload.ts";
-import { messageInBody, type PolicyResponse } from "./pdp-answer.ts";
+import { messageInBody, type PolicyResponse } from "./pdp-call.ts";
 
 /** A refusal and the answer that the client gets. */
 export interface RefusalAnswer {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AccessPayload } from "./access-payload.ts";
 import type { RequestChange } from "./contract.ts";
 import { connectionHeaders, type HeaderMap, parseHttpUrl, toHeadersOut } from "./http-format.ts";
-import type { AllowedRequest } from "./pdp-answer.ts";
+import type { AllowedRequest } from "./pdp-call.ts";
 import { memberSource, memberString } from "../../protocol/json/read.ts";
 import { scan, skipSpace } from "../../protocol/json/scan.ts";
 import { objectText } from "./payload.ts";

@@ -3,11 +3,10 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 import { mcpFixtures, sseFinalResponse, sseStream } from "../../../test/fixtures/mcp/messages.ts";
-import { createFakedEngine } from "../../../test/support/fake-pdp.ts";
-import type { FakeCall, FakeReply } from "../../../test/support/fake-pdp.ts";
+import { createFakedEngine, type FakeCall, type FakeReply } from "../../../test/support/fake-pdp.ts";
 import { answered, plainContext, responseFacts } from "../../../test/support/mock-pingauthorize.ts";
 import type { HttpResponseFacts, StoredContext } from "./contract.ts";
-import { responseStatusText } from "./response-payload.ts";
+import { responseStatusText } from "./payload.ts";
 
 /** Answers as PingAuthorize does: what it was asked about, with some members changed. */
 function result(changes: Readonly<Record<string, unknown>> = {}) {

@@ -1,11 +1,16 @@
 import { bodyAfterPolicy, isEventStreamContentType } from "../../protocol/sse/final-response.ts";
 import type { EngineCall, HttpResponseFacts, ResponseOutcome, StoredContext } from "./contract.ts";
 import { toHeadersOut, withoutConnectionHeaders } from "./http-format.ts";
-import type { FittedPayload, McpSummary } from "./payload.ts";
-import { parseResponseResult, type PolicyResponse, type ResponseResult } from "./pdp-answer.ts";
+import {
+  type ComposedResponse,
+  composeResponse,
+  type FittedPayload,
+  type McpSummary,
+  type ResponsePayload,
+} from "./payload.ts";
+import { parseResponseResult, type PolicyResponse, type ResponseResult } from "./pdp-call.ts";
 import { countedRefusal, evaluatePayload, type PhaseDeps, undecidedAnswer, warnAboutMissing } from "./phase-context.ts";
 import { invalidAnswer, policyRefusal, type RefusalFacts } from "./refusal-answer.ts";
-import { type ComposedResponse, composeResponse, type ResponsePayload } from "./response-payload.ts";
 import type { SidebandSettings } from "./settings.ts";
 
 /** Upstream headers that stay even if the result does not name them (PA-093). */

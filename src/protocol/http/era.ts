@@ -1,9 +1,15 @@
 import { claimsModern, isModernEnvelope } from "../envelope.ts";
 import { type HeaderLookup, revisionHeaderOf, trimHeaderValue } from "./mirrored-headers.ts";
 import { memberString } from "../json/read.ts";
-import { isMethodMessage, type MethodMessage, type ParseOutcome } from "../message.ts";
+import {
+  errorResponse,
+  type ErrorResponse,
+  isMethodMessage,
+  type MethodMessage,
+  parseFailureResponse,
+  type ParseOutcome,
+} from "../message.ts";
 import { headerMismatch, unsupportedRevision } from "./modern-post.ts";
-import { errorResponse, type ErrorResponse, parseFailureResponse } from "../error-response.ts";
 import { isModernRevision, type Revision } from "../revisions.ts";
 
 /** The eras that an endpoint serves, and the revisions that it lists in errors. */

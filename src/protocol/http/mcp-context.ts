@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 
-import { readId, type RequestId } from "../message.ts";
+import { errorResponse, type ErrorResponse, readId, type RequestId } from "../message.ts";
 import { type Outline, type Span, spanOf } from "../json/outline.ts";
 import {
   decodeString,
@@ -13,7 +13,6 @@ import {
   typeAt,
 } from "../json/read.ts";
 import { scan, skipSpace } from "../json/scan.ts";
-import { errorResponse, type ErrorResponse } from "../error-response.ts";
 
 /** The methods that a policy decision point is told about; all others are ordinary HTTP traffic to it. */
 export const recognizedMethods = [

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { envelopeOf, headersOf, notificationOf, requestOf } from "../../../test/support/messages.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { checkModernPost, type ModernCheckOptions } from "./modern-post.ts";
-import { errorResponse } from "../error-response.ts";
+import { errorResponse } from "../message.ts";
 
 const yard: HeaderParameter = { header: "Mcp-Param-Yard", path: ["yard"], type: "string" };
 

@@ -2,7 +2,7 @@ import { type Capabilities, methodFacts, methodStatus, missingCapabilities } fro
 import { claimsModern, type EnvelopeProblem, type ModernEnvelope, parseEnvelope } from "../envelope.ts";
 import type { HeaderParameter } from "./header-parameters.ts";
 import { memberString } from "../json/read.ts";
-import type { MethodMessage, RequestMessage } from "../message.ts";
+import { errorResponse, type ErrorResponse, type MethodMessage, type RequestMessage } from "../message.ts";
 import {
   checkNameHeader,
   checkParameterHeaders,
@@ -12,7 +12,6 @@ import {
   revisionHeaderOf,
   toHeaderMismatch,
 } from "./mirrored-headers.ts";
-import { errorResponse, type ErrorResponse } from "../error-response.ts";
 import { parseRevision, type Revision, revisions } from "../revisions.ts";
 
 /** What the checks need to know besides the POST itself. */

@@ -1,9 +1,10 @@
-import { type IdEdit, replaceIds } from "../message-edit.ts";
 import {
+  type IdEdit,
   idFrom,
   type Message,
   type NotificationMessage,
   readId,
+  replaceIds,
   type RequestId,
   type RequestMessage,
 } from "../message.ts";

@@ -1,4 +1,4 @@
-import { ByteBuffer } from "../byte-buffer.ts";
+import { ByteBuffer } from "../line-framing.ts";
 import {
   createSseBlock,
   DecodedSseEvent,

@@ -1,8 +1,14 @@
 import type { ErrorCode } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { type Diagnostic, type Direction, isMethodMessage, type Message } from "../message.ts";
+import {
+  type Diagnostic,
+  type Direction,
+  errorResponse,
+  type ErrorResponse,
+  isMethodMessage,
+  type Message,
+} from "../message.ts";
 import { methodStatus } from "../methods.ts";
-import { errorResponse, type ErrorResponse } from "../error-response.ts";
 import { type Revision, revisions } from "../revisions.ts";
 import type { SchemaValidator } from "./schema-validator.ts";
 

@@ -1,6 +1,9 @@
+import { createHash } from "node:crypto";
+
 import { isObject } from "../../lib/is-object.ts";
-import { definitionKey, fingerprintsOf, type Definition } from "./definitions.ts";
-import type { ApprovedDefinition } from "./lock.ts";
+import { canonicalText, parseExactJson } from "../../lib/canonical-json.ts";
+import type { RecordedCall } from "../replay/recorded-call.ts";
+import { GatewayError } from "../../errors.ts";
 
 /** How serious a change is. */
 export type Severity = "info" | "warn" | "critical";
@@ -101,4 +104,195 @@ function newlyRequired(now: unknown, before: unknown): readonly string[] {
   if (!isObject(before)) return [];
   const old = new Set(namesIn(before));
   return namesIn(now).filter((name): name is string => typeof name === "string" && !old.has(name));
+}
+
+/** An entry of a server's lists, or its instructions. */
+export interface Definition {
+  readonly kind: DefinitionKind;
+  readonly name: string;
+  /** The members of the entry without its name, with protocol defaults filled in. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export type DefinitionKind = "tool" | "prompt" | "resource" | "resource-template" | "server";
+
+/** Hashes of a definition's fields. */
+export type Fingerprints = Readonly<Record<string, string>>;
+
+interface ListShape {
+  readonly member: string;
+  readonly key: string;
+  readonly kind: DefinitionKind;
+}
+
+const listShapes: Readonly<Record<string, ListShape>> = {
+  "tools/list": { member: "tools", key: "name", kind: "tool" },
+  "prompts/list": { member: "prompts", key: "name", kind: "prompt" },
+  "resources/list": { member: "resources", key: "uri", kind: "resource" },
+  "resources/templates/list": { member: "resourceTemplates", key: "uriTemplate", kind: "resource-template" },
+};
+
+/** The methods whose results have definitions. */
+export const definingMethods: readonly string[] = [...Object.keys(listShapes), "initialize", "server/discover"];
+
+/** Defaults of the hints (MCP 2025-11-25, ToolAnnotations). */
+const annotationDefaults = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: false,
+  openWorldHint: true,
+};
+
+/** Where the result of a list method has its entries, and which member names them. */
+export function listShapeOf(method: string): ListShape | undefined {
+  return Object.hasOwn(listShapes, method) ? listShapes[method] : undefined;
+}
+
+/** The definitions in the result of a method. */
+export function definitionsIn(method: string, result: unknown): readonly Definition[] {
+  if (!isObject(result)) return [];
+  const form = listShapeOf(method);
+  if (form === undefined) {
+    const { instructions } = result;
+    return typeof instructions === "string" ? [{ kind: "server", name: "instructions", fields: { instructions } }] : [];
+  }
+  const entries = result[form.member];
+  return Array.isArray(entries)
+    ? entries.flatMap((entry: unknown) => definitionOf(entry, form.kind, form.key) ?? [])
+    : [];
+}
+
+/** The definition of a list entry; undefined if it has no name. */
+export function definitionOf(entry: unknown, kind: DefinitionKind, key: string): Definition | undefined {
+  if (!isObject(entry)) return undefined;
+  const { [key]: name, ...fields } = entry;
+  if (typeof name !== "string") return undefined;
+  const own = fields["annotations"];
+  const annotations = kind === "tool" ? { annotations: { ...annotationDefaults, ...(isObject(own) ? own : {}) } } : {};
+  return { kind, name, fields: { ...fields, ...annotations } };
+}
+
+/** Hashes each field; equal JSON values have equal hashes. */
+function fingerprintsOf({ fields }: Definition): Fingerprints {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      createHash("sha256").update(canonicalText(value)).digest("base64url"),
+    ]),
+  );
+}
+
+/** The key of a definition in the lock file. */
+export function definitionKey({ kind, name }: Pick<Definition, "kind" | "name">): string {
+  return `${kind} ${name}`;
+}
+
+/** The last definitions of a server. */
+export interface OfferedDefinitions {
+  readonly definitions: readonly Definition[];
+  /** Kinds whose lists were recorded completely. */
+  readonly complete: ReadonlySet<Definition["kind"]>;
+}
+
+/** The last definitions of each route in recorded calls. */
+export function offeredDefinitions(calls: readonly RecordedCall[]): ReadonlyMap<string, OfferedDefinitions> {
+  const routes = new Map<string, Map<string, Map<string, Definition>>>();
+  const ended = new Map<string, Set<Definition["kind"]>>();
+  for (const { method, params, answer, context } of calls) {
+    if (!definingMethods.includes(method) || answer === undefined || context === undefined) continue;
+    const value = parseExactJson(answer);
+    const result = isObject(value) ? value["result"] : undefined;
+    if (!isObject(result)) continue;
+    const route = getOrMake(routes, context.route, () => new Map<string, Map<string, Definition>>());
+    const own = getOrMake(route, method === "initialize" ? "server/discover" : method, () => new Map());
+    const isFirst = !isObject(params) || params["cursor"] === undefined;
+    // The first page starts the list again.
+    if (isFirst) own.clear();
+    for (const definition of definitionsIn(method, result)) own.set(definitionKey(definition), definition);
+    const kind = listShapeOf(method)?.kind;
+    const kinds = getOrMake(ended, context.route, () => new Set<Definition["kind"]>());
+    if (kind !== undefined && isFirst) kinds.delete(kind);
+    if (kind !== undefined && result["nextCursor"] === undefined) kinds.add(kind);
+  }
+  return new Map(
+    [...routes].map(([route, methods]) => [
+      route,
+      {
+        definitions: [...methods.values()].flatMap((own) => [...own.values()]),
+        complete: ended.get(route) ?? new Set(),
+      },
+    ]),
+  );
+}
+
+function getOrMake<Value>(map: Map<string, Value>, key: string, make: () => Value): Value {
+  let value = map.get(key);
+  if (value === undefined) map.set(key, (value = make()));
+  return value;
+}
+
+/** The format of lock files. */
+const lockFormat = 1;
+
+/** An approved definition. */
+export interface ApprovedDefinition {
+  /** ISO 8601. */
+  readonly approvedAt: string;
+  readonly fingerprints: Fingerprints;
+  /** The fields as approved, for comparison. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Approved definitions, by route and key; kept in a file under version control. */
+export interface DefinitionLock {
+  readonly format: number;
+  readonly routes: Readonly<Record<string, Readonly<Record<string, ApprovedDefinition>>>>;
+}
+
+/** A lock without definitions. */
+export const emptyLock: DefinitionLock = { format: lockFormat, routes: {} };
+
+/** Parses a lock file. */
+export function parseLock(text: string, place: string): DefinitionLock {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new GatewayError("config_invalid", `${place} is not JSON; expected a lock file of \`headgate drift\``);
+  }
+  if (!isObject(value) || value["format"] !== lockFormat || !isObject(value["routes"]))
+    throw new GatewayError("config_invalid", `${place} is not a lock file of format ${lockFormat}`);
+  // Written by `formatLock`; manual edits show as drift.
+  return value as unknown as DefinitionLock;
+}
+
+/** Formats a lock file, sorted for readable diffs. */
+export function formatLock({ format, routes }: DefinitionLock): string {
+  const sorted = <Value>(record: Readonly<Record<string, Value>>): Record<string, Value> =>
+    Object.fromEntries(Object.entries(record).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  const ordered = Object.entries(routes).map(([route, own]) => [route, sorted(own)] as const);
+  return `${JSON.stringify({ format, routes: sorted(Object.fromEntries(ordered)) }, undefined, 2)}\n`;
+}
+
+/** The lock with some definitions of a route approved, and some removed. */
+export function withApproved(
+  lock: DefinitionLock,
+  route: string,
+  changes: {
+    readonly approved: readonly Definition[];
+    readonly gone: readonly string[];
+    readonly at: number;
+  },
+): DefinitionLock {
+  const own = { ...lock.routes[route] };
+  for (const key of changes.gone) delete own[key];
+  const approvedAt = new Date(changes.at).toISOString();
+  for (const definition of changes.approved) {
+    own[definitionKey(definition)] = {
+      approvedAt,
+      fingerprints: fingerprintsOf(definition),
+      fields: definition.fields,
+    };
+  }
+  return { ...lock, routes: { ...lock.routes, [route]: own } };
 }

@@ -3,10 +3,17 @@ import { describe, expect, it } from "vitest";
 import { exchangeWith, messageFrom } from "../../../test/support/exchange.ts";
 import type { MessageInterceptor, MessageView } from "../../core/interceptors/interceptor.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
-import { findDrift, type Drift } from "./compare.ts";
-import { definitionsIn } from "./definitions.ts";
+import {
+  type DefinitionLock,
+  definitionsIn,
+  type Drift,
+  emptyLock,
+  findDrift,
+  formatLock,
+  parseLock,
+  withApproved,
+} from "./compare.ts";
 import { createDriftGuard, type DriftMode } from "./guard.ts";
-import { emptyLock, formatLock, parseLock, withApproved, type DefinitionLock } from "./lock.ts";
 
 const weigh = {
   name: "weigh",

@@ -1,9 +1,16 @@
-import { block, modify, proceed, type Action } from "../../core/interceptors/action.ts";
+import { type Action, block, modify, proceed } from "../../core/interceptors/action.ts";
 import { defineInterceptor, type MessageInterceptor, type MessageView } from "../../core/interceptors/interceptor.ts";
 import { memberValue } from "../../protocol/json/read.ts";
-import { driftOfDefinition, type Drift } from "./compare.ts";
-import { definingMethods, definitionKey, definitionOf, definitionsIn, listShapeOf } from "./definitions.ts";
-import type { DefinitionLock } from "./lock.ts";
+import {
+  definingMethods,
+  definitionKey,
+  type DefinitionLock,
+  definitionOf,
+  definitionsIn,
+  type Drift,
+  driftOfDefinition,
+  listShapeOf,
+} from "./compare.ts";
 
 /** What to do with drifted definitions: log them, hide them from lists, or also refuse their calls. */
 export type DriftMode = "warn" | "hide" | "block";

@@ -34,7 +34,7 @@ export type WriterRequest =
 /** The id of a reply that nobody asked for: the store was deleted or moved. */
 export const goneId = -1;
 /** The end of the message of a store that was deleted or moved. */
-export const goneText = "was deleted or moved";
+const goneText = "was deleted or moved";
 
 /** Its reply. */
 export type WriterReply =

@@ -5,7 +5,7 @@ import {
   missingCredentials,
   readBearer,
 } from "../../auth/authenticator.ts";
-import { readScopes } from "../../auth/scopes.ts";
+import { readScopes } from "../../auth/token-principal.ts";
 import { GatewayError } from "../../errors.ts";
 import { type Clock, type Principal, systemClock } from "../../core/exchange.ts";
 

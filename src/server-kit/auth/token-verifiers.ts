@@ -5,8 +5,8 @@ import { createIntrospection } from "../../auth/introspection.ts";
 import { createIssuer } from "../../auth/issuer.ts";
 import { createJwtAuthenticator } from "../../auth/jwt.ts";
 import { createKeySet } from "../../auth/key-set.ts";
-import { readScopes } from "../../auth/scopes.ts";
-import { createClientAuthentication } from "../../auth/token-endpoint.ts";
+import { readScopes } from "../../auth/token-principal.ts";
+import { createClientAuthentication } from "../../auth/token-source.ts";
 import { type Clock, type Principal, systemClock, systemTimer } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 

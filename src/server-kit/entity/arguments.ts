@@ -1,12 +1,11 @@
 import { z } from "zod";
 
 import { type FieldIssue, invalidArguments } from "./failure.ts";
-import { type EntityModel, isWritable } from "./entity.ts";
+import { type EntityModel, isWritable, type OperationName } from "./entity.ts";
 import { type Field, jsonSchemaOf } from "./fields.ts";
 import { isObject } from "../../lib/is-object.ts";
-import type { JsonObject, JsonValue } from "../stores/row.ts";
+import type { JsonObject, JsonValue } from "../stores/store.ts";
 import { filterSchema } from "./filter.ts";
-import type { OperationName } from "./operations.ts";
 
 /** The fields that a call may send. */
 export interface InputFields {

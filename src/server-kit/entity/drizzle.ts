@@ -2,8 +2,7 @@ import { z } from "zod";
 
 import { GatewayError } from "../../errors.ts";
 import { defineEntity, type Entity, type EntityOptions } from "./entity.ts";
-import type { JsonValue, Scalar } from "../stores/row.ts";
-import type { ColumnMapping } from "../stores/store.ts";
+import type { ColumnMapping, JsonValue, Scalar } from "../stores/store.ts";
 
 /** The part of a Drizzle column that is read; the package stays optional. */
 interface DrizzleColumn {

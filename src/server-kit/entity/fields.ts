@@ -2,8 +2,14 @@ import { z } from "zod";
 
 import { GatewayError } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
-import { isScalar, type JsonObject, type JsonValue, type Scalar } from "../stores/row.ts";
-import type { FieldKind, TableField } from "../stores/store.ts";
+import {
+  type FieldKind,
+  isScalar,
+  type JsonObject,
+  type JsonValue,
+  type Scalar,
+  type TableField,
+} from "../stores/store.ts";
 
 /** One field of an entity. */
 export interface Field extends TableField {

@@ -5,7 +5,7 @@ import { principalNamed } from "../../../test/support/principals.ts";
 import { callerFor, connectInMemory, createTestKit } from "../../../test/support/server-kit.ts";
 import type { Principal } from "../../core/exchange.ts";
 import { createToolCatalog } from "../tools/tool-catalog.ts";
-import { createCursors } from "./cursor.ts";
+import { createCursors } from "./filter.ts";
 import { defineTool } from "../tools/define-tool.ts";
 import { defineEntity, modelOf } from "./entity.ts";
 import { createRecords } from "./records.ts";

@@ -4,9 +4,8 @@ import { z } from "zod";
 import { createFakeTime } from "../../../test/support/fake-time.ts";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { connectInMemory, createTestKit, type TestKit } from "../../../test/support/server-kit.ts";
-import { defineEntity } from "./entity.ts";
+import { defineEntity, operationNames } from "./entity.ts";
 import { kitFailure } from "./failure.ts";
-import { operationNames } from "./operations.ts";
 import { memoryStore } from "../stores/memory.ts";
 
 const Site = defineEntity(

@@ -1,6 +1,12 @@
 import { isObject } from "../../lib/is-object.ts";
-import type { JsonObject, JsonValue, Row } from "../stores/row.ts";
-import { allRows, type RowCondition, type SortKey } from "../stores/store.ts";
+import {
+  allRows,
+  type JsonObject,
+  type JsonValue,
+  type Row,
+  type RowCondition,
+  type SortKey,
+} from "../stores/store.ts";
 import {
   createFields,
   type FieldValues,
@@ -15,10 +21,9 @@ import {
   updateFields,
   upsertFields,
 } from "./arguments.ts";
-import { type EntityModel, withoutHiddenFields } from "./entity.ts";
+import { type EntityModel, type OperationName, withoutHiddenFields } from "./entity.ts";
 import type { FieldIssue } from "./failure.ts";
 import { parseEntityFilter } from "./filter.ts";
-import type { OperationName } from "./operations.ts";
 import type { ListRequest, RecordContext, Records, UpdateRequest } from "./records.ts";
 
 /** Validates the arguments of an operation and runs it, for tools, generic tools and REST alike. */

@@ -2,22 +2,23 @@ import type { z } from "zod";
 
 import type { Clock, Principal } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import { isScalar, type JsonValue, type Row } from "../stores/row.ts";
 import {
   allRows,
   type EntityStore,
   type EntityTable,
+  isScalar,
+  type JsonValue,
+  type Row,
   type RowChange,
   type RowCondition,
   type SortKey,
   sortPosition,
 } from "../stores/store.ts";
 import { type FieldValues, toFieldIssues } from "./arguments.ts";
-import type { Cursors } from "./cursor.ts";
+import { type Cursors, type FilterOf, parseEntityFilter } from "./filter.ts";
 import { type Entity, type EntityModel, type FieldGenerator, isWritable, modelOf } from "./entity.ts";
 import { invalidArguments, kitFailure, notFound } from "./failure.ts";
 import { defaultOf } from "./fields.ts";
-import { type FilterOf, parseEntityFilter } from "./filter.ts";
 
 /** The caller of an operation. */
 export interface RecordContext {

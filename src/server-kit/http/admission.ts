@@ -1,13 +1,12 @@
 import { metadataPrefix } from "../../auth/resource-server.ts";
 import type { Clock, Principal } from "../../core/exchange.ts";
-import { isLoopback } from "../../lib/addresses.ts";
-import { createTrustedNetworks, forwardedAddress, plainAddress } from "../../lib/forwarded-address.ts";
+import { createTrustedNetworks, forwardedAddress, isLoopback, plainAddress } from "../../lib/addresses.ts";
 import { createTokenBuckets } from "../../lib/token-bucket.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { KitCore, PeerDetails } from "./contract.ts";
 import { checkOrigin } from "./origins.ts";
 import { type HttpRefusal, refuseRequest } from "./refusal.ts";
-import type { RouteKind } from "./routes.ts";
+import type { RouteKind } from "./route-handlers.ts";
 
 /** The client of a request, and how it addresses the server. */
 export interface Peer {

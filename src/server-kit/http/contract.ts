@@ -6,8 +6,7 @@ import type { Clock, Principal, SetTimer } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { TransportName } from "../entity/entity.ts";
 import type { KitEnvironment, KitSettings } from "../settings/settings.ts";
-import type { Requester } from "../tools/authorization.ts";
-import type { CallEvent } from "../tools/executor.ts";
+import type { CallEvent, Requester } from "../tools/executor.ts";
 import type { CapabilityTool } from "../tools/tool-catalog.ts";
 import type { AccessDecision, KitCaller } from "../tools/tool-entry.ts";
 

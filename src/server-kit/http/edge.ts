@@ -13,8 +13,7 @@ import {
 import { sseOpenApiPaths } from "./open-api.ts";
 import { corsHeaders, preflight } from "./origins.ts";
 import { HttpRefusal, refuseRequest } from "./refusal.ts";
-import { createRouteHandlers } from "./route-handlers.ts";
-import { allowHeader, findRoute, type KitRoute, routeMethods } from "./routes.ts";
+import { allowHeader, createRouteHandlers, findRoute, type KitRoute, routeMethods } from "./route-handlers.ts";
 
 /** Creates the HTTP edge of a kit; throws if authentication is required and nobody can log in. */
 export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {

@@ -3,8 +3,8 @@ import { httpRefusals } from "./refusal.ts";
 import { restRoutes } from "./rest.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import { failureStatus } from "../entity/failure.ts";
-import type { OperationName } from "../entity/operations.ts";
-import type { JsonObject } from "../stores/row.ts";
+import type { OperationName } from "../entity/entity.ts";
+import type { JsonObject } from "../stores/store.ts";
 import type { ToolEntry } from "../tools/tool-entry.ts";
 
 /** OpenAPI paths of the HTTP+SSE profile, with stable operation ids (KO-143). */

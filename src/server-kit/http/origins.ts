@@ -1,7 +1,7 @@
 import { localhostAllowedHostnames, validateHostHeader } from "@modelcontextprotocol/server";
 
 import { refuseRequest, type HttpRefusal } from "./refusal.ts";
-import { routeMethods, type RouteKind } from "./routes.ts";
+import { routeMethods, type RouteKind } from "./route-handlers.ts";
 
 /** The settings about browser origins. */
 export interface OriginSettings {

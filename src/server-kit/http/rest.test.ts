@@ -4,8 +4,7 @@ import { z } from "zod";
 import { principalNamed } from "../../../test/support/principals.ts";
 import { createTestKit, requestRest } from "../../../test/support/server-kit.ts";
 import { failureStatus } from "../entity/failure.ts";
-import { defineEntity } from "../entity/entity.ts";
-import { operationNames } from "../entity/operations.ts";
+import { defineEntity, operationNames } from "../entity/entity.ts";
 import { memoryStore } from "../stores/memory.ts";
 
 const Site = defineEntity("Site", z.object({ id: z.int(), name: z.string(), rev: z.int() }), {

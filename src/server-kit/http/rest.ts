@@ -1,11 +1,10 @@
 import { isObject } from "../../lib/is-object.ts";
-import type { EntityModel } from "../entity/entity.ts";
+import { type EntityModel, type OperationName, operationNames, operations } from "../entity/entity.ts";
 import { type Failure, failureStatus } from "../entity/failure.ts";
-import { type OperationName, operationNames, operations } from "../entity/operations.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
-import { readJsonBody } from "./json-body.ts";
+import { readJsonBody } from "./submission.ts";
 import { refuseRequest, refuseToolCall } from "./refusal.ts";
 
 /** Answers REST requests with the executor that runs every tool (KO-020, KO-021). */

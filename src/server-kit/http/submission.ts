@@ -1,13 +1,13 @@
 import {
+  type AuthInfo,
   isJsonContentType,
+  type JSONRPCMessage,
   parseJSONRPCMessage,
   readRequestBody,
-  type AuthInfo,
-  type JSONRPCMessage,
   type RequestId,
 } from "@modelcontextprotocol/server";
 
-import { refuseRequest, type HttpRefusal } from "./refusal.ts";
+import { type HttpRefusal, refuseRequest } from "./refusal.ts";
 import type { SseSession } from "../sse/session.ts";
 import type { ReplyStyle } from "../sse/sse-transport.ts";
 
@@ -131,4 +131,37 @@ function readableId(value: unknown): RequestId | undefined {
   if (typeof value !== "object" || value === null || !("id" in value)) return undefined;
   const { id } = value;
   return typeof id === "string" || (typeof id === "number" && Number.isInteger(id)) ? id : undefined;
+}
+
+/** The JSON body of a request, which stays readable; undefined if the body is too large or not JSON. */
+export async function peekJsonBody(request: Request, maxBytes: number): Promise<unknown> {
+  try {
+    const body = await readRequestBody(request.clone(), maxBytes);
+    return body.tooLarge ? undefined : JSON.parse(body.text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The JSON body of a request, or the response that refuses it. */
+export async function readJsonBody(
+  request: Request,
+  maxBytes: number,
+): Promise<{ readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly response: Response }> {
+  if (!isJsonContentType(request.headers.get("content-type"))) {
+    return { ok: false, response: refuseRequest("unsupported_media_type") };
+  }
+  const body = await readRequestBody(request, maxBytes);
+  if (body.tooLarge) return { ok: false, response: refuseRequest("too_large") };
+  try {
+    return { ok: true, value: JSON.parse(body.text) };
+  } catch {
+    return {
+      ok: false,
+      response: Response.json(
+        { error: "validation_failed", message: "invalid arguments: the body is not JSON" },
+        { status: 400 },
+      ),
+    };
+  }
 }

@@ -1,3 +1,5 @@
+import type { Readable, Writable } from "node:stream";
+
 import {
   type AuthInfo,
   type CallToolRequest,
@@ -14,13 +16,15 @@ import {
   type ServerNotifier,
   type ServerOptions,
 } from "@modelcontextprotocol/server";
+import { serveStdio, StdioServerTransport } from "@modelcontextprotocol/server/stdio";
 
 import { anonymous } from "../../core/exchange.ts";
-import type { ConnectionContext } from "../http/contract.ts";
+import type { ConnectionContext, KitCore } from "../http/contract.ts";
 import type { KitCaller } from "../tools/tool-entry.ts";
 import type { TransportName } from "../entity/entity.ts";
 import type { Executor, ToolOutcome } from "../tools/executor.ts";
 import type { ToolCatalog } from "../tools/tool-catalog.ts";
+import type { Logger } from "../../telemetry/log.ts";
 
 /** What the `extend` hook learns about the connection it adds resources, prompts or tools to (KO-023). */
 export interface ExtendContext {
@@ -190,4 +194,41 @@ export function toAuthInfo(caller: KitCaller): AuthInfo {
 function fromAuthInfo(authInfo: AuthInfo | undefined): KitCaller | undefined {
   // Only toAuthInfo writes this key, and nothing of a request's body gets there.
   return authInfo?.extra?.[callerKey] as KitCaller | undefined;
+}
+
+/** The streams of a stdio session. Default: those of the process. */
+export interface StdioStreams {
+  readonly input?: Readable;
+  readonly output?: Writable;
+}
+
+/** A running stdio session. */
+export interface StdioSession {
+  /** Resolves when the input has ended or `close` was called (KO-137). */
+  readonly ended: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Serves the local user over stdio with the SDK; only protocol messages go to the output. */
+export function openStdio(core: KitCore, log: Logger, streams: StdioStreams = {}): StdioSession {
+  const transport = new ObservedStdioTransport(streams.input, streams.output);
+  const session = serveStdio(({ era }) => core.createServer({ via: "stdio", sessionId: undefined, log, era }), {
+    transport,
+    onerror: (error) => log.warn({ reason: error.message }, "stdio error"),
+  });
+  return { ended: transport.closed, close: async () => session.close() };
+}
+
+/** The SDK's transport, which also tells when it has closed. */
+class ObservedStdioTransport extends StdioServerTransport {
+  readonly #closed = Promise.withResolvers<void>();
+
+  get closed(): Promise<void> {
+    return this.#closed.promise;
+  }
+
+  override async close(): Promise<void> {
+    await super.close();
+    this.#closed.resolve();
+  }
 }

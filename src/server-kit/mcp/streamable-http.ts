@@ -16,7 +16,7 @@ import type { KitCaller } from "../tools/tool-entry.ts";
 import { isObject } from "../../lib/is-object.ts";
 import type { KitSettings } from "../settings/settings.ts";
 import type { ConnectionContext } from "../http/contract.ts";
-import { peekJsonBody } from "../http/json-body.ts";
+import { peekJsonBody } from "../http/submission.ts";
 import { refuseRequest, refuseToolCall } from "../http/refusal.ts";
 import type { Executor } from "../tools/executor.ts";
 import { toAuthInfo } from "./mcp-server.ts";

@@ -4,8 +4,7 @@ import { GatewayError } from "../../errors.ts";
 import { isNetwork } from "../../lib/addresses.ts";
 import { anyDuration } from "../../lib/duration.ts";
 import { closestName } from "../../lib/closest-name.ts";
-import { transportNames } from "../entity/entity.ts";
-import { operationNames } from "../entity/operations.ts";
+import { operationNames, transportNames } from "../entity/entity.ts";
 
 /** Where the process runs; settings depend on it (KO-136). */
 export interface KitEnvironment {

@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 
-import type { JsonValue, Row } from "./row.ts";
 import {
   type ApplyResult,
   comparePositions,
   type EntityStore,
   type EntityTable,
+  type JsonValue,
   matchesCondition,
+  type Row,
   type RowChange,
   sortPosition,
 } from "./store.ts";

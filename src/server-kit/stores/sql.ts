@@ -1,6 +1,17 @@
 import { GatewayError } from "../../errors.ts";
-import { isScalar, type JsonValue, type Row, type Scalar } from "./row.ts";
-import type { EntityTable, FieldKind, RowChange, RowCondition, RowQuery, SortKey, TableField } from "./store.ts";
+import {
+  type EntityTable,
+  type FieldKind,
+  isScalar,
+  type JsonValue,
+  type Row,
+  type RowChange,
+  type RowCondition,
+  type RowQuery,
+  type Scalar,
+  type SortKey,
+  type TableField,
+} from "./store.ts";
 
 /** A value that a driver binds to a placeholder. */
 export type SqlParameter = string | number | null;

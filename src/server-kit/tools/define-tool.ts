@@ -8,7 +8,7 @@ import { type TransportName, transportNames } from "../entity/entity.ts";
 import { invalidArguments } from "../entity/failure.ts";
 import { jsonSchemaOf } from "../entity/fields.ts";
 import type { KitSettings } from "../settings/settings.ts";
-import type { JsonObject } from "../stores/row.ts";
+import type { JsonObject } from "../stores/store.ts";
 import { describeMismatch, type ToolEntry, type ToolOutput } from "./tool-entry.ts";
 
 /** What a custom tool learns about its call. */

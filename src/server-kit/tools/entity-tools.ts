@@ -1,13 +1,17 @@
 import { isObject } from "../../lib/is-object.ts";
 import { createFields, inputSchemaOf, outputSchemaOf, readArguments, readObject } from "../entity/arguments.ts";
-import { type EntityModel, transportNames } from "../entity/entity.ts";
+import {
+  type EntityModel,
+  type OperationName,
+  operations as operationTraits,
+  transportNames,
+} from "../entity/entity.ts";
 import { invalidArguments } from "../entity/failure.ts";
 import { runOperation } from "../entity/operation-handler.ts";
-import { type OperationName, operations as operationTraits } from "../entity/operations.ts";
 import type { Records } from "../entity/records.ts";
 import type { KitSettings } from "../settings/settings.ts";
-import type { JsonObject } from "../stores/row.ts";
-import { accessibleEntities } from "./authorization.ts";
+import type { JsonObject } from "../stores/store.ts";
+import { accessibleEntities } from "./executor.ts";
 import { describeMismatch, type ToolAccess, type ToolEntry } from "./tool-entry.ts";
 
 /** An entity as the server exposes it: declaration, overrides and settings merged (KO-025). */

@@ -2,11 +2,10 @@ import type { Tool } from "@modelcontextprotocol/server";
 
 import { anonymous, type Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
-import type { TransportName } from "../entity/entity.ts";
-import type { OperationName } from "../entity/operations.ts";
+import type { OperationName, TransportName } from "../entity/entity.ts";
 import type { Records } from "../entity/records.ts";
 import type { KitSettings } from "../settings/settings.ts";
-import { accessibleEntities, authorizeTool, type Requester, stdioPrincipal } from "./authorization.ts";
+import { accessibleEntities, authorizeTool, type Requester, stdioPrincipal } from "./executor.ts";
 import { type KitTool, toToolEntry } from "./define-tool.ts";
 import { createGenericTools, entityTools, type ExposedEntity, exposeEntity } from "./entity-tools.ts";
 import type { ToolEntry } from "./tool-entry.ts";

@@ -3,9 +3,8 @@ import type { z } from "zod";
 
 import type { Principal } from "../../core/exchange.ts";
 import type { Logger } from "../../telemetry/log.ts";
-import type { TransportName } from "../entity/entity.ts";
-import type { OperationName } from "../entity/operations.ts";
-import type { JsonObject } from "../stores/row.ts";
+import type { OperationName, TransportName } from "../entity/entity.ts";
+import type { JsonObject } from "../stores/store.ts";
 
 /** The caller of one message; lives only as long as the request. */
 export interface KitCaller {

@@ -1,23 +1,21 @@
 import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import type { Revision } from "../../protocol/revisions.ts";
-import { oppositeDirection } from "./entry.ts";
-import type {
-  Entry,
-  NotificationMatch,
-  OpenResult,
-  RequestDirection,
-  ResponseMessage,
-  ScopeDescriptor,
-  ScopeKind,
-  ScopeState,
-  SettleResult,
+import {
+  type Entry,
+  type NotificationMatch,
+  type OpenResult,
+  oppositeDirection,
+  type RequestDirection,
+  type ResponseMessage,
+  type ScopeDescriptor,
+  type ScopeKind,
+  type ScopeState,
+  type SettleResult,
 } from "./entry.ts";
 import type { CorrelationOptions, CorrelatorDeps } from "./limits.ts";
 import { matchNotification } from "./notifications.ts";
-import { PendingRequests } from "./pending-requests.ts";
+import { PendingRequests, type Tombstone, tombstoneKey } from "./pending-requests.ts";
 import type { CorrelationStatistics } from "./statistics.ts";
-import { tombstoneKey } from "./tombstones.ts";
-import type { Tombstone } from "./tombstones.ts";
 
 /** Matches every request with its response, in both directions and in any order (SC-047). */
 export interface Correlator<Payload> {

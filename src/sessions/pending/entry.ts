@@ -11,9 +11,8 @@ import type { Revision } from "../../protocol/revisions.ts";
 import type { MethodRules } from "./method-rules.ts";
 import type { MultiRoundTrip } from "./multi-round-trips.ts";
 import { shortMethod } from "./message-fields.ts";
-import { isFinal } from "./states.ts";
-import type { CorrelationState, FinalState, ResponseMatch } from "./states.ts";
-import type { Tombstone } from "./tombstones.ts";
+import { type CorrelationState, type FinalState, isFinal, type ResponseMatch } from "./states.ts";
+import type { Tombstone } from "./pending-requests.ts";
 
 /** Which side sent the request. */
 export type RequestDirection = "client-to-server" | "server-to-client";

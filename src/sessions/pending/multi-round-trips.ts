@@ -1,7 +1,6 @@
 import type { Message } from "../../protocol/message.ts";
-import type { DiagnosticCode } from "./diagnostics.ts";
-import { digest, providedInputs, requestedInputs } from "./message-fields.ts";
-import type { InputRound } from "./message-fields.ts";
+import type { DiagnosticCode } from "./states.ts";
+import { digest, type InputRound, providedInputs, requestedInputs } from "./message-fields.ts";
 
 /** An operation over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
 export interface MultiRoundTrip {

@@ -9,9 +9,8 @@ import {
   type RequestDirection,
   type RequestLookup,
 } from "./entry.ts";
-import { diagnostics } from "./diagnostics.ts";
+import { diagnostics, type FinalState } from "./states.ts";
 import { cancelTargetOf, progressOf, subscriptionOf } from "./message-fields.ts";
-import type { FinalState } from "./states.ts";
 
 /** How a match takes effect. */
 export interface NotificationEffects<Payload> {

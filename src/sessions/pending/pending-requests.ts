@@ -1,36 +1,29 @@
 import type { GatewayError } from "../../errors.ts";
-import { UnorderedList } from "../../lib/unordered-list.ts";
+import { UnorderedList } from "../../lib/bounded-map.ts";
 import type { Diagnostic, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { createdTaskId, reportsTaskEnd } from "../../protocol/metadata.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation/semantic.ts";
-import { diagnostics } from "./diagnostics.ts";
-import { Entry, SingleRequestLookup } from "./entry.ts";
-import type {
-  EntryInit,
-  EntryOwner,
-  NotificationMatch,
-  OpenResult,
-  RequestDirection,
-  ResponseMessage,
-  ScopeDescriptor,
-  ScopeState,
-  SettleResult,
+import { canTransition, type CorrelationState, correlationStates, diagnostics, type FinalState } from "./states.ts";
+import {
+  Entry,
+  type EntryInit,
+  type EntryOwner,
+  type NotificationMatch,
+  type OpenResult,
+  type RequestDirection,
+  type ResponseMessage,
+  type ScopeDescriptor,
+  type ScopeState,
+  type SettleResult,
+  SingleRequestLookup,
 } from "./entry.ts";
-import { checkCapacity } from "./limits.ts";
-import type { CorrelationOptions, CorrelatorDeps, CorrelatorPhase } from "./limits.ts";
+import { checkCapacity, type CorrelationOptions, type CorrelatorDeps, type CorrelatorPhase } from "./limits.ts";
 import { isRetry, outcomeOf, progressTokenOf, shortName, targetOf, wantsTask } from "./message-fields.ts";
-import { createMethodRules, streamRules } from "./method-rules.ts";
-import type { MethodRules, RulesFor } from "./method-rules.ts";
-import { MultiRoundTrips } from "./multi-round-trips.ts";
-import type { RequestIdentity } from "./multi-round-trips.ts";
-import { matchNotification } from "./notifications.ts";
-import type { NotificationEffects } from "./notifications.ts";
-import { canTransition, correlationStates } from "./states.ts";
-import type { FinalState } from "./states.ts";
+import { createMethodRules, type MethodRules, type RulesFor, streamRules } from "./method-rules.ts";
+import { MultiRoundTrips, type RequestIdentity } from "./multi-round-trips.ts";
+import { matchNotification, type NotificationEffects } from "./notifications.ts";
 import { CorrelationCounters } from "./statistics.ts";
-import { tombstoneKey, Tombstones } from "./tombstones.ts";
-import type { Tombstone } from "./tombstones.ts";
 
 /** The two characters that tell the type in the key of an id. */
 const keyPrefix = 2;
@@ -383,4 +376,60 @@ function oldestOf<Payload>(entries: readonly Entry<Payload>[]): Entry<Payload> |
 function remove<Item>(list: Item[], item: Item): void {
   const index = list.indexOf(item);
   if (index >= 0) list.splice(index, 1);
+}
+
+/** What is remembered of an ended request (SC-052). */
+export interface Tombstone {
+  /** The number of its entry. */
+  readonly number: number;
+  readonly state: CorrelationState;
+  /** Monotonic milliseconds. */
+  readonly endedAt: number;
+}
+
+/** Ids and progress tokens are remembered side by side and never confused. */
+export type KeyKind = "id" | "token";
+
+/**
+ * Remembers how requests ended, bounded in number and in age. Two maps take turns: when the newer one holds half of the
+ * capacity, the older one is dropped as a whole, which costs less than dropping entries one by one.
+ */
+export class Tombstones {
+  readonly #capacity: number;
+  readonly #maxAgeMs: number;
+  #recent = new Map<string, Tombstone>();
+  #older = new Map<string, Tombstone>();
+
+  constructor(capacity: number, maxAgeMs: number) {
+    this.#capacity = capacity;
+    this.#maxAgeMs = maxAgeMs;
+  }
+
+  get size(): number {
+    return this.#recent.size + this.#older.size;
+  }
+
+  add(key: string, { number, state, endedAt }: Tombstone): void {
+    if (this.#capacity === 0) return;
+    this.#recent.set(key, { number, state, endedAt });
+    if (this.#recent.size < this.#capacity / 2) return;
+    this.#older = this.#recent;
+    this.#recent = new Map();
+  }
+
+  /** How a key ended last, unless that is too long ago. */
+  find(key: string, now: number): Tombstone | undefined {
+    const found = this.#recent.get(key) ?? this.#older.get(key);
+    return found === undefined || now - found.endedAt > this.#maxAgeMs ? undefined : found;
+  }
+}
+
+/** The key of one id or token of one direction of one scope. */
+export function tombstoneKey(
+  { number }: { readonly number: number },
+  direction: RequestDirection,
+  kind: KeyKind,
+  key: string,
+): string {
+  return `${number}${direction === "client-to-server" ? ">" : "<"}${kind}${key}`;
 }

@@ -4,7 +4,7 @@ import { memberBoolean, memberInteger, memberString, memberValue } from "../../p
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { attributes, callerFaults, executeTool, otherName, timeoutErrorType, toolErrorType } from "../semconv.ts";
-import type { Destination, RedactText } from "../tracing.ts";
+import type { Destination, RedactText } from "../trace-context.ts";
 
 /** Attribute values by name. */
 export type AttributeValues = Readonly<Record<string, string | number>>;

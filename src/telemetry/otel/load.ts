@@ -1,6 +1,6 @@
 import type { Clock } from "../../core/exchange.ts";
 import type { Logger } from "../log.ts";
-import type { Telemetry } from "../tracing.ts";
+import type { Telemetry } from "../trace-context.ts";
 import type { OpenTelemetryApi } from "./telemetry.ts";
 
 /** Environment variables. */

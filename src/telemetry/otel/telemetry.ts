@@ -7,8 +7,17 @@ import { GatewayError } from "../../errors.ts";
 import type { Message } from "../../protocol/message.ts";
 import { methodFacts } from "../../protocol/methods.ts";
 import { attributes, durationBounds, durations } from "../semconv.ts";
-import { formatTraceparent, headerTrace, messageTrace, withTraceMeta, type RemoteTrace } from "../trace-context.ts";
-import type { Destination, RedactText, RouteTracing, Telemetry } from "../tracing.ts";
+import {
+  type Destination,
+  formatTraceparent,
+  headerTrace,
+  messageTrace,
+  type RedactText,
+  type RemoteTrace,
+  type RouteTracing,
+  type Telemetry,
+  withTraceMeta,
+} from "../trace-context.ts";
 import { createNameLimit, createSpanDescriber, destinationOf, type SpanRole } from "./attributes.ts";
 
 /** The OpenTelemetry API, which is an optional dependency. */

@@ -2,7 +2,7 @@ import type { HttpEndpoint } from "../streamable-http/endpoint.ts";
 import { ResponseReader, upstreamStatusError } from "../streamable-http/response.ts";
 import { GatewayError } from "../../errors.ts";
 import type { Principal } from "../../core/exchange.ts";
-import { sendWithCredentials } from "../send-with-credentials.ts";
+import { sendWithCredentials } from "../transport.ts";
 import { parse } from "../../protocol/parse.ts";
 
 /** Where messages are posted, and how many may be in flight. */

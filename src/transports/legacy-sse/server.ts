@@ -7,7 +7,7 @@ import { readBody } from "../http/request-body.ts";
 import { writeGatewayError, writeHttpError } from "../http/error-response.ts";
 import { SseResponse, type SseResponseOptions } from "../http/sse-response.ts";
 import type { Channel, ChannelEvents } from "../transport.ts";
-import { formatEndpoint, sessionIdOf } from "./endpoint-uri.ts";
+import { formatEndpoint, sessionIdOf } from "./client.ts";
 import { encodeSseEvent, encodeSseMessage } from "../../protocol/sse/encoder.ts";
 
 export interface SseServerOptions {

@@ -2,7 +2,7 @@ import { connect } from "node:net";
 
 import { buildConnector, Client, type Dispatcher, errors } from "undici";
 
-import { type ListItem, UnorderedList } from "../../lib/unordered-list.ts";
+import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
 import { skipInterimResponses } from "./interim-responses.ts";
 
 /** A request to an upstream. */

@@ -1,5 +1,4 @@
-import type { CredentialHeaders, CredentialProvider } from "../../core/credentials.ts";
-import type { Exchange, Principal } from "../../core/exchange.ts";
+import type { CredentialHeaders, CredentialProvider, Exchange, Principal } from "../../core/exchange.ts";
 import { GatewayError } from "../../errors.ts";
 import type { SetTimer } from "../../lib/clock.ts";
 import { mirroredHeadersOf } from "../../protocol/http/mirrored-headers.ts";

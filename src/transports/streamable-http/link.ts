@@ -1,18 +1,18 @@
-import { type CancelListener, type CancelReason, Cancellation } from "../../core/cancellation.ts";
+import { Cancellation, type CancelListener, type CancelReason } from "../../core/cancellation.ts";
 import { createExchange, type Exchange } from "../../core/exchange.ts";
 import { noReply, type Reply } from "../../core/pipeline.ts";
 import { GatewayError } from "../../errors.ts";
-import { type ListItem, UnorderedList } from "../../lib/unordered-list.ts";
+import { type ListItem, UnorderedList } from "../../lib/bounded-map.ts";
 import { memberString } from "../../protocol/json/read.ts";
 import { type Message, messageBytes } from "../../protocol/message.ts";
 import { type Era, newestLegacy, parseRevision, revisions } from "../../protocol/revisions.ts";
 import type { SseEvent } from "../../protocol/sse/event.ts";
-import { sendWithCredentials } from "../send-with-credentials.ts";
 import {
   cancelledError,
   cancelledNotification,
   type LinkEvents,
   type ReplyCallback,
+  sendWithCredentials,
   settleCallback,
   type UpstreamLink,
 } from "../transport.ts";

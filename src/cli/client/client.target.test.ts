@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+
+import { UsageError } from "../define-command.ts";
+import { parseTarget, formatTarget, type TargetArguments } from "./client.ts";
+
+function parse(words: Partial<TargetArguments>) {
+  return parseTarget({ url: undefined, headers: undefined, program: undefined, ...words });
+}
+
+describe("parseTarget", () => {
+  it("means the local gateway by default", () => {
+    const target = parse({});
+    expect(formatTarget(target)).toBe("http://127.0.0.1:8484/mcp");
+  });
+
+  it("takes a URL with headers", () => {
+    const headers = ["Authorization: Bearer a:b", "x-empty:"];
+    expect(parse({ url: "https://mcp.example.com/mcp", headers })).toEqual({
+      type: "http",
+      url: new URL("https://mcp.example.com/mcp"),
+      headers: { authorization: "Bearer a:b", "x-empty": "" },
+    });
+  });
+
+  it("takes a command", () => {
+    const target = parse({ program: ["npx", "-y", "server"] });
+    expect(target).toEqual({ type: "stdio", command: "npx", args: ["-y", "server"] });
+    expect(formatTarget(target)).toBe("`npx -y server`");
+  });
+
+  it.each<[Partial<TargetArguments>, string]>([
+    [{ url: "localhost:8484" }, "`localhost:8484` is not an http or https URL"],
+    [{ url: "nonsense" }, "`nonsense` is not an http or https URL"],
+    [{ url: "http://me:pass@host/mcp" }, "the URL contains credentials; pass them with --header"],
+    [{ program: [] }, "expected a command after --"],
+    [{ url: "http://host/mcp", program: ["x"] }, "a URL and a command exclude each other"],
+    [{ headers: ["a:b"], program: ["x"] }, "--header needs a URL, not a command"],
+    [{ headers: ["secret"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+    [{ headers: ["a b:c"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+    [{ headers: ["a:b\nc: d"] }, "--header takes NAME:VALUE, the name and value of an HTTP header"],
+  ])("refuses %j without repeating secrets", (words, problem) => {
+    expect(() => parse(words)).toThrow(new UsageError(problem));
+  });
+});

@@ -40,7 +40,15 @@ export type {
 export { block, delay, mock, modify, pause, proceed } from "./core/interceptors/action.ts";
 export type { Action, BlockOptions, MessageChange, MockAnswer, PauseOptions } from "./core/interceptors/action.ts";
 export type { HeldMessage, HeldMessageResult, HeldMessages } from "./core/interceptors/held-messages.ts";
-export type { Exchange, Principal, SessionContext, Timing, TraceHeaders, TransportContext } from "./core/exchange.ts";
+export type {
+  Exchange,
+  HttpFacts,
+  Principal,
+  SessionContext,
+  Timing,
+  TraceHeaders,
+  TransportContext,
+} from "./core/exchange.ts";
 
 // Policy: providers of your own, and every decision.
 export type {

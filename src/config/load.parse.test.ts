@@ -69,7 +69,7 @@ describe("a configuration", () => {
         hard: 3_600_000,
         streamKeepAlive: 15_000,
       },
-      shutdown: { grace: 10_000 },
+      shutdown: { grace: 10_000, readinessDelay: 0 },
       routes: {
         default: {
           name: "default",

@@ -9,13 +9,15 @@ const least = { serviceUrl: "https://pdp.example", sharedSecret: "s", secretHead
 describe("the gateway's PingAuthorize settings", () => {
   it("have the same defaults as the plugin's", () => {
     const settings = toSidebandSettings(sidebandConfig.parse(least), false);
-    const others = new Set(["enable_mcp", "enable_otel", "strip_accept_encoding"]);
+    const others = new Set(["enable_mcp", "enable_otel", "strip_accept_encoding", "max_sideband_body_action"]);
     for (const [name, definition] of Object.entries(settingDefinitions)) {
       if ("default" in definition && !others.has(name)) {
         expect([name, settings[name as keyof typeof settings]]).toEqual([name, definition.default]);
       }
     }
     expect(settings).toMatchObject({ enable_mcp: true, enable_otel: true, strip_accept_encoding: false });
+    // PA-202 fixes `truncate` for the plugin; a gateway refuses what its policy could see only in part.
+    expect(settings.max_sideband_body_action).toBe("reject");
   });
 
   it("become the engine's", () => {

@@ -50,7 +50,7 @@ export interface PostgresPool {
 export interface PostgresStoreOptions {
   /** The longest that one list, count or change may take, connecting included. Default: 10 s. */
   readonly timeoutMs?: number;
-  /** For tests. */
+  /** For tests. @internal */
   readonly setTimer?: SetTimer;
 }
 

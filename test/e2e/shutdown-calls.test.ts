@@ -52,6 +52,46 @@ const ping = (id: number) => ({ jsonrpc: "2.0", id, method: "ping" });
 const isDiscovery = (call: UpstreamCall) => sentMessage(call).method === "server/discover";
 
 describe("a call that runs when the gateway is told to stop", () => {
+  it("is answered although it still waits for a decision, with `Connection: close`, and new ones are refused", async () => {
+    const asked = Promise.withResolvers<UpstreamCall>();
+    let isHolding = false;
+    await using decisions = await fakeUpstream((call) => {
+      if (call.method === "GET") call.replyRaw(404);
+      else if (isHolding) {
+        isHolding = false;
+        asked.resolve(call);
+      } else call.reply({ decision: true });
+    });
+    const listing = { tools: [{ name: "long", inputSchema: { type: "object" } }] };
+    const arrived = Promise.withResolvers<UpstreamCall>();
+    await using upstream = await legacyUpstream((call, { id, method }) => {
+      if (method === "tools/call") arrived.resolve(call);
+      else call.reply({ jsonrpc: "2.0", id, result: method === "tools/list" ? listing : {} });
+    });
+    await using gateway = await start({
+      upstream: { url: upstream.url },
+      policy: { authzen: { url: new URL(decisions.url).origin, retries: 0, connectionTimeout: "30s" }, timeout: "30s" },
+      shutdown: { grace: "50s" },
+    });
+    const session = await openSession(gateway.url);
+    // AuthZEN decides about listed tools only.
+    await session.post({ jsonrpc: "2.0", id: "list", method: "tools/list" });
+    isHolding = true;
+    const running = session.post(toolCall("call", "long"));
+    const question = await asked.promise;
+    await gateway.stop();
+    await expect.poll(async () => (await session.post(ping(7))).status).toBe(503);
+    expect(await session.post(ping(8))).toMatchObject({ json: cut(8), headers: { connection: "close" } });
+    question.reply({ decision: true });
+    (await arrived.promise).reply(textResult("call", "done"));
+    expect(await running).toMatchObject({
+      status: 200,
+      json: textResult("call", "done"),
+      headers: { connection: "close" },
+    });
+    expect(await gateway.process.exited).toEqual({ code: 0, signal: null });
+  });
+
   it("is answered when its body is still on its way, and when its answer must be recorded first", async () => {
     await using upstream = await heldUpstream();
     await using gateway = await start({

@@ -3,6 +3,7 @@ import * as z from "zod";
 import { durationField } from "../lib/duration.ts";
 import { authZenConfig } from "./authzen/config.ts";
 import { rulesFields } from "./cel/config.ts";
+import { canonicalUri, isCanonicalTemplate } from "./enforcement/canonical-uri.ts";
 import { sidebandConfig } from "./sideband/config.ts";
 
 /** The `policy` section of the configuration: at the top for all routes, or in a route instead. */
@@ -30,7 +31,40 @@ export const policyConfig = z
       .default(false)
       .describe("Let messages pass when no decision is available; each is logged and counted. Fails closed if false."),
   })
-  .superRefine(checkProvider);
+  .superRefine(checkProvider)
+  .superRefine(checkResourceUris);
+
+/**
+ * Requests are matched in their canonical spelling, so a pattern in another one would never match: a `deny` that denies
+ * nothing.
+ */
+function checkResourceUris({ resources }: ResourceLists, context: z.RefinementCtx): void {
+  for (const list of ["allow", "deny"] as const) {
+    for (const [index, pattern] of (resources?.[list] ?? []).entries()) {
+      // A wildcard stands for text of any canonical URI; letters change nothing about the spelling around it.
+      const uri = pattern.replaceAll("*", wildcardStandIn);
+      const canonical = canonicalUri(uri);
+      if (canonical === uri || pattern.startsWith("*") || isTemplate(uri)) continue;
+      const spelling = canonical?.replaceAll(wildcardStandIn, "*");
+      const hint = spelling === undefined ? "write a URI" : `write "${spelling}"`;
+      const message = `"${pattern}" never matches, because URIs are compared in their canonical spelling; ${hint}`;
+      context.addIssue({ code: "custom", message, path: ["resources", list, index] });
+    }
+  }
+}
+
+const wildcardStandIn = "wildcard";
+
+/** Resource templates are matched by the same lists. */
+function isTemplate(uri: string): boolean {
+  return uri.includes("{") && isCanonicalTemplate(uri);
+}
+
+interface ResourceLists {
+  readonly resources?:
+    | { readonly allow?: readonly string[] | undefined; readonly deny?: readonly string[] | undefined }
+    | undefined;
+}
 
 /** Decision points that replace the rules. */
 const remoteProviders = ["pingAuthorize", "authzen"] as const;

@@ -3,8 +3,10 @@ import { describe, expect, it, vi } from "vitest";
 import { formatApiKey, hashApiKey } from "../../src/auth/api-key.ts";
 import type { ConfigInput } from "../../src/config/schema.ts";
 import { createEverythingServer } from "../fixtures/everything/server.ts";
+import { fakeUpstream, type UpstreamCall } from "../support/fake-upstream.ts";
 import { stdioFixture } from "../support/fixture.ts";
 import { handshake } from "../support/legacy-session.ts";
+import { sentMessage } from "../support/legacy-upstream.ts";
 import { openGateway } from "../support/local-gateway.ts";
 import { modernRequest } from "../support/modern-request.ts";
 import { postHeaders } from "../support/raw-http.ts";
@@ -109,5 +111,27 @@ describe("one caller at ten times its limits", () => {
     expect(statuses.filter((status) => status === 200)).toHaveLength(10);
     for (let index = 0; index < 5; index++) expect((await at.modern("bob", "tools/list")).status).toBe(200);
     expect((await listen("bob")).status).toBe(200);
+  });
+
+  it("does not keep others waiting at an upstream with few connections", async () => {
+    const order: string[] = [];
+    const running: UpstreamCall[] = [];
+    await using upstream = await fakeUpstream((call) => {
+      running.push(call);
+      order.push(String(Reflect.get(Object(sentMessage(call).params), "name")));
+    });
+    await using at = await gatewayFor({ upstream: { url: upstream.url, era: "modern", connections: 1 } });
+    const call = (who: Caller) => at.modern(who, "tools/call", {}, { name: who, arguments: {} });
+    const anns = Array.from({ length: 100 }, () => call("ann"));
+    await vi.waitFor(() => expect(running).toHaveLength(1));
+    const bobs = call("bob");
+    for (let served = 0; served < 101; served++) {
+      await vi.waitFor(() => expect(running).toHaveLength(1), { timeout: 20_000 });
+      const next = running.shift();
+      next?.reply({ jsonrpc: "2.0", id: 1, result: { resultType: "complete", content: [] } });
+    }
+    for (const answer of await Promise.all([...anns, bobs])) expect(answer.status).toBe(200);
+    // In the order of arrival it would be the last.
+    expect(order.indexOf("bob")).toBeLessThan(90);
   });
 });

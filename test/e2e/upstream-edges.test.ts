@@ -161,7 +161,7 @@ describe("a question that its client never answers", () => {
 });
 
 describe("`connections`", () => {
-  it("bounds the connections for calls, and callers take turns", async () => {
+  it("bounds the connections for calls; further calls wait", async () => {
     const order: string[] = [];
     const running: UpstreamCall[] = [];
     await using upstream = await fakeUpstream((call) => {

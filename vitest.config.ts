@@ -19,7 +19,8 @@ export default defineConfig({
         test: {
           name: "e2e",
           // Gateways that tests start keep their recordings here, and not in the user's own folder.
-          env: { XDG_DATA_HOME: join(tmpdir(), "headgate-e2e-data") },
+          // A folder of this run: recordings of an older format would not be taken.
+          env: { XDG_DATA_HOME: join(tmpdir(), `headgate-e2e-${process.pid}`) },
           include: ["test/e2e/**/*.test.ts"],
           // Real processes start here, on machines that may be busy; a test that hangs is still found.
           testTimeout: 30_000,

@@ -8,12 +8,12 @@ import type { HttpFacts } from "./http.ts";
 import { closed } from "./vault.ts";
 
 /** Writes bytes to the gateway and waits until it has said all that it has to say to them. */
-export async function sendRaw({ origin }: LocalGateway, bytes: Uint8Array): Promise<string> {
+export async function sendRaw({ origin }: LocalGateway, bytes: Uint8Array, idleMs = 300): Promise<string> {
   const { hostname, port } = new URL(origin);
   const socket = connect(Number(port), hostname);
   await once(socket, "connect");
   // Some attempts leave the gateway waiting for more, and some open a stream.
-  socket.setTimeout(300, () => socket.destroy());
+  socket.setTimeout(idleMs, () => socket.destroy());
   socket.on("error", () => {});
   socket.write(bytes);
   const said = await buffer(socket).catch(() => Buffer.alloc(0));

@@ -43,7 +43,8 @@ describe("the corpus of attempts by HTTP itself", () => {
       await using vault = await vaults[server]();
       await using gateway = await openGateway({ upstream: vault.upstream });
       const [plain] = httpAttempts;
-      const said = await sendRaw(gateway, plain?.bytes(await factsOf(gateway, era)) ?? Buffer.alloc(0));
+      // The first call of a session waits until the server has opened its stream.
+      const said = await sendRaw(gateway, plain?.bytes(await factsOf(gateway, era)) ?? Buffer.alloc(0), 10_000);
       expect(said).toContain("gold");
       expect(await vault.reached()).not.toEqual([]);
     },

@@ -258,11 +258,12 @@ describe("the session of a connection that stays open", () => {
     await using first = await connectSse(gateway.origin);
     await first.say(handshake("2024-11-05", 1));
     expect(await nextMessage(first.stream)).toMatchObject({ id: 1, result: {} });
-    await using second = await connectSse(gateway.origin);
-    await second.say(handshake("2024-11-05", 2));
-    expect(await nextMessage(second.stream)).toMatchObject({
-      id: 2,
-      error: { data: { origin: "gateway", code: "overloaded" } },
+    // A connection counts from its first byte, before anything names an id.
+    const second = await exchange(`${gateway.origin}/sse`);
+    expect(second.status).toBeGreaterThanOrEqual(429);
+    expect(await post(gateway.url, handshake("2025-11-25", 2))).toMatchObject({
+      status: 503,
+      json: { id: 2, error: { data: { origin: "gateway", code: "overloaded" } } },
     });
     // Long enough for an idle session to be ended: another gateway's has been.
     await using clock = await openGateway({ upstream: { url: upstream.url }, sessions: { idleTimeout: "200ms" } });

@@ -42,7 +42,9 @@ describe("the documents about PingAuthorize", () => {
           ?.split("|")
           .map((cell) => cell.trim()) ?? [];
       expect([name, cells.length]).toEqual([name, 7]);
-      expect([name, digits(cells[4] ?? "")]).toEqual([
+      // Where the gateway's default differs, the guide names the plugin's behind it.
+      const [, documented = digits(cells[4] ?? "")] = /in Kong (.*)$/u.exec(digits(cells[4] ?? "")) ?? [];
+      expect([name, documented]).toEqual([
         name,
         "default" in definition ? digits(shown(name, definition.default)) : "required",
       ]);

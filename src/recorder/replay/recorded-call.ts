@@ -143,11 +143,15 @@ function requestFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame[
   );
 }
 
-/** Its answer on the same leg, which goes the other way. */
+/** Its answer on the same leg, which goes the other way. A call that was cancelled has none, only a mark of its end. */
 function answerFrame(frames: readonly Frame[], leg: FrameLeg, direction: Frame["direction"]): Frame | undefined {
   const passing = (leg === "client") === (direction === "c2s") ? "sent" : "received";
   return frames.findLast(
-    (frame) => (frame.kind === "result" || frame.kind === "error") && frame.leg === leg && frame.passing === passing,
+    (frame) =>
+      (frame.kind === "result" || frame.kind === "error") &&
+      frame.leg === leg &&
+      frame.passing === passing &&
+      frame.gatewayCode !== "cancelled",
   );
 }
 

@@ -21,7 +21,7 @@ export interface ResumeOptions {
 const firstRetryMs = 1000;
 const maxRetryMs = 30_000;
 /** Long enough for a busy server; what it sends before it has accepted the stream is lost. */
-const openTimeoutMs = 1000;
+const openTimeoutMs = 250;
 /** For servers that send no headers before their first event: the wait shows nothing. */
 const silentOpenTimeoutMs = 50;
 /** Upstreams whose last stream sent no headers in time. */

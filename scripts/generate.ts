@@ -19,7 +19,7 @@ interface Generated {
   readonly render: () => string;
 }
 
-/** Every generated file. Whoever adds one adds a line here. */
+/** Every generated file. A new one needs a line here. */
 const generated: readonly Generated[] = [
   { file: "docs/reference/api.md", render: renderApiPage },
   { file: "docs/reference/cli.md", render: renderCliPage },

@@ -86,7 +86,7 @@ function processIo(): ServingIo {
         let isStopping = false;
         for (const signal of ["SIGINT", "SIGTERM"] as const) {
           process.on(signal, () => {
-            // Whoever asks twice does not want to wait. By convention, the exit code says which signal it was.
+            // A second signal means: do not wait. By convention, the exit code names the signal.
             if (isStopping) process.exit(128 + signals[signal]);
             isStopping = true;
             resolve(signal);

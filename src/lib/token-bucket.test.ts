@@ -45,7 +45,7 @@ describe("token buckets", () => {
     expect(buckets.get("new 0").tokens).toBe(0);
   });
 
-  it("are never more than their bound, whoever comes", () => {
+  it("are never more than their bound", () => {
     const buckets = createTokenBuckets({ perSecond: 0.001, burst: 1 }, () => 0, 10);
     for (let caller = 0; caller < 1000; caller++) buckets.get(`${caller}`).tokens--;
     expect(buckets.size).toBeLessThanOrEqual(10);

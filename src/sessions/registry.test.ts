@@ -77,7 +77,7 @@ describe("session registry", () => {
     }
   });
 
-  it("[SC-071] takes from whoever holds most when all places are taken", async () => {
+  it("[SC-071] evicts a session of the principal with the most when all places are taken", async () => {
     const { time, sessions } = registry({ sessions: 3 });
     const modest = sessions.open("files", bob);
     await time.advance(1);

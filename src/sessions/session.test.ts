@@ -24,7 +24,7 @@ describe("session", () => {
     expect(session.state).toBe("closed");
   });
 
-  it("takes an answer to whoever asked, once, and tells ids of different type apart", () => {
+  it("delivers an answer to its requester, once, and tells ids of different type apart", () => {
     const session = open();
     const answers: string[] = [];
     session.awaitResponse(idFrom(1), () => answers.push("number"));

@@ -14,7 +14,7 @@ export const guards: Readonly<Record<string, () => Promise<Guard>>> = {
   "CEL rules that allow": async () => configured(allowing["rules that allow"], true),
   "CEL rules that deny": async () => configured(denying["rules that deny"], false),
   "name lists that allow": async () => configured(allowing["lists of names that there are"], true),
-  "name lists that deny": async () => configured(denying["lists of names that there are not"], false),
+  "name lists that deny": async () => configured(denying["lists of denied names"], false),
   AuthZEN: async () => ({ ...(await remoteProviders.AuthZEN()), isAllowList: true }),
   PingAuthorize: async () => ({ ...(await remoteProviders.PingAuthorize()), isAllowList: true }),
 };

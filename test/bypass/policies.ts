@@ -31,7 +31,7 @@ export const denying = {
       { id: "rest", allow: "true" },
     ],
   },
-  "lists of names that there are not": {
+  "lists of denied names": {
     tools: { deny: [closed.tool] },
     prompts: { deny: [closed.prompt] },
     resources: { deny: closedResources },

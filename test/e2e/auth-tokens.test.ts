@@ -39,7 +39,7 @@ async function setUp(more: Partial<ConfigInput> = {}) {
 }
 
 describe("a route that takes tokens", () => {
-  it("challenges whoever brings none, on every endpoint and with every verb", async () => {
+  it("challenges callers without credentials, on every endpoint and with every verb", async () => {
     await using place = await setUp();
     const { origin } = place.gateway;
     const challenge = (path: string) =>

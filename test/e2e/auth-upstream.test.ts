@@ -105,7 +105,7 @@ describe("a token of the gateway's own", () => {
     return openGateway({ upstream: { url: upstream, credentials: { clientCredentials } }, ...more });
   }
 
-  it("is obtained once and shown with every request, whoever calls", async () => {
+  it("is obtained once and shown with every request of every caller", async () => {
     await using tokens = await tokenServer();
     await using upstream = await legacyUpstream(pong);
     await using gateway = await setUp(tokens.url, upstream.url);

@@ -59,7 +59,7 @@ describe("the examples for Kong", () => {
     );
   });
 
-  it("name one socket, one command and one plugin, whichever way Kong is told", () => {
+  it("name one socket, one command and one plugin, in every form of configuration", () => {
     const conf = readFileSync(join(examples, "kong.conf"), "utf8");
     const lines = new Map(
       conf

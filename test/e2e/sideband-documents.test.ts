@@ -88,7 +88,7 @@ describe("the documents about PingAuthorize", () => {
 });
 
 describe("the engine's own house", () => {
-  it("[PA-007] whoever drives the engine knows its contract only", () => {
+  it("[PA-007] callers of the engine know its contract only", () => {
     const imports = [...read("src/kong/phases.ts").matchAll(/from "(?<path>[^"]*policy[^"]*)"/gu)];
     expect(imports.map(({ groups }) => groups?.["path"])).toEqual(["../policy/sideband/contract.ts"]);
     const contract = read("src/policy/sideband/contract.ts");

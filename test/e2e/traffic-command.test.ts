@@ -58,7 +58,7 @@ describe("headgate traffic", () => {
     expect(await ids("!error", "dir:s2c")).toEqual(["capture-1-x2-1"]);
   });
 
-  it("ends quietly when whoever reads it has seen enough", async () => {
+  it("ends quietly when its reader has seen enough", async () => {
     using folder = temporaryFolder();
     const many = Array.from({ length: 2000 }, () => calls[0] as ToldCall);
     const store = folder.capture("a.ndjson", captureOf(many));

@@ -109,7 +109,7 @@ export class BridgedCall implements ReplyStream {
     if (this.#related !== undefined) return this.#related;
     const exchange = this.#client?.exchange;
     if (exchange === undefined) throw new GatewayError("internal", "the call has lost its request");
-    // Whoever holds this exchange holds it for as long as the client takes: nothing in it may lead to the connection.
+    // This exchange may be held for as long as the client takes, so nothing in it may reference the connection.
     const request = CompactRequest.from(this.#request);
     this.#request = request;
     this.#related = {

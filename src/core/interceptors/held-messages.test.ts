@@ -64,7 +64,7 @@ describe("a paused message", () => {
     expect(events.at(-1)?.after).toBe(sent[0]?.message);
   });
 
-  it("stays held when the change is no good, and whoever made it is told why", async () => {
+  it("stays held when the change is no good, and its author is told why", async () => {
     const { handle, board } = createHolding();
     const reply = handle(exchangeWith(call));
     expect(board.modify("held-1", { set: { "/id": "c-2" } })).toEqual({

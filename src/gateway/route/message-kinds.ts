@@ -3,8 +3,8 @@ import { GatewayError } from "../../errors.ts";
 import { hasWrongKind } from "../../protocol/methods.ts";
 
 /**
- * The guard that refuses request methods without an id, and names of notifications with one, in both directions. Whoever
- * goes by the id and whoever goes by the name would take such a message for something else: it would pass the checks of
+ * The guard that refuses request methods without an id, and names of notifications with one, in both directions. Code
+ * that looks at the id and code that looks at the name would take such a message for different things: it would pass the checks of
  * the one kind and be carried out as the other.
  */
 export const messageKinds: Guard = {

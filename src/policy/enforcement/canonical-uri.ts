@@ -67,7 +67,7 @@ function foldOnce(uri: string): string | undefined {
   return `${before}${decodeSlashes(path)}${rest}`.replace(unwritable, encode);
 }
 
-/** Whoever opens a file looks at its path alone, decoded and without empty segments. */
+/** File systems see only the path, decoded and without empty segments. */
 function fileUri({ pathname }: URL): string {
   const path = decodeSlashes(pathname).replaceAll(/%(?:21|24|26|27|28|29|2A|2B|2C|3A|3B|3D|40)/gu, decodeURIComponent);
   return `file://${path.replaceAll(/\/{2,}/gu, "/")}`.replace(unwritable, encode);

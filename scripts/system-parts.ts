@@ -16,6 +16,8 @@ interface Part {
 const parts: readonly Part[] = [
   { name: "PostgreSQL", package: "postgresql", marks: ["/usr/lib/postgresql/*/bin/postgres"] },
   { name: "nginx", package: "nginx-light", marks: ["/usr/sbin/nginx"] },
+  { name: "Redis", package: "redis-server", marks: ["/usr/bin/redis-server"] },
+  { name: "LuaJIT", package: "luajit", marks: ["/usr/bin/luajit"] },
   { name: "Chromium", package: "chromium", marks: ["/usr/bin/chromium"] },
 ];
 

@@ -1,0 +1,39 @@
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { expect, it } from "vitest";
+
+interface LockedPackage {
+  readonly version?: string;
+  readonly resolved?: string;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const root = resolve(import.meta.dirname, "../..");
+const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+  readonly packages: Readonly<Record<string, LockedPackage>>;
+};
+const locked = Object.entries(lock.packages);
+
+// npm leaves a build out of the lock file when the registry did not have it; `npm ci` then fails on that system.
+it("locks every native build that a package offers, for every system", () => {
+  const names = new Set(locked.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length)));
+  const missing = locked.flatMap(([path, entry]) =>
+    Object.keys(entry.optionalDependencies ?? {})
+      .filter((name) => !names.has(name))
+      .map((name) => `${path}: ${name}`),
+  );
+  expect(missing).toEqual([]);
+});
+
+it.each(["darwin-arm64", "darwin-x64", "win32-x64", "linux-x64", "linux-arm64"])(
+  "locks compiler, linter, formatter and bundler for %s",
+  (system) => {
+    const paths = locked.map(([path]) => path);
+    const tools = ["@typescript/", "@oxlint/", "@oxlint-tsgolint/", "@oxfmt/", "@rolldown/"];
+    expect(tools.filter((tool) => !paths.some((path) => path.includes(tool) && path.includes(system)))).toEqual([]);
+  },
+);
+
+it("names no registry", () => {
+  expect(locked.filter(([, entry]) => entry.resolved?.startsWith("http")).map(([path]) => path)).toEqual([]);
+});

@@ -1,11 +1,11 @@
 import {
   type CorrelationState,
   correlationStates,
-  diagnostics,
   type ResponseMatch,
   type Transition,
   transitions,
 } from "../../src/sessions/pending/states.ts";
+import { diagnosticTable } from "../../src/protocol/diagnostics.ts";
 import { defaultTtl } from "../../src/sessions/pending/method-rules.ts";
 import { defaultCorrelationLimits } from "../../src/sessions/pending/limits.ts";
 
@@ -19,7 +19,7 @@ const answers: Readonly<Record<ResponseMatch, string>> = {
 /** The reference page of correlation: states, transitions, limits and diagnostics. */
 export function renderCorrelationPage(): string {
   const limits = defaultCorrelationLimits;
-  return `<!-- Generated from src/sessions/pending/ by \`npm run -s generate\`. Do not edit. -->
+  return `<!-- Generated from src/sessions/pending/ and src/protocol/diagnostics.ts by \`npm run -s generate\`. Do not edit. -->
 
 # Correlation
 
@@ -62,12 +62,19 @@ while the server waits for a response of the client. Listening streams have neit
 
 ## Diagnostics
 
-Each is reported with the request it is about. None changes traffic. The semantic checks of messages report reused ids,
-responses without a request and progress without a token.
+A diagnostic is a finding about a message. It never changes traffic by itself. Each one is
+
+- counted in \`headgate_diagnostics_total\`, by route and code,
+- a line of the log at \`debug\`, with the label of its exchange,
+- recorded with its exchange, where traffic is recorded: \`headgate traffic show ID\` prints it, and
+  \`headgate traffic diagnostic:progress.*\` finds the exchange.
+
+Besides these, the reasons why a message is invalid (\`json.syntax\`, \`id.null\`, \`batch.unsupported\` and others) are
+diagnostics where a route only observes, and \`schema.*\` names the rule of the schema that a message breaks.
 
 | Code | Severity | Path | Meaning |
 | --- | --- | --- | --- |
-${Object.values(diagnostics)
+${Object.values(diagnosticTable)
   .map(
     ({ code, severity, path, message }) =>
       `| \`${code}\` | ${severity} | ${path === undefined ? "" : `\`${path}\``} | ${message} |`,

@@ -21,8 +21,8 @@ export {
   reverseDirection,
   stdioLineLimit,
 } from "./message.ts";
+export type { Diagnostic, DiagnosticCode } from "./diagnostics.ts";
 export type {
-  Diagnostic,
   Direction,
   ErrorMessage,
   FailureReason,

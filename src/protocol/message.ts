@@ -1,6 +1,7 @@
 import { type MemberName, type Outline, spanOf } from "./json/outline.ts";
 import { decodeString, typeAt } from "./json/read.ts";
 import { type ErrorCode, errorTable } from "../errors.ts";
+import type { Diagnostic } from "./diagnostics.ts";
 import { type Replacement, splice } from "./json/edit.ts";
 
 /** Which way a message travels. A message of unknown direction is never routed (SC-043). */
@@ -19,16 +20,6 @@ export interface RequestId {
   readonly key: string;
   /** The exact source text, with its quotes. */
   readonly json: string;
-}
-
-/** A finding about a message. A diagnostic alone never changes traffic. */
-export interface Diagnostic {
-  readonly code: string;
-  readonly severity: "info" | "warn" | "error";
-  /** JSON Pointer of the place, if there is one. */
-  readonly path?: string;
-  readonly message: string;
-  readonly data?: unknown;
 }
 
 /** What every parsed message has. */

@@ -1,5 +1,6 @@
 import { isObject } from "../lib/is-object.ts";
-import { type Diagnostic, isMethodMessage, type Message, readId, type RequestId } from "./message.ts";
+import { createDiagnostic, type Diagnostic } from "./diagnostics.ts";
+import { isMethodMessage, type Message, readId, type RequestId } from "./message.ts";
 import { type MemberName, slotOf } from "./json/outline.ts";
 import { decodeString, memberValue, pointerTo, typeAt } from "./json/read.ts";
 import { methodFacts } from "./methods.ts";
@@ -192,12 +193,7 @@ class MemberReader {
   private wrong(name: MemberName, expected: string): undefined {
     this.diagnostics ??= [...this.message.diagnostics];
     const path = pointerOf(name);
-    this.diagnostics.push({
-      code: "metadata.type",
-      severity: "warn",
-      path,
-      message: `${path} must be a ${expected}`,
-    });
+    this.diagnostics.push(createDiagnostic("metadata.type", `${path} must be a ${expected}`, { path }));
     return undefined;
   }
 }

@@ -3,9 +3,9 @@ import { isUtf8 } from "node:buffer";
 import { scan, type ScanError, skipSpace } from "./json/scan.ts";
 import type { Outline } from "./json/outline.ts";
 import { typeAt } from "./json/read.ts";
+import type { Diagnostic } from "./diagnostics.ts";
 import {
   defaultLimits,
-  type Diagnostic,
   failureMessage,
   type FailureReason,
   type Message,

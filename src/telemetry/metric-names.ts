@@ -18,7 +18,7 @@ export const labelMeanings = {
   reason: "why it ended",
   leg: "`client` or `upstream`",
   direction: "`in` for received, `out` for sent",
-  code: "error code, see the error reference",
+  code: "error code, see the error reference; of diagnostics, see the correlation reference",
   kind: "`request`, `notification`, `result` or `error`",
   phase: "`request` (`access` for PingAuthorize), `response`, or `list` for list entries",
   effect: "`allow`, `change`, `filter` or `deny`",
@@ -201,6 +201,12 @@ export const metricDefinitions = {
     type: "counter",
     help: "Requests and answers, by correlation outcome.",
     labels: ["outcome"],
+  },
+  diagnostics: {
+    name: "headgate_diagnostics_total",
+    type: "counter",
+    help: "Findings about messages, which change no traffic by themselves.",
+    labels: ["route", "code"],
   },
   policyDecisions: {
     name: "headgate_policy_decisions_total",

@@ -1,6 +1,7 @@
 // Needed by bench bridge: "parked call of a modern client at a legacy server over HTTP".
 import type { Outline } from "../../protocol/json/outline.ts";
-import { type Diagnostic, messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
+import type { Diagnostic } from "../../protocol/diagnostics.ts";
+import { messageBytes, type RequestId, type RequestMessage } from "../../protocol/message.ts";
 import { synthesizeRequest } from "../synthesize.ts";
 
 /**

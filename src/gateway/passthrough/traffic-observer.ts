@@ -1,7 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Principal } from "../../core/exchange.ts";
 import { memberString } from "../../protocol/json/read.ts";
-import type { Diagnostic, Message, ParseLimits } from "../../protocol/message.ts";
+import type { Diagnostic } from "../../protocol/diagnostics.ts";
+import type { Message, ParseLimits } from "../../protocol/message.ts";
 import { metadataOf } from "../../protocol/metadata.ts";
 import { parse } from "../../protocol/parse.ts";
 import { parseRevision, type Revision, revisionWithoutHeader } from "../../protocol/revisions.ts";

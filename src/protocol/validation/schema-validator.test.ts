@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { envelopeOf, messageOf, notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Diagnostic, Message } from "../message.ts";
+import type { Diagnostic } from "../diagnostics.ts";
+import type { Message } from "../message.ts";
 import { methodFacts, methodNames } from "../methods.ts";
 import { type Revision, revisionNames } from "../revisions.ts";
 import { createMessageSchemas } from "./schema/message-schemas.ts";

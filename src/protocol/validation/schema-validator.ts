@@ -1,7 +1,8 @@
 import type { ZodType } from "zod";
 
 import { memberInteger, memberString, memberType, memberValue, pointerTo } from "../json/read.ts";
-import type { Diagnostic, ErrorMessage, Message, ResultMessage } from "../message.ts";
+import type { Diagnostic } from "../diagnostics.ts";
+import type { ErrorMessage, Message, ResultMessage } from "../message.ts";
 import { methodFacts } from "../methods.ts";
 import type { Revision } from "../revisions.ts";
 import type { MessageSchemas } from "./schema/message-schemas.ts";

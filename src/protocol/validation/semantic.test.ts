@@ -8,7 +8,7 @@ import {
   requestOf,
   resultOf,
 } from "../../../test/support/messages.ts";
-import type { Diagnostic } from "../message.ts";
+import type { Diagnostic } from "../diagnostics.ts";
 import {
   checkAnswer,
   checkCapability,

@@ -2,7 +2,8 @@ import { isObject } from "../../lib/is-object.ts";
 import { type Capabilities, methodFacts, missingCapabilities, requiredClientCapabilities } from "../methods.ts";
 import type { HeaderParameter } from "../http/header-parameters.ts";
 import { memberSource, memberString, memberType, memberValue } from "../json/read.ts";
-import type { Diagnostic, ErrorMessage, NotificationMessage, RequestMessage, ResultMessage } from "../message.ts";
+import { createDiagnostic, type Diagnostic, type FindingCode } from "../diagnostics.ts";
+import type { ErrorMessage, NotificationMessage, RequestMessage, ResultMessage } from "../message.ts";
 import {
   checkNameHeader,
   checkParameterHeaders,
@@ -25,9 +26,9 @@ export function checkIdReuse(
   revision: Revision,
 ): readonly Diagnostic[] {
   const id = message.id.json;
-  if (used.isInFlight) return [found("id.in-flight", "error", `the id ${id} is already in flight`, "/id")];
+  if (used.isInFlight) return [createDiagnostic("id.in-flight", `the id ${id} is already in flight`)];
   if (!used.wasUsed || revisions[revision].idUniqueness !== "session") return none;
-  return [found("id.reused", "warn", `the id ${id} was used before in this session`, "/id")];
+  return [createDiagnostic("id.reused", `the id ${id} was used before in this session`)];
 }
 
 /** The state of the request that a response names. */
@@ -36,16 +37,16 @@ export type AnswerState = "pending" | "answered" | "given-up" | "none";
 /** Checks a response against its request. */
 export function checkAnswer(message: ResultMessage | ErrorMessage, state: AnswerState): readonly Diagnostic[] {
   if (message.id === undefined) {
-    return [found("response.unaddressed", "warn", "the error has no id: its request was unreadable")];
+    return [createDiagnostic("response.unaddressed", "the error has no id: its request was unreadable")];
   }
   const id = message.id.json;
   if (state === "answered") {
-    return [found("response.duplicate", "warn", `the request ${id} was already answered`, "/id")];
+    return [createDiagnostic("response.duplicate", `the request ${id} was already answered`)];
   }
   if (state === "given-up") {
-    return [found("response.late", "warn", `the request ${id} was cancelled or timed out`, "/id")];
+    return [createDiagnostic("response.late", `the request ${id} was cancelled or timed out`)];
   }
-  return state === "none" ? [found("response.orphan", "warn", `there is no request ${id}`, "/id")] : none;
+  return state === "none" ? [createDiagnostic("response.orphan", `there is no request ${id}`)] : none;
 }
 
 /** Checks a progress notification against the last one for its token; values must increase (MCP 2025-11-25, Progress). */
@@ -54,16 +55,16 @@ export function checkProgress(
   token: { readonly isKnown: boolean; readonly hasEnded: boolean; readonly last: number | undefined },
 ): readonly Diagnostic[] {
   if (!token.isKnown) {
-    return [found("progress.unknown-token", "warn", "no request has this token", "/params/progressToken")];
+    return [createDiagnostic("progress.unknown-token", "no request has this token")];
   }
   if (token.hasEnded) {
-    return [found("progress.after-end", "warn", "the request has ended", "/params/progressToken")];
+    return [createDiagnostic("progress.after-end", "the request has ended")];
   }
   const source = memberType(message, "params.progress") === "number" ? memberSource(message, "params.progress") : "";
   const value = source === undefined || source === "" ? undefined : Number(source);
   if (value === undefined || token.last === undefined || value > token.last) return none;
   const text = `progress went from ${token.last} to ${value}`;
-  return [found("progress.not-rising", "warn", text, "/params/progress", { last: token.last, value })];
+  return [createDiagnostic("progress.not-rising", text, { data: { last: token.last, value } })];
 }
 
 /** Compares all mirrored headers of a modern request with its body. */
@@ -82,7 +83,7 @@ export function checkMirroredHeaders(
   return compared
     .filter((mismatch) => mismatch !== undefined)
     .map(({ header: name, problem, message: text }) =>
-      found("header.mismatch", "error", text, undefined, { header: name, problem }),
+      createDiagnostic("header.mismatch", text, { data: { header: name, problem } }),
     );
 }
 
@@ -112,25 +113,18 @@ export function checkInputRequired(
 ): readonly Diagnostic[] {
   if (memberString(message, "result.resultType") !== "input_required") return none;
   if (methodFacts(request.method)?.inputRequired !== true) {
-    return [
-      found(
-        "input.not-allowed",
-        "error",
-        `the result of ${request.method} must not ask for input`,
-        "/result/resultType",
-      ),
-    ];
+    return [createDiagnostic("input.not-allowed", `the result of ${request.method} must not ask for input`)];
   }
   const inputRequests = memberValue(message, "result.inputRequests");
   if (inputRequests === undefined && memberType(message, "result.requestState") === undefined) {
-    return [found("input.empty", "error", "the result has neither inputRequests nor requestState", "/result")];
+    return [createDiagnostic("input.empty", "the result has neither inputRequests nor requestState")];
   }
   return entries(inputRequests).flatMap(([key, inputRequest]) => {
     const method = property(inputRequest, "method");
     const required =
       typeof method === "string" ? requiredClientCapabilities(method, property(inputRequest, "params")) : undefined;
     if (required === undefined) {
-      return [found("input.method", "error", `the input request ${key} has an unknown method`)];
+      return [createDiagnostic("input.method", `the input request ${key} has an unknown method`)];
     }
     const text = `the client did not declare the capability for the input request ${key}`;
     return missing("input.capability", required, request.capabilities, text);
@@ -155,16 +149,16 @@ export function checkRetry(message: RequestMessage, round: OpenRound): readonly 
   const state = memberString(message, "params.requestState");
   if (state !== round.requestState) {
     const text = state === undefined ? "missing" : round.requestState === undefined ? "invented" : "changed";
-    diagnostics.push(found("retry.state", "error", `requestState is ${text}`, "/params/requestState"));
+    diagnostics.push(createDiagnostic("retry.state", `requestState is ${text}`));
   }
   const answered = new Set(entries(memberValue(message, "params.inputResponses")).map(([key]) => key));
   const open = round.keys.filter((key) => !answered.has(key));
   if (open.length > 0) {
     const text = `no answer to ${open.join(", ")}`;
-    diagnostics.push(found("retry.keys", "warn", text, "/params/inputResponses", { missing: open }));
+    diagnostics.push(createDiagnostic("retry.keys", text, { data: { missing: open } }));
   }
   if (round.rounds > maxRounds) {
-    diagnostics.push(found("retry.rounds", "error", `more than ${maxRounds} rounds for one operation`));
+    diagnostics.push(createDiagnostic("retry.rounds", `more than ${maxRounds} rounds for one operation`));
   }
   return diagnostics;
 }
@@ -173,7 +167,7 @@ export function checkRetry(message: RequestMessage, round: OpenRound): readonly 
 export function warnUnknownRevision(text: string, warned: ReadonlySet<string>): readonly Diagnostic[] {
   if (warned.has(text)) return none;
   const message = `unknown revision ${JSON.stringify(text)}: only the envelope is checked`;
-  return [found("revision.unknown", "warn", message, undefined, { revision: text })];
+  return [createDiagnostic("revision.unknown", message, { data: { revision: text } })];
 }
 
 function compareHeader(
@@ -192,10 +186,15 @@ function isDeclarable(capability: string, revision: Revision): boolean {
   return !later.includes(capability) || capabilities.some((known) => known === capability);
 }
 
-function missing(code: string, required: Capabilities, declared: Capabilities, text: string): readonly Diagnostic[] {
+function missing(
+  code: FindingCode,
+  required: Capabilities,
+  declared: Capabilities,
+  text: string,
+): readonly Diagnostic[] {
   const lacking = missingCapabilities(required, declared);
   if (lacking === undefined) return none;
-  return [found(code, "error", text, undefined, { requiredCapabilities: lacking })];
+  return [createDiagnostic(code, text, { data: { requiredCapabilities: lacking } })];
 }
 
 function entries(value: unknown): readonly (readonly [string, unknown])[] {
@@ -204,20 +203,4 @@ function entries(value: unknown): readonly (readonly [string, unknown])[] {
 
 function property(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
-}
-
-function found(
-  code: string,
-  severity: Diagnostic["severity"],
-  message: string,
-  path?: string,
-  data?: Readonly<Record<string, unknown>>,
-): Diagnostic {
-  return {
-    code,
-    severity,
-    message,
-    ...(path === undefined ? {} : { path }),
-    ...(data === undefined ? {} : { data }),
-  };
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { messageOf, notificationOf, requestOf, resultOf } from "../../../test/support/messages.ts";
-import type { Diagnostic, Direction, Message } from "../message.ts";
+import type { Diagnostic } from "../diagnostics.ts";
+import type { Direction, Message } from "../message.ts";
 import { type Revision, revisionNames } from "../revisions.ts";
 import {
   type LevelSetting,
@@ -25,7 +26,7 @@ const finding: Diagnostic = {
 /** A schema validator that finds one thing in every message. */
 const picky = {
   revision: "2025-11-25" as Revision,
-  check: () => [{ code: "schema.type", severity: "warn" as const, path: "/params", message: "not right" }],
+  check: () => [{ code: "schema.type" as const, severity: "warn" as const, path: "/params", message: "not right" }],
 };
 
 function judge(

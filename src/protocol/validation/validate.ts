@@ -1,13 +1,7 @@
 import type { ErrorCode } from "../../errors.ts";
 import { isObject } from "../../lib/is-object.ts";
-import {
-  type Diagnostic,
-  type Direction,
-  errorResponse,
-  type ErrorResponse,
-  isMethodMessage,
-  type Message,
-} from "../message.ts";
+import { createDiagnostic, type Diagnostic, diagnosticTable } from "../diagnostics.ts";
+import { type Direction, errorResponse, type ErrorResponse, isMethodMessage, type Message } from "../message.ts";
 import { methodStatus } from "../methods.ts";
 import { type Revision, revisions } from "../revisions.ts";
 import type { SchemaValidator } from "./schema-validator.ts";
@@ -94,10 +88,10 @@ function checkDirection(message: Message, revision: Revision | "unknown", direct
   if (revision === "unknown" || revisions[revision].serverRequests) return [];
   const isResponse = message.kind === "result" || message.kind === "error";
   if (isResponse && direction === "client-to-server") {
-    return [found("direction.response", "clients do not send responses in this revision")];
+    return [diagnosticTable["direction.response"]];
   }
   if (message.kind === "request" && direction === "server-to-client") {
-    return [found("direction.request", "servers do not send requests in this revision", "/method")];
+    return [diagnosticTable["direction.request"]];
   }
   return [];
 }
@@ -114,7 +108,7 @@ function checkMethod(message: Message, revision: Revision, direction: Direction)
     "wrong-direction": `${name} must not be sent in this direction`,
     "wrong-kind": `${name} must not be sent as a ${kind}`,
   };
-  return [found(`method.${status}`, messages[status], "/method")];
+  return [createDiagnostic(`method.${status}`, messages[status])];
 }
 
 /** The error for a semantic finding; findings without a row here never reject a message. */
@@ -162,8 +156,4 @@ function responseAt(
     if (error !== undefined) return answer(error, finding);
   }
   return undefined;
-}
-
-function found(code: string, message: string, path?: string): Diagnostic {
-  return { code, severity: "warn", message, ...(path === undefined ? {} : { path }) };
 }

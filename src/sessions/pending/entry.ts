@@ -1,6 +1,6 @@
+import type { Diagnostic } from "../../protocol/diagnostics.ts";
 import type { GatewayError } from "../../errors.ts";
 import type {
-  Diagnostic,
   ErrorMessage,
   NotificationMessage,
   RequestId,

@@ -1,6 +1,6 @@
 import { GatewayError } from "../../errors.ts";
 import type { Clock, SetTimer } from "../../lib/clock.ts";
-import type { Diagnostic } from "../../protocol/message.ts";
+import type { Diagnostic } from "../../protocol/diagnostics.ts";
 import type { CorrelationEntry, Entry, EntryInit } from "./entry.ts";
 import type { MethodRules, TtlOptions } from "./method-rules.ts";
 

@@ -1,5 +1,5 @@
 import type { Message } from "../../protocol/message.ts";
-import type { DiagnosticCode } from "./states.ts";
+import type { FindingCode } from "../../protocol/diagnostics.ts";
 import { digest, type InputRound, providedInputs, requestedInputs } from "./message-fields.ts";
 
 /** An operation over all the rounds it took (MCP 2026-07-28, multi round-trip requests). */
@@ -23,7 +23,7 @@ export interface RequestIdentity {
 /** The operation that a retry continues, or why there is none. */
 export type RetryMatch =
   | { readonly ok: true; readonly operation: MultiRoundTrip }
-  | { readonly ok: false; readonly finding: DiagnosticCode };
+  | { readonly ok: false; readonly finding: FindingCode };
 
 export interface MultiRoundTripLimits {
   /** Operations that may wait for input at once; the oldest is dropped for a newer one. */

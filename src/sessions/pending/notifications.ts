@@ -1,4 +1,5 @@
-import type { Diagnostic, NotificationMessage } from "../../protocol/message.ts";
+import { type Diagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
+import type { NotificationMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { endedTaskId } from "../../protocol/metadata.ts";
 import { checkProgress } from "../../protocol/validation/semantic.ts";
@@ -9,7 +10,7 @@ import {
   type RequestDirection,
   type RequestLookup,
 } from "./entry.ts";
-import { diagnostics, type FinalState } from "./states.ts";
+import type { FinalState } from "./states.ts";
 import { cancelTargetOf, progressOf, subscriptionOf } from "./message-fields.ts";
 
 /** How a match takes effect. */
@@ -46,10 +47,10 @@ function matchCancel<Payload>(
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
   const target = cancelTargetOf(notification);
-  if (target === undefined) return stray(effects, diagnostics["cancel.malformed"]);
+  if (target === undefined) return stray(effects, diagnosticTable["cancel.malformed"]);
   const own = lookup.request(direction, target.key);
-  if (own?.method === "initialize") return stray(effects, diagnostics["cancel.initialize"], own);
-  if (own?.wantsTask === true) return stray(effects, diagnostics["cancel.task"], own);
+  if (own?.method === "initialize") return stray(effects, diagnosticTable["cancel.initialize"], own);
+  if (own?.wantsTask === true) return stray(effects, diagnosticTable["cancel.task"], own);
   const theirs = own === undefined ? lookup.request(oppositeDirection(direction), target.key) : undefined;
   // MCP 2026-07-28, Cancellation: a server may cancel the listen request that it ends.
   const isTornDown = theirs?.rules.isStream === true;
@@ -58,10 +59,10 @@ function matchCancel<Payload>(
     effects.end(cancelled, "cancelled");
     return { type: "cancelled", entry: cancelled };
   }
-  if (lookup.ended(direction, target.key) !== undefined) return stray(effects, diagnostics["cancel.finished"]);
+  if (lookup.ended(direction, target.key) !== undefined) return stray(effects, diagnosticTable["cancel.finished"]);
   return theirs === undefined
-    ? stray(effects, diagnostics["cancel.unknown"])
-    : stray(effects, diagnostics["cancel.wrong-side"], theirs);
+    ? stray(effects, diagnosticTable["cancel.unknown"])
+    : stray(effects, diagnosticTable["cancel.wrong-side"], theirs);
 }
 
 /** Progress belongs to the request of the other side with exactly this token, and must rise (SC-055). */
@@ -72,7 +73,7 @@ function matchProgress<Payload>(
   notification: NotificationMessage,
 ): NotificationMatch<Payload> {
   const progress = progressOf(notification);
-  if (progress === undefined) return stray(effects, diagnostics["progress.malformed"]);
+  if (progress === undefined) return stray(effects, diagnosticTable["progress.malformed"]);
   const requester = oppositeDirection(direction);
   const entry = lookup.progressListener(requester, progress.token.key);
   const hasEnded = entry === undefined && lookup.endedToken(requester, progress.token.key) !== undefined;
@@ -102,7 +103,7 @@ function matchOther<Payload>(
   const subscription = facts.listen ? subscriptionOf(notification) : undefined;
   if (subscription === undefined) return unrelated;
   const entry = lookup.request(requester, subscription.key);
-  if (entry?.rules.isStream !== true) return stray(effects, diagnostics["subscription.unknown"], entry);
+  if (entry?.rules.isStream !== true) return stray(effects, diagnosticTable["subscription.unknown"], entry);
   effects.touch(entry);
   return { type: "subscription", entry };
 }

@@ -1,10 +1,11 @@
 import type { GatewayError } from "../../errors.ts";
 import { UnorderedList } from "../../lib/bounded-map.ts";
-import type { Diagnostic, NotificationMessage, RequestMessage } from "../../protocol/message.ts";
+import { type Diagnostic, diagnosticTable } from "../../protocol/diagnostics.ts";
+import type { NotificationMessage, RequestMessage } from "../../protocol/message.ts";
 import { revisions } from "../../protocol/revisions.ts";
 import { createdTaskId, reportsTaskEnd } from "../../protocol/metadata.ts";
 import { checkAnswer, checkIdReuse } from "../../protocol/validation/semantic.ts";
-import { canTransition, type CorrelationState, correlationStates, diagnostics, type FinalState } from "./states.ts";
+import { canTransition, type CorrelationState, correlationStates, type FinalState } from "./states.ts";
 import {
   Entry,
   type EntryInit,
@@ -101,7 +102,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     if (message !== undefined) this.#readTarget(entry, message, now);
     if (!this.#isHigh && this.#open.size >= this.#options.limits.total * highLevel) {
       this.#isHigh = true;
-      this.report(diagnostics["pending.high"], undefined);
+      this.report(diagnosticTable["pending.high"], undefined);
     }
     return { ok: true, entry };
   }
@@ -212,7 +213,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     if (check.type === "refused" || mode === "terminate") return check.error;
     const oldest = oldestOf(check.among);
     if (oldest === undefined) return check.error;
-    this.report(diagnostics["pending.evicted"], oldest);
+    this.report(diagnosticTable["pending.evicted"], oldest);
     this.end(oldest, "evicted");
     return undefined;
   }
@@ -232,7 +233,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
       return;
     }
     if (token !== undefined && scope.progressListener(direction, token.key) !== undefined) {
-      this.report(diagnostics["progress.token-reused"], entry);
+      this.report(diagnosticTable["progress.token-reused"], entry);
     }
     scope.pending.push(entry);
   }
@@ -248,7 +249,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
       scope.ended(direction, key) !== undefined;
     if (older === undefined && !wasUsed) return;
     if (older !== undefined) {
-      this.report(diagnostics["id.superseded"], older);
+      this.report(diagnosticTable["id.superseded"], older);
       this.#end(older, "superseded", now);
     }
     const used = { isInFlight: older !== undefined, wasUsed };
@@ -268,7 +269,7 @@ export class PendingRequests<Payload> implements EntryOwner<Payload>, Notificati
     if (!isRetry(message)) return;
     const match = this.#operations.matchRetry(identityOf(entry), message, now);
     if (match.ok) entry.operation = match.operation;
-    else this.report(diagnostics[match.finding], entry);
+    else this.report(diagnosticTable[match.finding], entry);
   }
 
   #end(entry: Entry<Payload>, state: FinalState, now: number): boolean {

@@ -2,6 +2,7 @@
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
+import { renderOpenApi } from "./generate/admin-api.ts";
 import { renderCliPage } from "./generate/cli-page.ts";
 import { renderConfigPage, renderConfigSchema } from "./generate/config.ts";
 import { renderCorrelationPage } from "./generate/correlation.ts";
@@ -31,6 +32,7 @@ const generated: readonly Generated[] = [
   { file: "docs/reference/metrics.md", render: renderMetricsPage },
   { file: "docs/reference/revisions.md", render: renderRevisionTables },
   { file: ".oxlintrc.json", render: renderLintConfig },
+  { file: "schema/admin-api.openapi.json", render: renderOpenApi },
   { file: "schema/config.schema.json", render: renderConfigSchema },
 ];
 

@@ -17,6 +17,8 @@ const expected: readonly (readonly [ErrorCode, number | undefined, number | unde
     ["insufficient_scope", 403, undefined, 4031, false],
     ["policy_denied", 200, 403, 4030, false],
     ["policy_unavailable", 503, undefined, 5030, true],
+    ["forbidden", 403, undefined, undefined, false],
+    ["not_found", 404, undefined, undefined, false],
     ["session_missing", 400, undefined, -32000, false],
     ["session_unknown", 404, undefined, -32001, false],
     ["too_large", 413, undefined, -32000, false],

@@ -85,6 +85,16 @@ const rows = {
     level: "warn",
     description: "Authorization is unavailable; request denied. Fails closed unless you set `failOpen: true`.",
   },
+  forbidden: {
+    http: 403,
+    jsonrpc: undefined,
+    description: "A page of another origin called the admin API, which only its own console may do.",
+  },
+  not_found: {
+    http: 404,
+    jsonrpc: undefined,
+    description: "The admin API has no such path, or no record with this id.",
+  },
   session_missing: {
     http: 400,
     jsonrpc: -32000,

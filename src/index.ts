@@ -1,6 +1,6 @@
 /** The gateway as a library: `import { createGateway, parseConfig } from "headgate"`. */
 export { createGateway } from "./gateway/gateway.ts";
-export type { Gateway, GatewayOptions, ReloadOutcome } from "./gateway/gateway.ts";
+export type { Gateway, GatewayOptions, ListeningGateway, ReloadOutcome } from "./gateway/gateway.ts";
 export type { McpServerFactory } from "./transports/in-process.ts";
 export type { Channel, ChannelEvents } from "./transports/transport.ts";
 

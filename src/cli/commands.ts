@@ -4,6 +4,9 @@ import { trafficCommands } from "./traffic-commands.ts";
 /** The endpoint of a gateway with default settings. */
 export const defaultEndpoint = "http://127.0.0.1:8484/mcp";
 
+/** Where the admin paths of a gateway with default settings are: without and with a configuration file. */
+export const defaultAdminUrls = ["http://127.0.0.1:8484", "http://127.0.0.1:8485"] as const;
+
 /** Exit codes of all commands; 3 to 5 are those of the MCP Inspector. */
 export const exitCodes = {
   ok: { code: 0, text: "Success." },
@@ -113,6 +116,27 @@ export const commands = {
       ok: "Stopped by signal.",
       failed: "Failed to start, for example because the port is in use.",
     },
+  },
+  console: {
+    usage: ["console [--url URL] [--no-open]"],
+    summary: "open the console of a running gateway in a browser",
+    about: [
+      "Opens a link that signs you in once, and prints it. The gateway must run on this machine as the same user: both read the token in the user's data folder.",
+    ],
+    options: {
+      url: {
+        type: "string",
+        value: "URL",
+        text: `Address of the gateway's admin paths. Default: ${defaultAdminUrls.join(" or ")}, where one answers.`,
+      },
+      "no-open": { type: "boolean", text: "Only print the link." },
+    },
+    examples: [
+      { text: "Open the console of the gateway that runs with default settings", command: "headgate console" },
+      { text: "Only print the link", command: "headgate console --no-open" },
+    ],
+    exits: ["ok", "usage", "unreachable"],
+    exitTexts: { unreachable: "No gateway answers there." },
   },
   stdio: {
     usage: ["stdio --upstream URL", "stdio -- COMMAND [ARGS…]", "stdio --config FILE"],
@@ -241,7 +265,7 @@ export type CommandName = keyof typeof commands;
 
 /** The commands by what they are for, as the help lists them. */
 export const commandGroups: readonly { readonly title: string; readonly names: readonly CommandName[] }[] = [
-  { title: "Serve", names: ["run", "stdio"] },
+  { title: "Serve", names: ["run", "console", "stdio"] },
   { title: "Configure", names: ["check", "schema", "key"] },
   { title: "Talk to a server", names: ["tools", "call"] },
   { title: "Look at recorded traffic, and try changes on it", names: ["traffic", "replay", "diff", "policy", "drift"] },

@@ -17,7 +17,7 @@ import type { Channel, ChannelEvents } from "../transports/transport.ts";
 import { compareConfigs, openServices, type Services } from "./services.ts";
 import { contextOptionsOf } from "./context.ts";
 import { accessRulesOf, adminAccessRulesOf, createAccessControl, publicPathOf } from "./edge/access.ts";
-import { adminListener, createAdmin } from "./edge/admin.ts";
+import { adminListener } from "./admin/admin.ts";
 import { serveChannel } from "./edge/channel-client.ts";
 import { createHttpSseHandlers } from "./edge/http-sse.ts";
 import { createHttpListener, type HttpListener } from "./edge/listener.ts";
@@ -30,6 +30,7 @@ import { concurrencyLimitsOf, createClientConcurrencyGuard, createConcurrency } 
 import { createRouteTable, type RouteTable, type TableRoute } from "./route/route-table.ts";
 import type { Route } from "./route/route.ts";
 import { createTaskOwners } from "./route/task-owners.ts";
+import { openAdmin, type OpenAdmin } from "./open-admin.ts";
 
 /** What a gateway may be given besides its configuration. */
 export interface GatewayOptions {
@@ -44,8 +45,12 @@ export interface GatewayOptions {
   readonly environment?: Readonly<Record<string, string | undefined>>;
   /** Traces every message; closed with the gateway. */
   readonly telemetry?: Telemetry | undefined;
-  /** Serves `/readyz` and `/metrics` on the clients' listener. */
+  /** Serves the admin paths on the clients' listener. */
   readonly adminOnSamePort?: boolean;
+  /** The token that the admin API takes. Default: a random one, so that only links of this gateway sign in. */
+  readonly adminToken?: string | undefined;
+  /** The version that the admin API names. */
+  readonly version?: string;
   /** Creates the server of routes whose upstream is `demo`. */
   readonly demo?: McpServerFactory;
 }
@@ -62,10 +67,18 @@ export type ReloadOutcome =
   /** Nothing was changed. */
   | { readonly ok: false; readonly problem: string };
 
+/** Where a gateway listens. */
+export interface ListeningGateway {
+  readonly url: string;
+  readonly adminUrl: string | undefined;
+  /** The console with a link that signs in once; undefined if the admin paths are not on loopback. */
+  readonly consoleUrl: string | undefined;
+}
+
 /** A gateway: routes, sessions and metrics. It listens when told to. */
 export interface Gateway extends AsyncDisposable {
-  /** Starts to listen as configured; resolves with the addresses of the listeners. */
-  listen(): Promise<{ readonly url: string; readonly adminUrl: string | undefined }>;
+  /** Starts to listen as configured. */
+  listen(): Promise<ListeningGateway>;
   /** Serves HTTP requests of a server of your own, without listening itself. */
   readonly handle: RequestListener;
   /** Serves one client over a channel, such as the standard streams. The route may be omitted if there is only one. */
@@ -122,17 +135,18 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   });
   authentications.prepare(config)();
   table.prepare(config, interceptors).commit(config.shutdown.grace);
-  const admin = createAdmin(context.metrics, () => ({
+  const readiness = () => ({
     isReady: closing === undefined,
     routes: Object.fromEntries(table.routes.map(({ name, health }) => [name, health.state])),
-  }));
+  });
+  const admin = openAdmin(services, options, () => running, readiness);
   const router = createHttpRouter(
     context,
     {
       streamableHttp: createStreamableHttpHandler(context),
       sseStream: sse.stream,
       sseMessages: sse.messages,
-      extra: options.adminOnSamePort === true ? admin : {},
+      extra: options.adminOnSamePort === true ? admin.paths : () => undefined,
       receiving: createConcurrency(concurrency),
       isShuttingDown: () => closing !== undefined,
     },
@@ -194,20 +208,7 @@ export function createGateway(config: Config, options: GatewayOptions = {}): Gat
   const close = (): Promise<void> => (closing ??= end());
 
   return {
-    listen: async () => {
-      const { listen: place, admin: adminPlace } = running;
-      const main = await openMainListener(running, router.handle, log);
-      listeners.push(main);
-      const url = place.publicUrl ?? main.address;
-      if (options.adminOnSamePort === true) return { url, adminUrl: main.address };
-      if (adminPlace === false) return { url, adminUrl: undefined };
-      const own = await createHttpListener(
-        { ...adminPlace, headerBytes: running.limits.headerBytes },
-        adminListener(admin, createAccessControl(adminAccessRulesOf(running), [])),
-      );
-      listeners.push(own);
-      return { url, adminUrl: own.address };
-    },
+    listen: () => openListeners(running, { ...options, handle: router.handle, admin, log }, listeners),
     handle: router.handle,
     reload: async (next, changes = {}) => reload(next, changes),
     serve: (channel, name, onGone) =>
@@ -289,6 +290,33 @@ function joinListeners(
     one(event);
     other(event);
   };
+}
+
+interface ListenDeps extends Pick<GatewayOptions, "adminOnSamePort"> {
+  readonly handle: RequestListener;
+  readonly admin: OpenAdmin;
+  readonly log: Logger;
+}
+
+/** Listens for clients, and for operators where they have a listener of their own. */
+async function openListeners(config: Config, deps: ListenDeps, opened: HttpListener[]): Promise<ListeningGateway> {
+  const { handle, admin, log, adminOnSamePort = false } = deps;
+  const main = await openMainListener(config, handle, log);
+  opened.push(main);
+  const url = config.listen.publicUrl ?? main.address;
+  if (adminOnSamePort) return { url, ...adminUrls(main.address, admin) };
+  if (config.admin === false) return { url, adminUrl: undefined, consoleUrl: undefined };
+  const own = await createHttpListener(
+    { ...config.admin, headerBytes: config.limits.headerBytes },
+    adminListener(admin.paths, createAccessControl(adminAccessRulesOf(config), [])),
+  );
+  opened.push(own);
+  return { url, ...adminUrls(own.address, admin) };
+}
+
+function adminUrls(adminUrl: string, { loginPath }: OpenAdmin): Omit<ListeningGateway, "url"> {
+  const path = loginPath();
+  return { adminUrl, consoleUrl: path === undefined ? undefined : `${adminUrl}${path}` };
 }
 
 function routeNamed(routes: readonly TableRoute[], name: string | undefined): Route {

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { GatewayError } from "../../errors.ts";
 import { exitCodes } from "../commands.ts";
 import { defineCommand, UsageError } from "../define-command.ts";
+import type { ListeningGateway } from "../../gateway/gateway.ts";
 import type { ServingIo } from "../io.ts";
 import { startGateway, type StartedGateway } from "./start.ts";
 
@@ -44,18 +45,13 @@ function parsePort(text: string | undefined): number | undefined {
   return port;
 }
 
-interface Listening {
-  readonly url: string;
-  readonly adminUrl: string | undefined;
-}
-
 function recordingTarget({ record }: Config): string | undefined {
   if (record === undefined || record === false) return undefined;
   return record.postgres === undefined ? record.file : "PostgreSQL";
 }
 
 /** Where the gateway listens, and for the demo how to connect a client and what to try. */
-function startupMessage({ url, adminUrl }: Listening, { config, isDemo }: StartedGateway): string {
+function startupMessage({ url, adminUrl, consoleUrl }: ListeningGateway, { config, isDemo }: StartedGateway): string {
   const endpoints = Object.values(config.routes).map(({ name, prefixes }) => ({
     name,
     endpoint: `${url}${prefixes.at(-1) ?? ""}/mcp`,
@@ -63,6 +59,7 @@ function startupMessage({ url, adminUrl }: Listening, { config, isDemo }: Starte
   const first = endpoints[0]?.endpoint ?? url;
   const lines = [`headgate listening on ${first}`];
   if (endpoints.length > 1) for (const { name, endpoint } of endpoints) lines.push(`  ${name.padEnd(16)} ${endpoint}`);
+  if (consoleUrl !== undefined) lines.push(`  console, signed in:    ${consoleUrl}`);
   if (adminUrl !== undefined) lines.push(`  metrics and readiness: ${adminUrl}/metrics, ${adminUrl}/readyz`);
   const place = recordingTarget(config);
   if (place !== undefined) lines.push(`  recording to ${place} (set \`record: false\` to turn it off)`);

@@ -14,6 +14,7 @@ import { openTelemetry } from "../../telemetry/otel/load.ts";
 import { InputFileError, UsageError } from "../define-command.ts";
 import { packageVersion, type ServingIo } from "../io.ts";
 import { createRecordingFolder, withDefaultRecord } from "../traffic/recordings.ts";
+import { readAdminToken } from "./admin-token.ts";
 import { followConfig } from "./config-reload.ts";
 import { createDigestingReader } from "./file-watcher.ts";
 
@@ -69,6 +70,8 @@ export async function startGateway(options: StartOptions, io: ServingIo): Promis
     telemetry: await openTelemetry({ env: io.env, log, clock: systemClock, version: packageVersion }),
     environment: io.env,
     adminOnSamePort: file === undefined && adminPort === undefined,
+    adminToken: readAdminToken(io.env),
+    version: packageVersion(),
     demo: async () => (await import("../../demo/server.ts")).createDemoServer(),
   });
   const followFile = (): Disposable | undefined =>

@@ -96,12 +96,17 @@ function isPostgres(store: string): boolean {
 /** Variables that name the user's home; without any of them nothing is recorded by default. */
 const homes = ["HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] as const;
 
+/** Whether this user has a data folder. */
+export function hasDataFolder(env: Environment): boolean {
+  return homes.some((name) => (env[name] ?? "") !== "");
+}
+
 /** The configuration with recording to the user's default file, unless it sets `record` otherwise. */
 export function withDefaultRecord(config: Config, env: Environment): Config {
   const { record } = config;
   const hasStore = record !== undefined && record !== false && (record.file ?? record.postgres) !== undefined;
   if (record === false || hasStore) return config;
-  if (homes.every((name) => (env[name] ?? "") === "")) return { ...config, record: false };
+  if (!hasDataFolder(env)) return { ...config, record: false };
   const file = defaultRecordingFile(env);
   const settings = recordConfig.parse({});
   return settings === false ? config : { ...config, record: { ...settings, ...record, file } };
@@ -125,7 +130,12 @@ export interface StoreArguments {
 }
 
 /** The default recording file, in the user's data folder. */
-export function defaultRecordingFile(env: Environment, platform: NodeJS.Platform = process.platform): string {
+export function defaultRecordingFile(env: Environment, platform?: NodeJS.Platform): string {
+  return join(dataFolder(env, platform), "recordings.sqlite");
+}
+
+/** The folder of recordings and of the admin token. */
+export function dataFolder(env: Environment, platform: NodeJS.Platform = process.platform): string {
   const home = env["HOME"] ?? homedir();
   const folders: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
     darwin: join(home, "Library", "Application Support"),
@@ -134,7 +144,7 @@ export function defaultRecordingFile(env: Environment, platform: NodeJS.Platform
   // XDG Base Directory Specification: relative paths must be ignored.
   const xdg = env["XDG_DATA_HOME"];
   const unix = xdg?.startsWith("/") === true ? xdg : join(home, ".local", "share");
-  return join(folders[platform] ?? unix, "headgate", "recordings.sqlite");
+  return join(folders[platform] ?? unix, "headgate");
 }
 
 /** The path or database URL of the recordings to use. */

@@ -53,7 +53,7 @@ export interface HttpRouterDeps {
   readonly sseStream: RouteHandler;
   readonly sseMessages: RouteHandler;
   /** Admin paths, where there is no separate admin listener. */
-  readonly extra: Readonly<Record<string, RequestListener>>;
+  readonly extra: (path: string) => RequestListener | undefined;
   /** Counts bodies that are being received; running requests are counted by their route. */
   readonly receiving: Concurrency;
   /** Whether responses are the last ones on their connection. */
@@ -171,7 +171,7 @@ export function createHttpRouter(gateway: GatewayContext, deps: HttpRouterDeps, 
   }
 
   function serveOther(request: IncomingMessage, response: ServerResponse, path: string): void {
-    const own = deps.extra[path] ?? current.wellKnown.get(path);
+    const own = deps.extra(path) ?? current.wellKnown.get(path);
     if (own !== undefined) own(request, response);
     else if (path === "/healthz") respondText(response, 200, "ok");
     else void serveNames(request, response, path);

@@ -1,7 +1,9 @@
 import type { RequestListener } from "node:http";
 import { expositionTypes, type Metrics } from "../../telemetry/metrics.ts";
-import { type AccessControl, hasSeveralHosts, severalHosts } from "./access.ts";
-import { respondText } from "./router.ts";
+import { type AccessControl, hasSeveralHosts, severalHosts } from "../edge/access.ts";
+import { respondText } from "../edge/router.ts";
+import { apiRoot } from "./api-router.ts";
+import { consoleRoot, createConsoleFiles } from "./console-files.ts";
 
 /** Whether the gateway is ready. */
 export interface Readiness {
@@ -10,9 +12,12 @@ export interface Readiness {
   readonly routes: Readonly<Record<string, string>>;
 }
 
-/** The paths for operators: readiness, and metrics for Prometheus. */
-export function createAdmin(metrics: Metrics, readiness: () => Readiness): Readonly<Record<string, RequestListener>> {
-  return {
+/** Finds what is served at a path; undefined where nothing is. */
+export type AdminPaths = (path: string) => RequestListener | undefined;
+
+/** The paths for operators: readiness, metrics for Prometheus, the admin API and the console. */
+export function createAdminPaths(metrics: Metrics, readiness: () => Readiness, api: RequestListener): AdminPaths {
+  const plain: Readonly<Record<string, RequestListener>> = {
     "/readyz": (_request, response) => {
       const { isReady, routes } = readiness();
       const body = Buffer.from(`${JSON.stringify({ ready: isReady, routes })}\n`);
@@ -34,16 +39,18 @@ export function createAdmin(metrics: Metrics, readiness: () => Readiness): Reado
       respondText(response, 200, "ok");
     },
   };
+  const console = createConsoleFiles();
+  return (path) => {
+    if (path.startsWith(`${apiRoot}/`)) return api;
+    return path === consoleRoot || path.startsWith(`${consoleRoot}/`) ? console : plain[path];
+  };
 }
 
 /**
  * Serves only the operators' paths, on their own listener. Host and Origin are checked: a page in a browser could read
  * them by DNS rebinding.
  */
-export function adminListener(
-  paths: Readonly<Record<string, RequestListener>>,
-  access: Pick<AccessControl, "problem">,
-): RequestListener {
+export function adminListener(paths: AdminPaths, access: Pick<AccessControl, "problem">): RequestListener {
   return (request, response) => {
     const { host, origin } = request.headers;
     const problem = hasSeveralHosts(request.rawHeaders) ? severalHosts : access.problem(host, origin);
@@ -52,9 +59,9 @@ export function adminListener(
       return;
     }
     const [path = ""] = (request.url ?? "").split("?", 1);
-    const own = paths[path];
+    const own = paths(path);
     if (own === undefined)
-      respondText(response, 404, `nothing is served here; there are ${Object.keys(paths).join(", ")}`);
+      respondText(response, 404, "nothing is served here; there are /console, /api/v1, /readyz, /metrics, /healthz");
     else own(request, response);
   };
 }

@@ -1,0 +1,19 @@
+import type { Config } from "../../config/config.ts";
+import type { HeldMessages } from "../../core/interceptors/held-messages.ts";
+import type { Clock, SetTimer } from "../../lib/clock.ts";
+import type { Logger } from "../../telemetry/log.ts";
+import type { SignIn } from "./sign-in.ts";
+
+/** What the endpoints of the admin API use of the gateway. */
+export interface AdminDeps {
+  readonly clock: Clock;
+  readonly setTimer: SetTimer;
+  readonly log: Logger;
+  readonly version: string;
+  /** The configuration as of now. */
+  readonly config: () => Config;
+  readonly signIn: SignIn;
+  readonly heldMessages: HeldMessages;
+  /** The state of each route's upstream, by route name. */
+  readonly health: () => Readonly<Record<string, string>>;
+}

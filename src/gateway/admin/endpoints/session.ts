@@ -1,0 +1,79 @@
+import * as z from "zod";
+
+import { GatewayError } from "../../../errors.ts";
+import { defineEndpoint } from "../endpoint.ts";
+import { about, nothing, type RouteAbout } from "../schemas.ts";
+
+/** `POST /session`: exchanges the ticket of a one-time link for a cookie. */
+export const signInByTicket = defineEndpoint({
+  method: "POST",
+  path: "/session",
+  name: "signIn",
+  summary: "Exchange the ticket of a one-time link for a cookie. Each ticket works once.",
+  right: "none",
+  pathSchema: nothing,
+  query: nothing,
+  body: z.strictObject({ ticket: z.string().max(2000) }),
+  result: nothing,
+  handle: ({ body, http: { request, response, isSecure } }, { signIn, log }) => {
+    const cookie = signIn.redeem(body.ticket, request.headers, isSecure);
+    if (cookie === undefined)
+      throw new GatewayError("unauthenticated", "this link was used already or is too old: run `headgate console`");
+    response.setHeader("set-cookie", cookie);
+    log.info({}, "signed in to the console");
+    return {};
+  },
+});
+
+/** `DELETE /session`: signs out. */
+export const signOut = defineEndpoint({
+  method: "DELETE",
+  path: "/session",
+  name: "signOut",
+  summary: "Sign out.",
+  right: "none",
+  pathSchema: nothing,
+  query: nothing,
+  result: nothing,
+  handle: ({ http: { request, response } }, { signIn }) => {
+    response.setHeader("set-cookie", signIn.end(request.headers));
+    return {};
+  },
+});
+
+/** `GET /about`: who is signed in, and what this gateway is. */
+export const aboutGateway = defineEndpoint({
+  method: "GET",
+  path: "/about",
+  name: "about",
+  summary: "Who is signed in, and which routes this gateway has.",
+  right: "view",
+  pathSchema: nothing,
+  query: nothing,
+  result: about,
+  handle: ({ caller }, { version, config, health, clock }) => {
+    const { routes, record, drift } = config();
+    const states = health();
+    return {
+      version,
+      now: clock.wall(),
+      caller: { name: caller.name, rights: [...caller.rights] },
+      recording: record !== undefined && record !== false,
+      drift: drift === undefined ? undefined : drift.mode,
+      routes: Object.values(routes).map((route) => ({
+        name: route.name,
+        paths: route.prefixes.map((prefix) => `${prefix}/mcp`),
+        upstream: route.upstream.type,
+        health: states[route.name] ?? "unknown",
+        policy: policyKind(route.policy),
+      })),
+    };
+  },
+});
+
+function policyKind(
+  policy: { readonly authzen?: unknown; readonly pingAuthorize?: unknown } | undefined,
+): RouteAbout["policy"] {
+  if (policy === undefined) return "none";
+  return policy.pingAuthorize === undefined ? (policy.authzen === undefined ? "rules" : "authzen") : "pingAuthorize";
+}

@@ -1,0 +1,13 @@
+import type { IncomingMessage } from "node:http";
+
+/**
+ * Why a request must come from another page than ours; undefined where it may be ours, or no browser sent it. Pages on
+ * other ports of this machine are same-site, so the cookie alone does not keep them out.
+ */
+export function pageProblem({ headers }: Pick<IncomingMessage, "headers">): string | undefined {
+  const { origin, host } = headers;
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined && site !== "same-origin" && site !== "none") return "a page of another site is calling";
+  if (origin !== undefined && URL.parse(origin)?.host !== host) return "a page of another origin is calling";
+  return undefined;
+}

@@ -1,0 +1,32 @@
+import * as z from "zod";
+
+/** No members. */
+export const nothing = z.strictObject({});
+
+/** A route, as the console shows it. */
+const routeAbout = z.strictObject({
+  name: z.string(),
+  paths: z.array(z.string()),
+  upstream: z.string().describe("`http`, `stdio`, `demo` or `in-process`."),
+  health: z.string(),
+  policy: z.enum(["none", "rules", "authzen", "pingAuthorize"]),
+});
+
+/** {@link routeAbout} */
+export type RouteAbout = z.output<typeof routeAbout>;
+
+/** Who is signed in, and what this gateway is. */
+export const about = z.strictObject({
+  version: z.string(),
+  now: z.number().describe("The gateway's clock, in milliseconds since 1970."),
+  caller: z.strictObject({
+    name: z.string(),
+    rights: z.array(z.enum(["view", "bodies", "operate", "approve"])),
+  }),
+  recording: z.boolean().describe("Whether traffic is recorded."),
+  drift: z.enum(["warn", "hide", "block"]).optional().describe("What happens to definitions that are not approved."),
+  routes: z.array(routeAbout),
+});
+
+/** {@link about}, as the console reads it. */
+export type About = z.output<typeof about>;

@@ -1,0 +1,44 @@
+import type { Config } from "../config/config.ts";
+import { isLoopback } from "../lib/addresses.ts";
+import { type AdminPaths, createAdminPaths, type Readiness } from "./admin/admin.ts";
+import { createApiRouter } from "./admin/api-router.ts";
+import { consoleRoot, hasConsole } from "./admin/console-files.ts";
+import { createAdminToken, createSignIn } from "./admin/sign-in.ts";
+import type { Services } from "./services.ts";
+
+/** Everything that operators reach. */
+export interface OpenAdmin {
+  readonly paths: AdminPaths;
+  /** The console with a one-time ticket; undefined if it was not built, and beyond loopback, where a ticket could be seen. */
+  readonly loginPath: () => string | undefined;
+}
+
+/** Opens the admin paths of a gateway. */
+export function openAdmin(
+  { context, heldMessages }: Services,
+  options: { readonly adminToken?: string | undefined; readonly adminOnSamePort?: boolean; readonly version?: string },
+  running: () => Config,
+  readiness: () => Readiness,
+): OpenAdmin {
+  const { clock, setTimer, log, metrics } = context;
+  const signIn = createSignIn(options.adminToken ?? createAdminToken(), clock);
+  const api = createApiRouter({
+    clock,
+    setTimer,
+    log,
+    version: options.version ?? "unknown",
+    config: running,
+    signIn,
+    heldMessages,
+    health: () => readiness().routes,
+  });
+  return {
+    paths: createAdminPaths(metrics, readiness, api),
+    loginPath: () => {
+      const { listen, admin } = running();
+      const place = options.adminOnSamePort === true ? listen : admin;
+      if (place === false || !isLoopback(place.host) || !hasConsole()) return undefined;
+      return `${consoleRoot}/#/login/${signIn.issueTicket()}`;
+    },
+  };
+}

@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+
+import { endpoints } from "../../src/gateway/admin/endpoints/endpoints.ts";
+import { openGateway } from "../support/local-gateway.ts";
+import { exchange, type RawRequest } from "../support/raw-http.ts";
+
+const token = "a-token-for-tests-that-is-long-enough";
+
+async function openAdmin() {
+  const local = await openGateway(
+    { upstream: { url: "http://127.0.0.1:9/mcp" }, admin: { port: 0 } },
+    { adminToken: token },
+  );
+  const root = `${local.adminUrl ?? ""}/api/v1`;
+  const ask = (path: string, options: RawRequest = {}) =>
+    exchange(`${root}${path}`, { ...options, headers: { authorization: `Bearer ${token}`, ...options.headers } });
+  return { root, ask, [Symbol.asyncDispose]: local[Symbol.asyncDispose] };
+}
+
+/** A path with something in each place. */
+const sample = (path: string): string => path.replaceAll(/\{\w+\}/gu, "x");
+
+describe("the admin API", () => {
+  it("says who is signed in and which routes there are", async () => {
+    await using admin = await openAdmin();
+    const { status, json, headers } = await admin.ask("/about");
+    expect({ status, json }).toMatchObject({
+      status: 200,
+      json: { caller: { name: "owner" }, recording: false, routes: [{ name: "default", policy: "none" }] },
+    });
+    expect(headers).toMatchObject({ "cache-control": "no-store", "x-content-type-options": "nosniff" });
+  });
+
+  it.each(endpoints.filter(({ right }) => right !== "none"))(
+    "lets nobody use $method $path without signing in",
+    async ({ method, path }) => {
+      await using admin = await openAdmin();
+      for (const headers of [{}, { authorization: "Bearer wrong" }, { cookie: "headgate-1=x.y" }]) {
+        const answer = await exchange(`${admin.root}${sample(path)}`, { method, headers });
+        expect(answer).toMatchObject({ status: 401, json: { error: { code: "unauthenticated" } } });
+      }
+    },
+  );
+
+  it.each(endpoints)("keeps pages of other origins from $method $path", async ({ method, path }) => {
+    await using admin = await openAdmin();
+    for (const headers of [
+      { origin: "http://127.0.0.1:1" },
+      { origin: "null" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "cross-site" },
+    ]) {
+      const answer = await admin.ask(sample(path), { method, headers });
+      expect(answer.status).toBe(403);
+    }
+  });
+
+  it("answers unknown paths, methods and bodies in the same form", async () => {
+    await using admin = await openAdmin();
+    const json = { "content-type": "application/json" };
+    const cases: readonly (readonly [string, RawRequest, number, string])[] = [
+      ["/nothing", {}, 404, "not_found"],
+      ["/about", { method: "PUT" }, 405, "method_not_found"],
+      ["/about?x=1", {}, 400, "invalid_params"],
+      ["/session", { method: "POST", body: "{}" }, 400, "invalid_params"],
+      ["/session", { method: "POST", headers: json, body: "{" }, 400, "parse_error"],
+      ["/session", { method: "POST", headers: json, body: {} }, 400, "invalid_params"],
+      ["/session", { method: "POST", headers: json, body: { ticket: 5 } }, 400, "invalid_params"],
+      ["/session", { method: "POST", headers: json, body: { ticket: "x", more: 1 } }, 400, "invalid_params"],
+      ["/session", { method: "POST", headers: json, body: { ticket: "x.y" } }, 401, "unauthenticated"],
+      ["/session", { method: "POST", headers: { ...json, "content-length": 5_000_000 }, body: "{}" }, 413, "too_large"],
+    ];
+    for (const [path, options, status, code] of cases) {
+      const answer = await admin.ask(path, options);
+      expect(answer).toMatchObject({ status, json: { error: { code, message: expect.any(String) as string } } });
+    }
+  });
+});

@@ -104,7 +104,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
     capabilityTools: (principal) => catalog.capabilityTools(principal),
     createServer,
     toAuthInfo,
-    streamable: async (request, caller) => streamable.handle(request, caller),
+    streamable: async (request, caller, admitSession) => streamable.handle(request, caller, admitSession),
     rest: createRestHandler(currentCatalog, executor),
     onCall: (listener) => executor.onCall(listener),
     storeHealth: async () => {
@@ -116,7 +116,7 @@ export async function createCore(deps: CoreDeps): Promise<ReloadableCore> {
         return { ok: false, reason: error instanceof Error ? error.message : String(error) };
       }
     },
-    streamableSessions: () => streamable.sessions,
+    streamableSessions: () => streamable.sessionCounts(),
     counts: () => ({ entities: catalog.entities.length, tools: catalog.tools.size }),
     openApi: () => restOpenApiPaths(catalog),
     drain: async (timeoutMs) => {

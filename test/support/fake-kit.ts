@@ -120,7 +120,7 @@ function createFakeCore(input: KitSettingsInput, deployed = false): FakeCore {
     storeHealth() {
       return Promise.resolve(this.store);
     },
-    streamableSessions: () => 0,
+    streamableSessions: () => ({ open: 0, inUse: 0, resumeBytes: 0 }),
     counts: () => ({ entities: 0, tools: 4 }),
     openApi: () => ({ "/api/Fake": {} }),
     drain: async () => true,

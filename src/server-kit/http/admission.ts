@@ -41,6 +41,8 @@ export interface RequestChecks {
   read(request: Request, details: PeerDetails, url: URL, kind: RouteKind): InboundRequest;
   /** Checks host, origin, HTTPS and the limit on new streams, in this order. */
   check(inbound: InboundRequest, kind: RouteKind): HttpRefusal | undefined;
+  /** Counts a new session against the limit on new streams of its address. */
+  takeOpening(peer: Peer): HttpRefusal | undefined;
   /** Counts calls against the caller's rate limit (KO-113). */
   takeCalls(principal: Principal, peer: Peer, calls: number): HttpRefusal | undefined;
   /** Counts rejected credentials against the rate limit of the address. */
@@ -93,6 +95,9 @@ export function createRequestChecks(core: KitCore, clock: Clock): RequestChecks 
       if (!settings.enableRateLimiting) return undefined;
       const isOpening = kind === "sse" && request.method === "GET";
       return refusalAfter(isOpening ? opens.take(addressKey(peer)) : calls.peek(failureKey(peer)));
+    },
+    takeOpening: (peer) => {
+      return core.settings().enableRateLimiting ? refusalAfter(opens.take(addressKey(peer))) : undefined;
     },
     takeCalls: (principal, peer, count) => {
       if (!core.settings().enableRateLimiting) return undefined;

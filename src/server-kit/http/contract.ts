@@ -9,6 +9,7 @@ import type { KitEnvironment, KitSettings } from "../settings/settings.ts";
 import type { CallEvent, Requester } from "../tools/executor.ts";
 import type { CapabilityTool } from "../tools/tool-catalog.ts";
 import type { AccessDecision, KitCaller } from "../tools/tool-entry.ts";
+import type { HttpRefusal } from "./refusal.ts";
 
 /** A new MCP connection. */
 export interface ConnectionContext {
@@ -17,6 +18,18 @@ export interface ConnectionContext {
   readonly log: Logger;
   /** `modern` for the SDK's 2026-07-28 handler, `legacy` for any connection with an initialize handshake. */
   readonly era: "legacy" | "modern";
+}
+
+/** Refuses a caller that opens sessions too fast. */
+export type AdmitSession = () => HttpRefusal | undefined;
+
+/** How many sessions there are. */
+export interface SessionCounts {
+  readonly open: number;
+  /** Those with a running request or an open stream; the others make room for new ones. */
+  readonly inUse: number;
+  /** What is kept for clients that resume a stream. */
+  readonly resumeBytes: number;
 }
 
 /** Entities, tools and stores of a kit. Settings are read at each call, so that a reload applies at once (KO-142). */
@@ -35,15 +48,15 @@ export interface KitCore {
   /** Hands a caller to the SDK. Contains no token. */
   toAuthInfo(caller: KitCaller): AuthInfo;
   /** Serves Streamable HTTP, both eras, for an authenticated and admitted request. */
-  streamable(request: Request, caller: KitCaller): Promise<Response>;
+  streamable(request: Request, caller: KitCaller, admitSession: AdmitSession): Promise<Response>;
   /** Serves REST for an authenticated and admitted request; `path` is what follows `restRoute`. */
   rest(request: Request, caller: KitCaller, path: string): Promise<Response>;
   /** Calls the listener after each call; returns a function that removes it. */
   onCall(listener: (event: CallEvent) => void): () => void;
   /** Whether the store works; never rejects (KO-120). */
   storeHealth(): Promise<{ readonly ok: boolean; readonly reason?: string }>;
-  /** How many Streamable HTTP sessions of 2025 clients are open. */
-  streamableSessions(): number;
+  /** The Streamable HTTP sessions of 2025 clients. */
+  streamableSessions(): SessionCounts;
   /** How many entities and tools are exposed (KO-122). */
   counts(): { readonly entities: number; readonly tools: number };
   /** OpenAPI paths of the REST operations (KO-143). */

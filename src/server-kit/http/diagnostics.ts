@@ -15,6 +15,12 @@ export const edgeMetricDefinitions = {
     help: "Open HTTP+SSE event streams.",
     labels: [],
   },
+  streamableSessions: {
+    name: "headgate_kit_streamable_sessions",
+    type: "gauge",
+    help: "Streamable HTTP sessions of 2025 clients, by state: idle or in_use.",
+    labels: ["state"],
+  },
   sessionsEnded: {
     name: "headgate_kit_sessions_ended_total",
     type: "counter",
@@ -59,8 +65,14 @@ export const edgeMetricDefinitions = {
 export type EdgeMetrics = Registry<typeof edgeMetricDefinitions>;
 
 /** Creates the metrics of an HTTP edge. */
-export function createEdgeMetrics(): EdgeMetrics {
-  return createRegistry(edgeMetricDefinitions);
+export function createEdgeMetrics(core: Pick<KitCore, "streamableSessions">): EdgeMetrics {
+  const registry = createRegistry(edgeMetricDefinitions);
+  registry.onCollect(() => {
+    const { open, inUse } = core.streamableSessions();
+    registry.metrics.streamableSessions.labels({ state: "in_use" }).set(inUse);
+    registry.metrics.streamableSessions.labels({ state: "idle" }).set(open - inUse);
+  });
+  return registry;
 }
 
 /** The section about MCP in the start-up report, one `name: value` per line (KO-122). */
@@ -101,16 +113,18 @@ export function describeHealth(
   isStopping: boolean,
 ): KitHealth {
   const { maxConcurrentConnections: max, transport } = core.settings();
-  const isCrowded = max > 0 && sessions.size >= max * degradedShare;
+  // HTTP+SSE and Streamable HTTP each have room for `max`; an idle session makes room, so it does not count.
+  const { inUse } = core.streamableSessions();
+  const busiest = Math.max(sessions.size, inUse);
   const reason = store.ok
-    ? isCrowded
-      ? `${sessions.size} of ${max} connections are in use`
+    ? max > 0 && busiest >= max * degradedShare
+      ? `${busiest} of ${max} connections are in use`
       : undefined
     : `the store failed: ${store.reason ?? "no reason given"}`;
   return {
     status: isStopping ? "stopping" : reason === undefined ? "healthy" : "degraded",
     ...(reason === undefined ? {} : { reason }),
-    activeConnections: sessions.size,
+    activeConnections: sessions.size + inUse,
     maxConnections: max,
     lastChange: new Date(sessions.lastChange).toISOString(),
     heartbeatIntervalMs: transport.sseKeepAliveInterval,

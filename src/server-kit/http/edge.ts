@@ -23,7 +23,7 @@ export function createHttpEdge(deps: HttpEdgeDeps): HttpEdge {
     hasHostLogin: deps.identify !== undefined,
   });
   const log = deps.log.child({ logger: core.settings().transport.loggerCategory });
-  const registry = createEdgeMetrics();
+  const registry = createEdgeMetrics(core);
   const { metrics } = registry;
   const openSessions = metrics.sessions.labels({});
   const bytesOut = metrics.bytesOut.labels({});

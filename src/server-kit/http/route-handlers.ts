@@ -130,7 +130,9 @@ export function createRouteHandlers(
       return Response.json(document, { headers: { "cache-control": "private, no-store" } });
     }),
     streamable: withPrincipal(async (inbound, principal) =>
-      core.streamable(inbound.request, callerOf(inbound, principal, "streamable-http")),
+      core.streamable(inbound.request, callerOf(inbound, principal, "streamable-http"), () =>
+        checks.takeOpening(inbound.peer),
+      ),
     ),
     rest: withPrincipal(async (inbound, principal, path) =>
       core.rest(inbound.request, callerOf(inbound, principal, "rest"), path),

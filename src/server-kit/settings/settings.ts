@@ -50,6 +50,15 @@ const transport = z.strictObject({
     .positive()
     .default(4 * 1024 * 1024),
   maxBatchSize: z.int().positive().default(20),
+  /** Events kept for resuming, per session and in all. */
+  maxResumeBytes: z
+    .int()
+    .nonnegative()
+    .default(1024 * 1024),
+  maxResumeBytesTotal: z
+    .int()
+    .nonnegative()
+    .default(64 * 1024 * 1024),
 });
 
 const rateLimit = z.strictObject({

@@ -106,7 +106,7 @@ export const fuzzTargets: readonly (readonly [name: string, target: FuzzTarget])
   [
     "schemas and contexts",
     (input) => {
-      mcpContextOf(input, { enableMcp: true });
+      mcpContextOf(input, { enableMcp: true, nonMcpJson: "refuse" });
       const outcome = parse(input, { revision: "2026-07-28", mode: "observe" });
       if (outcome.ok) parseHeaderParameters(JSON.parse(input.toString()));
     },

@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKongRig, packingMs, startPackedServer } from "../support/fake-kong/rig.ts";
 import type { PluginServerProcess } from "../support/fake-kong/plugin-server-process.ts";
@@ -95,13 +96,13 @@ describe("MCP in the access phase", () => {
   it.each([
     ["an empty body", ""],
     ["no JSON", "city=London"],
-    ["JSON that is no JSON-RPC", '{"id":1,"method":"tools/list"}'],
+    ["JSON that is no JSON-RPC", '{"id":1,"method":"list"}'],
     ["an unknown method", '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}'],
     ["a notification", '{"jsonrpc":"2.0","method":"notifications/initialized"}'],
   ])("[PA-147] [PA-157] [PA-160] [PA-194] takes %s for ordinary traffic", async (_name, body) => {
     await using rig = await createKongRig(server, withErrors);
     rig.mock.onRequest(denyRequest());
-    const { client, shared } = await rig.send(post(body));
+    const { client, shared } = await rig.send({ method: "POST", body });
     expect(rig.payloads("request")[0]).not.toHaveProperty("traffic_type");
     expect(rig.payloads("request")[0]).not.toHaveProperty("mcp");
     expect([client.body.toString(), shared.has("paz_mcp")]).toEqual([
@@ -169,7 +170,7 @@ describe("MCP in the access phase", () => {
     await using rig = await createKongRig(server, mcp);
     rig.mock.onRequest(allowWith(() => ({ body: "plain" })));
     const call = await rig.send(post(mcpFixtures.toolsCall));
-    const other = await rig.send(post("text"));
+    const other = await rig.send({ method: "POST", body: "text" });
     expect([call.upstream?.body.toString(), other.upstream?.body.toString()]).toEqual(["plain", "plain"]);
     expect([call, other].map(({ log }) => log.some(({ level }) => level === "warn"))).toEqual([true, false]);
   });
@@ -186,6 +187,46 @@ describe("MCP in the access phase", () => {
       expect(JSON.parse(client.body.toString())).toMatchObject({ jsonrpc: "2.0", error: { code: -32_600 } });
     }
     expect(rig.mock.requests).toEqual([]);
+  });
+});
+
+describe("bodies that only a lenient server reads as MCP", () => {
+  const call = mcpFixtures.toolsCall;
+  const ways: readonly (readonly [string, string | Buffer, Readonly<Record<string, string | readonly string[]>>])[] = [
+    ["a byte order mark", `\uFEFF${call}`, json],
+    ["an invalid byte", Buffer.from(call.replace("London", "\xFF"), "latin1"), json],
+    ["UTF-16", Buffer.from(call, "utf16le"), { "content-type": "application/json; charset=utf-16" }],
+    ["UTF-16 that is not declared", Buffer.from(call, "utf16le"), {}],
+    ["gzip", gzipSync(call), { ...json, "content-encoding": "gzip" }],
+    ["NaN", call.replace('"London"', "NaN"), json],
+    ["a comment, as text", `/**/${call}`, { "content-type": "text/plain" }],
+    ["a trailing comma, in a type of its own", call.replace("}}}", "},}}"), { "content-type": "application/json5" }],
+    ["a method in another case", call.replace('"method"', '"METHOD"'), json],
+    ["a tool name in another case", call.replace('"name"', '"Name"'), {}],
+    ["no version", call.replace('"jsonrpc":"2.0",', ""), json],
+    ["two content types", call, { "content-type": ["text/plain", "application/json"] }],
+    ["two values", `${call}\n${call}`, { "content-type": "application/x-ndjson" }],
+  ];
+
+  it.each(ways)(
+    "[PX-10] [PA-147] [PA-157] refuses %s before the policy or the server sees it",
+    async (_what, body, headers) => {
+      await using rig = await createKongRig(server, withErrors);
+      const passage = await rig.send({ method: "POST", body, headers });
+      expect([passage.client.status, passage.upstream, rig.mock.requests.length]).toEqual([400, undefined, 0]);
+      expect(parsed(passage)).toMatchObject({ jsonrpc: "2.0", error: { code: -32_600 } });
+      await using plain = await createKongRig(server, { ...mcp, fail_open: true });
+      const bare = await plain.send({ method: "POST", body, headers });
+      expect([bare.client.status, bare.client.body.length, bare.upstream]).toEqual([400, 0, undefined]);
+    },
+  );
+
+  it("[PX-10] lets them go on as ordinary traffic with non_mcp_json: allow", async () => {
+    await using rig = await createKongRig(server, { ...mcp, non_mcp_json: "allow" });
+    for (const [what, body, headers] of ways) {
+      const { client } = await rig.send({ method: "POST", body, headers });
+      expect([what, client.status]).toEqual([what, 200]);
+    }
   });
 });
 

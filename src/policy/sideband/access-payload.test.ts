@@ -149,10 +149,10 @@ describe("the payload of an MCP request", () => {
     expect(payload.mcp).toEqual({ mcp_method: "tools/call" });
   });
 
-  it.each(["", "no json", '{"method":"tools/list","id":1}', '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}', "[1,2]"])(
+  it.each(["", "no json", '{"method":"list","id":1}', '{"jsonrpc":"2.0","id":1,"method":"foo/bar"}', "[1,2]"])(
     "[PA-157] [PA-160] has nothing about MCP for the body %j",
     async (body) => {
-      const { payload } = await payloadOf({ body: Buffer.from(body) }, { enable_mcp: true });
+      const { payload } = await payloadOf({ body: Buffer.from(body), headers: {} }, { enable_mcp: true });
       expect(payload).not.toHaveProperty("traffic_type");
       expect(payload).not.toHaveProperty("mcp");
     },
@@ -190,6 +190,9 @@ describe("the payload of an MCP request", () => {
     ["a batch", `[${mcpFixtures.toolsCall}]`, "null"],
     ["a method that comes twice", '{"jsonrpc":"2.0","id":"a","method":"tools/list","method":"tools/call"}', '"a"'],
     ["params that come twice", '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{},"params":{}}', "5"],
+    ["a byte order mark", `\uFEFF${mcpFixtures.toolsCall}`, "null"],
+    ["a method in another case", mcpFixtures.toolsCall.replace("method", "Method"), "1"],
+    ["a call without its version", '{"id":7,"method":"tools/call","params":{"name":"a"}}', "7"],
     ["a name that comes twice", '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"a","name":"b"}}', "5"],
   ])("[PX-10] refuses %s before anybody is asked", async (_what, text, id) => {
     const body = Buffer.from(text);
@@ -201,6 +204,19 @@ describe("the payload of an MCP request", () => {
     const { answer } = answered(await jsonRpc.engine.evaluateRequest(requestFacts({ body })));
     expect(answer.status).toBe(400);
     expect(answer.body.toString()).toContain(`"id":${id},"error":{"code":-32600,`);
+  });
+
+  it.each([
+    ["a content coding", { "content-encoding": "gzip" }],
+    ["a charset", { "content-type": "application/json; charset=utf-16" }],
+    ["two content types", { "content-type": ["application/json", "text/plain"] }],
+  ])("[PX-10] refuses %s, unless non_mcp_json allows it", async (_what, headers) => {
+    const facts = requestFacts({ body: Buffer.from(mcpFixtures.toolsCall), headers });
+    const strict = createFakedEngine({ enable_mcp: true, fail_open: true }, echoed);
+    expect(answered(await strict.engine.evaluateRequest(facts)).answer.status).toBe(400);
+    expect(strict.calls).toEqual([]);
+    const { payload } = await payloadOf(facts, { enable_mcp: true, non_mcp_json: "allow" });
+    expect(payload.traffic_type).toBe("mcp");
   });
 
   it("[PX-10] lets batches pass where MCP is off", async () => {

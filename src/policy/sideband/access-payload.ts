@@ -40,7 +40,12 @@ export function composeAccess(facts: HttpRequestFacts, settings: SidebandSetting
   const certificate = pem === undefined ? undefined : toClientCertificate(pem, settings.include_full_cert_chain);
   if (pem !== undefined && certificate === undefined)
     return { ok: false, problem: "the client certificate cannot be read, or its key type is not supported" };
-  const reading = mcpContextOf(body, { enableMcp: settings.enable_mcp });
+  const reading = mcpContextOf(body, {
+    enableMcp: settings.enable_mcp,
+    nonMcpJson: settings.non_mcp_json,
+    contentType: headers.get("content-type"),
+    contentEncoding: headers.get("content-encoding"),
+  });
   if (reading.kind === "ambiguous") {
     const { message, id } = reading.response;
     return { ok: false, problem: message, mcp: { id: id?.json } };

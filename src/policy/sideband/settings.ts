@@ -63,6 +63,13 @@ export const settingDefinitions = {
   redact_headers: headerNames(["authorization", "cookie"], "Headers whose values are never logged."),
   debug_body_max_bytes: integer(8192, 0, "Longest body in a log entry; 0 for no limit."),
   enable_mcp: flag(false, "Enable everything about MCP."),
+  non_mcp_json: {
+    type: "string",
+    default: "refuse",
+    oneOf: ["refuse", "allow"],
+    description:
+      "With `enable_mcp`: refuse bodies that are not MCP by the letter but that a lenient server could read as MCP, or allow them as ordinary traffic.",
+  },
   mcp_jsonrpc_errors: flag(false, "Answer MCP requests with JSON-RPC errors."),
   max_sideband_body_bytes: integer(0, 0, "Longest payload in bytes; 0 for no limit."),
   max_sideband_body_action: {

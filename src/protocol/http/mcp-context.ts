@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 
 import { errorResponse, type ErrorResponse, readId, type RequestId } from "../message.ts";
+import { foldName } from "../json/folded-names.ts";
 import { type Outline, type Span, spanOf } from "../json/outline.ts";
 import {
   decodeString,
@@ -13,6 +14,7 @@ import {
   typeAt,
 } from "../json/read.ts";
 import { scan, skipSpace } from "../json/scan.ts";
+import { type BodyHeaders, hiddenMeaning, mayBeReadAsJson } from "./lenient-json.ts";
 
 /** The methods that a policy decision point is told about; all others are ordinary HTTP traffic to it. */
 export const recognizedMethods = [
@@ -45,35 +47,113 @@ export type ParsedMcpContext =
   | { readonly kind: "none" }
   | { readonly kind: "ambiguous"; readonly response: ErrorResponse };
 
+/** What to read in a body, and what its headers say about it. */
+export interface McpContextOptions extends BodyHeaders {
+  readonly enableMcp: boolean;
+  /** Whether to refuse a body that is not MCP by the letter, but that a lenient server could read as MCP. */
+  readonly nonMcpJson: "refuse" | "allow";
+}
+
 const none: ParsedMcpContext = { kind: "none" };
 
 /**
  * Reads the MCP context of an HTTP body. It is more lenient than `parse`, because the body may not be MCP at all:
  * anything but JSON-RPC 2.0 with a recognized method has no context. Only bodies that policy and server could
- * understand differently are errors: batches and duplicate members.
+ * understand differently are errors: batches, duplicate members and, with `refuse`, whatever common servers read and
+ * this scanner does not (a byte order mark, other encodings, content codings, JSON5, names in another case).
  */
-export function mcpContextOf(body: Buffer | string, { enableMcp }: { readonly enableMcp: boolean }): ParsedMcpContext {
-  if (!enableMcp || body.length === 0) return none;
+export function mcpContextOf(body: Buffer | string, options: McpContextOptions): ParsedMcpContext {
+  if (!options.enableMcp || body.length === 0) return none;
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
-  if (!isUtf8(bytes)) return none;
-  // No depth limit: ignoring deep nesting would be a way around the policy, and the scanner does not recurse.
-  const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
-  if (!outline.ok || skipSpace(bytes, outline.end, bytes.length) < bytes.length) return none;
+  const isStrict = options.nonMcpJson === "refuse";
+  const hidden = isStrict ? hiddenMeaning(bytes, options) : undefined;
+  if (hidden !== undefined) return ambiguous(hidden);
+  const outline = scanBody(bytes);
+  if (outline === undefined)
+    return isStrict && mayBeReadAsJson(bytes, options) ? ambiguous("the body is not valid JSON in UTF-8") : none;
   const type = typeAt(bytes, outline.start);
-  if (type === "array") return hasJsonRpcElement(bytes, outline) ? ambiguous("batches are not accepted") : none;
-  return type === "object" ? readObject({ bytes, outline }) : none;
+  if (type === "array") return hasRequest(bytes, outline, isStrict) ? ambiguous("batches are not accepted") : none;
+  return type === "object" ? readObject({ bytes, outline }, isStrict) : none;
 }
 
-function readObject(source: ScannedJson & { readonly outline: Outline }): ParsedMcpContext {
+/** Undefined if the bytes are not exactly one JSON value in UTF-8. */
+function scanBody(bytes: Buffer): Outline | undefined {
+  if (!isUtf8(bytes)) return undefined;
+  // No depth limit: ignoring deep nesting would be a way around the policy, and the scanner does not recurse.
+  const outline = scan(bytes, 0, Number.MAX_SAFE_INTEGER);
+  return outline.ok && skipSpace(bytes, outline.end, bytes.length) === bytes.length ? outline : undefined;
+}
+
+function readObject(source: ScannedJson & { readonly outline: Outline }, isStrict: boolean): ParsedMcpContext {
   const { bytes, outline } = source;
   if (outline.duplicateAt >= 0) {
     const duplicate = duplicateMember(bytes, outline);
     if (duplicate !== undefined) return ambiguous(`duplicate member "${duplicate}"`, idOf(source));
   }
+  const problem = isStrict ? lenientReading(source) : undefined;
+  if (problem !== undefined) return ambiguous(problem, idOf(source));
   if (memberString(source, "jsonrpc") !== "2.0") return none;
-  const name = memberString(source, "method");
-  const method = recognizedMethods.find((candidate) => candidate === name);
+  const method = recognized(memberString(source, "method"));
   return method === undefined ? none : { kind: "mcp", context: contextOf(source, method) };
+}
+
+function recognized(name: string | undefined): RecognizedMethod | undefined {
+  return recognizedMethods.find((candidate) => candidate === name);
+}
+
+/** Why a lenient server could read another MCP request in an object than we do; undefined if none could. */
+function lenientReading({ bytes, outline }: { readonly bytes: Buffer; readonly outline: Outline }): string | undefined {
+  const { methods, variant, isVersionTwo: hasVersion } = readLeniently(bytes, outline);
+  const [method] = methods;
+  if (method === undefined) return undefined;
+  if (variant !== undefined) return `member "${variant}" is not spelled as MCP spells it`;
+  if (outline.loneSurrogateInName) return "a name contains half of a surrogate pair";
+  // Some servers do not look at the version at all.
+  return hasVersion ? undefined : 'a request of MCP without "jsonrpc":"2.0"';
+}
+
+/** An object as a server reads it for which neither letter case nor the version counts. */
+function readLeniently(bytes: Buffer, object: Span) {
+  const methods: RecognizedMethod[] = [];
+  let variant: string | undefined;
+  let params: Span | undefined;
+  let isVersionTwo = false;
+  for (const { name, value } of membersOf(bytes, object)) {
+    const plain = plainName(name, envelopeNames);
+    if (plain === undefined) continue;
+    if (plain !== name) variant ??= name;
+    const text = stringAt(bytes, value);
+    if (plain === "jsonrpc") isVersionTwo ||= name === plain && text === "2.0";
+    const method = plain === "method" ? recognized(text) : undefined;
+    if (method !== undefined) methods.push(method);
+    if (plain === "params" && bytes[value.start] === 0x7b) params = value;
+  }
+  const names = new Set(methods.flatMap((method) => paramsOf[method] ?? []));
+  if (params !== undefined && names.size > 0)
+    for (const { name } of membersOf(bytes, params)) {
+      if ((plainName(name, names) ?? name) !== name) variant ??= name;
+    }
+  return { methods, variant, isVersionTwo };
+}
+
+const envelopeNames: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params"]);
+
+/** The params that decide what a request does. */
+const paramsOf: Readonly<Partial<Record<RecognizedMethod, readonly string[]>>> = {
+  "tools/call": ["name", "arguments"],
+  "resources/read": ["uri"],
+  "prompts/get": ["name", "arguments"],
+};
+
+/** The one of the names that a lenient reader takes this name for: letter case, hyphens and underscores do not count. */
+function plainName(name: string, names: ReadonlySet<string>): string | undefined {
+  if (names.has(name)) return name;
+  const plain = foldName(name.normalize("NFKC").replaceAll(/[\s_-]/gu, "")).toLowerCase();
+  return names.has(plain) ? plain : undefined;
+}
+
+function stringAt(bytes: Buffer, { start, end }: Span): string | undefined {
+  return bytes[start] === 0x22 ? decodeString(bytes, start, end) : undefined;
 }
 
 function contextOf(source: ScannedJson, method: RecognizedMethod): McpContext {
@@ -129,14 +209,10 @@ function duplicateMember(bytes: Buffer, object: Span): string | undefined {
       seen.add(name);
     }
     // The server may read any of several versions.
-    if (name === "jsonrpc") isJsonRpc ||= isVersionTwo(bytes, value);
+    if (name === "jsonrpc") isJsonRpc ||= stringAt(bytes, value) === "2.0";
     if (name === "params" && bytes[value.start] === 0x7b) duplicate ??= duplicateParam(bytes, value);
   }
   return isJsonRpc ? duplicate : undefined;
-}
-
-function isVersionTwo(bytes: Buffer, { start, end }: Span): boolean {
-  return bytes[start] === 0x22 && decodeString(bytes, start, end) === "2.0";
 }
 
 function duplicateParam(bytes: Buffer, params: Span): string | undefined {
@@ -149,10 +225,11 @@ function duplicateParam(bytes: Buffer, params: Span): string | undefined {
   return undefined;
 }
 
-function hasJsonRpcElement(bytes: Buffer, array: Span): boolean {
+function hasRequest(bytes: Buffer, array: Span, isStrict: boolean): boolean {
   for (const element of elementsOf(bytes, array)) {
     if (bytes[element.start] !== 0x7b) continue;
     for (const { name } of membersOf(bytes, element)) if (name === "jsonrpc") return true;
+    if (isStrict && readLeniently(bytes, element).methods.length > 0) return true;
   }
   return false;
 }
